@@ -1,0 +1,53 @@
+"""The algorithms, one file each. A new file here is a new algorithm everywhere: nothing lists them by hand.
+
+`find` and `load` are the catalogue; learner classes, their `…Algorithm` aliases and `<algo>_loss` helpers can be
+imported from here by name (`from rl_training.algorithms import CQL, cql_loss`). Importing this package loads no torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rl_training.errors import ConfigError, did_you_mean
+
+if TYPE_CHECKING:
+    from rl_training.algorithms.base import Learner
+
+
+@cache
+def find() -> dict[str, str]:
+    """Every algorithm's name and the first line of its docstring, read without importing it."""
+    files = sorted(Path(__file__).parent.glob("[!_]*.py"))
+    summaries = ((file.stem, ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "") for file in files)
+    return {name: text.partition("\n")[0] for name, text in summaries}
+
+
+@cache
+def load(name: str) -> type[Learner]:
+    """The learner class of an algorithm."""
+    if name not in find():
+        raise ConfigError(f"algo: no algorithm {name!r}{did_you_mean(name, find())}")
+    from rl_training.algorithms.base import Learner
+
+    module = importlib.import_module(f"{__name__}.{name}")
+    (learner,) = {
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Learner) and value.__module__ == module.__name__
+    }
+    return learner
+
+
+def __getattr__(name: str) -> Any:
+    if not name.startswith("_"):
+        for algorithm in find():
+            learner = load(algorithm)
+            if name in (learner.__name__, f"{learner.__name__}Algorithm"):
+                return learner
+            if name == f"{algorithm}_loss":
+                return getattr(importlib.import_module(f"{__name__}.{algorithm}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

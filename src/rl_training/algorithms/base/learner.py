@@ -1,0 +1,141 @@
+"""What every algorithm is: networks, optimisers, and one pure step."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, cast
+
+import torch
+from pydantic import ValidationError
+from torch import Tensor, nn
+
+from rl_training import streams
+from rl_training.algorithms.base.optimiser import Adam
+from rl_training.algorithms.base.params import AlgorithmParams
+from rl_training.data.batch import Batch
+from rl_training.errors import ConfigError, did_you_mean
+from rl_training.models import Policy
+from rl_training.streams import Noise
+from rl_training.validation import explain
+
+Metrics = dict[str, Tensor]
+
+
+@dataclass(frozen=True)
+class UpdateResult:
+    """Named metrics, `[M]` tensors still on the device, and how many gradient updates were taken."""
+
+    metrics: Metrics
+    gradient_steps: int = 1
+
+
+class Learner(ABC):
+    """Base of the algorithms. A subclass names its `Params`, builds its networks and optimisers, and writes `step`.
+
+    M members (one per seed) train as one; every tensor has the member axis first.
+    """
+
+    Params: ClassVar[type[AlgorithmParams]]
+    model: nn.Module
+
+    def __init__(
+        self,
+        obs_dim: int,
+        act_dim: int,
+        params: AlgorithmParams | None = None,
+        *,
+        seeds: Sequence[int] = (0,),
+        total_updates: int = 1_000_000,
+        device: torch.device | str = "cpu",
+        **knobs: Any,
+    ) -> None:
+        """`params`, or the same as keywords: `CQL(3, 1, cql_alpha=5.0)`. `total_updates` is what schedules span."""
+        self.obs_dim = obs_dim
+        self.act_dim = act_dim
+        self.params = params if params is not None else self.parse(knobs)
+        self.seeds = tuple(seeds)
+        self.total_updates = total_updates
+        self.device = torch.device(device)
+        self.keys = streams.member_keys(self.seeds, self.device)
+        self.clock = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.model = self.build().to(self.device)
+        self.optimisers: dict[str, Adam] = self.build_optimisers()
+        for name in self.params.lr_schedule:
+            if name not in self.optimisers:
+                raise ConfigError(
+                    f"algo_kwargs.lr_schedule: no network {name!r} to schedule{did_you_mean(name, self.optimisers)}"
+                )
+
+    @classmethod
+    def parse(cls, knobs: Mapping[str, Any]) -> Any:
+        """Validated parameters from plain values; a mistake is one line naming the key and what is allowed."""
+        try:
+            return cls.Params(**knobs)
+        except ValidationError as error:
+            raise ConfigError(explain(error, cls.Params, prefix="algo_kwargs.")) from None
+
+    # What an algorithm writes -----------------------------------------------------------------------------------
+
+    @property
+    def period(self) -> int:
+        """Updates after which the pattern of network steps repeats (the policy delay, where there is one)."""
+        return 1
+
+    @abstractmethod
+    def build(self) -> nn.Module:
+        """The networks."""
+
+    @abstractmethod
+    def build_optimisers(self) -> dict[str, Adam]:
+        """One optimiser per network that learns, by the name schedules and metrics use."""
+
+    @abstractmethod
+    def noise(self, batch_size: int) -> dict[str, Noise]:
+        """Every random tensor one update consumes."""
+
+    @abstractmethod
+    def step(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
+        """One update, in place. Draws nothing, reads nothing back from the device. `phase` is update mod period."""
+
+    # What every algorithm gets ----------------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> Policy:
+        """The network that acts."""
+        return cast(Policy, self.model.actor)
+
+    @property
+    def members(self) -> int:
+        return len(self.seeds)
+
+    def adam(self, name: str, parameter: nn.Parameter, lr: float) -> Adam:
+        """An optimiser on the learner's clock, with the schedule configured for `name`."""
+        schedule = self.params.lr_schedule.get(name)
+        return Adam(parameter, lr, self.clock, schedule=schedule, horizon=self.total_updates)
+
+    def advance(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
+        """`step`, then the clock: what an engine runs, compiles or captures."""
+        metrics = self.step(batch, noise, phase)
+        self.clock += 1
+        return {name: value.detach() for name, value in metrics.items()}
+
+    def update(self, batch: Batch, noise: Mapping[str, Tensor] | None = None) -> UpdateResult:
+        """One update from a batch in hand; noise not given is drawn from the members' own streams."""
+        update = int(self.clock)
+        if noise is None:
+            noise = streams.NoiseStreams(self.noise(batch.rewards.shape[-1])).draw(self.keys, update)
+        return UpdateResult(self.advance(batch, noise, update % self.period))
+
+    @torch.no_grad()
+    def act(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Actions in [-1, 1], `[M, B, act]`, for (transformed) observations `[M, B, obs]`; with `noise`, sampled."""
+        return self.policy.mode(obs) if noise is None else self.policy.sample_action(obs, noise)
+
+    def state(self) -> dict[str, Tensor]:
+        """Every tensor a checkpoint needs, by name. They are the live ones: loading copies into them."""
+        tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
+        for name, optimiser in self.optimisers.items():
+            tensors.update({f"optimiser.{name}.{key}": value for key, value in optimiser.state.items()})
+        return {**tensors, "clock": self.clock}

@@ -1,0 +1,146 @@
+"""Implicit Q-learning: learns values by expectile regression, without ever asking for an action outside the data.
+
+Kostrikov, Nair & Levine, "Offline Reinforcement Learning with Implicit Q-Learning", ICLR 2022. Q̄ is the Polyak
+target of the critics; V has none:
+
+    L_V = mean( |κ - 1[u<0]|·u² ),   u = min_i Q̄_i(s, a) - V(s)
+    L_π = -mean( min(exp(β·(min_i Q̄_i(s, a) - V(s))), w_max)·log π(a|s) )        β is an inverse temperature
+    L_Q = Σ_i mean (Q_i(s, a) - y)²,   y = r + γ(1-d)·V(s')
+
+Order, as the authors': V, then the actor and the critics with the new V, then the targets. The actor's learning rate
+falls to zero along a cosine. A deterministic policy replaces -log π(a|s) by Σ_dims (π(s) - a)².
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from pydantic import Field
+from torch import Tensor
+
+from rl_training.algorithms.base import (
+    Adam,
+    Batch,
+    BootstrapParams,
+    HiddenSizes,
+    Learner,
+    LearningRate,
+    Metrics,
+    Noise,
+    Schedule,
+)
+from rl_training.algorithms.base.losses import (
+    expectile_loss,
+    exponential_weights,
+    require_shape,
+    td_loss,
+    td_target,
+)
+from rl_training.models import DeterministicPolicy, Initialiser, MLPIQLModel, polyak, reduce_critics
+
+
+class IQLParams(BootstrapParams):
+    """Defaults are the authors' for MuJoCo."""
+
+    expectile: float = Field(0.7, gt=0.0, lt=1.0, description="expectile κ of the value")
+    beta: float = Field(3.0, ge=0.0, description="inverse temperature β of the advantage weights")
+    max_weight: float = Field(100.0, gt=0.0, description="upper clip w_max of the exponentiated advantage")
+    deterministic_policy: bool = Field(False, description="a deterministic policy with squared-error regression")
+    actor_lr: LearningRate = Field(3e-4, description="learning rate of the actor")
+    critic_lr: LearningRate = Field(3e-4, description="learning rate of the critics")
+    value_lr: LearningRate = Field(3e-4, description="learning rate of the state value")
+    lr_schedule: dict[str, Schedule] = Field(
+        default_factory=lambda: {"actor": Schedule(kind="cosine")},
+        description="learning-rate schedule by network (actor, critic, value)",
+    )
+    actor_hidden: HiddenSizes = Field((256, 256), description="widths of the actor's hidden layers")
+    critic_hidden: HiddenSizes = Field((256, 256), description="widths of the critics' hidden layers")
+    value_hidden: HiddenSizes = Field((256, 256), description="widths of the value's hidden layers")
+
+
+@torch.no_grad()
+def target_values(model: MLPIQLModel, batch: Batch) -> Tensor:
+    """min_i Q̄_i(s, a), `[M, B]`."""
+    return reduce_critics(model.target_critics.values(batch.obs, batch.actions), "min")
+
+
+def value_loss(model: MLPIQLModel, batch: Batch, params: IQLParams) -> tuple[Tensor, Metrics]:
+    """L_V, `[M]`."""
+    values = model.value.values(batch.obs)
+    loss = expectile_loss(target_values(model, batch) - values, params.expectile)
+    return loss, {"value/loss": loss, "value/mean": values.mean(-1)}
+
+
+def policy_loss(model: MLPIQLModel, batch: Batch, params: IQLParams) -> tuple[Tensor, Metrics]:
+    """L_π, `[M]`."""
+    advantages = target_values(model, batch) - model.value.values(batch.obs).detach()
+    weights = exponential_weights(advantages, params.beta, params.max_weight)
+    if isinstance(model.actor, DeterministicPolicy):
+        regression = (model.actor.mode(batch.obs) - batch.actions).square().sum(-1)
+    else:
+        regression = -model.actor.log_prob(batch.obs, batch.actions)
+    require_shape("weights", weights, regression.shape)
+    loss = (weights * regression).mean(-1)
+    return loss, {"actor/loss": loss, "actor/weight": weights.mean(-1), "actor/advantage": advantages.mean(-1)}
+
+
+def critic_loss(model: MLPIQLModel, batch: Batch, params: IQLParams) -> tuple[Tensor, Metrics]:
+    """L_Q, `[M]`."""
+    target = td_target(batch, model.value.values(batch.next_obs), params.gamma)
+    values = model.critics.values(batch.obs, batch.actions)
+    loss = td_loss(values, target)
+    return loss, {"critic/loss": loss, "critic/q_data": values.mean((-1, -2)), "critic/q_target": target.mean(-1)}
+
+
+def iql_loss(
+    model: MLPIQLModel, batch: Batch, noise: Mapping[str, Tensor], params: IQLParams
+) -> tuple[Tensor, Metrics]:
+    """L_V + L_π + L_Q, `[M]`, at the present parameters. Each network's gradient is that of its own loss alone."""
+    losses, metrics = zip(*(part(model, batch, params) for part in (value_loss, policy_loss, critic_loss)), strict=True)
+    return torch.stack(losses).sum(0), metrics[0] | metrics[1] | metrics[2]
+
+
+class IQL(Learner):
+    """Learner; see the module's docstring for the equations."""
+
+    Params = IQLParams
+    params: IQLParams
+    model: MLPIQLModel
+
+    def build(self) -> MLPIQLModel:
+        p = self.params
+        return MLPIQLModel(
+            self.obs_dim,
+            self.act_dim,
+            seeds=self.seeds,
+            actor_hidden=p.actor_hidden,
+            critic_hidden=p.critic_hidden,
+            value_hidden=p.value_hidden,
+            n_critics=p.n_critics,
+            deterministic_policy=p.deterministic_policy,
+            init=Initialiser("orthogonal"),
+        )
+
+    def build_optimisers(self) -> dict[str, Adam]:
+        p, model = self.params, self.model
+        return {
+            "value": self.adam("value", model.value.flat, p.value_lr),
+            "actor": self.adam("actor", model.actor.flat, p.actor_lr),
+            "critic": self.adam("critic", model.critics.flat, p.critic_lr),
+        }
+
+    def noise(self, batch_size: int) -> dict[str, Noise]:
+        return {}
+
+    def step(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
+        metrics: Metrics = {}
+        for name, loss_of in (("value", value_loss), ("actor", policy_loss), ("critic", critic_loss)):
+            loss, named = loss_of(self.model, batch, self.params)
+            self.optimisers[name].step(loss)
+            metrics |= named
+        polyak(self.model.target_critics, self.model.critics, self.params.tau)
+        return metrics
+
+
+IQLAlgorithm = IQL

@@ -1,0 +1,39 @@
+"""Transitions: datasets, where they come from, how they are checked and transformed. No torch is imported here."""
+
+from __future__ import annotations
+
+from rl_training.data.checks import check_action_bounds, check_transitions
+from rl_training.data.dataset_loaders import (
+    DatasetConfig,
+    FileDatasetConfig,
+    RandomDatasetConfig,
+    ScriptedDatasetConfig,
+    infer_spaces,
+    load_dataset,
+)
+from rl_training.data.generation import Policy, collect, generate_pendulum_dataset, generate_random_dataset
+from rl_training.data.offline_dataset import FIELD_ALIASES, TransitionDataset
+from rl_training.data.returns import discounted_returns_to_go, shift_within_episodes
+from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
+
+__all__ = [
+    "FIELD_ALIASES",
+    "DatasetConfig",
+    "FileDatasetConfig",
+    "Policy",
+    "RandomDatasetConfig",
+    "ScriptedDatasetConfig",
+    "TransformConfig",
+    "Transforms",
+    "TransitionDataset",
+    "check_action_bounds",
+    "check_transitions",
+    "collect",
+    "discounted_returns_to_go",
+    "fit_transforms",
+    "generate_pendulum_dataset",
+    "generate_random_dataset",
+    "infer_spaces",
+    "load_dataset",
+    "shift_within_episodes",
+]

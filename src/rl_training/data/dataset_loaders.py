@@ -1,0 +1,126 @@
+"""The `dataset:` section of a configuration, and the dataset it asks for."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from rl_training.data.checks import BOUND_TOLERANCE
+from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.environments import Spaces
+from rl_training.errors import ConfigError, DataError
+
+
+class ScriptedDatasetConfig(BaseModel):
+    """Transitions of a scripted behaviour of mixed quality (Pendulum-v1 only)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Literal["scripted"] = Field(default="scripted", description="Run the scripted mixed-quality behaviour.")
+    size: int = Field(default=40_000, ge=1, description="Number of transitions.")
+    seed: int = Field(default=0, ge=0, description="Seed of the resets and of the behaviour's noise.")
+
+
+class RandomDatasetConfig(BaseModel):
+    """Transitions of uniformly random actions in any environment with Box spaces."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Literal["random"] = Field(default="random", description="Take uniformly random actions.")
+    size: int = Field(default=40_000, ge=1, description="Number of transitions.")
+    seed: int = Field(default=0, ge=0, description="Seed of the resets and of the actions.")
+
+
+class FileDatasetConfig(BaseModel):
+    """Transitions read from a file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    source: Literal["file"] = Field(default="file", description="Read a file.")
+    path: Path = Field(description="An .npz file with one array per field; ~ stands for the home folder.")
+
+
+DatasetConfig = Annotated[
+    ScriptedDatasetConfig | RandomDatasetConfig | FileDatasetConfig, Field(discriminator="source")
+]
+
+
+def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset:
+    """Generate or read the configured dataset and hold it to the environment's spaces, where they are known."""
+    match config:
+        case ScriptedDatasetConfig():
+            dataset = _scripted(config, env_id)
+        case RandomDatasetConfig():
+            if env_id is None:
+                raise ConfigError("dataset.source: 'random' runs an environment; set env_id, or use source: file")
+            dataset = generate_random_dataset(env_id, config.size, config.seed)
+        case FileDatasetConfig():
+            dataset = _read_file(config.path)
+    if spaces is not None:
+        source = str(config.path) if isinstance(config, FileDatasetConfig) else f"{config.source} dataset"
+        _check_spaces(dataset, spaces, source, env_id)
+    return dataset
+
+
+def infer_spaces(dataset: TransitionDataset) -> Spaces:
+    """Spaces of data that come without an environment.
+
+    Actions that all lie in [-1, 1] (to rounding) get those bounds, the usual convention. Otherwise each dimension is
+    bounded by the smallest and largest action observed, so a policy trained on the data cannot act beyond them.
+    """
+    least = dataset.actions.min(axis=0).astype(np.float64)
+    most = dataset.actions.max(axis=0).astype(np.float64)
+    slack = 2.0 * BOUND_TOLERANCE
+    if (least >= -1.0 - slack).all() and (most <= 1.0 + slack).all():
+        least, most = np.full_like(least, -1.0), np.ones_like(most)
+    for column in np.flatnonzero(least >= most):
+        raise DataError(
+            f"actions: column {column} is always {least[column]:g}, so its bounds cannot be inferred; set env_id"
+        )
+    return Spaces(dataset.obs_dim, tuple(least.tolist()), tuple(most.tolist()))
+
+
+def _scripted(config: ScriptedDatasetConfig, env_id: str | None) -> TransitionDataset:
+    if env_id not in (None, PENDULUM):
+        raise ConfigError(
+            f"dataset.source: 'scripted' has no policy for {env_id!r}, only for {PENDULUM!r}; use source: random"
+        )
+    return generate_pendulum_dataset(config.size, config.seed)
+
+
+def _read_file(path: Path) -> TransitionDataset:
+    path = path.expanduser()
+    if path.suffix.lower() != ".npz":
+        raise DataError(f"{path}: {path.suffix or 'no suffix'} is not a dataset format; this version reads .npz")
+    if not path.is_file():
+        raise DataError(f"{path}: no such file{_nearest_file(path)}")
+    return TransitionDataset.load(path)
+
+
+def _nearest_file(path: Path) -> str:
+    """A file of the same folder with a similar name, as a suggestion; the folder may be missing or large."""
+    if not path.parent.is_dir():
+        return f" (folder {str(path.parent)!r} does not exist)"
+    try:
+        names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix.lower() == ".npz")
+    except OSError:
+        return ""
+    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.0)
+    return f"; did you mean {close[0]!r}?" if close else " (the folder holds no .npz file)"
+
+
+def _check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id: str | None) -> None:
+    owner = f"environment {env_id!r}" if env_id else "the expected space"
+    widths = (("observations", dataset.obs_dim, spaces.obs_dim), ("actions", dataset.act_dim, spaces.act_dim))
+    for name, found, expected in widths:
+        if found != expected:
+            raise DataError(f"{source}: {name} have {found} columns, but {owner} has {expected}")
+    try:
+        dataset.check_bounds(spaces.action_low, spaces.action_high)
+    except DataError as error:
+        raise DataError(f"{source}: {error} of {owner}") from error

@@ -1,0 +1,148 @@
+"""What is done to observations, rewards and actions before a network sees them, and undone in `predict`.
+
+Fitted once on the dataset, stored in the checkpoint. Scores are always reported on the raw reward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from pydantic import BaseModel, ConfigDict, Field
+
+from rl_training.data.checks import FloatArray
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.environments import Spaces
+from rl_training.errors import CheckpointError, DataError
+
+# IQL (Kostrikov et al. 2021, appendix B) rescales MuJoCo rewards so that episode returns span 1000.
+RETURN_SPAN = 1000.0
+
+
+class TransformConfig(BaseModel):
+    """The `transforms:` section: which transforms to fit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    normalise_observations: bool = Field(
+        default=False, description="Scale observations to zero mean and unit deviation over the dataset."
+    )
+    observation_eps: float = Field(
+        default=1e-3, gt=0.0, allow_inf_nan=False, description="Added to each observation's standard deviation."
+    )
+    reward_scale: float = Field(
+        default=1.0, gt=0.0, allow_inf_nan=False, description="Factor on every reward: r' = scale * r + shift."
+    )
+    reward_shift: float = Field(
+        default=0.0, allow_inf_nan=False, description="Added to every reward after scaling: r' = scale * r + shift."
+    )
+    reward_range_scaling: bool = Field(
+        default=False,
+        description="Also scale rewards by 1000 / (largest - smallest episode return), as IQL does on MuJoCo tasks.",
+    )
+
+
+@dataclass(frozen=True)
+class Transforms:
+    """`s' = (s - obs_mean) / obs_std`, `r' = reward_scale * r + reward_shift`, actions between bounds and [-1, 1].
+
+    `obs_std` is the divisor itself, epsilon included. None for both observation statistics leaves observations as
+    they are. The methods take and return numpy arrays with any leading axes, float32 out.
+    """
+
+    obs_mean: tuple[float, ...] | None
+    obs_std: tuple[float, ...] | None
+    reward_scale: float
+    reward_shift: float
+    action_low: tuple[float, ...]
+    action_high: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if (self.obs_mean is None) != (self.obs_std is None):
+            raise ValueError("obs_mean and obs_std are given together or not at all")
+        if self.obs_mean is not None and self.obs_std is not None and len(self.obs_mean) != len(self.obs_std):
+            raise ValueError(f"obs_mean has {len(self.obs_mean)} entries, obs_std has {len(self.obs_std)}")
+        if len(self.action_low) != len(self.action_high):
+            raise ValueError(f"action_low has {len(self.action_low)} entries, action_high {len(self.action_high)}")
+
+    def observations(self, x: npt.ArrayLike) -> FloatArray:
+        """Raw observations `[..., O]` to what the networks see."""
+        if self.obs_mean is None or self.obs_std is None:
+            return np.asarray(x, dtype=np.float32)
+        # In float64: a mean far larger than the deviation would otherwise lose the digits that matter.
+        return ((np.asarray(x, dtype=np.float64) - self.obs_mean) / self.obs_std).astype(np.float32)
+
+    def rewards(self, r: npt.ArrayLike) -> FloatArray:
+        """Raw rewards `[...]` to the training signal."""
+        scaled = self.reward_scale * np.asarray(r, dtype=np.float64) + self.reward_shift
+        return np.asarray(scaled, dtype=np.float32)
+
+    def to_unit_actions(self, a: npt.ArrayLike) -> FloatArray:
+        """Environment actions `[..., A]` to [-1, 1], clipped."""
+        low, high = np.asarray(self.action_low), np.asarray(self.action_high)
+        unit = 2.0 * (np.asarray(a, dtype=np.float64) - low) / (high - low) - 1.0
+        return np.asarray(np.clip(unit, -1.0, 1.0), dtype=np.float32)
+
+    def from_unit_actions(self, a: npt.ArrayLike) -> FloatArray:
+        """Actions in [-1, 1], `[..., A]`, to the environment's range, clipped into its bounds."""
+        low, high = np.asarray(self.action_low), np.asarray(self.action_high)
+        actions = low + 0.5 * (np.asarray(a, dtype=np.float64) + 1.0) * (high - low)
+        return np.asarray(np.clip(actions, low, high), dtype=np.float32)
+
+    def to_json(self) -> dict[str, Any]:
+        """The transforms as JSON values."""
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Transforms:
+        """The inverse of `to_json`."""
+
+        def numbers(name: str) -> tuple[float, ...]:
+            return tuple(float(value) for value in data[name])
+
+        try:
+            return cls(
+                obs_mean=None if data["obs_mean"] is None else numbers("obs_mean"),
+                obs_std=None if data["obs_std"] is None else numbers("obs_std"),
+                reward_scale=float(data["reward_scale"]),
+                reward_shift=float(data["reward_shift"]),
+                action_low=numbers("action_low"),
+                action_high=numbers("action_high"),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"transforms: stored value is malformed: {type(error).__name__}: {error}") from error
+
+
+def fit_transforms(dataset: TransitionDataset, spaces: Spaces, config: TransformConfig) -> Transforms:
+    """Fit the configured transforms: observation statistics over `obs`, reward range over raw episode returns."""
+    mean: tuple[float, ...] | None = None
+    divisor: tuple[float, ...] | None = None
+    if config.normalise_observations:
+        mean = tuple(dataset.obs.mean(axis=0, dtype=np.float64).tolist())
+        deviation = dataset.obs.std(axis=0, dtype=np.float64)
+        divisor = tuple((deviation + config.observation_eps).tolist())
+    scale = config.reward_scale
+    if config.reward_range_scaling:
+        scale *= _range_scale(dataset)
+    return Transforms(
+        obs_mean=mean,
+        obs_std=divisor,
+        reward_scale=scale,
+        reward_shift=config.reward_shift,
+        action_low=spaces.action_low,
+        action_high=spaces.action_high,
+    )
+
+
+def _range_scale(dataset: TransitionDataset) -> float:
+    returns = dataset.episode_returns()
+    span = float(returns.max() - returns.min())
+    if span <= 0.0:
+        raise DataError(
+            f"rewards: all {len(returns)} episode returns equal {returns[0]:g}, so reward_range_scaling has no range;"
+            " turn it off"
+        )
+    return RETURN_SPAN / span

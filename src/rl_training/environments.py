@@ -1,0 +1,145 @@
+"""Gymnasium environments: opening one, and reading the spaces this package trains on (flat Box in, bounded Box out).
+
+Gymnasium is imported inside the functions: training from arrays or files never needs it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rl_training.errors import CheckpointError, EnvironmentUnsupportedError, did_you_mean
+
+if TYPE_CHECKING:
+    import gymnasium
+
+    Env = gymnasium.Env[Any, Any]
+
+_SUPPORTED_OBSERVATIONS = "supported: a one-dimensional Box (flat vectors only)"
+_SUPPORTED_ACTIONS = "supported: a one-dimensional Box with finite bounds (continuous actions only)"
+
+
+@dataclass(frozen=True)
+class Spaces:
+    """What a policy sees and what it may do: the width of an observation and the bounds `[A]` of an action."""
+
+    obs_dim: int
+    action_low: tuple[float, ...]
+    action_high: tuple[float, ...]
+
+    @property
+    def act_dim(self) -> int:
+        """Width of an action."""
+        return len(self.action_low)
+
+    def to_json(self) -> dict[str, Any]:
+        """The spaces as JSON values."""
+        return {
+            "obs_dim": self.obs_dim,
+            "action_low": list(self.action_low),
+            "action_high": list(self.action_high),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Spaces:
+        """The inverse of `to_json`."""
+        try:
+            low = tuple(float(value) for value in data["action_low"])
+            high = tuple(float(value) for value in data["action_high"])
+            spaces = cls(obs_dim=int(data["obs_dim"]), action_low=low, action_high=high)
+        except (KeyError, TypeError, ValueError) as error:
+            raise CheckpointError(f"spaces: stored value is malformed: {type(error).__name__}: {error}") from error
+        if len(low) != len(high):
+            raise CheckpointError(f"spaces: action_low has {len(low)} entries, action_high has {len(high)}")
+        return spaces
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())
+
+
+def make_env(env_id: str, **kwargs: Any) -> Env:
+    """Open an environment; whatever keeps it from opening is told in one line."""
+    import gymnasium
+
+    try:
+        return gymnasium.make(env_id, **kwargs)
+    except gymnasium.error.UnregisteredEnv as error:
+        suggestion = did_you_mean(env_id, gymnasium.registry)
+        reason = suggestion or f": {_one_line(error)}"
+        raise EnvironmentUnsupportedError(f"unknown environment {env_id!r}{reason}") from error
+    except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
+        reason = _one_line(error)
+        raise EnvironmentUnsupportedError(f"environment {env_id!r} needs a missing package: {reason}") from error
+    except (gymnasium.error.Error, TypeError, ValueError) as error:
+        raise EnvironmentUnsupportedError(f"environment {env_id!r} cannot be opened: {_one_line(error)}") from error
+
+
+def env_spaces(env: Env) -> Spaces:
+    """The spaces of an open environment; any that cannot be trained on is refused by name."""
+    name = env.spec.id if env.spec is not None else type(env.unwrapped).__name__
+    obs_dim = _observation_width(name, env.observation_space)
+    low, high = _action_bounds(name, env.action_space)
+    return Spaces(obs_dim=obs_dim, action_low=low, action_high=high)
+
+
+def read_spaces(env_id: str) -> Spaces:
+    """Open an environment, read its spaces and close it."""
+    env = make_env(env_id)
+    try:
+        return env_spaces(env)
+    finally:
+        env.close()
+
+
+def _observation_width(name: str, space: Any) -> int:
+    from gymnasium import spaces
+
+    remedy = ""
+    if isinstance(space, spaces.Box):
+        if len(space.shape) == 1 and space.shape[0] > 0:
+            return int(space.shape[0])
+        found = f"Box of shape {space.shape}"
+        # Flattening pixels would open the door to MLPs on images, which do not learn.
+        if len(space.shape) == 2:
+            remedy = "; wrap it in gymnasium.wrappers.FlattenObservation"
+    else:
+        found = _describe(space)
+        if isinstance(space, spaces.Dict | spaces.Tuple) and space.is_np_flattenable:
+            remedy = "; wrap it in gymnasium.wrappers.FlattenObservation"
+    raise EnvironmentUnsupportedError(
+        f"environment {name!r}: observation space is {found}; {_SUPPORTED_OBSERVATIONS}{remedy}"
+    )
+
+
+def _action_bounds(name: str, space: Any) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    from gymnasium import spaces
+
+    def refuse(found: str, remedy: str = "") -> EnvironmentUnsupportedError:
+        return EnvironmentUnsupportedError(
+            f"environment {name!r}: action space is {found}; {_SUPPORTED_ACTIONS}{remedy}"
+        )
+
+    if not isinstance(space, spaces.Box):
+        raise refuse(_describe(space))
+    if len(space.shape) != 1 or space.shape[0] == 0:
+        raise refuse(f"Box of shape {space.shape}")
+    if not np.issubdtype(space.dtype, np.floating):
+        raise refuse(f"Box of dtype {space.dtype}")
+    low, high = np.asarray(space.low, dtype=np.float64), np.asarray(space.high, dtype=np.float64)
+    for column, (least, most) in enumerate(zip(low, high, strict=True)):
+        if not (np.isfinite(least) and np.isfinite(most)):
+            remedy = "; wrap it in gymnasium.wrappers.RescaleAction or ClipAction with finite bounds"
+            raise refuse(f"a Box with bounds [{least:g}, {most:g}] in dimension {column}", remedy)
+        if least >= most:
+            raise refuse(f"a Box with low {least:g} >= high {most:g} in dimension {column}")
+    return tuple(low.tolist()), tuple(high.tolist())
+
+
+def _describe(space: Any) -> str:
+    """A space in at most a short line: nested spaces can print as pages."""
+    text = " ".join(str(space).split())
+    return text if len(text) <= 120 else f"a {type(space).__name__} space"

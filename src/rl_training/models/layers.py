@@ -1,0 +1,136 @@
+"""The stacked multilayer perceptron every network of the package is made of.
+
+`members` independent trainings times `copies` (the critics of an ensemble) are one module: row m·copies + e of the
+parameter matrix `flat` holds every weight of copy e of member m. One matrix per network makes the optimiser, the
+Polyak average, a checkpoint and "take member 7 out" single operations on rows; matrix products run batched over rows.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from rl_training import streams
+from rl_training.models.initialisers import Initialiser
+
+LayerNormPlacement = Literal["none", "pre", "post"]
+LAYER_NORM_EPS = 1e-6  # Flax's value, which the references with LayerNorm use; torch's default is 1e-5
+_ALIGN = 16  # floats; keeps every parameter 64-byte aligned inside its row
+
+
+@dataclass(frozen=True)
+class MLPSpec:
+    """The shape and start of one network.
+
+    sizes: input, hidden and output widths.
+    layer_norm: `pre` normalises before the ReLU (RLPD), `post` after it (ReBRAC).
+    constants: extra learnable vectors kept beside the layers, by name, with their initial value and length.
+    """
+
+    sizes: tuple[int, ...]
+    layer_norm: LayerNormPlacement = "none"
+    init: Initialiser = field(default_factory=Initialiser)
+    constants: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """Every parameter's shape for one copy of one member, in storage order."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        for i, (fan_in, fan_out) in enumerate(zip(self.sizes, self.sizes[1:], strict=False)):
+            shapes[f"weight_{i}"] = (fan_in, fan_out)
+            shapes[f"bias_{i}"] = (fan_out,)
+            if self.layer_norm != "none" and not self.is_last(i):
+                shapes[f"scale_{i}"] = (fan_out,)
+                shapes[f"shift_{i}"] = (fan_out,)
+        shapes.update({name: (length,) for name, (_, length) in self.constants.items()})
+        return shapes
+
+    def is_last(self, layer: int) -> bool:
+        return layer == len(self.sizes) - 2
+
+
+class StackedMLP(nn.Module):
+    """`members` × `copies` ReLU networks of one shape, evaluated as one. Calling it maps `[M, B, in]` to
+    `[M, copies, B, out]`; `[M, copies, B, in]` is accepted too."""
+
+    flat: nn.Parameter
+
+    def __init__(self, spec: MLPSpec, seeds: Sequence[int], name: str, copies: int = 1) -> None:
+        super().__init__()
+        self.spec = spec
+        self.name = name
+        self.members = len(seeds)
+        self.copies = copies
+        self._shapes = spec.shapes()
+        self._lengths = [_padded(math.prod(shape)) for shape in self._shapes.values()]
+        self.flat = nn.Parameter(self._initial(streams.member_keys(seeds)))
+
+    def _initial(self, keys: Tensor) -> Tensor:
+        flat = torch.zeros(self.members * self.copies, sum(self._lengths))
+        for name, view in self.tensors(flat).items():
+            view.copy_(self._initial_value(keys, name).flatten(0, 1))
+        return flat
+
+    def _initial_value(self, keys: Tensor, name: str) -> Tensor:
+        """`[M, copies, *shape]`: the starting value of one parameter."""
+        shape = (self.copies, *self._shapes[name])
+        if name in self.spec.constants:
+            return torch.full((self.members, *shape), self.spec.constants[name][0])
+        kind, _, layer = name.partition("_")
+        is_last = self.spec.is_last(int(layer))
+        stream = f"init/{self.name}/{name}"
+        if kind == "weight":
+            return self.spec.init.weight(keys, stream, (shape[0], shape[1], shape[2]), is_last)
+        if kind == "bias":
+            return self.spec.init.bias(keys, stream, (shape[0], shape[1]), self.spec.sizes[int(layer)], is_last)
+        return torch.full((self.members, *shape), 1.0 if kind == "scale" else 0.0)
+
+    def tensors(self, flat: Tensor | None = None) -> dict[str, Tensor]:
+        """Every parameter by name as a view `[M·copies, *shape]` of the matrix (of another one, if given)."""
+        pieces = (self.flat if flat is None else flat).split(self._lengths, dim=1)
+        return {
+            name: piece[:, : math.prod(shape)].unflatten(1, shape) if len(shape) > 1 else piece[:, : shape[0]]
+            for (name, shape), piece in zip(self._shapes.items(), pieces, strict=True)
+        }
+
+    def forward(self, x: Tensor, parameters: Mapping[str, Tensor] | None = None) -> Tensor:
+        p = self.tensors() if parameters is None else parameters
+        if x.dim() == 3:
+            x = x.unsqueeze(1).expand(-1, self.copies, -1, -1)
+        h = x.reshape(self.members * self.copies, *x.shape[-2:])
+        for i in range(len(self.spec.sizes) - 1):
+            h = torch.baddbmm(p[f"bias_{i}"].unsqueeze(1), h, p[f"weight_{i}"])
+            if not self.spec.is_last(i):
+                h = self._activate(h, p, i)
+        return h.unflatten(0, (self.members, self.copies))
+
+    def _activate(self, h: Tensor, p: Mapping[str, Tensor], i: int) -> Tensor:
+        if self.spec.layer_norm == "none":
+            return functional.relu(h)
+        if self.spec.layer_norm == "post":
+            h = functional.relu(h)
+        h = functional.layer_norm(h, h.shape[-1:], eps=LAYER_NORM_EPS)
+        h = h * p[f"scale_{i}"].unsqueeze(1) + p[f"shift_{i}"].unsqueeze(1)
+        return functional.relu(h) if self.spec.layer_norm == "pre" else h
+
+    def target(self) -> StackedMLP:
+        """An exact, gradient-free copy to be moved by Polyak averaging."""
+        twin = copy.deepcopy(self)
+        twin.flat.requires_grad_(False)
+        return twin
+
+
+def _padded(length: int) -> int:
+    return -(-length // _ALIGN) * _ALIGN
+
+
+def polyak(target: StackedMLP, online: StackedMLP, tau: float) -> None:
+    """θ̄ ← (1-τ)θ̄ + τθ, in place."""
+    with torch.no_grad():
+        target.flat.lerp_(online.flat, tau)

@@ -1,0 +1,1 @@
+"""One loop: data sources, engine, evaluation, callbacks, checkpoints, run directory, trainers."""
