@@ -16,7 +16,8 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str = "") ->
     faults = error.errors(include_url=False)
     first = faults[0]
     path = [str(part) for part in first["loc"]]
-    line = f"{prefix}{'.'.join(path)}: {_complaint(dict(first), model, path)}"
+    where = f"{prefix}{'.'.join(path)}: " if path else ""
+    line = where + _complaint(dict(first), model, path)
     return line if len(faults) == 1 else f"{line} (and {len(faults) - 1} more)"
 
 
@@ -30,6 +31,8 @@ def _complaint(fault: dict[str, Any], model: type[BaseModel], path: list[str]) -
     if fault["type"] == "union_tag_invalid":
         context = fault.get("ctx", {})
         return f"unknown {context.get('discriminator', 'kind')} {context.get('tag', '')}; choose from {context.get('expected_tags', '')}"
+    if not path:
+        return str(fault["msg"]).removeprefix("Value error, ")
     message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input ").replace("should be", "must be")
     return f"{message}, got {shown}"
 

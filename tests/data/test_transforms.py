@@ -100,7 +100,7 @@ def test_json_round_trip_is_exact(normalise: bool) -> None:
 
 def test_malformed_json_is_one_line() -> None:
     stored = fit_transforms(dataset(), SPACES, TransformConfig()).to_json()
-    with pytest.raises(CheckpointError, match="^transforms: stored value is malformed: KeyError: 'reward_scale'$"):
+    with pytest.raises(CheckpointError, match=r"^transforms: stored value is malformed: KeyError: 'reward_scale'$"):
         Transforms.from_json({name: v for name, v in stored.items() if name != "reward_scale"})
     with pytest.raises(CheckpointError, match="action_low has 1 entries, action_high 2"):
         Transforms.from_json(stored | {"action_low": [0.0]})

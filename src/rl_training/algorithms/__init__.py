@@ -26,11 +26,16 @@ def find() -> dict[str, str]:
     return {name: text.partition("\n")[0] for name, text in summaries}
 
 
+def require(name: str) -> None:
+    """Refuse a name that is no algorithm's."""
+    if name not in find():
+        raise ConfigError(f"algo: no algorithm {name!r}{did_you_mean(name, find())}")
+
+
 @cache
 def load(name: str) -> type[Learner]:
     """The learner class of an algorithm."""
-    if name not in find():
-        raise ConfigError(f"algo: no algorithm {name!r}{did_you_mean(name, find())}")
+    require(name)
     from rl_training.algorithms.base import Learner
 
     module = importlib.import_module(f"{__name__}.{name}")

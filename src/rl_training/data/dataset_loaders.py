@@ -63,7 +63,7 @@ def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | Non
             dataset = _read_file(config.path)
     if spaces is not None:
         source = str(config.path) if isinstance(config, FileDatasetConfig) else f"{config.source} dataset"
-        _check_spaces(dataset, spaces, source, env_id)
+        check_spaces(dataset, spaces, source, env_id)
     return dataset
 
 
@@ -114,7 +114,8 @@ def _nearest_file(path: Path) -> str:
     return f"; did you mean {close[0]!r}?" if close else " (the folder holds no .npz file)"
 
 
-def _check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id: str | None) -> None:
+def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id: str | None) -> None:
+    """Refuse data whose widths or action bounds are not the environment's; `source` names the data in the message."""
     owner = f"environment {env_id!r}" if env_id else "the expected space"
     widths = (("observations", dataset.obs_dim, spaces.obs_dim), ("actions", dataset.act_dim, spaces.act_dim))
     for name, found, expected in widths:

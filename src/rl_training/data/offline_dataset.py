@@ -348,6 +348,8 @@ def _free_memory() -> int:
 
 def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
     """Hold the array's own header to the size the archive declares: numpy allocates what the header says."""
+    if member.comment:  # none is ever written; a damaged length here would swallow the entries that follow
+        raise DataError(f"{member.filename}: damaged (an unexpected comment in the archive)")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise DataError(f"{member.filename}: compression {member.compress_type} is not one numpy writes")
     version = np.lib.format.read_magic(file)

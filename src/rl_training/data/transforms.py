@@ -18,7 +18,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, DataError
 
-# IQL (Kostrikov et al. 2021, appendix B) rescales MuJoCo rewards so that episode returns span 1000.
+# IQL (Kostrikov et al. 2021) rescales MuJoCo rewards so that episode returns span 1000.
 RETURN_SPAN = 1000.0
 
 

@@ -1,0 +1,194 @@
+"""The managed classes: train, evaluate, predict, save and load in the manner of Stable-Baselines3."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy.typing as npt
+
+from rl_training import algorithms
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.errors import CheckpointError, ConfigError, did_you_mean
+from rl_training.experiment import manager
+from rl_training.experiment.config import read_config
+from rl_training.runtime.acting import FloatArray
+from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.checkpoint import save_checkpoint
+from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.console import ConsoleProgress
+from rl_training.runtime.evaluation import Evaluation
+from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.trainer import TrainResult, trainer_for
+
+Dataset = TransitionDataset | Mapping[str, Any] | str | Path
+
+
+class ManagedAlgorithm:
+    """One algorithm with everything around it.
+
+    >>> model = CQL(env_id="Pendulum-v1", dataset="log.npz", total_timesteps=20_000, cql_alpha=5.0)
+    >>> model.learn()
+    >>> action, _ = model.predict(obs)
+    """
+
+    algo: ClassVar[str]
+
+    def __init__(
+        self,
+        env_id: str | None = None,
+        dataset: Dataset | None = None,
+        total_timesteps: int | None = None,
+        *,
+        config: TrainConfig | str | Path | None = None,
+        **settings: Any,
+    ) -> None:
+        """Start from `config` (a `TrainConfig`, a YAML path or a packaged name), or from nothing.
+
+        dataset: a `TransitionDataset`, a mapping of arrays, a path, or a `dataset:` section as in the YAML.
+        settings: any field of `TrainConfig` or any parameter of the algorithm, by name.
+        """
+        given = config if isinstance(config, TrainConfig) or config is None else read_config(str(config))
+        if given is not None and given.algo != self.algo:
+            raise ConfigError(f"algo: {type(self).__name__} got a configuration for {given.algo!r}")
+        values: dict[str, Any] = given.to_plain() if given is not None else {"algo": self.algo}
+        self.dataset, section = _read_dataset(dataset)
+        fields = {"env_id": env_id, "dataset": section, "total_timesteps": total_timesteps}
+        values.update({name: value for name, value in fields.items() if value is not None})
+        self._values = self._merge(values, settings)
+        self._config(self._values.get("total_timesteps") or self._values.get("n_epochs") or 1)
+        self._policy: manager.LoadedPolicy | None = None
+        self._run: RunDirectory | None = None
+        self._draws = 0
+
+    def _merge(self, values: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+        """Each setting to where it belongs: the run's configuration or the algorithm's parameters."""
+        parameters = algorithms.load(self.algo).Params.model_fields
+        knobs = dict(values.get("algo_kwargs", {}))
+        for name, value in settings.items():
+            if name == "algo_kwargs":
+                knobs.update(value)
+            elif name in TrainConfig.model_fields and name != "algo":
+                values[name] = value
+            elif name in parameters:
+                knobs[name] = value
+            else:
+                known = {*TrainConfig.model_fields, *parameters} - {"algo", "algo_kwargs"}
+                raise ConfigError(f"{name}: {type(self).__name__} has no such option{did_you_mean(name, known)}")
+        return {**values, "algo_kwargs": knobs}
+
+    def _config(self, total_timesteps: int | None = None) -> TrainConfig:
+        budget = {} if total_timesteps is None else {"total_timesteps": total_timesteps}
+        return TrainConfig.parse({**self._values, **budget})
+
+    # Training ---------------------------------------------------------------------------------------------------
+
+    def learn(
+        self,
+        total_timesteps: int | None = None,
+        callback: Callback | Sequence[Callback] | None = None,
+        progress_bar: bool = False,
+    ) -> Self:
+        """Train to the end of the budget. Called again with a larger budget, it goes on where it stopped."""
+        callbacks = [callback] if isinstance(callback, Callback) else list(callback or ())
+        if progress_bar:
+            callbacks.append(ConsoleProgress())
+        config = self._config(total_timesteps)
+        if self._policy is None:
+            result = manager.start(config, dataset=self.dataset, callbacks=callbacks)
+        elif self._run is not None:
+            result = manager.resume(
+                self._run.path, total_timesteps=total_timesteps, dataset=self.dataset, callbacks=callbacks
+            )
+        else:
+            checkpoint = self._policy.checkpoint
+            trainer = trainer_for(self.algo)(
+                config, dataset=self.dataset, callbacks=callbacks, checkpoint=checkpoint
+            )
+            result = trainer.train()
+        self._adopt(result)
+        return self
+
+    def _adopt(self, result: TrainResult) -> None:
+        self._run = result.run
+        self._policy = manager.LoadedPolicy(result.checkpoint, result.actor)
+
+    # Using ------------------------------------------------------------------------------------------------------
+
+    @property
+    def policy(self) -> manager.LoadedPolicy:
+        """The trained policy."""
+        if self._policy is None:
+            raise ConfigError(f"{type(self).__name__} has no policy yet; call learn() or load() first")
+        return self._policy
+
+    @property
+    def run_dir(self) -> Path | None:
+        """The directory of the last run, if there was one."""
+        return self._run.path if self._run is not None else None
+
+    def predict(
+        self,
+        obs: npt.ArrayLike,
+        state: None = None,
+        episode_start: None = None,
+        deterministic: bool = True,
+        *,
+        seed: int | None = None,
+    ) -> tuple[FloatArray, None]:
+        """`(action, None)` for one observation or a batch, in the environment's units; no policy here has a state.
+
+        seed: whose policy, where several were trained together (the first, if not given).
+        """
+        self._draws += 0 if deterministic else 1
+        return self.policy.predict(obs, deterministic=deterministic, seed=seed, draw=self._draws), state
+
+    def evaluate(
+        self,
+        episodes: int = 10,
+        *,
+        env_id: str | None = None,
+        seed: int | None = None,
+        deterministic: bool | None = None,
+    ) -> Evaluation:
+        """Returns of whole episodes on the raw reward, for every member."""
+        return self.policy.evaluate(episodes, env_id=env_id, seed=seed, deterministic=deterministic)
+
+    def save(self, path: str | Path) -> Path:
+        """Write a complete checkpoint to the new directory `path`."""
+        save_checkpoint(Path(path), self.policy.checkpoint)
+        return Path(path)
+
+    @classmethod
+    def load(cls, path: str | Path, *, dataset: Dataset | None = None, which: str | int = "last") -> Self:
+        """From a run directory or a saved checkpoint. To train on, arrays that were in memory must be given again."""
+        policy = manager.load_policy(path, which)
+        if policy.checkpoint.config.algo != cls.algo:
+            raise CheckpointError(f"{path}: holds {policy.checkpoint.config.algo!r}, {cls.__name__} loads {cls.algo!r}")
+        model = cls(config=policy.checkpoint.config, dataset=dataset)
+        model._policy = policy
+        if (Path(path) / "run.json").is_file() and which == "last":
+            model._run = RunDirectory.open(Path(path))
+        return model
+
+
+def _read_dataset(dataset: Dataset | None) -> tuple[TransitionDataset | None, Any]:
+    """Arrays in memory, or a `dataset:` section; never both."""
+    if dataset is None or isinstance(dataset, TransitionDataset):
+        return dataset, None
+    if isinstance(dataset, str | Path):
+        return None, {"source": "file", "path": str(dataset)}
+    return (None, dict(dataset)) if "source" in dataset else (TransitionDataset.from_dict(dataset), None)
+
+
+@cache
+def managed_class(name: str) -> type[ManagedAlgorithm] | None:
+    """The managed class called `name` (`CQL`, `TD3BC`, …), or none."""
+    for algo in algorithms.find():
+        learner = algorithms.load(algo)
+        if learner.__name__ == name:
+            attributes = {"algo": algo, "__doc__": learner.__doc__, "__module__": "rl_training.api"}
+            return type(name, (ManagedAlgorithm,), attributes)
+    return None

@@ -1,0 +1,90 @@
+"""What can watch a run, and stop it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from rl_training.errors import ConfigError, did_you_mean
+from rl_training.runtime.config import EarlyStoppingConfig
+from rl_training.runtime.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from rl_training.runtime.loop import Loop
+
+
+class Callback:
+    """Override what you need; call `loop.stop("why")` to end the run after the present update.
+
+    A callback with a memory gives it to checkpoints through `state` and takes it back in `restore`.
+    """
+
+    def on_start(self, loop: Loop) -> None:
+        """Before the first update of this process."""
+
+    def on_progress(self, loop: Loop) -> None:
+        """After every short block of updates (a few times a second)."""
+
+    def on_metrics(self, loop: Loop, metrics: Mapping[str, list[float]]) -> None:
+        """After every log interval: means over it, one value per seed."""
+
+    def on_evaluation(self, loop: Loop, evaluation: Evaluation) -> None:
+        """After every evaluation."""
+
+    def on_checkpoint(self, loop: Loop, path: Path) -> None:
+        """After a checkpoint is safely on disk."""
+
+    def on_end(self, loop: Loop) -> None:
+        """After the last update of this process, whatever ended it."""
+
+    def state(self) -> dict[str, Any]:
+        """JSON-like values a checkpoint keeps."""
+        return {}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state`."""
+
+
+class EarlyStopping(Callback):
+    """Stops a run that has reached its target or no longer improves. Seeds count together, by their mean."""
+
+    def __init__(self, config: EarlyStoppingConfig) -> None:
+        self.config = config
+        self.best = -math.inf
+        self.waited = 0
+
+    def on_metrics(self, loop: Loop, metrics: Mapping[str, list[float]]) -> None:
+        if "/" in self.config.metric:
+            if self.config.metric not in metrics:
+                name = self.config.metric
+                raise ConfigError(f"early_stopping.metric: no metric {name!r}{did_you_mean(name, metrics)}")
+            self._judge(loop, fmean(metrics[self.config.metric]))
+
+    def on_evaluation(self, loop: Loop, evaluation: Evaluation) -> None:
+        if "/" not in self.config.metric:
+            record = evaluation.to_json()
+            known = {name for name, value in record.items() if isinstance(value, list) and name != "seeds"}
+            if self.config.metric not in known:
+                name = self.config.metric
+                raise ConfigError(f"early_stopping.metric: no metric {name!r}{did_you_mean(name, known)}")
+            self._judge(loop, fmean(record[self.config.metric]))
+
+    def _judge(self, loop: Loop, value: float) -> None:
+        config = self.config
+        sign = 1.0 if config.mode == "max" else -1.0
+        if config.target is not None and sign * value >= sign * config.target:
+            loop.stop(f"{config.metric} reached {value:.4g} (target {config.target:g})")
+        self.waited = 0 if sign * value > self.best + config.min_delta else self.waited + 1
+        self.best = max(self.best, sign * value)
+        if config.patience is not None and self.waited >= config.patience:
+            loop.stop(f"{config.metric} has not improved for {self.waited} records")
+
+    def state(self) -> dict[str, Any]:
+        return {"best": None if math.isinf(self.best) else self.best, "waited": self.waited}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.best = -math.inf if state["best"] is None else float(state["best"])
+        self.waited = int(state["waited"])

@@ -1,0 +1,169 @@
+"""Checkpoints: a directory of safetensors and JSON with a manifest of SHA-256 sums. No pickle, nothing executed.
+
+    weights.safetensors     every network, targets included
+    training.safetensors    optimiser moments, counters, the sums of metrics not yet logged
+    state.json              configuration, spaces, transforms, progress
+    manifest.json           size and SHA-256 of each of the above
+
+A checkpoint is complete in itself: predicting needs neither the environment nor the dataset. It is written under a
+temporary name on the same disk, synced, then renamed; an existing one is never touched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+from torch import Tensor
+
+from rl_training import __version__
+from rl_training.algorithms import load as load_algorithm
+from rl_training.algorithms.base import Learner
+from rl_training.data.transforms import Transforms
+from rl_training.environments import Spaces
+from rl_training.errors import CheckpointError
+from rl_training.runtime.config import TrainConfig
+
+FORMAT = 1
+MANIFEST = "manifest.json"
+_WEIGHTS, _TRAINING, _STATE = "weights.safetensors", "training.safetensors", "state.json"
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint holds. `tensors` are the learner's state by name; `metric_sums` what was not yet logged."""
+
+    config: TrainConfig
+    spaces: Spaces
+    transforms: Transforms
+    progress: dict[str, Any]
+    tensors: dict[str, Tensor]
+    metric_sums: dict[str, Tensor]
+
+    def build_learner(self, device: str = "cpu", total_updates: int | None = None) -> Learner:
+        """The learner as it was."""
+        learner_type = load_algorithm(self.config.algo)
+        learner = learner_type(
+            self.spaces.obs_dim,
+            self.spaces.act_dim,
+            learner_type.parse(self.config.algo_kwargs),
+            seeds=self.config.seeds,
+            total_updates=total_updates or int(self.progress["total_updates"]),
+            device=device,
+        )
+        restore(learner.state(), self.tensors)
+        return learner
+
+
+def restore(live: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> None:
+    """Copy stored tensors into live ones, after checking that names, shapes and types all agree."""
+    if live.keys() != stored.keys():
+        odd = sorted(live.keys() ^ stored.keys())[0]
+        raise CheckpointError(f"{odd}: in the {'checkpoint' if odd in stored else 'algorithm'} only")
+    for name, tensor in live.items():
+        if tensor.shape != stored[name].shape or tensor.dtype != stored[name].dtype:
+            raise CheckpointError(f"{name}: has shape {tuple(stored[name].shape)}, expected {tuple(tensor.shape)}")
+        tensor.data.copy_(stored[name])
+
+
+def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
+    """Write a checkpoint at `path`, which must not exist, so that it is there completely or not at all."""
+    if path.exists():
+        raise CheckpointError(f"{path}: already exists; a checkpoint is never overwritten")
+    state = {
+        "format": FORMAT,
+        "rl_training": __version__,
+        "config": checkpoint.config.to_plain(),
+        "spaces": checkpoint.spaces.to_json(),
+        "transforms": checkpoint.transforms.to_json(),
+        "progress": checkpoint.progress,
+    }
+    weights = {name: value for name, value in checkpoint.tensors.items() if name.startswith("model.")}
+    training = {name: value for name, value in checkpoint.tensors.items() if name not in weights}
+    training.update({f"metric.{name}": value for name, value in checkpoint.metric_sums.items()})
+    files = {_WEIGHTS: _pack(weights), _TRAINING: _pack(training), _STATE: _json_bytes(state)}
+    sums = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
+    files[MANIFEST] = _json_bytes({"format": FORMAT, "files": sums})
+    _write_directory(path, files)
+
+
+def _write_directory(path: Path, files: Mapping[str, bytes]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    try:
+        temporary.mkdir()
+        for name, data in files.items():
+            with (temporary / name).open("wb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+        _sync_directory(temporary)
+        temporary.rename(path)
+        _sync_directory(path.parent)
+    except OSError as error:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise CheckpointError(f"{path}: cannot be written ({error.strerror or error})") from error
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def load_checkpoint(path: Path) -> Checkpoint:
+    """Read and verify a checkpoint directory."""
+    files = _read_verified(path)
+    try:
+        state = json.loads(files[_STATE])
+        training = safetensors.torch.load(files[_TRAINING])
+        tensors = {**safetensors.torch.load(files[_WEIGHTS])}
+        tensors.update({k: v for k, v in training.items() if not k.startswith("metric.")})
+        return Checkpoint(
+            TrainConfig.parse(state["config"]),
+            Spaces.from_json(state["spaces"]),
+            Transforms.from_json(state["transforms"]),
+            state["progress"],
+            tensors,
+            {k.removeprefix("metric."): v for k, v in training.items() if k.startswith("metric.")},
+        )
+    except (KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
+        raise CheckpointError(f"{path}: malformed checkpoint ({type(error).__name__}: {error})") from error
+
+
+def _read_verified(path: Path) -> dict[str, bytes]:
+    """Every file of the checkpoint, each equal to what the manifest promises."""
+    try:
+        manifest = json.loads((path / MANIFEST).read_bytes())
+        if manifest["format"] != FORMAT:
+            raise CheckpointError(f"{path}: checkpoint format {manifest['format']}, this version reads {FORMAT}")
+        promised = {name: manifest["files"][name] for name in (_WEIGHTS, _TRAINING, _STATE)}
+        files = {}
+        for name, entry in promised.items():
+            data = (path / name).read_bytes()
+            if len(data) != entry["bytes"] or hashlib.sha256(data).hexdigest() != entry["sha256"]:
+                raise CheckpointError(f"{path / name}: damaged (its SHA-256 is not the manifest's)")
+            files[name] = data
+    except OSError as error:
+        raise CheckpointError(f"{error.filename or path}: cannot be read ({error.strerror})") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise CheckpointError(f"{path / MANIFEST}: malformed ({type(error).__name__}: {error})") from error
+    return files
+
+
+def _pack(tensors: Mapping[str, Tensor]) -> bytes:
+    return bytes(safetensors.torch.save({name: value.detach().cpu().contiguous() for name, value in tensors.items()}))
+
+
+def _json_bytes(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()

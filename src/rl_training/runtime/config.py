@@ -1,0 +1,114 @@
+"""`TrainConfig`: everything one run is made of. It is plain data; `config.yaml` in a run directory is one, complete."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+
+from rl_training import algorithms
+from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig
+from rl_training.data.transforms import TransformConfig
+from rl_training.errors import ConfigError
+from rl_training.validation import explain
+
+Count = Annotated[int, Field(ge=1)]
+Seed = Annotated[int, Field(ge=0, lt=2**31)]
+
+
+class Section(BaseModel):
+    """A part of the configuration: immutable, no unknown keys, no infinities."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class EvaluationConfig(Section):
+    """How a policy is scored in its environment. Returns are sums of the raw, undiscounted reward."""
+
+    episodes: Count = Field(10, description="episodes per seed and evaluation")
+    seed: Seed = Field(10_000, description="episode e resets with this seed plus e, in every evaluation")
+    deterministic: bool = Field(True, description="act with the policy's mode; false samples from it")
+    max_envs: Count = Field(64, description="environments stepping at once")
+    max_steps: Count = Field(100_000, description="steps after which an episode that does not end is cut")
+
+
+class EarlyStoppingConfig(Section):
+    """When to stop before the budget is spent, judged on the mean over seeds after every record of the metric."""
+
+    metric: str = Field("return_mean", description="a field of evaluations, or a training metric such as critic/loss")
+    mode: Literal["max", "min"] = Field("max", description="whether larger or smaller is better")
+    patience: Count | None = Field(None, description="records without improvement before stopping")
+    min_delta: float = Field(0.0, ge=0.0, description="smallest change that counts as an improvement")
+    target: float | None = Field(None, description="stop as soon as the metric is at least this good")
+
+    @model_validator(mode="after")
+    def _does_something(self) -> EarlyStoppingConfig:
+        if self.patience is None and self.target is None:
+            raise ValueError("needs patience, target or both")
+        return self
+
+
+class TrainConfig(Section):
+    """One run."""
+
+    algo: str = Field(description="algorithm, as listed by `rl-training algos`")
+    env_id: str | None = Field(None, description="Gymnasium environment to evaluate in; none trains from data alone")
+    dataset: DatasetConfig | None = Field(None, description="where the transitions come from")
+    seed: Seed | tuple[Seed, ...] = Field(0, description="one seed, or a list: that many members trained together")
+    total_timesteps: Count | None = Field(None, description="gradient updates (offline algorithms)")
+    n_epochs: Count | None = Field(None, description="passes over the dataset; the smaller budget ends the run")
+    algo_kwargs: dict[str, Any] = Field(default_factory=dict, description="the algorithm's own parameters")
+    transforms: TransformConfig = Field(default_factory=TransformConfig, description="observation and reward maps")
+    eval_interval: Count | None = Field(None, description="updates between evaluations; none evaluates at the end")
+    evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig, description="how to evaluate")
+    early_stopping: EarlyStoppingConfig | None = Field(None, description="when to stop early")
+    log_interval: Count = Field(100, description="updates between metric records (each is the mean over them)")
+    checkpoint_interval: Count | None = Field(None, description="updates between checkpoints; none is every evaluation")
+    keep_checkpoints: Count = Field(2, description="newest checkpoints kept, besides the best one")
+    engine: Literal["auto", "eager", "compiled"] = Field("auto", description="how updates are run")
+    device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:N")
+    threads: Count | None = Field(None, description="CPU threads for tensor operations; none keeps torch's choice")
+    runs_dir: str = Field("runs", min_length=1, description="folder in which run directories are made")
+    name: str | None = Field(
+        None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="the run directory's name; none makes one up"
+    )
+
+    @field_validator("dataset", mode="before")
+    @classmethod
+    def _path_alone(cls, value: Any) -> Any:
+        """`dataset: log.npz` is short for a file."""
+        return {"source": "file", "path": value} if isinstance(value, str) else value
+
+    @field_validator("seed", mode="after")
+    @classmethod
+    def _distinct(cls, value: int | tuple[int, ...]) -> int | tuple[int, ...]:
+        if isinstance(value, tuple) and (not value or len(set(value)) != len(value)):
+            raise ValueError("must be one or more distinct seeds")
+        return value
+
+    @model_validator(mode="after")
+    def _has_budget(self) -> TrainConfig:
+        if self.total_timesteps is None and self.n_epochs is None:
+            raise ValueError("total_timesteps (or n_epochs) is required")
+        return self
+
+    @classmethod
+    def parse(cls, values: dict[str, Any]) -> TrainConfig:
+        """A complete configuration from plain values: every default filled in, the algorithm's own included."""
+        try:
+            config = cls(**values)
+        except ValidationError as error:
+            raise ConfigError(explain(error, cls)) from None
+        params = algorithms.load(config.algo).parse(config.algo_kwargs)
+        return config.model_copy(update={"algo_kwargs": params.model_dump(mode="json")})
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        return self.seed if isinstance(self.seed, tuple) else (self.seed,)
+
+    def to_plain(self) -> dict[str, Any]:
+        """JSON-like values, in field order."""
+        return self.model_dump(mode="json")
+
+
+__all__ = ["DatasetConfig", "EarlyStoppingConfig", "EvaluationConfig", "FileDatasetConfig", "TrainConfig"]

@@ -1,0 +1,94 @@
+"""What a person sees while a run trains: a live line on a terminal, plain lines anywhere else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+
+from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from rl_training.runtime.loop import Loop
+
+_PLAIN_SECONDS = 10.0  # at most one plain progress line in this time
+
+
+class ConsoleProgress(Callback):
+    """Updates, updates per second, time left, losses, last evaluation."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        self.console = console or Console()
+        self._bar: Progress | None = None
+        self._task: TaskID | None = None
+        self._losses = ""
+        self._score = ""
+        self._began = 0.0
+        self._first = 0
+        self._printed = 0.0
+
+    def on_start(self, loop: Loop) -> None:
+        self._began = self._printed = time.monotonic()
+        self._first = loop.progress.updates
+        if self.console.is_terminal:
+            self._bar = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(bar_width=None),
+                TextColumn("{task.completed:,.0f}/{task.total:,.0f} updates · {task.fields[pace]}"),
+                console=self.console,
+                expand=True,
+            )
+            self._task = self._bar.add_task(
+                loop.config.algo, total=loop.progress.total_updates, completed=self._first, pace=""
+            )
+            self._bar.start()
+
+    def on_progress(self, loop: Loop) -> None:
+        if self._bar is not None and self._task is not None:
+            details = " · ".join(part for part in (loop.config.algo, self._score, self._losses) if part)
+            self._bar.update(
+                self._task, completed=loop.progress.updates, pace=self._pace(loop), description=details, refresh=False
+            )
+
+    def _pace(self, loop: Loop) -> str:
+        done = loop.progress.updates - self._first
+        rate = done / max(time.monotonic() - self._began, 1e-9)
+        left = (loop.progress.total_updates - loop.progress.updates) / max(rate, 1e-9)
+        return f"{rate:,.0f}/s · {_clock(left)} left"
+
+    def on_metrics(self, loop: Loop, metrics: Mapping[str, list[float]]) -> None:
+        losses = {name.split("/")[0]: fmean(values) for name, values in metrics.items() if name.endswith("/loss")}
+        self._losses = " ".join(f"{name} {value:.3g}" for name, value in losses.items())
+        if self._bar is None and time.monotonic() - self._printed >= _PLAIN_SECONDS:
+            self._line(loop, self._losses)
+
+    def on_evaluation(self, loop: Loop, evaluation: Evaluation) -> None:
+        spread = "" if evaluation.returns.shape[1] < 2 else f" ± {evaluation.std:.1f}"
+        self._score = f"return {evaluation.mean:.1f}{spread}"
+        self._line(loop, " · ".join(part for part in (self._score, self._losses) if part))
+
+    def _line(self, loop: Loop, text: str) -> None:
+        self._printed = time.monotonic()
+        done, total = loop.progress.updates, loop.progress.total_updates
+        self.console.print(f"{done:>9,}/{total:,} updates · {self._pace(loop)} · {text}", highlight=False)
+
+    def on_checkpoint(self, loop: Loop, path: Path) -> None:
+        """Checkpoints are frequent and quiet; the end of the run names the last one."""
+
+    def on_end(self, loop: Loop) -> None:
+        if self._bar is not None:
+            self.on_progress(loop)
+            self._bar.stop()
+            self._bar = None
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

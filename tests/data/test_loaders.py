@@ -1,0 +1,146 @@
+"""The `dataset:` section: what it accepts, what it loads, what it refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from rl_training.data.dataset_loaders import (
+    DatasetConfig,
+    FileDatasetConfig,
+    RandomDatasetConfig,
+    ScriptedDatasetConfig,
+    infer_spaces,
+    load_dataset,
+)
+from rl_training.data.generation import generate_pendulum_dataset, generate_random_dataset
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.environments import Spaces
+from rl_training.errors import ConfigError, DataError
+
+PENDULUM_SPACES = Spaces(3, (-2.0,), (2.0,))
+SECTION: TypeAdapter[DatasetConfig] = TypeAdapter(DatasetConfig)
+
+
+def dataset(actions: Any, obs_dim: int = 3) -> TransitionDataset:
+    rows = len(actions)
+    return TransitionDataset.from_dict(
+        {
+            "obs": np.zeros((rows, obs_dim)),
+            "actions": actions,
+            "rewards": np.zeros(rows),
+            "next_obs": np.zeros((rows, obs_dim)),
+            "terminations": np.zeros(rows),
+        }
+    )
+
+
+def refusal(config: DatasetConfig, env_id: str | None = "Pendulum-v1", spaces: Spaces | None = None) -> str:
+    with pytest.raises((DataError, ConfigError)) as caught:
+        load_dataset(config, env_id, spaces)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_the_source_chooses_the_section() -> None:
+    assert SECTION.validate_python({"source": "scripted"}) == ScriptedDatasetConfig(size=40_000, seed=0)
+    assert SECTION.validate_python({"source": "random", "size": 5}) == RandomDatasetConfig(size=5, seed=0)
+    assert SECTION.validate_python({"source": "file", "path": "a.npz"}) == FileDatasetConfig(path=Path("a.npz"))
+
+
+@pytest.mark.parametrize(
+    ("section", "complaint"),
+    [
+        ({"source": "minari"}, "'scripted', 'random', 'file'"),
+        ({"source": "random", "size": 0}, "greater than or equal to 1"),
+        ({"source": "scripted", "seed": -1}, "greater than or equal to 0"),
+        ({"source": "scripted", "path": "a.npz"}, "Extra inputs are not permitted"),
+        ({"source": "file"}, "Field required"),
+    ],
+)
+def test_sections_are_validated(section: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(ValidationError, match=complaint):
+        SECTION.validate_python(section)
+
+
+@pytest.mark.parametrize("config", [ScriptedDatasetConfig, RandomDatasetConfig, FileDatasetConfig])
+def test_every_option_is_described(config: Any) -> None:
+    assert all(field.description for field in config.model_fields.values())
+
+
+def test_generated_sources() -> None:
+    scripted = load_dataset(ScriptedDatasetConfig(size=300, seed=3), "Pendulum-v1", PENDULUM_SPACES)
+    assert scripted.fingerprint() == generate_pendulum_dataset(300, 3).fingerprint()
+    random = load_dataset(RandomDatasetConfig(size=300, seed=3), "Pendulum-v1", None)
+    assert random.fingerprint() == generate_random_dataset("Pendulum-v1", 300, 3).fingerprint()
+
+
+def test_sources_that_do_not_fit_the_environment() -> None:
+    assert refusal(ScriptedDatasetConfig(), "Hopper-v5") == (
+        "dataset.source: 'scripted' has no policy for 'Hopper-v5', only for 'Pendulum-v1'; use source: random"
+    )
+    assert refusal(RandomDatasetConfig(), None) == (
+        "dataset.source: 'random' runs an environment; set env_id, or use source: file"
+    )
+
+
+def test_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved = dataset([[-2.0], [1.0]])
+    saved.save(tmp_path / "data.npz")
+    config = FileDatasetConfig(path=tmp_path / "data.npz")
+    assert load_dataset(config, "Pendulum-v1", PENDULUM_SPACES).fingerprint() == saved.fingerprint()
+    monkeypatch.setenv("HOME", str(tmp_path))
+    at_home = FileDatasetConfig(path=Path("~/data.npz"))
+    assert load_dataset(at_home, None, None).fingerprint() == saved.fingerprint()
+
+
+def test_files_that_are_not_there(tmp_path: Path) -> None:
+    missing = tmp_path / "dta.npz"
+    assert refusal(FileDatasetConfig(path=missing)) == f"{missing}: no such file (the folder holds no .npz file)"
+    dataset([[0.0]]).save(tmp_path / "data.npz")
+    dataset([[0.0]]).save(tmp_path / "other.npz")
+    assert refusal(FileDatasetConfig(path=missing)) == f"{missing}: no such file; did you mean 'data.npz'?"
+    lost = tmp_path / "none" / "data.npz"
+    assert refusal(FileDatasetConfig(path=lost)) == (
+        f"{lost}: no such file (folder {str(lost.parent)!r} does not exist)"
+    )
+
+
+@pytest.mark.parametrize(("name", "found"), [("a.hdf5", ".hdf5"), ("a.csv", ".csv"), ("a", "no suffix")])
+def test_other_formats(name: str, found: str) -> None:
+    assert refusal(FileDatasetConfig(path=Path(name))) == (
+        f"{name}: {found} is not a dataset format; this version reads .npz"
+    )
+
+
+def test_widths_and_bounds_are_held_to_the_environment(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    config = FileDatasetConfig(path=path)
+    dataset([[0.0], [2.5]]).save(path)
+    assert refusal(config, spaces=PENDULUM_SPACES) == (
+        f"{path}: actions: 2.5 at row 1, column 0 (episode 0, step 1) is outside the bounds [-2, 2]"
+        " of environment 'Pendulum-v1'"
+    )
+    assert len(load_dataset(config, "Pendulum-v1", None)) == 2
+    dataset([[0.0, 1.0]]).save(path)
+    assert refusal(config, spaces=PENDULUM_SPACES) == (
+        f"{path}: actions have 2 columns, but environment 'Pendulum-v1' has 1"
+    )
+    dataset([[0.0]], obs_dim=4).save(path)
+    assert (
+        refusal(config, None, PENDULUM_SPACES) == f"{path}: observations have 4 columns, but the expected space has 3"
+    )
+
+
+def test_inferred_spaces() -> None:
+    assert infer_spaces(dataset([[0.25, -1.0], [0.5, 0.0]])) == Spaces(3, (-1.0, -1.0), (1.0, 1.0))
+    assert infer_spaces(dataset([[1.0 + 1e-5]])) == Spaces(3, (-1.0,), (1.0,))
+    assert infer_spaces(dataset([[0.25, -1.0], [3.0, 0.0]])) == Spaces(3, (0.25, -1.0), (3.0, 0.0))
+    with pytest.raises(
+        DataError, match=r"^actions: column 1 is always 7, so its bounds cannot be inferred; set env_id$"
+    ):
+        infer_spaces(dataset([[0.0, 7.0], [3.0, 7.0]]))
