@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rl_training.data.generation import generate_pendulum_dataset
+from rl_training.data.offline_dataset import TransitionDataset
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -26,3 +29,17 @@ def shared_data() -> Path:
     if not directory.is_dir():
         pytest.skip("needs the directory ../shared/data beside the repository, which is not here")
     return directory
+
+
+@pytest.fixture(scope="session")
+def dataset() -> TransitionDataset:
+    """Ten episodes of the scripted Pendulum data."""
+    return generate_pendulum_dataset(size=2_000, seed=0)
+
+
+@pytest.fixture(scope="session")
+def data_file(dataset: TransitionDataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same as a file."""
+    path = tmp_path_factory.mktemp("data") / "pendulum.npz"
+    dataset.save(path)
+    return path

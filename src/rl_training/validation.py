@@ -2,54 +2,96 @@
 
 from __future__ import annotations
 
-import types
 import typing
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+from pydantic.fields import FieldInfo
 
 from rl_training.errors import did_you_mean
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where a fault lies: the keys as the user wrote them, the options that exist there, the field if it is one."""
+
+    path: list[str]
+    options: list[str]
+    field: FieldInfo | None
 
 
 def explain(error: ValidationError, model: type[BaseModel], prefix: str = "") -> str:
     """The first fault in one line: the key, what was given, what is allowed, the nearest valid name."""
     faults = error.errors(include_url=False)
-    first = faults[0]
-    path = [str(part) for part in first["loc"]]
-    where = f"{prefix}{'.'.join(path)}: " if path else ""
-    line = where + _complaint(dict(first), model, path)
-    return line if len(faults) == 1 else f"{line} (and {len(faults) - 1} more)"
+    places = [_follow(model, fault["loc"]) for fault in faults]
+    # Of the complaints about one key, a union's deepest branch is the one that came nearest to accepting it.
+    chosen = max(
+        (i for i, p in enumerate(places) if p.path[:1] == places[0].path[:1]), key=lambda i: len(places[i].path)
+    )
+    where = f"{prefix}{'.'.join(places[chosen].path)}: " if places[chosen].path else ""
+    line = where + _complaint(faults[chosen], places[chosen])
+    others = len({place.path[0] if place.path else "" for place in places}) - 1
+    return f"{line} (and {others} more)" if others else line
 
 
-def _complaint(fault: dict[str, Any], model: type[BaseModel], path: list[str]) -> str:
-    given = fault.get("input")
-    shown = repr(given) if len(repr(given)) <= 60 else f"{repr(given)[:57]}..."
-    if fault["type"] == "extra_forbidden":
-        return f"no such option{did_you_mean(path[-1], _options(model, path[:-1]))}"
-    if fault["type"] == "missing":
-        return "is required"
-    if fault["type"] == "union_tag_invalid":
-        context = fault.get("ctx", {})
-        return f"unknown {context.get('discriminator', 'kind')} {context.get('tag', '')}; choose from {context.get('expected_tags', '')}"
-    if not path:
-        return str(fault["msg"]).removeprefix("Value error, ")
-    message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input ").replace("should be", "must be")
-    return f"{message}, got {shown}"
+def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
+    context = fault.get("ctx", {})
+    match fault["type"]:
+        case "extra_forbidden":
+            return f"no such option{did_you_mean(place.path[-1], place.options)}"
+        case "missing":
+            return "is required"
+        case "union_tag_invalid":
+            return f"no {context['discriminator']} {context['tag']!r}; choose from {context['expected_tags']}"
+        case "union_tag_not_found":
+            return f"needs {context['discriminator']}"
+        case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal" if place.field and _allowed(
+            place.field
+        ):
+            return f"must be {_allowed(place.field)}, got {fault['input']!r}"
+        case "string_pattern_mismatch" if place.field:
+            return f"must be {place.field.description}, got {fault['input']!r}"
+    message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input ").replace("should", "must")
+    if not place.path or fault["type"] == "value_error":
+        return message
+    given = repr(fault["input"])
+    return f"{message}, got {given if len(given) <= 60 else given[:57] + '...'}"
 
 
-def _options(model: type[BaseModel], path: list[str]) -> list[str]:
-    """The field names that exist at `path` inside a model (empty where the path leaves what can be followed)."""
-    candidates: list[type[BaseModel]] = [model]
-    for part in path:
-        inner = [m for c in candidates if part in c.model_fields for m in _models(c.model_fields[part].annotation)]
-        candidates = inner or candidates
-    return sorted({name for candidate in candidates for name in candidate.model_fields})
+def _follow(model: type[BaseModel], location: tuple[int | str, ...]) -> _Place:
+    """Walk a location through the models, leaving out the names of union branches that pydantic puts between."""
+    path: list[str] = []
+    models, free_key, field = [model], False, None
+    for i, part in enumerate(location):
+        fields = [m.model_fields[str(part)] for m in models if str(part) in m.model_fields]
+        unknown_option = i == len(location) - 1 and bool(models)
+        if fields or free_key or unknown_option or isinstance(part, int):
+            path.append(str(part))
+            field = fields[0] if fields else None
+        if fields:
+            models = [inner for found in fields for inner in _models(found.annotation)]
+            free_key = any(typing.get_origin(found.annotation) is dict for found in fields)
+        else:
+            free_key = False
+    return _Place(path, sorted({name for m in models for name in m.model_fields}), field)
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
     """The model classes an annotation mentions."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    if isinstance(annotation, types.UnionType) or typing.get_origin(annotation) is not None:
-        return [model for part in typing.get_args(annotation) for model in _models(part)]
-    return []
+    return [model for part in typing.get_args(annotation) for model in _models(part)]
+
+
+def _allowed(field: FieldInfo) -> str:
+    """A field's range in words: `at least 0 and below 1`; empty where it has none of its own."""
+    words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+    bounds = [
+        f"{word} {getattr(constraint, key):g}"
+        for constraint in field.metadata
+        for key, word in words.items()
+        if getattr(constraint, key, None) is not None
+    ]
+    return " and ".join(bounds)

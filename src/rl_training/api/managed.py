@@ -104,9 +104,7 @@ class ManagedAlgorithm:
             )
         else:
             checkpoint = self._policy.checkpoint
-            trainer = trainer_for(self.algo)(
-                config, dataset=self.dataset, callbacks=callbacks, checkpoint=checkpoint
-            )
+            trainer = trainer_for(self.algo)(config, dataset=self.dataset, callbacks=callbacks, checkpoint=checkpoint)
             result = trainer.train()
         self._adopt(result)
         return self

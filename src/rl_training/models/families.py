@@ -100,9 +100,7 @@ class MLPIQLModel(nn.Module):
         if deterministic_policy:
             self.actor = DeterministicPolicy(obs_dim, act_dim, actor_hidden, seeds, init=init)
         else:
-            self.actor = GaussianPolicy(
-                obs_dim, act_dim, actor_hidden, seeds, init=init, log_std_bounds=log_std_bounds
-            )
+            self.actor = GaussianPolicy(obs_dim, act_dim, actor_hidden, seeds, init=init, log_std_bounds=log_std_bounds)
         self.value = StateValue(obs_dim, value_hidden, seeds, init=init)
         self.critics = Critics(obs_dim, act_dim, critic_hidden, seeds, n_critics=n_critics, init=init)
         self.target_critics = self.critics.target()

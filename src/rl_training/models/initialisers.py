@@ -65,4 +65,5 @@ def _orthogonal(gaussian: Tensor) -> Tensor:
     tall = gaussian.double() if rows >= columns else gaussian.double().transpose(-1, -2)
     q, r = torch.linalg.qr(tall)
     q = q * torch.diagonal(r, dim1=-2, dim2=-1).sign().unsqueeze(-2)
-    return (q if rows >= columns else q.transpose(-1, -2)).float()
+    oriented: Tensor = q if rows >= columns else q.transpose(-1, -2)
+    return oriented.float()

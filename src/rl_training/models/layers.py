@@ -11,7 +11,7 @@ import copy
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from torch import Tensor, nn
@@ -108,7 +108,7 @@ class StackedMLP(nn.Module):
             h = torch.baddbmm(p[f"bias_{i}"].unsqueeze(1), h, p[f"weight_{i}"])
             if not self.spec.is_last(i):
                 h = self._activate(h, p, i)
-        return h.unflatten(0, (self.members, self.copies))
+        return h.view(self.members, self.copies, *h.shape[1:])
 
     def _activate(self, h: Tensor, p: Mapping[str, Tensor], i: int) -> Tensor:
         if self.spec.layer_norm == "none":
@@ -119,7 +119,7 @@ class StackedMLP(nn.Module):
         h = h * p[f"scale_{i}"].unsqueeze(1) + p[f"shift_{i}"].unsqueeze(1)
         return functional.relu(h) if self.spec.layer_norm == "pre" else h
 
-    def target(self) -> StackedMLP:
+    def target(self) -> Self:
         """An exact, gradient-free copy to be moved by Polyak averaging."""
         twin = copy.deepcopy(self)
         twin.flat.requires_grad_(False)

@@ -82,7 +82,7 @@ class TanhGaussianPolicy(StackedMLP):
     def distribution(self, obs: Tensor) -> Gaussian:
         """The normal before squashing."""
         p = self.tensors()
-        mean, log_std = self(obs, p).squeeze(1).chunk(2, dim=-1)
+        mean, log_std = self.forward(obs, p).squeeze(1).chunk(2, dim=-1)
         if "log_std_scale" in p:
             log_std = p["log_std_scale"].unsqueeze(1) * log_std + p["log_std_offset"].unsqueeze(1)
         return Gaussian(mean, log_std.clamp(*self.log_std_bounds))
@@ -121,15 +121,13 @@ class GaussianPolicy(StackedMLP):
         init: Initialiser | None = None,
         log_std_bounds: tuple[float, float] = (-5.0, 2.0),
     ) -> None:
-        spec = MLPSpec(
-            (obs_dim, *hidden, act_dim), init=init or Initialiser(), constants={"log_std": (0.0, act_dim)}
-        )
+        spec = MLPSpec((obs_dim, *hidden, act_dim), init=init or Initialiser(), constants={"log_std": (0.0, act_dim)})
         super().__init__(spec, seeds, "actor")
         self.log_std_bounds = log_std_bounds
 
     def distribution(self, obs: Tensor) -> Gaussian:
         p = self.tensors()
-        return Gaussian(self(obs, p).squeeze(1).tanh(), p["log_std"].clamp(*self.log_std_bounds).unsqueeze(1))
+        return Gaussian(self.forward(obs, p).squeeze(1).tanh(), p["log_std"].clamp(*self.log_std_bounds).unsqueeze(1))
 
     def log_prob(self, obs: Tensor, actions: Tensor) -> Tensor:
         """Plain normal log-density: the head is not squashed, so no Jacobian and no clipping."""
@@ -157,7 +155,7 @@ class DeterministicPolicy(StackedMLP):
         super().__init__(MLPSpec((obs_dim, *hidden, act_dim), init=init or Initialiser()), seeds, "actor")
 
     def mode(self, obs: Tensor) -> Tensor:
-        return torch.tanh(self(obs).squeeze(1))
+        return torch.tanh(self.forward(obs).squeeze(1))
 
     def sample_action(self, obs: Tensor, noise: Tensor) -> Tensor:
         return self.mode(obs)

@@ -36,8 +36,9 @@ class Critics(StackedMLP):
         if actions.dim() == 4:
             several = actions.shape[1]
             rows = torch.cat((obs.unsqueeze(1).expand(-1, several, -1, -1), actions), dim=-1)
-            return self(rows.flatten(1, 2)).squeeze(-1).unflatten(-1, (several, -1))
-        return self(torch.cat((obs, actions), dim=-1)).squeeze(-1)
+            values = self.forward(rows.flatten(1, 2)).squeeze(-1)
+            return values.view(*values.shape[:2], several, -1)
+        return self.forward(torch.cat((obs, actions), dim=-1)).squeeze(-1)
 
 
 class StateValue(StackedMLP):
@@ -50,7 +51,7 @@ class StateValue(StackedMLP):
 
     def values(self, obs: Tensor) -> Tensor:
         """`[M, B]`."""
-        return self(obs).squeeze(1).squeeze(-1)
+        return self.forward(obs).squeeze(1).squeeze(-1)
 
 
 def reduce_critics(values: Tensor, reduction: Reduction, subset: Tensor | None = None) -> Tensor:

@@ -24,6 +24,6 @@ class Actor:
 
     def __call__(self, obs: npt.NDArray[Any], noise: Tensor | None = None) -> FloatArray:
         """Actions `[M, B, act]` for raw observations `[M, B, obs]`; with standard normal `noise`, sampled ones."""
-        transformed = np.asarray(self.transforms.observations(obs), dtype=np.float32)
+        transformed = np.array(self.transforms.observations(obs), dtype=np.float32)  # a copy: torch wants it writable
         unit = self.learner.act(torch.from_numpy(transformed).to(self.learner.device), noise)
         return np.asarray(self.transforms.from_unit_actions(unit.cpu().numpy()), dtype=np.float32)

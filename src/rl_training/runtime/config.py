@@ -70,7 +70,9 @@ class TrainConfig(Section):
     threads: Count | None = Field(None, description="CPU threads for tensor operations; none keeps torch's choice")
     runs_dir: str = Field("runs", min_length=1, description="folder in which run directories are made")
     name: str | None = Field(
-        None, pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$", description="the run directory's name; none makes one up"
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+        description="a folder name of letters, digits, '.', '_' and '-' for the run; none makes one up",
     )
 
     @field_validator("dataset", mode="before")

@@ -36,6 +36,10 @@ class ConsoleProgress(Callback):
     def on_start(self, loop: Loop) -> None:
         self._began = self._printed = time.monotonic()
         self._first = loop.progress.updates
+        seeds = ", ".join(map(str, loop.config.seeds))
+        place = loop.config.env_id or "data alone"
+        verb = "continuing" if self._first else "training"
+        self.console.print(f"{verb} {loop.config.algo} on {place}, seed {seeds}, into {loop.run_directory.path}")
         if self.console.is_terminal:
             self._bar = Progress(
                 TextColumn("{task.description}"),

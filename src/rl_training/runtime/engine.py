@@ -25,7 +25,7 @@ _COMPILE_PAYS_FROM = 30_000  # updates; below it, compiling takes longer than it
 
 
 def choose_mode(mode: EngineMode, total_updates: int) -> EngineMode:
-    """`auto` compiles long runs where a C++ compiler is at hand; a missing one is an error only if asked for by name."""
+    """`auto` compiles long runs where a C++ compiler is at hand; missing it is an error only if asked for by name."""
     if mode == "compiled" and not compiler_available():
         raise ConfigError("engine: 'compiled' needs a C++ compiler (g++ or clang++) on this machine; use 'eager'")
     if mode != "auto":

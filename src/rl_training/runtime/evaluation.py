@@ -37,7 +37,8 @@ class Evaluation:
 
     def of_seed(self, seed: int) -> npt.NDArray[np.float64]:
         """The returns of one member's episodes."""
-        return self.returns[self.seeds.index(seed)]
+        row: npt.NDArray[np.float64] = self.returns[self.seeds.index(seed)]
+        return row
 
     def to_json(self) -> dict[str, Any]:
         """One record; lists have a value per member."""

@@ -140,7 +140,7 @@ class Loop:
             for seed, value in zip(self.config.seeds, values, strict=True):
                 if not math.isfinite(value):
                     raise DivergenceError(
-                        f"{name} of seed {seed} is {value} within the {self.config.log_interval} updates before {step}; "
+                        f"{name} of seed {seed} is {value} in the {self.config.log_interval} updates before {step}; "
                         f"a smaller learning rate or rescaled rewards often help; {self._last_good()}"
                     )
         self.run_directory.append("metrics", {"step": step, "epoch": self.progress.epoch, **metrics})

@@ -1,11 +1,11 @@
 """The directory of one run: what was asked, what happened, and what came out of it.
 
-    config.yaml          the complete resolved configuration
-    run.json             versions, machine, dataset, status, last and best score
-    metrics.jsonl        one record per log interval
-    evaluations.jsonl    one record per evaluation
-    timing.jsonl         wall-clock per log interval (kept apart: the other files are the same in every repetition)
-    checkpoints/step-N/  see checkpoint.py
+config.yaml          the complete resolved configuration
+run.json             versions, machine, dataset, status, last and best score
+metrics.jsonl        one record per log interval
+evaluations.jsonl    one record per evaluation
+timing.jsonl         wall-clock per log interval (kept apart: the other files are the same in every repetition)
+checkpoints/step-N/  see checkpoint.py
 """
 
 from __future__ import annotations

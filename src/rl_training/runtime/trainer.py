@@ -31,7 +31,7 @@ from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback, EarlyStopping
 from rl_training.runtime.checkpoint import Checkpoint
 from rl_training.runtime.config import TrainConfig
-from rl_training.runtime.engine import Engine, choose_mode
+from rl_training.runtime.engine import Engine, EngineMode, choose_mode
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluator
 from rl_training.runtime.loop import Loop, Progress
 from rl_training.runtime.run_directory import RunDirectory
@@ -51,6 +51,18 @@ class TrainResult:
     @property
     def progress(self) -> Progress:
         return Progress(**self.checkpoint.progress)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What a run is made of, before it starts."""
+
+    dataset: TransitionDataset
+    spaces: Spaces
+    progress: Progress
+    learner: Learner
+    transforms: Transforms
+    mode: EngineMode
 
 
 class Trainer:
@@ -87,37 +99,58 @@ class Trainer:
                     loop.evaluator.close()
         return TrainResult(loop.run_directory, loop.actor, loop.snapshot(), loop.stop_status, loop.stop_reason)
 
-    def prepare(self) -> Loop:
-        """Every part of the run, ready to start."""
-        config = self.config
-        if config.threads is not None:
-            torch.set_num_threads(config.threads)
-        device = choose_device(config.device)
-        spaces = read_spaces(config.env_id) if config.env_id else None
+    def assemble(self) -> Parts:
+        """Data, spaces, budget, learner and transforms: everything that can be wrong, nothing that is written."""
+        if self.config.threads is not None:
+            torch.set_num_threads(self.config.threads)
+        device = choose_device(self.config.device)
+        spaces = read_spaces(self.config.env_id) if self.config.env_id else None
         dataset = self.load_data(spaces)
         spaces = spaces or infer_spaces(dataset)
         progress = self.progress(len(dataset))
         learner = self.build_learner(spaces, progress.total_updates, device)
-        transforms = self.fit(dataset, spaces)
-        mode = choose_mode(config.engine, progress.total_updates)
-        engine = Engine(learner, self.source(dataset, transforms, device), mode)
+        mode = choose_mode(self.config.engine, progress.total_updates)
+        return Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
+
+    def prepare(self) -> Loop:
+        """Every part of the run, ready to start, and its directory."""
+        parts = self.assemble()
+        engine = Engine(parts.learner, self.source(parts), parts.mode)
+        run = self.run_directory or RunDirectory.create(self.config, parts.dataset.summary())
         if self.checkpoint is not None:
+            device = parts.learner.device
             engine.sums = {name: value.to(device) for name, value in self.checkpoint.metric_sums.items()}
-            engine.counts = dict(progress.metric_counts)
-        run = self.run_directory or RunDirectory.create(config, dataset.summary())
-        if self.checkpoint is not None:
-            run.rewind(progress.updates)
+            engine.counts = dict(parts.progress.metric_counts)
+            run.rewind(parts.progress.updates)
             run.note(status="running", reason=None)
         return Loop(
-            config,
+            self.config,
             engine,
-            Actor(learner, transforms),
+            Actor(parts.learner, parts.transforms),
             run,
-            progress,
-            spaces,
+            parts.progress,
+            parts.spaces,
             evaluator=self.evaluator(),
             callbacks=self.callbacks,
         )
+
+    def plan(self) -> list[str]:
+        """What `train` would do, in words, after the same checks. Writes nothing."""
+        config, parts = self.config, self.assemble()
+        facts, progress = parts.dataset.summary(), parts.progress
+        epochs = progress.total_updates / progress.updates_per_epoch
+        parameters = sum(p.numel() for p in parts.learner.model.parameters() if p.requires_grad)
+        every = f"every {config.eval_interval:,} updates and " if config.eval_interval else ""
+        scored = f"{config.evaluation.episodes} episodes per seed in {config.env_id}, {every}at the end"
+        return [
+            f"data: {facts['transitions']:,} transitions in {facts['episodes']:,} episodes, mean return "
+            f"{facts['return_mean']:.1f}; observations {parts.spaces.obs_dim}, actions {parts.spaces.act_dim}",
+            f"train: {config.algo}, {progress.total_updates:,} updates ({epochs:.1f} epochs), seeds "
+            f"{', '.join(map(str, config.seeds))}, {parameters:,} parameters, engine {parts.mode} "
+            f"on {parts.learner.device}",
+            f"evaluate: {scored if config.env_id else 'no environment, none'}",
+            f"write: {config.runs_dir}/{config.name or '<algo>-<env>-<time>'}",
+        ]
 
     # Parts a special trainer may replace ------------------------------------------------------------------------
 
@@ -134,7 +167,9 @@ class Trainer:
         if self.run_directory is not None:
             original = self.run_directory.describe()["dataset"]["fingerprint"]
             if dataset.fingerprint() != original:
-                raise CheckpointError(f"dataset: not the one {self.run_directory.path} was started with (SHA-256 differs)")
+                raise CheckpointError(
+                    f"dataset: not the one {self.run_directory.path} was started with (SHA-256 differs)"
+                )
         return dataset
 
     def progress(self, transitions: int) -> Progress:
@@ -164,8 +199,8 @@ class Trainer:
             return self.checkpoint.transforms
         return fit_transforms(dataset, spaces, self.config.transforms)
 
-    def source(self, dataset: TransitionDataset, transforms: Transforms, device: str) -> Source:
-        return OfflineSource(PackedTransitions.from_dataset(dataset, transforms, device))
+    def source(self, parts: Parts) -> Source:
+        return OfflineSource(PackedTransitions.from_dataset(parts.dataset, parts.transforms, parts.learner.device))
 
     def evaluator(self) -> Evaluator | None:
         return EnvironmentEvaluator(self.config.env_id, self.config.evaluation) if self.config.env_id else None

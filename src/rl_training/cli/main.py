@@ -1,0 +1,167 @@
+"""The `rl-training` command. Heavy imports happen inside the commands that need them; `--help` loads no torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rl_training import __version__
+from rl_training.errors import RLTrainingError
+
+app = typer.Typer(
+    name="rl-training",
+    help="Offline reinforcement learning for continuous control: train a policy from logged transitions, "
+    "evaluate it, resume it, ask it for actions.",
+    epilog="Start with: rl-training train --config cql/pendulum",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+config_app = typer.Typer(help="Show and check configurations.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(config_app, name="config")
+
+Config = Annotated[str, typer.Option("--config", "-c", help="Packaged configuration (cql/pendulum) or a YAML path.")]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="Override any value: --set algo_kwargs.cql_alpha=10 (repeat for more)."),
+]
+Run = Annotated[Path, typer.Argument(help="A run directory (runs/…) or a checkpoint inside one.")]
+Which = Annotated[str, typer.Option(help="Which checkpoint of a run: last, best or an update's number.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress display.")]
+
+
+@app.callback(invoke_without_command=True)
+def _root(version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
+    if version:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.command()
+def train(
+    config: Config,
+    set_: Overrides = None,
+    seed: Annotated[list[int] | None, typer.Option(help="Seed; repeat it to train several members together.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the run directory.")] = None,
+    runs_dir: Annotated[str | None, typer.Option(help="Folder for run directories.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; write nothing.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a policy as a configuration says."""
+    from rl_training.cli import training
+
+    overrides = list(set_ or ())
+    shorthand = {"seed": json.dumps(seed) if seed else None, "name": name, "runs_dir": runs_dir}
+    overrides += [f"{key}={value}" for key, value in shorthand.items() if value is not None]
+    training.train(config, overrides, dry_run=dry_run, quiet=quiet)
+
+
+@app.command()
+def resume(
+    run: Run,
+    total_timesteps: Annotated[int | None, typer.Option(min=1, help="A larger budget than the run's own.")] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Continue a run from its last checkpoint, exactly as if it had never stopped."""
+    from rl_training.cli import training
+
+    training.resume(run, total_timesteps, quiet=quiet)
+
+
+@app.command()
+def demo(quiet: Quiet = False) -> None:
+    """Train CQL on Pendulum-v1 from an embedded dataset, evaluate it, and say where everything lies."""
+    from rl_training.cli import training
+
+    training.demo(quiet=quiet)
+
+
+@app.command()
+def evaluate(
+    run: Run,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes per seed.")] = 10,
+    which: Which = "last",
+    env_id: Annotated[str | None, typer.Option(help="Another environment than the run's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="First episode's seed.")] = None,
+    stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions instead of the mode.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+) -> None:
+    """Score a trained policy over whole episodes, on the raw reward."""
+    from rl_training.cli import using
+
+    using.evaluate(run, episodes, which, env_id, seed, stochastic=stochastic, as_json=as_json)
+
+
+@app.command()
+def predict(
+    run: Run,
+    obs: Annotated[list[str] | None, typer.Option(help="An observation: 0.1,0.2,0.3 (repeat for more).")] = None,
+    obs_file: Annotated[Path | None, typer.Option(help="Observations by row: .npy, .npz (obs), .csv or .json.")] = None,
+    which: Which = "last",
+    seed: Annotated[int | None, typer.Option(min=0, help="Whose policy, in a run of several seeds.")] = None,
+    stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions instead of the mode.")] = False,
+) -> None:
+    """Print the policy's action for each observation, one JSON list per line."""
+    from rl_training.cli import using
+
+    using.predict(run, obs or [], obs_file, which, seed, stochastic=stochastic)
+
+
+@app.command()
+def algos(as_json: Annotated[bool, typer.Option("--json", help="A JSON list on standard output.")] = False) -> None:
+    """List the algorithms and their packaged configurations."""
+    from rl_training.experiment.registry import entries
+
+    if as_json:
+        typer.echo(json.dumps([{"name": e.name, "summary": e.summary, "configs": e.configs} for e in entries()]))
+        return
+    for e in entries():
+        typer.echo(f"{e.name:<8} {e.summary}")
+        typer.echo(f"{'':<8} configs: {', '.join(e.configs) or 'none packaged'}")
+
+
+@config_app.command("list")
+def config_list() -> None:
+    """List the packaged configurations."""
+    from rl_training.experiment.assets import packaged_configs
+
+    typer.echo("\n".join(packaged_configs()))
+
+
+@config_app.command("show")
+def config_show(
+    name: Annotated[str, typer.Argument(help="Packaged configuration or YAML path.")], set_: Overrides = None
+) -> None:
+    """Print a complete configuration, every default filled in."""
+    from rl_training.experiment.config import read_config, to_yaml
+
+    typer.echo(to_yaml(read_config(name, set_ or ())), nl=False)
+
+
+@config_app.command("validate")
+def config_validate(
+    name: Annotated[str, typer.Argument(help="Packaged configuration or YAML path.")], set_: Overrides = None
+) -> None:
+    """Check a configuration; exit code 2 and one line if something is wrong."""
+    from rl_training.experiment.config import read_config
+
+    config = read_config(name, set_ or ())
+    typer.echo(f"{name}: valid ({config.algo}, {config.env_id or 'no environment'})")
+
+
+def main() -> None:
+    """Entry point: users' mistakes become one line on standard error and exit code 2."""
+    try:
+        app()
+    except RLTrainingError as error:
+        typer.echo(f"error: {error}", err=True)
+        sys.exit(2)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to say to a closed pipe
+        sys.exit(1)

@@ -1,0 +1,98 @@
+"""The commands that train."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from rl_training.errors import RLTrainingError
+from rl_training.experiment import manager
+from rl_training.experiment.config import read_config, to_yaml
+from rl_training.experiment.curves import draw_learning_curve
+from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.console import ConsoleProgress
+from rl_training.runtime.trainer import TrainResult, trainer_for
+
+_SIGNAL_EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
+
+
+def train(name: str, overrides: Sequence[str], *, dry_run: bool, quiet: bool) -> None:
+    """`rl-training train`."""
+    config = read_config(name, overrides)
+    console = Console(highlight=False)
+    if dry_run:
+        _print_plan(config, console)
+        return
+    _report(manager.start(config, callbacks=_display(console, quiet)), console)
+
+
+def resume(run: Path, total_timesteps: int | None, *, quiet: bool) -> None:
+    """`rl-training resume`."""
+    console = Console(highlight=False)
+    _report(manager.resume(run, total_timesteps=total_timesteps, callbacks=_display(console, quiet)), console)
+
+
+def demo(*, quiet: bool) -> None:
+    """`rl-training demo`: the packaged CQL configuration, scored over twenty episodes it has not been scored on."""
+    console = Console(highlight=False)
+    config = read_config("cql/pendulum", [f"name=demo-{time.strftime('%Y%m%d-%H%M%S')}"])
+    result = manager.start(config, callbacks=_display(console, quiet))
+    if result.status == "finished":
+        evaluation = manager.LoadedPolicy(result.checkpoint, result.actor).evaluate(20, seed=20_000)
+        behaviour = result.run.describe()["dataset"]["return_mean"]
+        console.print(f"\nover 20 new episodes the policy returns {evaluation.mean:.1f} ± {evaluation.std:.1f};")
+        console.print(f"the data it learned from returns {behaviour:.1f} on average, random actions about -1200")
+    _report(result, console)
+
+
+def _display(console: Console, quiet: bool) -> list[Callback]:
+    return [] if quiet else [ConsoleProgress(console)]
+
+
+def _print_plan(config: TrainConfig, console: Console) -> None:
+    """The complete configuration and what it amounts to, after every check a real run would make."""
+    plan = trainer_for(config.algo)(config).plan()
+    console.print(to_yaml(config), end="", soft_wrap=True)
+    for line in plan:
+        console.print(f"# {line}", soft_wrap=True)
+    console.print("# dry run: nothing was written")
+
+
+def _report(result: TrainResult, console: Console) -> None:
+    """What came out of the run, and the one command that goes on from there."""
+    progress, run = result.progress, result.run
+    reason = f": {result.reason}" if result.reason else ""
+    console.print(f"\n{result.status} after {progress.updates:,} updates{reason}")
+    rows = [
+        ("last return", _score(progress.last)),
+        ("best return", _score(progress.best)),
+        ("data's return", f"{run.describe()['dataset']['return_mean']:.1f}"),
+        ("run", str(run.path)),
+        ("learning curve", _curve(run)),
+        ("checkpoint", str(run.checkpoint_path(progress.updates))),
+    ]
+    for label, text in rows:
+        if text:
+            console.print(f"  {label:<15}{text}", soft_wrap=True)
+    command = f"rl-training resume {shlex.quote(str(run.path))}"
+    if result.status == "interrupted":
+        console.print(f"continue: {command}", soft_wrap=True)
+        raise SystemExit(_SIGNAL_EXIT_CODES.get((result.reason or "").partition(" ")[0], 1))
+    console.print(f"continue: {command} --total-timesteps {2 * progress.total_updates}", soft_wrap=True)
+
+
+def _score(record: dict[str, Any] | None) -> str:
+    return f"{record['return_mean']:.1f} (update {record['step']:,})" if record else ""
+
+
+def _curve(run: Any) -> str:
+    try:
+        return str(draw_learning_curve(run) or "")
+    except RLTrainingError as error:
+        return str(error)

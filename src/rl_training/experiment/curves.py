@@ -1,0 +1,41 @@
+"""The learning curve of a run as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from rl_training.errors import ConfigError
+from rl_training.runtime.run_directory import RunDirectory
+
+
+def draw_learning_curve(run: RunDirectory) -> Path | None:
+    """Write `learning_curve.png` into the run: return over updates, one line per seed. None without evaluations."""
+    records = run.records("evaluations")
+    if not records:
+        return None
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise ConfigError("not drawn; `pip install rl-training[report]` brings matplotlib") from None
+    steps = [record["step"] for record in records]
+    means = np.array([record["return_mean"] for record in records])  # [evaluations, M]
+    spreads = np.array([record["return_std"] for record in records])
+    figure = Figure(figsize=(7.0, 4.2), layout="constrained")
+    FigureCanvasAgg(figure)
+    axes = figure.add_subplot()
+    for seed, mean, spread in zip(records[0]["seeds"], means.T, spreads.T, strict=True):
+        (line,) = axes.plot(steps, mean, marker="o", markersize=3, label=f"seed {seed}")
+        axes.fill_between(steps, mean - spread, mean + spread, color=line.get_color(), alpha=0.12, linewidth=0)
+    behaviour = run.describe()["dataset"]["return_mean"]
+    axes.axhline(behaviour, color="0.4", linestyle="--", linewidth=1, label=f"data's mean ({behaviour:.0f})")
+    axes.set_xlabel("updates")
+    axes.set_ylabel(f"return (mean ± std of {records[0]['episodes']} episodes)")
+    axes.set_title(run.path.name)
+    axes.grid(alpha=0.3)
+    axes.legend(frameon=False, fontsize="small")
+    path = run.path / "learning_curve.png"
+    figure.savefig(path, dpi=150)
+    return path
