@@ -27,6 +27,7 @@ from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.engine import Engine
 from rl_training.runtime.loop import Loop
+from rl_training.runtime.sources import Turn
 
 ALGOS = [e.name for e in entries()]
 UPDATES = 60
@@ -81,8 +82,8 @@ class StopAt(Callback):
     def on_start(self, loop: Loop) -> None:
         advance = loop.engine.source.advance
 
-        def one_at_a_time(limit: int) -> int:
-            return min(1, advance(limit))
+        def one_at_a_time(limit: int) -> Turn:
+            return advance(min(1, limit))
 
         loop.engine.source.advance = one_at_a_time  # type: ignore[method-assign]
 
@@ -109,7 +110,7 @@ class TestEveryAlgorithm:
     def test_parameters_are_documented_and_strict(self, algo: str) -> None:
         learner = algorithms.load(algo)
         assert [n for n, f in learner.Params.model_fields.items() if not f.description] == []
-        with pytest.raises(ConfigError, match="algo_kwargs.batch_sise: no such option; did you mean 'batch_size'?"):
+        with pytest.raises(ConfigError, match=r"algo_kwargs\.batch_sise: no such option; did you mean 'batch_size'\?"):
             learner(3, 1, batch_sise=3)
         with pytest.raises(ConfigError, match="batch_size: must be at least 1, got -3"):
             learner(3, 1, batch_size=-3)

@@ -68,14 +68,14 @@ def _report(result: TrainResult, console: Console) -> None:
     """What came out of the run, and the one command that goes on from there."""
     progress, run = result.progress, result.run
     reason = f": {result.reason}" if result.reason else ""
-    console.print(f"\n{result.status} after {progress.updates:,} updates{reason}")
+    console.print(f"\n{result.status} after {progress.steps:,} updates{reason}")
     rows = [
         ("last return", _score(progress.last)),
         ("best return", _score(progress.best)),
         ("data's return", f"{run.describe()['dataset']['return_mean']:.1f}"),
         ("run", str(run.path)),
         ("learning curve", _curve(run)),
-        ("checkpoint", str(run.checkpoint_path(progress.updates))),
+        ("checkpoint", str(run.checkpoint_path(progress.steps))),
     ]
     for label, text in rows:
         if text:
@@ -84,7 +84,7 @@ def _report(result: TrainResult, console: Console) -> None:
     if result.status == "interrupted":
         console.print(f"continue: {command}", soft_wrap=True)
         raise SystemExit(_SIGNAL_EXIT_CODES.get((result.reason or "").partition(" ")[0], 1))
-    console.print(f"continue: {command} --total-timesteps {2 * progress.total_updates}", soft_wrap=True)
+    console.print(f"continue: {command} --total-timesteps {2 * progress.total_steps}", soft_wrap=True)
 
 
 def _score(record: dict[str, Any] | None) -> str:

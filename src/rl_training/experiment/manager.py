@@ -46,10 +46,10 @@ def resume(
         config = TrainConfig.parse({**config.to_plain(), "total_timesteps": total_timesteps, "n_epochs": None})
     if config.dataset is None and dataset is None:
         raise ConfigError(f"{path}: was trained from arrays in memory; give the same arrays again as `dataset`")
-    done = int(checkpoint.progress["updates"])
-    total = total_timesteps or int(checkpoint.progress["total_updates"])
+    done = int(checkpoint.progress["steps"])
+    total = total_timesteps or int(checkpoint.progress["total_steps"])
     if done >= total or (run.describe()["status"] == "finished" and total_timesteps is None):
-        raise ConfigError(f"{path}: is finished at update {done}; to go on, give a larger total_timesteps than that")
+        raise ConfigError(f"{path}: is finished at step {done}; to go on, give a larger total_timesteps than that")
     trainer = trainer_for(config.algo)(config, dataset=dataset, callbacks=callbacks, run=run, checkpoint=checkpoint)
     run.extend(config)
     return trainer.train()
@@ -80,7 +80,7 @@ class LoadedPolicy:
         settings = type(config.evaluation)(**{**config.evaluation.model_dump(), **given})
         evaluator = EnvironmentEvaluator(env_id, settings)
         try:
-            return evaluator.evaluate(self.actor, int(self.checkpoint.progress["updates"]))
+            return evaluator.evaluate(self.actor, int(self.checkpoint.progress["steps"]))
         finally:
             evaluator.close()
 

@@ -35,7 +35,7 @@ class ConsoleProgress(Callback):
 
     def on_start(self, loop: Loop) -> None:
         self._began = self._printed = time.monotonic()
-        self._first = loop.progress.updates
+        self._first = loop.progress.steps
         seeds = ", ".join(map(str, loop.config.seeds))
         place = loop.config.env_id or "data alone"
         verb = "continuing" if self._first else "training"
@@ -49,7 +49,7 @@ class ConsoleProgress(Callback):
                 expand=True,
             )
             self._task = self._bar.add_task(
-                loop.config.algo, total=loop.progress.total_updates, completed=self._first, pace=""
+                loop.config.algo, total=loop.progress.total_steps, completed=self._first, pace=""
             )
             self._bar.start()
 
@@ -57,13 +57,13 @@ class ConsoleProgress(Callback):
         if self._bar is not None and self._task is not None:
             details = " · ".join(part for part in (loop.config.algo, self._score, self._losses) if part)
             self._bar.update(
-                self._task, completed=loop.progress.updates, pace=self._pace(loop), description=details, refresh=False
+                self._task, completed=loop.progress.steps, pace=self._pace(loop), description=details, refresh=False
             )
 
     def _pace(self, loop: Loop) -> str:
-        done = loop.progress.updates - self._first
+        done = loop.progress.steps - self._first
         rate = done / max(time.monotonic() - self._began, 1e-9)
-        left = (loop.progress.total_updates - loop.progress.updates) / max(rate, 1e-9)
+        left = (loop.progress.total_steps - loop.progress.steps) / max(rate, 1e-9)
         return f"{rate:,.0f}/s · {_clock(left)} left"
 
     def on_metrics(self, loop: Loop, metrics: Mapping[str, list[float]]) -> None:
@@ -79,7 +79,7 @@ class ConsoleProgress(Callback):
 
     def _line(self, loop: Loop, text: str) -> None:
         self._printed = time.monotonic()
-        done, total = loop.progress.updates, loop.progress.total_updates
+        done, total = loop.progress.steps, loop.progress.total_steps
         self.console.print(f"{done:>9,}/{total:,} updates · {self._pace(loop)} · {text}", highlight=False)
 
     def on_checkpoint(self, loop: Loop, path: Path) -> None:

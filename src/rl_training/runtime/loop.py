@@ -28,10 +28,15 @@ _PULSE_SECONDS = 0.2  # how often callbacks, signals and the progress display ge
 
 @dataclass
 class Progress:
-    """Where a run stands. Everything here goes into the checkpoint."""
+    """Where a run stands. Everything here goes into the checkpoint.
 
+    A step is what the budget and all intervals count: an update offline, a step of the environment online.
+    """
+
+    total_steps: int
     total_updates: int
     updates_per_epoch: int
+    steps: int = 0
     updates: int = 0
     last: dict[str, Any] | None = None
     best: dict[str, Any] | None = None
@@ -76,7 +81,7 @@ class Loop:
         self.callbacks = list(callbacks)
         self.stop_reason: str | None = None
         self.stop_status = "finished"
-        self.updates_per_second = math.nan
+        self.steps_per_second = math.nan
 
     def stop(self, reason: str, status: str = "finished") -> None:
         """End the run at the next opportunity. `interrupted` runs are meant to be resumed."""
@@ -89,7 +94,7 @@ class Loop:
             callback.restore(state)
         self._tell("on_start")
         try:
-            while self.progress.updates < self.progress.total_updates and self.stop_reason is None:
+            while self.progress.steps < self.progress.total_steps and self.stop_reason is None:
                 self._run_to(self._next_due())
                 self._attend()
             self._finish()
@@ -99,26 +104,26 @@ class Loop:
     # Time -------------------------------------------------------------------------------------------------------
 
     def _next_due(self) -> int:
-        """The next update at which something must happen."""
-        at = self.progress.updates
+        """The next step at which something must happen."""
+        at = self.progress.steps
         intervals = (self.config.log_interval, self.config.eval_interval, self.config.checkpoint_interval)
-        return min(self.progress.total_updates, *((at // n + 1) * n for n in intervals if n is not None))
+        return min(self.progress.total_steps, *((at // n + 1) * n for n in intervals if n is not None))
 
     def _is_due(self, interval: int | None) -> bool:
-        at = self.progress.updates
-        return at == self.progress.total_updates or (interval is not None and at % interval == 0)
+        at = self.progress.steps
+        return at == self.progress.total_steps or (interval is not None and at % interval == 0)
 
     def _run_to(self, stop: int) -> None:
-        """Updates up to `stop`, in blocks short enough that a signal is answered at once."""
+        """Steps up to `stop`, in blocks short enough that a signal is answered at once."""
         block = 1
-        while self.progress.updates < stop and self.stop_reason is None:
-            count = self.engine.source.advance(min(block, stop - self.progress.updates))
+        while self.progress.steps < stop and self.stop_reason is None:
             began = time.perf_counter()
-            self.engine.run(self.progress.updates, count)
-            self.progress.updates += count
-            seconds = max(time.perf_counter() - began, 1e-9)
-            self.updates_per_second = count / seconds
-            block = max(1, min(4 * block, int(_PULSE_SECONDS * self.updates_per_second)))
+            turn = self.engine.source.advance(min(block, stop - self.progress.steps))
+            self.engine.run(self.progress.updates, turn.updates)
+            self.progress.steps += turn.steps
+            self.progress.updates += turn.updates
+            self.steps_per_second = turn.steps / max(time.perf_counter() - began, 1e-9)
+            block = max(1, min(4 * block, int(_PULSE_SECONDS * self.steps_per_second)))
             self._tell("on_progress")
 
     # What is due ------------------------------------------------------------------------------------------------
@@ -135,17 +140,17 @@ class Loop:
 
     def _log(self) -> None:
         metrics = self.engine.take_metrics()
-        step = self.progress.updates
+        step = self.progress.steps
         for name, values in metrics.items():
             for seed, value in zip(self.config.seeds, values, strict=True):
                 if not math.isfinite(value):
                     raise DivergenceError(
-                        f"{name} of seed {seed} is {value} in the {self.config.log_interval} updates before {step}; "
+                        f"{name} of seed {seed} is {value} in the {self.config.log_interval} steps before {step}; "
                         f"a smaller learning rate or rescaled rewards often help; {self._last_good()}"
                     )
         self.run_directory.append("metrics", {"step": step, "epoch": self.progress.epoch, **metrics})
         self.run_directory.append(
-            "timing", {"step": step, "time": time.time(), "updates_per_second": self.updates_per_second}
+            "timing", {"step": step, "time": time.time(), "steps_per_second": self.steps_per_second}
         )
         self._tell("on_metrics", metrics)
 
@@ -154,7 +159,7 @@ class Loop:
         return f"the last checkpoint is {self.run_directory.checkpoint_path(steps[-1])}" if steps else "none was saved"
 
     def _evaluate(self, evaluator: Evaluator) -> bool:
-        evaluation = evaluator.evaluate(self.actor, self.progress.updates)
+        evaluation = evaluator.evaluate(self.actor, self.progress.steps)
         is_best = self.progress.saw(evaluation)
         self.run_directory.append("evaluations", evaluation.to_json())
         self._tell("on_evaluation", evaluation)
@@ -177,14 +182,14 @@ class Loop:
         """Write a checkpoint of this very update."""
         progress = self.progress
         best = progress.best["step"] if progress.best else None
-        path = self.run_directory.save(self.snapshot(), progress.updates, self.config.keep_checkpoints, best)
-        self.run_directory.note(updates=progress.updates, last=progress.last, best=progress.best)
+        path = self.run_directory.save(self.snapshot(), progress.steps, self.config.keep_checkpoints, best)
+        self.run_directory.note(step=progress.steps, last=progress.last, best=progress.best)
         self._tell("on_checkpoint", path)
         return path
 
     def _finish(self) -> None:
         """Leave the run evaluated (unless it was interrupted), saved and labelled."""
-        evaluated = self.progress.last is not None and self.progress.last["step"] == self.progress.updates
+        evaluated = self.progress.last is not None and self.progress.last["step"] == self.progress.steps
         if self.stop_status != "interrupted" and self.evaluator is not None and not evaluated:
             self._evaluate(self.evaluator)
         self.save()

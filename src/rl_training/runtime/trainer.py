@@ -121,7 +121,7 @@ class Trainer:
             device = parts.learner.device
             engine.sums = {name: value.to(device) for name, value in self.checkpoint.metric_sums.items()}
             engine.counts = dict(parts.progress.metric_counts)
-            run.rewind(parts.progress.updates)
+            run.rewind(parts.progress.steps)
             run.note(status="running", reason=None)
         return Loop(
             self.config,
@@ -178,8 +178,8 @@ class Trainer:
         budgets = (self.config.total_timesteps, self.config.n_epochs and self.config.n_epochs * per_epoch)
         total = min(budget for budget in budgets if budget is not None)
         if self.checkpoint is None:
-            return Progress(total, per_epoch)
-        return Progress(**{**self.checkpoint.progress, "total_updates": total})
+            return Progress(total, total, per_epoch)
+        return Progress(**{**self.checkpoint.progress, "total_steps": total, "total_updates": total})
 
     def build_learner(self, spaces: Spaces, total_updates: int, device: str) -> Learner:
         if self.checkpoint is not None:
