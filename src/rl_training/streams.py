@@ -1,9 +1,10 @@
 """Random numbers as a pure function of (seed, stream, update, position).
 
 Nothing here has a state: the batch indices and the noise of seed 7 at update 1,000 are the same numbers whether the
-run was resumed there, trains alone or trains among 64 others, on a CPU or on a GPU. The generator is SplitMix64
-(Steele, Lea & Flood 2014), started for each (seed, stream, update) at a state that is itself a hash of the three.
-It is written in wrapping 64-bit integer tensor operations, so it can live inside a compiled or captured block.
+run was resumed there, trains alone or trains among 64 others. The generator is SplitMix64 (Steele, Lea & Flood 2014),
+started for each (seed, stream, update) at a state that is itself a hash of the three. Integers and uniforms are the
+same on every device; normals, which go through log and cos, agree to rounding. It is written in wrapping 64-bit integer
+tensor operations, so it can live inside a compiled or captured block.
 """
 
 from __future__ import annotations

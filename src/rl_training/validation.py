@@ -1,4 +1,4 @@
-"""One-line explanations of what a validated model refused."""
+"""Validated parts of a configuration, and one-line explanations of what they refused."""
 
 from __future__ import annotations
 
@@ -7,10 +7,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from rl_training.errors import did_you_mean
+
+
+class Section(BaseModel):
+    """A part of a configuration: immutable, no unknown keys, no infinities, and `yes` is not a number."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _true_is_not_one(cls, values: Any) -> Any:
+        for name, value in values.items() if isinstance(values, Mapping) else ():
+            if isinstance(value, bool) and name in cls.model_fields and cls.model_fields[name].annotation is not bool:
+                raise ValueError(f"{name}: must not be {str(value).lower()}")
+        return values
 
 
 @dataclass(frozen=True)
@@ -26,14 +40,28 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str = "") ->
     """The first fault in one line: the key, what was given, what is allowed, the nearest valid name."""
     faults = error.errors(include_url=False)
     places = [_follow(model, fault["loc"]) for fault in faults]
-    # Of the complaints about one key, a union's deepest branch is the one that came nearest to accepting it.
-    chosen = max(
-        (i for i, p in enumerate(places) if p.path[:1] == places[0].path[:1]), key=lambda i: len(places[i].path)
+    # A misspelt key explains most else. Of complaints about one key, a union's deepest branch came nearest.
+    misspelt = [i for i, fault in enumerate(faults) if fault["type"] == "extra_forbidden"]
+    chosen = (
+        misspelt[0]
+        if misspelt
+        else max(
+            (i for i, p in enumerate(places) if p.path[:1] == places[0].path[:1]), key=lambda i: len(places[i].path)
+        )
     )
-    where = f"{prefix}{'.'.join(places[chosen].path)}: " if places[chosen].path else ""
+    where = f"{prefix}{'.'.join(places[chosen].path)}: " if places[chosen].path else prefix
     line = where + _complaint(faults[chosen], places[chosen])
     others = len({place.path[0] if place.path else "" for place in places}) - 1
     return f"{line} (and {others} more)" if others else line
+
+
+_PHRASES = {
+    "should": "must",
+    "greater than or equal to": "at least",
+    "less than or equal to": "at most",
+    "greater than": "above",
+    "less than": "below",
+}
 
 
 def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
@@ -53,7 +81,11 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
             return f"must be {_allowed(place.field)}, got {fault['input']!r}"
         case "string_pattern_mismatch" if place.field:
             return f"must be {place.field.description}, got {fault['input']!r}"
-    message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input ").replace("should", "must")
+        case "too_short":
+            return f"must have at least {context['min_length']} value(s), got {fault['input']!r}"
+    message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input ")
+    for theirs, ours in _PHRASES.items():
+        message = message.replace(theirs, ours)
     if not place.path or fault["type"] == "value_error":
         return message
     given = repr(fault["input"])

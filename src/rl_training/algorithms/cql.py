@@ -21,7 +21,7 @@ import math
 from collections.abc import Mapping
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from rl_training.algorithms.base import (
@@ -40,16 +40,18 @@ from rl_training.models import Initialiser, MLPSACModel, polyak, reduce_critics
 
 
 class CQLParams(BootstrapParams):
-    """Defaults are the authors' for MuJoCo without the Lagrange multiplier."""
+    """Defaults as in the authors' MuJoCo runs, without their 40,000 updates of warm-up; networks start as CORL's."""
 
     cql_alpha: float = Field(5.0, gt=0.0, description="weight w of the conservative penalty")
     num_cql_samples: PositiveInt = Field(10, description="actions n of each of the three kinds in the penalty")
     temperature: float = Field(1.0, gt=0.0, description="temperature T of the logsumexp")
     importance_sampling: bool = Field(True, description="CQL(H) with densities subtracted; false is CQL(ρ)")
-    target_gap: float | None = Field(None, description="Lagrange threshold on the gap; none keeps w fixed")
+    target_gap: float | None = Field(None, ge=0.0, description="Lagrange threshold on the gap; none keeps w fixed")
     gap_min: float | None = Field(None, description="lower clip of each transition's gap (CORL's AntMaze: -200)")
     gap_max: float | None = Field(None, description="upper clip of each transition's gap")
-    max_target_backup: bool = Field(False, description="bootstrap from the best of n policy actions (AntMaze)")
+    max_target_backup: bool = Field(
+        False, description="bootstrap from the best (soft) value of n policy actions (AntMaze)"
+    )
     backup_entropy: bool = Field(False, description="subtract α·log π in the backup, as SAC does")
     bc_warmup_updates: int = Field(0, ge=0, description="first updates in which the actor clones the data's actions")
     alpha: float = Field(1.0, gt=0.0, description="entropy temperature α: its start, or its value if not learned")
@@ -61,6 +63,12 @@ class CQLParams(BootstrapParams):
     lagrange_lr: LearningRate = Field(3e-4, description="learning rate of α'")
     actor_hidden: HiddenSizes = Field((256, 256, 256), description="widths of the actor's hidden layers")
     critic_hidden: HiddenSizes = Field((256, 256, 256), description="widths of the critics' hidden layers")
+
+    @model_validator(mode="after")
+    def _range_is_not_empty(self) -> CQLParams:
+        if self.gap_min is not None and self.gap_max is not None and self.gap_min >= self.gap_max:
+            raise ValueError(f"gap_min ({self.gap_min:g}) must be below gap_max ({self.gap_max:g})")
+        return self
 
 
 class CQLModel(MLPSACModel):
@@ -78,17 +86,14 @@ def bootstrap_target(model: MLPSACModel, batch: Batch, noise: Mapping[str, Tenso
     return td_target(batch, values.amax(1), params.gamma)
 
 
-def penalty_actions(
-    model: MLPSACModel, batch: Batch, noise: Mapping[str, Tensor], params: CQLParams
-) -> tuple[Tensor, Tensor]:
-    """The 3n actions of the penalty `[M, 3n, B, act]` and what to subtract from their values `[M, 3n, B]`."""
+def penalty_actions(model: MLPSACModel, batch: Batch, noise: Mapping[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """The 3n actions of the penalty `[M, 3n, B, act]` and their log-densities `[M, 3n, B]`."""
     uniform = 2.0 * noise["penalty_uniform"] - 1.0
     uniform_log_prob = torch.full_like(uniform[..., 0], -math.log(2.0) * uniform.shape[-1])
     current, current_log_prob = model.actor.sample(batch.obs, noise["penalty_current"])
     following, following_log_prob = model.actor.sample(batch.next_obs, noise["penalty_next"])
     actions = torch.cat((uniform, following, current), dim=1)
-    log_probs = torch.cat((uniform_log_prob, following_log_prob, current_log_prob), dim=1)
-    return actions, log_probs if params.importance_sampling else torch.zeros_like(log_probs)
+    return actions, torch.cat((uniform_log_prob, following_log_prob, current_log_prob), dim=1)
 
 
 def cql_loss(
@@ -100,12 +105,12 @@ def cql_loss(
     """
     with torch.no_grad():
         target = bootstrap_target(model, batch, noise, params)
-        sampled, log_probs = penalty_actions(model, batch, noise, params)
+        sampled, log_probs = penalty_actions(model, batch, noise)
     values = model.critics.values(batch.obs, torch.cat((batch.actions.unsqueeze(1), sampled), dim=1))
-    data_values, corrected = values[:, :, 0], values[:, :, 1:] - log_probs.unsqueeze(1)
-    if not params.importance_sampling:
-        corrected = values  # CQL(ρ) has the data's action among the sampled ones
-    soft_maximum = params.temperature * torch.logsumexp(corrected / params.temperature, dim=2)
+    data_values = values[:, :, 0]
+    # CQL(ρ) subtracts no densities and has the data's action among the sampled ones.
+    compared = values[:, :, 1:] - log_probs.unsqueeze(1) if params.importance_sampling else values
+    soft_maximum = params.temperature * torch.logsumexp(compared / params.temperature, dim=2)
     gap = (soft_maximum - data_values).clamp(
         -math.inf if params.gap_min is None else params.gap_min, math.inf if params.gap_max is None else params.gap_max
     )

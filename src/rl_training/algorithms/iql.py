@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from pydantic import Field
+from pydantic import Field, field_validator
 from torch import Tensor
 
 from rl_training.algorithms.base import (
@@ -52,11 +52,16 @@ class IQLParams(BootstrapParams):
     value_lr: LearningRate = Field(3e-4, description="learning rate of the state value")
     lr_schedule: dict[str, Schedule] = Field(
         default_factory=lambda: {"actor": Schedule(kind="cosine")},
-        description="learning-rate schedule by network (actor, critic, value)",
+        description="learning-rate schedule by network; the actor's is a cosine unless it is named here",
     )
     actor_hidden: HiddenSizes = Field((256, 256), description="widths of the actor's hidden layers")
     critic_hidden: HiddenSizes = Field((256, 256), description="widths of the critics' hidden layers")
     value_hidden: HiddenSizes = Field((256, 256), description="widths of the value's hidden layers")
+
+    @field_validator("lr_schedule", mode="after")
+    @classmethod
+    def _actor_decays(cls, given: dict[str, Schedule]) -> dict[str, Schedule]:
+        return {"actor": Schedule(kind="cosine"), **given}
 
 
 @torch.no_grad()

@@ -7,39 +7,34 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from rl_training.data.checks import BOUND_TOLERANCE
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
+from rl_training.validation import Section
 
 
-class ScriptedDatasetConfig(BaseModel):
+class ScriptedDatasetConfig(Section):
     """Transitions of a scripted behaviour of mixed quality (Pendulum-v1 only)."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: Literal["scripted"] = Field(default="scripted", description="Run the scripted mixed-quality behaviour.")
     size: int = Field(default=40_000, ge=1, description="Number of transitions.")
     seed: int = Field(default=0, ge=0, description="Seed of the resets and of the behaviour's noise.")
 
 
-class RandomDatasetConfig(BaseModel):
+class RandomDatasetConfig(Section):
     """Transitions of uniformly random actions in any environment with Box spaces."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: Literal["random"] = Field(default="random", description="Take uniformly random actions.")
     size: int = Field(default=40_000, ge=1, description="Number of transitions.")
     seed: int = Field(default=0, ge=0, description="Seed of the resets and of the actions.")
 
 
-class FileDatasetConfig(BaseModel):
+class FileDatasetConfig(Section):
     """Transitions read from a file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     source: Literal["file"] = Field(default="file", description="Read a file.")
     path: Path = Field(description="An .npz file with one array per field; ~ stands for the home folder.")

@@ -11,34 +11,29 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from rl_training.data.checks import FloatArray
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, DataError
+from rl_training.validation import Section
 
 # IQL (Kostrikov et al. 2021) rescales MuJoCo rewards so that episode returns span 1000.
 RETURN_SPAN = 1000.0
 
+ACTION_EDGE = 1e-5  # dataset actions are kept this far inside ±1, where atanh is finite (IQL, RLPD, jaxrl)
 
-class TransformConfig(BaseModel):
+
+class TransformConfig(Section):
     """The `transforms:` section: which transforms to fit."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     normalise_observations: bool = Field(
         default=False, description="Scale observations to zero mean and unit deviation over the dataset."
     )
-    observation_eps: float = Field(
-        default=1e-3, gt=0.0, allow_inf_nan=False, description="Added to each observation's standard deviation."
-    )
-    reward_scale: float = Field(
-        default=1.0, gt=0.0, allow_inf_nan=False, description="Factor on every reward: r' = scale * r + shift."
-    )
-    reward_shift: float = Field(
-        default=0.0, allow_inf_nan=False, description="Added to every reward after scaling: r' = scale * r + shift."
-    )
+    observation_eps: float = Field(default=1e-3, gt=0.0, description="Added to each observation's standard deviation.")
+    reward_scale: float = Field(default=1.0, gt=0.0, description="Factor on every reward: r' = scale * r + shift.")
+    reward_shift: float = Field(default=0.0, description="Added to every reward after scaling: r' = scale * r + shift.")
     reward_range_scaling: bool = Field(
         default=False,
         description="Also scale rewards by 1000 / (largest - smallest episode return), as IQL does on MuJoCo tasks.",
@@ -81,10 +76,10 @@ class Transforms:
         return np.asarray(scaled, dtype=np.float32)
 
     def to_unit_actions(self, a: npt.ArrayLike) -> FloatArray:
-        """Environment actions `[..., A]` to [-1, 1], clipped."""
+        """Environment actions `[..., A]` to [-1, 1], clipped `ACTION_EDGE` inside: all networks see the same action."""
         low, high = np.asarray(self.action_low), np.asarray(self.action_high)
         unit = 2.0 * (np.asarray(a, dtype=np.float64) - low) / (high - low) - 1.0
-        return np.asarray(np.clip(unit, -1.0, 1.0), dtype=np.float32)
+        return np.asarray(np.clip(unit, -1.0 + ACTION_EDGE, 1.0 - ACTION_EDGE), dtype=np.float32)
 
     def from_unit_actions(self, a: npt.ArrayLike) -> FloatArray:
         """Actions in [-1, 1], `[..., A]`, to the environment's range, clipped into its bounds."""

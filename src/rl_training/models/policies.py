@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rl_training.data.transforms import ACTION_EDGE
 from rl_training.models.initialisers import Initialiser
 from rl_training.models.layers import MLPSpec, StackedMLP
 
-ACTION_EDGE = 1e-5  # dataset actions are clipped this far inside ±1 before atanh (IQL, RLPD, jaxrl)
 _LOG_2PI = math.log(2.0 * math.pi)
 
 
@@ -35,8 +35,11 @@ class Gaussian(NamedTuple):
     def log_prob(self, value: Tensor) -> Tensor:
         """Log-density at `value`, summed over action dimensions."""
         mean, log_std = self._like(value)
-        z = (value - mean) * (-log_std).exp()
-        return (-0.5 * z.square() - log_std - 0.5 * _LOG_2PI).sum(-1)
+        return self.log_prob_of_noise((value - mean) * (-log_std).exp())
+
+    def log_prob_of_noise(self, noise: Tensor) -> Tensor:
+        """Log-density at mean + std·noise."""
+        return (-0.5 * noise.square() - self._like(noise)[1] - 0.5 * _LOG_2PI).sum(-1)
 
     def _like(self, x: Tensor) -> tuple[Tensor, Tensor]:
         return (self.mean.unsqueeze(1), self.log_std.unsqueeze(1)) if x.dim() == 4 else (self.mean, self.log_std)
@@ -93,8 +96,9 @@ class TanhGaussianPolicy(StackedMLP):
 
     @staticmethod
     def sample_from(gaussian: Gaussian, noise: Tensor) -> tuple[Tensor, Tensor]:
+        """The density comes from the noise itself: recomputing it as (u - μ)/σ cancels when σ is small."""
         u = gaussian.at(noise)
-        return u.tanh(), gaussian.log_prob(u) - log_tanh_jacobian(u)
+        return u.tanh(), gaussian.log_prob_of_noise(noise) - log_tanh_jacobian(u)
 
     def log_prob(self, obs: Tensor, actions: Tensor) -> Tensor:
         """log π(a|s) of given actions, clipped off ±1 where atanh is infinite."""

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
 from rl_training import algorithms
 from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig
 from rl_training.data.transforms import TransformConfig
 from rl_training.errors import ConfigError
-from rl_training.validation import explain
+from rl_training.validation import Section, explain
 
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
-
-
-class Section(BaseModel):
-    """A part of the configuration: immutable, no unknown keys, no infinities."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class EvaluationConfig(Section):

@@ -52,6 +52,13 @@ class Learner(ABC):
         **knobs: Any,
     ) -> None:
         """`params`, or the same as keywords: `CQL(3, 1, cql_alpha=5.0)`. `total_updates` is what schedules span."""
+        for name, value in (("obs_dim", obs_dim), ("act_dim", act_dim), ("total_updates", total_updates)):
+            if value < 1:
+                raise ConfigError(f"{name}: must be at least 1, got {value}")
+        if not seeds or not all(0 <= seed < 2**31 for seed in seeds):
+            raise ConfigError(f"seeds: must be one or more integers from 0 to 2^31 - 1, got {list(seeds)}")
+        if params is not None and (knobs or not isinstance(params, self.Params)):
+            raise ConfigError(f"params: give a {self.Params.__name__} or keywords, not both and nothing else")
         self.obs_dim = obs_dim
         self.act_dim = act_dim
         self.params = params if params is not None else self.parse(knobs)
@@ -122,7 +129,10 @@ class Learner(ABC):
         return {name: value.detach() for name, value in metrics.items()}
 
     def update(self, batch: Batch, noise: Mapping[str, Tensor] | None = None) -> UpdateResult:
-        """One update from a batch in hand; noise not given is drawn from the members' own streams."""
+        """One update from a batch in hand, for use by hand; engines call `advance`, which touches no host value.
+
+        Noise not given is drawn from the members' own streams.
+        """
         update = int(self.clock)
         if noise is None:
             noise = streams.NoiseStreams(self.noise(batch.rewards.shape[-1])).draw(self.keys, update)

@@ -26,17 +26,19 @@ def td_loss(values: Tensor, target: Tensor) -> Tensor:
 def soft_actor_loss(log_probs: Tensor, values: Tensor, alpha: Tensor) -> Tensor:
     """mean_b( α·log π(ã|s) - Q(s, ã) ), with α `[M, 1]` already detached."""
     require_shape("log_probs", log_probs, values.shape)
+    require_shape("alpha", alpha, (len(values), 1))
     return (alpha * log_probs - values).mean(-1)
 
 
 def temperature_loss(log_alpha: Tensor, log_probs: Tensor, target_entropy: float) -> Tensor:
     """-mean_b( log α · sg(log π + H̄) ): raises α while the policy's entropy is below H̄."""
+    require_shape("log_alpha", log_alpha, (len(log_probs), 1))
     return -(log_alpha * (log_probs + target_entropy).detach()).mean(-1)
 
 
 def expectile_loss(difference: Tensor, expectile: float) -> Tensor:
     """mean_b( |κ - 1[u<0]|·u² )."""
-    weight = torch.where(difference < 0.0, 1.0 - expectile, expectile)
+    weight = (expectile - (difference < 0.0).to(difference.dtype)).abs()
     return (weight * difference.square()).mean(-1)
 
 

@@ -4,27 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+
+from rl_training.validation import Section
 
 PositiveInt = Annotated[int, Field(ge=1)]
 LearningRate = Annotated[float, Field(gt=0.0, le=1.0)]
 HiddenSizes = Annotated[tuple[PositiveInt, ...], Field(min_length=1, max_length=16)]
 
 
-class Schedule(BaseModel):
+class Schedule(Section):
     """How one network's learning rate moves over the run, as a factor on its base value."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     kind: Literal["constant", "linear", "cosine"] = Field("constant", description="shape of the decay after warm-up")
     warmup: int = Field(0, ge=0, description="updates over which the rate rises linearly from zero")
     final: float = Field(0.0, ge=0.0, le=1.0, description="factor reached at the end of the run (linear, cosine)")
 
 
-class AlgorithmParams(BaseModel):
+class AlgorithmParams(Section):
     """What every algorithm has."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     batch_size: PositiveInt = Field(256, description="transitions per member and update")
     lr_schedule: dict[str, Schedule] = Field(
