@@ -87,7 +87,9 @@ def main() -> None:
     modes: list[EngineMode] = ["eager"] if options.quick or not compiler_available() else ["eager", "compiled"]
     results = []
     for algo in options.algo or algorithms.find():
-        engines = {(algo, mode, m): engine_for(algo, mode, m, source, device) for mode in modes for m in options.members}
+        engines = {
+            (algo, mode, m): engine_for(algo, mode, m, source, device) for mode in modes for m in options.members
+        }
         rows = measure(engines, blocks=3 if options.quick else 5, seconds=0.5 if options.quick else 2.0)
         results += rows
         for row in rows:

@@ -1,6 +1,6 @@
 """Builds `site/`: the pages of this folder and the reference pages generated from the source.
 
-    python docs/build.py [--output site]
+python docs/build.py [--output site]
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from pathlib import Path
 from pydantic import BaseModel
 
 from rl_training import algorithms
+from rl_training.data.transforms import TransformConfig
 from rl_training.experiment.registry import entries
 from rl_training.runtime.config import EarlyStoppingConfig, EvaluationConfig, TrainConfig
-from rl_training.data.transforms import TransformConfig
 
 HERE = Path(__file__).parent
 
@@ -28,7 +28,9 @@ def option_table(model: type[BaseModel]) -> Iterator[str]:
     yield "|---|---|---|"
     for name, field in model.model_fields.items():
         default = "required" if field.is_required() else f"`{field.get_default(call_default_factory=True)!r}`"
-        if isinstance(field.default, BaseModel) or (field.default_factory and isinstance(field.get_default(call_default_factory=True), BaseModel)):
+        if isinstance(field.default, BaseModel) or (
+            field.default_factory and isinstance(field.get_default(call_default_factory=True), BaseModel)
+        ):
             default = "see below"
         yield f"| `{name}` | {default} | {field.description} |"
 

@@ -1,7 +1,7 @@
 """CQL on Pendulum-v1 from the embedded dataset, start to finish in Python.
 
-    python examples/cql_pendulum_reference.py            # the packaged configuration, a minute or two
-    python examples/cql_pendulum_reference.py --updates 200 --episodes 2 --runs-dir /tmp/runs
+python examples/cql_pendulum_reference.py            # the packaged configuration, a minute or two
+python examples/cql_pendulum_reference.py --updates 200 --episodes 2 --runs-dir /tmp/runs
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from rl_training import CQL
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--updates", type=int, default=None, help="gradient updates (the configuration's, if not given)")
+    parser.add_argument(
+        "--updates", type=int, default=None, help="gradient updates (the configuration's, if not given)"
+    )
     parser.add_argument("--episodes", type=int, default=20, help="episodes to score the policy on")
     parser.add_argument("--runs-dir", default="runs", help="folder for the run directory")
     options = parser.parse_args()

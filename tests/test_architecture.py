@@ -35,7 +35,7 @@ FORBIDDEN_NAMES = {
     "yaml.unsafe_load_all",
     *(f"{prefix}{name}" for prefix in ("", "builtins.") for name in ("eval", "exec", "compile", "__import__")),
 }
-MAY_IMPORT_BY_NAME = {"algorithms/__init__.py", "runtime/trainer.py", "experiment/registry.py"}
+MAY_IMPORT_BY_NAME = {"__init__.py", "algorithms/__init__.py", "runtime/trainer.py"}
 
 
 @cache
