@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from rl_training.algorithms.base import Learner
 from rl_training.data.batch import Batch
 from rl_training.models import Critics, StackedMLP
 
@@ -147,6 +148,16 @@ def only_member(batch: Batch, member: int) -> Batch:
     return Batch(*(None if field is None else field[member : member + 1] for field in batch))
 
 
+def draw(learner: Learner, size: int, seed: int = 5) -> dict[str, Tensor]:
+    """float64 noise of the kinds and shapes one update on `size` transitions asks for."""
+    rng = np.random.default_rng(seed)
+    kinds = {"normal": rng.normal, "uniform": rng.uniform}
+    return {
+        name: torch.from_numpy(kinds[noise.kind](size=(learner.members, *noise.shape)))
+        for name, noise in learner.noise(size).items()
+    }
+
+
 def scramble(model: nn.Module, seed: int = 0, scale: float = 0.3) -> None:
     """Make a model float64 and move every parameter at random, targets away from their online networks too."""
     model.double()
@@ -235,6 +246,26 @@ def moved(before: Mapping[str, Tensor], model: nn.Module) -> set[str]:
     return {
         name.partition(".")[0] for name, value in model.state_dict().items() if not torch.equal(value, before[name])
     }
+
+
+# Updates by hand ----------------------------------------------------------------------------------------------------
+
+
+def manual_step(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
+    """One step of torch's own optimiser on losses `[M]`."""
+    optimiser.zero_grad()
+    loss.sum().backward()
+    optimiser.step()
+
+
+@torch.no_grad()
+def manual_polyak(target: StackedMLP, online: StackedMLP, tau: float) -> None:
+    target.flat.copy_((1 - tau) * target.flat + tau * online.flat)
+
+
+def assert_same_parameters(model: nn.Module, twin: nn.Module, rtol: float = 1e-8, atol: float = 1e-11) -> None:
+    for name, value in model.state_dict().items():
+        np.testing.assert_allclose(value.numpy(), twin.state_dict()[name].numpy(), rtol=rtol, atol=atol, err_msg=name)
 
 
 def numpy_critic_values(critics: Critics, obs: Tensor, actions: Tensor) -> Array:

@@ -30,6 +30,8 @@ def small_values(data: Path | str | None, runs: Path, algo: str = "bc", **change
     """The plain values of a small run without an environment."""
     values = {"algo": algo, "dataset": str(data) if data else None, "runs_dir": str(runs), "name": "run"}
     own = {**knobs(algo), **changes.pop("algo_kwargs", {})}
+    if "eval_interval" not in changes:  # no checkpoint but the last, unless a test asks for more
+        values["checkpoint_interval"] = 1_000
     return {**values, "total_timesteps": 20, "log_interval": 10, "algo_kwargs": own, **changes}
 
 

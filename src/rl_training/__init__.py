@@ -16,6 +16,7 @@ from typing import Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "ManagedAlgorithm": "rl_training.api",
     "TrainConfig": "rl_training.runtime.config",
     "TransitionDataset": "rl_training.data.offline_dataset",
     "Callback": "rl_training.runtime.callbacks",
@@ -24,6 +25,16 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    if not name[0].isupper():  # submodules are found by the import system, not here
+    if not name[:1].isupper() or name not in _public_names():  # submodules are found by the import system, not here
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES.get(name, "rl_training.api")), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_public_names()})
+
+
+def _public_names() -> set[str]:
+    from rl_training.experiment.registry import class_names
+
+    return {*_HOMES, *class_names()}

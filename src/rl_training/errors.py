@@ -36,7 +36,8 @@ class DivergenceError(RLTrainingError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A suggestion to append to a message: `"; did you mean 'x'?"`, the list of choices, or nothing at all."""
     choices = sorted(known)
-    close = difflib.get_close_matches(word, choices, n=1, cutoff=0.6)
+    by_lower_case = {choice.lower(): choice for choice in choices}
+    close = difflib.get_close_matches(word.lower(), by_lower_case, n=1, cutoff=0.6)
     if close:
-        return f"; did you mean {close[0]!r}?"
+        return f"; did you mean {by_lower_case[close[0]]!r}?"
     return f"; choose from {', '.join(choices)}" if 0 < len(choices) <= 12 else ""

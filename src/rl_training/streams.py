@@ -46,6 +46,11 @@ def member_keys(seeds: Sequence[int], device: torch.device | str = "cpu") -> Ten
     return _mix(torch.tensor(list(seeds), dtype=torch.int64, device=device) * _GOLDEN + _GOLDEN)
 
 
+def derive(keys: Tensor, number: Tensor) -> Tensor:
+    """Keys for numbered parts of what each key stands for: `[M]` and `[W]` give `[M, W]`."""
+    return _mix(keys.unsqueeze(-1) + (number + 1) * _GOLDEN)
+
+
 def bits(keys: Tensor, stream: int, update: Tensor | int, count: int) -> Tensor:
     """`[M, count]` random 64-bit integers for each member at one update of one stream."""
     at = torch.as_tensor(update, dtype=torch.int64, device=keys.device)
@@ -86,8 +91,9 @@ class Noise:
 class NoiseStreams:
     """Draws every noise tensor an update asked for, each from the stream of its own name."""
 
-    def __init__(self, specification: Mapping[str, Noise]) -> None:
-        self._plan = [(name, stream_id(name), noise) for name, noise in specification.items()]
+    def __init__(self, specification: Mapping[str, Noise], purpose: str = "") -> None:
+        """`purpose` keeps streams of one name apart: exploring at step 5 is not updating at step 5."""
+        self._plan = [(name, stream_id(purpose + name), noise) for name, noise in specification.items()]
 
     def draw(self, keys: Tensor, update: Tensor | int) -> dict[str, Tensor]:
         """`[M, *shape]` by name, for the members with these `keys` at `update`."""

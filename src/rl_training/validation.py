@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,6 +26,25 @@ class Section(BaseModel):
             if isinstance(value, bool) and name in cls.model_fields and cls.model_fields[name].annotation is not bool:
                 raise ValueError(f"{name}: must not be {str(value).lower()}")
         return values
+
+
+_SHOWN = 60  # characters of a value that a message shows
+_SHORT = reprlib.Repr()
+_SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 3, _SHOWN, _SHOWN
+
+
+def shown(value: Any) -> str:
+    """A value as a message shows it. Only its beginning is ever written out: aliases make a few lines of YAML huge."""
+    try:
+        text = _SHORT.repr(value)
+    except ValueError:  # Python refuses to write out an integer of thousands of digits
+        text = f"a very large {type(value).__name__}"
+    return shortened(text)
+
+
+def shortened(text: str) -> str:
+    """The beginning of a long text."""
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 @dataclass(frozen=True)
@@ -72,24 +92,23 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
         case "missing":
             return "is required"
         case "union_tag_invalid":
-            return f"no {context['discriminator']} {context['tag']!r}; choose from {context['expected_tags']}"
+            return f"no {context['discriminator']} {shown(context['tag'])}; choose from {context['expected_tags']}"
         case "union_tag_not_found":
             return f"needs {context['discriminator']}"
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal" if place.field and _allowed(
             place.field
         ):
-            return f"must be {_allowed(place.field)}, got {fault['input']!r}"
+            return f"must be {_allowed(place.field)}, got {shown(fault['input'])}"
         case "string_pattern_mismatch" if place.field:
-            return f"must be {place.field.description}, got {fault['input']!r}"
+            return f"must be {place.field.description}, got {shown(fault['input'])}"
         case "too_short":
-            return f"must have at least {context['min_length']} value(s), got {fault['input']!r}"
+            return f"must have at least {context['min_length']} value(s), got {shown(fault['input'])}"
     message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input ")
     for theirs, ours in _PHRASES.items():
         message = message.replace(theirs, ours)
     if not place.path or fault["type"] == "value_error":
         return message
-    given = repr(fault["input"])
-    return f"{message}, got {given if len(given) <= 60 else given[:57] + '...'}"
+    return f"{message}, got {shown(fault['input'])}"
 
 
 def _follow(model: type[BaseModel], location: tuple[int | str, ...]) -> _Place:
@@ -100,7 +119,7 @@ def _follow(model: type[BaseModel], location: tuple[int | str, ...]) -> _Place:
         fields = [m.model_fields[str(part)] for m in models if str(part) in m.model_fields]
         unknown_option = i == len(location) - 1 and bool(models)
         if fields or free_key or unknown_option or isinstance(part, int):
-            path.append(str(part))
+            path.append(shortened(str(part)))
             field = fields[0] if fields else None
         if fields:
             models = [inner for found in fields for inner in _models(found.annotation)]

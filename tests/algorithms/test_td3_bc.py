@@ -1,4 +1,4 @@
-"""TD3+BC: both losses, value and gradient, against the equations; what moves when."""
+"""TD3+BC: the actor's loss, value and gradient, against the equations; what moves when. The critics' is TD3's."""
 
 from __future__ import annotations
 
@@ -13,10 +13,12 @@ from numpy_reference import (
     Array,
     Networks,
     assert_network_gradient,
+    assert_same_parameters,
+    manual_polyak,
+    manual_step,
     member_rows,
     moved,
     networks,
-    numpy_critic_values,
     q_values,
     random_batch,
     scramble,
@@ -24,7 +26,8 @@ from numpy_reference import (
     trained_parameters,
 )
 from rl_training.algorithms.base import Batch
-from rl_training.algorithms.td3_bc import TD3BC, TD3BCParams, critic_loss, smoothed_target_action, td3_bc_loss
+from rl_training.algorithms.td3 import td3_critic_loss
+from rl_training.algorithms.td3_bc import TD3BC, TD3BCParams, td3_bc_loss
 from rl_training.errors import ConfigError
 
 SEEDS = (3, 11, 7)
@@ -43,24 +46,6 @@ def target_noise(seed: int = 5) -> dict[str, Tensor]:
     return {"target_action": torch.from_numpy(np.random.default_rng(seed).normal(size=(M, B, ACT)))}
 
 
-def reference_target(nets: Networks, m: int, row: dict[str, Array], noise: Array, p: TD3BCParams) -> Array:
-    """y = r + γ(1-d)·min_i Q̄_i(s', clip(π̄(s') + clip(σ·ε, ±c), ±1))."""
-    smoothing = np.minimum(np.maximum(p.policy_noise * noise, -p.noise_clip), p.noise_clip)
-    action = np.clip(np.tanh(nets["target_actor"](m, row["next_obs"])) + smoothing, -1, 1)
-    values = q_values(nets["target_critics"], m, row["next_obs"], action)
-    return row["rewards"] + p.gamma * (1 - row["terminations"]) * values.min(0)
-
-
-def reference_critic_loss(nets: Networks, constants: Networks, batch: Batch, noise: Tensor, p: TD3BCParams) -> Array:
-    losses = []
-    for m in range(M):
-        row = member_rows(batch, m)
-        y = reference_target(constants, m, row, noise[m].numpy(), p)
-        q = q_values(nets["critics"], m, row["obs"], row["actions"])
-        losses.append(sum(((q_i - y) ** 2).mean() for q_i in q))
-    return np.array(losses)
-
-
 def reference_actor_loss(nets: Networks, constants: Networks, batch: Batch, p: TD3BCParams) -> Array:
     losses = []
     for m in range(M):
@@ -72,25 +57,6 @@ def reference_actor_loss(nets: Networks, constants: Networks, batch: Batch, p: T
         cloning = ((action - row["actions"]) ** 2).sum() / (B * ACT)
         losses.append(-scale * q1.mean() + p.bc_weight * cloning)
     return np.array(losses)
-
-
-@pytest.mark.parametrize(
-    "knobs", [{}, {"gamma": 0.5}, {"policy_noise": 0.0}, {"policy_noise": 2.0, "noise_clip": 0.1}, {"n_critics": 3}]
-)
-def test_critic_loss(knobs: dict[str, Any]) -> None:
-    td3_bc, batch, noise = learner(**knobs), random_batch(M, B, OBS, ACT), target_noise()
-    model = td3_bc.model
-    loss, metrics = critic_loss(model, batch, noise, td3_bc.params)
-    constants = networks(model)
-
-    def reference(nets: Networks) -> Array:
-        return reference_critic_loss(nets, constants, batch, noise["target_action"], td3_bc.params)
-
-    assert loss.shape == (M,)
-    np.testing.assert_allclose(loss.detach().numpy(), reference(constants), rtol=1e-10)
-    assert_network_gradient(loss, model, "critics", reference)
-    expected = numpy_critic_values(model.critics, batch.obs, batch.actions)
-    np.testing.assert_allclose(metrics["critic/q_data"].detach().numpy(), expected.mean((1, 2)), rtol=1e-9)
 
 
 @pytest.mark.parametrize("knobs", [{}, {"alpha": 0.7}, {"normalise_q": False}, {"bc_weight": 0.3}, {"alpha": 0.0}])
@@ -125,7 +91,7 @@ def test_what_each_loss_trains() -> None:
     for target in (model.target_critics, model.target_actor):
         assert not target.flat.requires_grad
         target.flat.requires_grad_(True)  # nothing may reach them even then
-    loss, _ = critic_loss(model, batch, noise, td3_bc.params)
+    loss, _ = td3_critic_loss(model, batch, noise, td3_bc.params)
     assert trained_parameters(loss, model) == {"critics"}
     loss, _ = td3_bc_loss(model, batch, noise, td3_bc.params)
     # The critics are on the actor's path, but its optimiser asks for the actor's gradient alone.
@@ -138,33 +104,6 @@ def test_actor_uses_the_first_critic_only() -> None:
     (gradient,) = torch.autograd.grad(loss.sum(), td3_bc.model.critics.flat)
     assert (gradient[1::2] == 0).all()
     assert (gradient[0::2].abs().sum(-1) > 0).all()
-
-
-def test_target_action_noise_is_clipped_before_and_after() -> None:
-    td3_bc = learner()
-    with torch.no_grad():
-        td3_bc.model.target_actor.tensors()["bias_2"][:] = torch.tensor([1.0, -1.0])  # tanh is ±0.76, near the edge
-    obs = torch.zeros(M, 3, OBS, dtype=torch.float64)
-    noise = torch.tensor([-1e6, 0.5, 1e6], dtype=torch.float64).view(1, 3, 1).expand(M, 3, ACT)
-    centre = td3_bc.model.target_actor.mode(obs).numpy()
-    action = smoothed_target_action(td3_bc.model, obs, noise, 0.2, 0.5).numpy()
-    np.testing.assert_allclose(action[:, 0], np.clip(centre[:, 0] - 0.5, -1, 1), rtol=1e-12)
-    np.testing.assert_allclose(action[:, 1], np.clip(centre[:, 1] + 0.1, -1, 1), rtol=1e-12)
-    np.testing.assert_allclose(action[:, 2], np.clip(centre[:, 2] + 0.5, -1, 1), rtol=1e-12)
-    assert (np.abs(action) == 1.0).any()
-
-
-def test_a_termination_stops_the_bootstrap() -> None:
-    td3_bc, noise = learner(), target_noise()
-    batch = random_batch(M, B, OBS, ACT)
-    elsewhere = batch._replace(next_obs=batch.next_obs + 3.0)
-    for ended, changes in ((1.0, False), (0.0, True)):
-        flags = torch.full((M, B), ended, dtype=torch.float64)
-        one, _ = critic_loss(td3_bc.model, batch._replace(terminations=flags), noise, td3_bc.params)
-        other, metrics = critic_loss(td3_bc.model, elsewhere._replace(terminations=flags), noise, td3_bc.params)
-        assert torch.equal(one, other) is not changes
-        if ended:
-            np.testing.assert_allclose(metrics["critic/q_target"], batch.rewards.mean(-1), rtol=1e-12)
 
 
 @pytest.mark.parametrize("delay", [1, 2, 3])
@@ -181,29 +120,18 @@ def test_actor_and_targets_move_only_on_every_delayed_update(delay: int) -> None
 
 
 def test_actor_steps_with_the_updated_critic_and_targets_with_both() -> None:
-    """The second update by hand: its own Adam on gradients of the public losses, each at the parameters of its turn."""
-    td3_bc, batch, noise = (
-        learner(actor_lr=1e-2, critic_lr=1e-2, tau=0.25),
-        random_batch(M, B, OBS, ACT),
-        target_noise(),
-    )
-    twin = learner(actor_lr=1e-2, critic_lr=1e-2, tau=0.25)
+    """Two updates by hand: torch's Adam on the public losses, each at the parameters of its turn."""
+    knobs = {"actor_lr": 1e-2, "critic_lr": 1e-2, "tau": 0.25}
+    td3_bc, twin, batch, noise = learner(**knobs), learner(**knobs), random_batch(M, B, OBS, ACT), target_noise()
     critic, actor = (torch.optim.Adam([part.flat], lr=1e-2) for part in (twin.model.critics, twin.model.actor))
     for turn in range(2):
         td3_bc.update(batch, noise)
-        critic.zero_grad()
-        critic_loss(twin.model, batch, noise, twin.params)[0].sum().backward()
-        critic.step()
+        manual_step(critic, td3_critic_loss(twin.model, batch, noise, twin.params)[0])
         if turn == 1:
-            actor.zero_grad()
-            td3_bc_loss(twin.model, batch, noise, twin.params)[0].sum().backward()
-            actor.step()
-            with torch.no_grad():
-                for target, online in (("target_critics", "critics"), ("target_actor", "actor")):
-                    old, new = getattr(twin.model, target).flat, getattr(twin.model, online).flat
-                    old.copy_(0.75 * old + 0.25 * new)
-    for name, value in td3_bc.model.state_dict().items():
-        np.testing.assert_allclose(value.numpy(), twin.model.state_dict()[name].numpy(), rtol=1e-9, atol=1e-12)
+            manual_step(actor, td3_bc_loss(twin.model, batch, noise, twin.params)[0])
+            manual_polyak(twin.model.target_critics, twin.model.critics, 0.25)
+            manual_polyak(twin.model.target_actor, twin.model.actor, 0.25)
+    assert_same_parameters(td3_bc.model, twin.model)
 
 
 def test_a_member_s_update_does_not_depend_on_the_others() -> None:

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 import rl_training
 from rl_training import algorithms
+from rl_training.algorithms.base import OnlineParams, PriorDataParams
 from rl_training.cli.main import app
 from rl_training.data.batch import Batch
 from rl_training.data.offline_dataset import TransitionDataset
@@ -36,7 +37,14 @@ UPDATES = 60
 def small(algo: str) -> dict[str, Any]:
     """The algorithm's parameters with tiny networks and batches."""
     fields = algorithms.load(algo).Params.model_fields
-    return {"batch_size": 16, **{name: [16, 16] for name in fields if name.endswith("_hidden")}}
+    online = {"learning_starts": 5, "buffer_capacity": 40}  # full before the run ends, so that the ring goes round
+    own = {name: value for name, value in online.items() if name in fields}
+    return {"batch_size": 16, **own, **{name: [16, 16] for name in fields if name.endswith("_hidden")}}
+
+
+def needs_environment(algo: str) -> bool:
+    """Whether the algorithm collects experience even where it is given a dataset."""
+    return issubclass(algorithms.load(algo).Params, PriorDataParams)
 
 
 @pytest.fixture
@@ -88,7 +96,7 @@ class StopAt(Callback):
         loop.engine.source.advance = one_at_a_time  # type: ignore[method-assign]
 
     def on_progress(self, loop: Loop) -> None:
-        if loop.progress.updates == self.update:
+        if loop.progress.steps == self.update:
             loop.stop("test", status="interrupted")
 
 
@@ -154,14 +162,16 @@ class TestEveryAlgorithm:
     def test_resume_is_exact(self, algo: str, stop: int, config: TrainConfig) -> None:
         whole = manager.start(config.model_copy(update={"name": "whole"}))
         cut = manager.start(config.model_copy(update={"name": "cut"}), callbacks=[StopAt(stop)])
-        assert (cut.status, cut.progress.updates) == ("interrupted", stop)
+        assert (cut.status, cut.progress.steps) == ("interrupted", stop)
         resumed = manager.resume(cut.run.path)
         assert digest(resumed.actor.learner.state()) == digest(whole.actor.learner.state())
         for kind in ("metrics", "evaluations"):
             a, b = ((r.run.path / f"{kind}.jsonl").read_bytes() for r in (whole, resumed))
             assert a == b
         last = f"checkpoints/step-{UPDATES}"
-        for name in ("weights.safetensors", "training.safetensors"):
+        files = [path.name for path in (whole.run.path / last).glob("*.safetensors")]
+        assert {"weights.safetensors", "training.safetensors"} <= set(files)
+        for name in files:
             assert (whole.run.path / last / name).read_bytes() == (resumed.run.path / last / name).read_bytes()
 
     def test_repeating_a_run_gives_the_same_weights(self, algo: str, config: TrainConfig) -> None:
@@ -210,9 +220,11 @@ class TestEveryAlgorithm:
         np.testing.assert_array_equal(again.predict(obs)[0], action)
         assert again.evaluate(episodes=2).mean == evaluation.mean
         from_run = managed.load(model.run_dir, dataset=dataset).learn(total_timesteps=25)
-        assert from_run.policy.checkpoint.progress["updates"] == 25
+        assert from_run.policy.checkpoint.progress["steps"] == 25
 
     def test_from_arrays_alone(self, algo: str, dataset: TransitionDataset, tmp_path: Path) -> None:
+        if needs_environment(algo):
+            pytest.skip(f"{algo} collects its own experience")
         managed = getattr(rl_training, algorithms.load(algo).__name__)
         arrays = {name: value for name, value in dataset.to_dict().items() if value is not None}
         model = managed(dataset=arrays, total_timesteps=10, runs_dir=str(tmp_path), **small(algo)).learn()
@@ -229,7 +241,7 @@ class TestEveryAlgorithm:
         runner = CliRunner()
         trained = runner.invoke(app, arguments, catch_exceptions=False)
         assert trained.exit_code == 0, trained.output
-        assert "finished after 20 updates" in trained.output
+        assert "finished after 20 " in trained.output
         run = str(tmp_path / "x")
         assert (tmp_path / "x" / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
         scored = runner.invoke(app, ["evaluate", run, "--episodes", "1", "--json"], catch_exceptions=False)
@@ -240,7 +252,7 @@ class TestEveryAlgorithm:
         expected = manager.load_policy(run).predict([[1, 0, 0], [0, 1, 2]])
         np.testing.assert_allclose(lines, expected, rtol=1e-6)
         more = runner.invoke(app, ["resume", run, "--total-timesteps", "30"], catch_exceptions=False)
-        assert "finished after 30 updates" in more.output
+        assert "finished after 30 " in more.output
 
     def test_packaged_configuration_is_valid(self, algo: str) -> None:
         config = read_config(f"{algo}/pendulum")
@@ -259,3 +271,48 @@ class TestEveryAlgorithm:
             states.append({name: value.detach().clone() for name, value in loop.actor.learner.state().items()})
         for name, value in states[0].items():
             torch.testing.assert_close(states[1][name], value, rtol=1e-3, atol=1e-5)
+
+
+ONLINE = [algo for algo in ALGOS if issubclass(algorithms.load(algo).Params, OnlineParams)]
+
+
+@pytest.mark.parametrize("algo", ONLINE)
+class TestOnline:
+    """Algorithms that collect their own experience, several environments at once."""
+
+    @pytest.fixture
+    def online(self, algo: str, config: TrainConfig) -> TrainConfig:
+        kwargs = {**config.algo_kwargs, "n_envs": 3, "train_frequency": 2}
+        data = config.dataset if needs_environment(algo) else None
+        transforms = {"reward_scale": 0.1}
+        changes = {"dataset": data, "algo_kwargs": kwargs, "transforms": transforms, "evaluation": {"episodes": 1}}
+        return TrainConfig.parse({**config.to_plain(), **changes})
+
+    @pytest.mark.parametrize("stop", [4, 31])
+    def test_resume_is_exact(self, algo: str, stop: int, online: TrainConfig) -> None:
+        whole = manager.start(online.model_copy(update={"name": "whole"}))
+        cut = manager.start(online.model_copy(update={"name": "cut"}), callbacks=[StopAt(stop)])
+        resumed = manager.resume(cut.run.path)
+        assert digest(resumed.checkpoint.source) == digest(whole.checkpoint.source)
+        assert digest(resumed.actor.learner.state()) == digest(whole.actor.learner.state())
+        for kind in ("metrics", "evaluations"):
+            a, b = ((r.run.path / f"{kind}.jsonl").read_bytes() for r in (whole, resumed))
+            assert a == b
+
+    def test_counts_and_reports(self, algo: str, online: TrainConfig) -> None:
+        result = manager.start(online)
+        progress = result.progress
+        assert progress.steps == UPDATES
+        rounds = UPDATES // 2 - 5 // 2  # every second step once learning has started
+        assert progress.updates == progress.total_updates == rounds
+        record = result.run.records("metrics")[-1]
+        assert record["updates"] == rounds
+        assert record["data/buffer_size"] == [40.0]
+        assert ("data/offline_share" in record) == needs_environment(algo)
+
+    def test_a_seed_does_not_know_the_others(self, algo: str, online: TrainConfig) -> None:
+        alone = manager.start(online.model_copy(update={"seed": 2, "name": "alone"}))
+        among = manager.start(online.model_copy(update={"seed": (0, 2), "name": "among"}))
+        torch.testing.assert_close(
+            among.checkpoint.source["buffer.rows"][1], alone.checkpoint.source["buffer.rows"][0], rtol=1e-3, atol=1e-3
+        )

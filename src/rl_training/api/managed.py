@@ -14,6 +14,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.experiment import manager
 from rl_training.experiment.config import read_config
+from rl_training.experiment.registry import class_names
 from rl_training.runtime.acting import FloatArray
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import save_checkpoint
@@ -21,7 +22,8 @@ from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.console import ConsoleProgress
 from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.run_directory import RunDirectory
-from rl_training.runtime.trainer import TrainResult, trainer_for
+from rl_training.runtime.trainer import TrainResult
+from rl_training.validation import shown
 
 Dataset = TransitionDataset | Mapping[str, Any] | str | Path
 
@@ -58,7 +60,9 @@ class ManagedAlgorithm:
         fields = {"env_id": env_id, "dataset": section, "total_timesteps": total_timesteps}
         values.update({name: value for name, value in fields.items() if value is not None})
         self._values = self._merge(values, settings)
-        self._config(self._values.get("total_timesteps") or self._values.get("n_epochs") or 1)
+        budget_comes_late = all(self._values.get(name) is None for name in ("total_timesteps", "n_epochs"))
+        self._config(1 if budget_comes_late else None)  # every other mistake is found here and now
+        self._resume_dataset: TransitionDataset | Mapping[str, Any] | None = self.dataset
         self._policy: manager.LoadedPolicy | None = None
         self._run: RunDirectory | None = None
         self._draws = 0
@@ -69,6 +73,8 @@ class ManagedAlgorithm:
         knobs = dict(values.get("algo_kwargs", {}))
         for name, value in settings.items():
             if name == "algo_kwargs":
+                if not isinstance(value, Mapping):
+                    raise ConfigError(f"algo_kwargs: must be a mapping of parameters, got {shown(value)}")
                 knobs.update(value)
             elif name in TrainConfig.model_fields and name != "algo":
                 values[name] = value
@@ -100,16 +106,18 @@ class ManagedAlgorithm:
             result = manager.start(config, dataset=self.dataset, callbacks=callbacks)
         elif self._run is not None:
             result = manager.resume(
-                self._run.path, total_timesteps=total_timesteps, dataset=self.dataset, callbacks=callbacks
+                self._run.path, total_timesteps=total_timesteps, dataset=self._resume_dataset, callbacks=callbacks
             )
         else:
             checkpoint = self._policy.checkpoint
-            trainer = trainer_for(self.algo)(config, dataset=self.dataset, callbacks=callbacks, checkpoint=checkpoint)
-            result = trainer.train()
+            result = manager.branch(
+                config, checkpoint, total_timesteps=total_timesteps, dataset=self.dataset, callbacks=callbacks
+            )
         self._adopt(result)
         return self
 
     def _adopt(self, result: TrainResult) -> None:
+        self._resume_dataset = self.dataset  # the run itself now knows a section, and by its full path
         self._run = result.run
         self._policy = manager.LoadedPolicy(result.checkpoint, result.actor)
 
@@ -161,14 +169,20 @@ class ManagedAlgorithm:
 
     @classmethod
     def load(cls, path: str | Path, *, dataset: Dataset | None = None, which: str | int = "last") -> Self:
-        """From a run directory or a saved checkpoint. To train on, arrays that were in memory must be given again."""
+        """From a run directory or a saved checkpoint.
+
+        dataset: needed to train on where the data were in memory, or where their file has moved.
+        """
         policy = manager.load_policy(path, which)
         if policy.checkpoint.config.algo != cls.algo:
             raise CheckpointError(f"{path}: holds {policy.checkpoint.config.algo!r}, {cls.__name__} loads {cls.algo!r}")
         model = cls(config=policy.checkpoint.config, dataset=dataset)
         model._policy = policy
-        if (Path(path) / "run.json").is_file() and which == "last":
-            model._run = RunDirectory.open(Path(path))
+        if dataset is not None and model.dataset is None:
+            model._resume_dataset = model._values["dataset"]
+        place = manager.find_run(path)
+        if (place / "run.json").is_file() and which == "last":
+            model._run = RunDirectory.open(place)
         return model
 
 
@@ -184,9 +198,8 @@ def _read_dataset(dataset: Dataset | None) -> tuple[TransitionDataset | None, An
 @cache
 def managed_class(name: str) -> type[ManagedAlgorithm] | None:
     """The managed class called `name` (`CQL`, `TD3BC`, …), or none."""
-    for algo in algorithms.find():
-        learner = algorithms.load(algo)
-        if learner.__name__ == name:
-            attributes = {"algo": algo, "__doc__": learner.__doc__, "__module__": "rl_training.api"}
-            return type(name, (ManagedAlgorithm,), attributes)
-    return None
+    algo = class_names().get(name)
+    if algo is None:
+        return None
+    attributes = {"algo": algo, "__doc__": algorithms.load(algo).__doc__, "__module__": "rl_training.api"}
+    return type(name, (ManagedAlgorithm,), attributes)

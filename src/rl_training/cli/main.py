@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -18,12 +18,11 @@ app = typer.Typer(
     help="Offline reinforcement learning for continuous control: train a policy from logged transitions, "
     "evaluate it, resume it, ask it for actions.",
     epilog="Start with: rl-training train --config cql/pendulum",
-    no_args_is_help=True,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-config_app = typer.Typer(help="Show and check configurations.", no_args_is_help=True, rich_markup_mode=None)
+config_app = typer.Typer(help="Show and check configurations.", rich_markup_mode=None)
 app.add_typer(config_app, name="config")
 
 Config = Annotated[str, typer.Option("--config", "-c", help="Packaged configuration (cql/pendulum) or a YAML path.")]
@@ -31,16 +30,26 @@ Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="Override any value: --set algo_kwargs.cql_alpha=10 (repeat for more)."),
 ]
-Run = Annotated[Path, typer.Argument(help="A run directory (runs/…) or a checkpoint inside one.")]
+Run = Annotated[Path, typer.Argument(help="A run, by its directory or its name in runs/, or a checkpoint inside one.")]
 Which = Annotated[str, typer.Option(help="Which checkpoint of a run: last, best or an update's number.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress display.")]
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
+def _root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
     if version:
         typer.echo(__version__)
         raise typer.Exit
+    _help_alone(context)
+
+
+@config_app.callback(invoke_without_command=True)
+def _help_alone(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
 
 
 @app.command()
@@ -56,22 +65,22 @@ def train(
     """Train a policy as a configuration says."""
     from rl_training.cli import training
 
-    overrides = list(set_ or ())
-    shorthand = {"seed": json.dumps(seed) if seed else None, "name": name, "runs_dir": runs_dir}
-    overrides += [f"{key}={value}" for key, value in shorthand.items() if value is not None]
-    training.train(config, overrides, dry_run=dry_run, quiet=quiet)
+    options = {"seed": seed or None, "name": name, "runs_dir": runs_dir}
+    given = {key: value for key, value in options.items() if value is not None}
+    training.train(config, set_ or (), given, dry_run=dry_run, quiet=quiet)
 
 
 @app.command()
 def resume(
-    run: Run,
+    run: Annotated[Path, typer.Argument(help="A run, by its directory or its name in runs/.")],
     total_timesteps: Annotated[int | None, typer.Option(min=1, help="A larger budget than the run's own.")] = None,
+    dataset: Annotated[Path | None, typer.Option(help="The run's data file, where it has moved.")] = None,
     quiet: Quiet = False,
 ) -> None:
     """Continue a run from its last checkpoint, exactly as if it had never stopped."""
     from rl_training.cli import training
 
-    training.resume(run, total_timesteps, quiet=quiet)
+    training.resume(run, total_timesteps, dataset, quiet=quiet)
 
 
 @app.command()
@@ -155,13 +164,28 @@ def config_validate(
     typer.echo(f"{name}: valid ({config.algo}, {config.env_id or 'no environment'})")
 
 
+# What typer raises for a wrong command line is click's: of the installed click or of a copy inside typer, by version.
+_UsageError: Any = typer.BadParameter.__mro__[1]
+
+
 def main() -> None:
     """Entry point: users' mistakes become one line on standard error and exit code 2."""
     try:
-        app()
+        code = app(prog_name="rl-training", standalone_mode=False)
     except RLTrainingError as error:
-        typer.echo(f"error: {error}", err=True)
-        sys.exit(2)
+        code = _say(error)
+    except _UsageError as error:
+        place = error.ctx.command_path if error.ctx else "rl-training"
+        code = _say(f"{error.format_message()} (see {place} --help)")
+    except typer.Abort:
+        code = 130
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to say to a closed pipe
-        sys.exit(1)
+        code = 1
+    sys.exit(code or 0)
+
+
+def _say(mistake: object) -> int:
+    """Messages quote users and libraries, who may write more than one line."""
+    typer.echo(f"error: {' '.join(line.strip() for line in str(mistake).splitlines())}", err=True)
+    return 2

@@ -4,50 +4,58 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from rl_training.errors import RLTrainingError
+from rl_training.errors import ConfigError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.experiment.config import read_config, to_yaml
 from rl_training.experiment.curves import draw_learning_curve
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
-from rl_training.runtime.console import ConsoleProgress
+from rl_training.runtime.console import ConsoleProgress, plain_console, readable, unit_of
 from rl_training.runtime.trainer import TrainResult, trainer_for
 
 _SIGNAL_EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
 
 
-def train(name: str, overrides: Sequence[str], *, dry_run: bool, quiet: bool) -> None:
-    """`rl-training train`."""
-    config = read_config(name, overrides)
-    console = Console(highlight=False)
+def train(name: str, overrides: Sequence[str], values: Mapping[str, Any], *, dry_run: bool, quiet: bool) -> None:
+    """`rl-training train`; `values` come from options of their own and are taken literally."""
+    config = read_config(name, overrides, values)
+    console = plain_console()
     if dry_run:
         _print_plan(config, console)
         return
     _report(manager.start(config, callbacks=_display(console, quiet)), console)
 
 
-def resume(run: Path, total_timesteps: int | None, *, quiet: bool) -> None:
+def resume(run: Path, total_timesteps: int | None, data_file: Path | None, *, quiet: bool) -> None:
     """`rl-training resume`."""
-    console = Console(highlight=False)
-    _report(manager.resume(run, total_timesteps=total_timesteps, callbacks=_display(console, quiet)), console)
+    console = plain_console()
+    section = None if data_file is None else {"source": "file", "path": str(data_file)}
+    callbacks = _display(console, quiet)
+    try:
+        result = manager.resume(run, total_timesteps=total_timesteps, dataset=section, callbacks=callbacks)
+    except manager.FinishedError as error:
+        command = f"rl-training resume {shlex.quote(str(run))} --total-timesteps {2 * error.done}"
+        raise ConfigError(f"{error}, such as `{command}`") from None
+    _report(result, console)
 
 
 def demo(*, quiet: bool) -> None:
     """`rl-training demo`: the packaged CQL configuration, scored over twenty episodes it has not been scored on."""
-    console = Console(highlight=False)
+    console = plain_console()
     config = read_config("cql/pendulum", [f"name=demo-{time.strftime('%Y%m%d-%H%M%S')}"])
     result = manager.start(config, callbacks=_display(console, quiet))
     if result.status == "finished":
         evaluation = manager.LoadedPolicy(result.checkpoint, result.actor).evaluate(20, seed=20_000)
         behaviour = result.run.describe()["dataset"]["return_mean"]
-        console.print(f"\nover 20 new episodes the policy returns {evaluation.mean:.1f} ± {evaluation.std:.1f};")
-        console.print(f"the data it learned from returns {behaviour:.1f} on average, random actions about -1200")
+        score = f"{readable(evaluation.mean)} ± {readable(evaluation.std)}"
+        console.print(f"\nover 20 new episodes the policy returns {score};")
+        console.print(f"the data it learned from returns {readable(behaviour)} on average, random actions about -1200")
     _report(result, console)
 
 
@@ -67,12 +75,13 @@ def _print_plan(config: TrainConfig, console: Console) -> None:
 def _report(result: TrainResult, console: Console) -> None:
     """What came out of the run, and the one command that goes on from there."""
     progress, run = result.progress, result.run
+    data = run.describe()["dataset"]  # none where the run collected its own
     reason = f": {result.reason}" if result.reason else ""
-    console.print(f"\n{result.status} after {progress.steps:,} updates{reason}")
+    console.print(f"\n{result.status} after {progress.steps:,} {unit_of(progress)}{reason}")
     rows = [
-        ("last return", _score(progress.last)),
-        ("best return", _score(progress.best)),
-        ("data's return", f"{run.describe()['dataset']['return_mean']:.1f}"),
+        ("last return", _score(progress.last, unit_of(progress))),
+        ("best return", _score(progress.best, unit_of(progress))),
+        ("data's return", readable(data["return_mean"]) if data else ""),
         ("run", str(run.path)),
         ("learning curve", _curve(run)),
         ("checkpoint", str(run.checkpoint_path(progress.steps))),
@@ -87,8 +96,8 @@ def _report(result: TrainResult, console: Console) -> None:
     console.print(f"continue: {command} --total-timesteps {2 * progress.total_steps}", soft_wrap=True)
 
 
-def _score(record: dict[str, Any] | None) -> str:
-    return f"{record['return_mean']:.1f} (update {record['step']:,})" if record else ""
+def _score(record: dict[str, Any] | None, unit: str) -> str:
+    return f"{readable(record['return_mean'])} ({unit.removesuffix('s')} {record['step']:,})" if record else ""
 
 
 def _curve(run: Any) -> str:

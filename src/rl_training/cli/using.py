@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
+import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ import numpy as np
 import typer
 
 from rl_training.errors import ConfigError, DataError
-from rl_training.experiment.manager import LoadedPolicy, load_policy
+from rl_training.experiment.manager import load_policy
+from rl_training.runtime.console import readable
+from rl_training.validation import shown
 
 
 def evaluate(
@@ -26,7 +29,7 @@ def evaluate(
     as_json: bool,
 ) -> None:
     """`rl-training evaluate`."""
-    policy = _load(run, which)
+    policy = load_policy(run, which)
     deterministic = False if stochastic else None
     evaluation = policy.evaluate(episodes, env_id=env_id, seed=seed, deterministic=deterministic)
     if as_json:
@@ -34,11 +37,11 @@ def evaluate(
         return
     typer.echo(f"{run} ({which} checkpoint, update {evaluation.step:,}), {episodes} episodes per seed")
     for member_seed, returns in zip(evaluation.seeds, evaluation.returns, strict=True):
-        spread = f"{returns.mean():10.1f} ± {returns.std():.1f}   min {returns.min():.1f}   max {returns.max():.1f}"
-        typer.echo(f"  seed {member_seed:<6} return {spread}")
+        mean, std, least, most = map(readable, (returns.mean(), returns.std(), returns.min(), returns.max()))
+        typer.echo(f"  seed {member_seed:<6} return {mean:>10} ± {std}   min {least}   max {most}")
     if len(evaluation.seeds) > 1:
         means = evaluation.returns.mean(1)
-        typer.echo(f"  all seeds   return {means.mean():10.1f} ± {means.std():.1f} (over seeds)")
+        typer.echo(f"  all seeds   return {readable(means.mean()):>10} ± {readable(means.std())} (over seeds)")
 
 
 def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: int | None, *, stochastic: bool) -> None:
@@ -46,15 +49,10 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     if bool(texts) == (file is not None):
         raise ConfigError("predict: give observations with --obs 0.1,0.2,… or with --obs-file, one of the two")
     observations: Any = [_numbers(text) for text in texts] if file is None else _read_observations(file)
-    actions = _load(run, which).predict(
-        np.atleast_2d(_rectangular(observations)), deterministic=not stochastic, seed=seed
-    )
-    for action in actions.tolist():
-        typer.echo(json.dumps(action))
-
-
-def _load(run: Path, which: str) -> LoadedPolicy:
-    return load_policy(run, int(which) if which.isdigit() else which)
+    actions = load_policy(run, which).predict(_rectangular(observations), deterministic=not stochastic, seed=seed)
+    for action in actions:
+        # float32 by way of text: 0.3, not 0.30000001192092896
+        typer.echo(json.dumps([float(str(value)) for value in action]))
 
 
 def _numbers(text: str) -> list[float]:
@@ -65,27 +63,52 @@ def _numbers(text: str) -> list[float]:
 
 
 def _rectangular(rows: Any) -> Any:
+    """Rows of equal length as an array."""
+    if isinstance(rows, np.ndarray) and rows.dtype.kind not in "iuf":
+        raise DataError(f"obs: values must be numbers, not {rows.dtype}")
     try:
-        return np.asarray(rows, dtype=np.float32)
+        return np.atleast_2d(np.asarray(rows, dtype=np.float64))
+    except OverflowError:
+        raise DataError("obs: a value is larger than any floating-point number") from None
     except (TypeError, ValueError):
         raise DataError("obs: every observation must have the same number of values") from None
+
+
+# What numpy, zipfile and json raise on files that are damaged or forged. A RecursionError is a RuntimeError.
+_DAMAGE = (ValueError, KeyError, EOFError, RuntimeError, MemoryError, OverflowError, zipfile.BadZipFile, zlib.error)
 
 
 def _read_observations(path: Path) -> Any:
     """Observations by row from a file, recognised by its suffix."""
     try:
-        if path.suffix == ".json":
-            return json.loads(path.read_text("utf-8"))
-        if path.suffix == ".csv":
-            return _read_csv(path.read_text("utf-8"))
-        if path.suffix in (".npy", ".npz"):
-            loaded = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
-            return loaded if isinstance(loaded, np.ndarray) else loaded["obs"]
+        match path.suffix:
+            case ".json":
+                rows = json.loads(path.read_text("utf-8"))
+            case ".csv":
+                return _read_csv(path.read_text("utf-8"))
+            case ".npy":
+                # Mapped, not read: a forged header is then held to the size of the file, and nothing is allocated.
+                return np.load(path, mmap_mode="r", allow_pickle=False)
+            case ".npz":
+                with np.load(path, allow_pickle=False) as archive:
+                    return archive["obs"]
+            case _:
+                raise DataError(f"--obs-file {path}: must end in .npy, .npz, .csv or .json")
     except OSError as error:
-        raise DataError(f"--obs-file {path}: cannot be read ({error.strerror})") from None
-    except (ValueError, KeyError, EOFError) as error:
+        raise DataError(f"--obs-file {path}: cannot be read ({error.strerror or error})") from None
+    except (*_DAMAGE, csv.Error) as error:
         raise DataError(f"--obs-file {path}: holds no observations ({error})") from None
-    raise DataError(f"--obs-file {path}: must end in .npy, .npz, .csv or .json")
+    _require_numbers(rows)
+    return rows
+
+
+def _require_numbers(value: Any) -> None:
+    """JSON also holds text, null and objects, of which numpy would make numbers where it can."""
+    several = isinstance(value, list) and any(isinstance(row, list) for row in value)
+    for number, row in enumerate(value if several else [value]):
+        for entry in row if isinstance(row, list) else [row]:
+            if isinstance(entry, bool) or not isinstance(entry, int | float):
+                raise DataError(f"obs: row {number}: values must be numbers, got {shown(entry)}")
 
 
 def _read_csv(text: str) -> list[list[float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -57,11 +58,19 @@ class PackedTransitions:
     def __len__(self) -> int:
         return len(self.rows)
 
+    def rows_at(self, indices: Tensor) -> Tensor:
+        """`[M, B, width]`: the rows at `indices`, `[M, B]`."""
+        return self.rows.index_select(0, indices.flatten()).view(*indices.shape, -1)
+
     def gather(self, indices: Tensor) -> Batch:
-        """The rows at `indices`, `[M, B]`."""
-        rows = self.rows.index_select(0, indices.flatten()).unflatten(0, indices.shape)
-        fields = dict(zip(self.widths, rows.split(list(self.widths.values()), dim=-1), strict=True))
-        for scalar in ("rewards", "terminations", "returns_to_go"):
-            if scalar in fields:
-                fields[scalar] = fields[scalar].squeeze(-1)
-        return Batch(**fields)
+        """The transitions at `indices`, `[M, B]`."""
+        return unpack(self.rows_at(indices), self.widths)
+
+
+def unpack(rows: Tensor, widths: Mapping[str, int]) -> Batch:
+    """The fields of packed rows `[M, B, width]`."""
+    fields = dict(zip(widths, rows.split(list(widths.values()), dim=-1), strict=True))
+    for scalar in ("rewards", "terminations", "returns_to_go"):
+        if scalar in fields:
+            fields[scalar] = fields[scalar].squeeze(-1)
+    return Batch(**fields)

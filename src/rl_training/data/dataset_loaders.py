@@ -45,6 +45,14 @@ DatasetConfig = Annotated[
 ]
 
 
+def expand(path: Path) -> Path:
+    """The path with ~ for the home folder, where there is such a home."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise DataError(f"dataset: {path}: {error}") from None
+
+
 def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset:
     """Generate or read the configured dataset and hold it to the environment's spaces, where they are known."""
     match config:
@@ -89,7 +97,7 @@ def _scripted(config: ScriptedDatasetConfig, env_id: str | None) -> TransitionDa
 
 
 def _read_file(path: Path) -> TransitionDataset:
-    path = path.expanduser()
+    path = expand(path)
     if path.suffix.lower() != ".npz":
         raise DataError(f"{path}: {path.suffix or 'no suffix'} is not a dataset format; this version reads .npz")
     if not path.is_file():

@@ -6,19 +6,24 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from rl_training import algorithms, yaml_dialect
 from rl_training.errors import ConfigError, did_you_mean
 from rl_training.experiment.assets import ASSETS, packaged_configs
 from rl_training.runtime.config import TrainConfig
+from rl_training.validation import shortened, shown
 
 
 def find_config(name: str) -> Path:
     """The file a name or a path stands for."""
-    path = Path(name).expanduser()
-    if path.suffix in (".yaml", ".yml") or path.is_file():
-        if path.is_file():
-            return path
+    try:
+        path = Path(name).expanduser()
+        exists = path.is_file()
+    except (OSError, RuntimeError) as error:  # a name too long, a folder that may not be read, no such user's home
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigError(f"config: {shortened(name)} cannot be looked for ({reason})") from None
+    if exists:
+        return path
+    if path.suffix in (".yaml", ".yml"):
         raise ConfigError(f"config: no file {name}{_packaged_hint(name)}")
     if name in packaged_configs():
         return ASSETS / f"{name}.yaml"
@@ -29,68 +34,69 @@ def _packaged_hint(name: str) -> str:
     return did_you_mean(Path(name).with_suffix("").as_posix().removeprefix("configs/"), packaged_configs())
 
 
-def read_config(name: str, overrides: Sequence[str] = ()) -> TrainConfig:
-    """A complete configuration from a packaged name or a path, with `key.path=value` overrides applied."""
-    path = find_config(name)
-    values = _read_yaml(path)
+def read_config(name: str, overrides: Sequence[str] = (), values: Mapping[str, Any] | None = None) -> TrainConfig:
+    """A complete configuration from a packaged name or a path, with `key.path=value` overrides applied.
+
+    values: options that are what they are, not YAML; they win over everything else.
+    """
+    merged = _read_file(find_config(name))
     for override in overrides:
-        apply_override(values, override)
+        apply_override(merged, override)
+    merged.update(values or {})
     try:
-        return TrainConfig.parse(values)
+        return TrainConfig.parse(merged)
     except ConfigError as error:
-        raise ConfigError(f"{name}: {error}") from None
+        raise ConfigError(f"{name}: {_misplaced(merged) or error}") from None
 
 
-def _read_yaml(path: Path) -> dict[str, Any]:
+def _read_file(path: Path) -> dict[str, Any]:
     try:
-        values = yaml.safe_load(path.read_text("utf-8"))
+        values = yaml_dialect.read(path.read_text("utf-8"))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not a text file") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" at line {where.line + 1}" if where else ""
-        raise ConfigError(f"{path}: is not valid YAML{line} ({getattr(error, 'problem', None) or error})") from None
+    except ValueError as error:
+        raise ConfigError(f"{path}: is not valid YAML {error}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: must be a mapping of options, is {type(values).__name__}")
     return {str(key): value for key, value in values.items()}
 
 
+def _misplaced(values: Mapping[str, Any]) -> str | None:
+    """What to say of an algorithm's parameter that stands beside `algo_kwargs` instead of inside it."""
+    if values.get("algo") not in list(algorithms.find()):
+        return None
+    parameters = algorithms.load(values["algo"]).Params.model_fields
+    found = [key for key in values if key in parameters and key not in TrainConfig.model_fields]
+    return f"{found[0]}: no such option; did you mean 'algo_kwargs.{found[0]}'?" if found else None
+
+
 def apply_override(values: dict[str, Any], override: str) -> None:
-    """Set `a.b=value` in nested mappings; the value is read as YAML (`0.5`, `true`, `[1, 2]`, `null`)."""
+    """Set `a.b=value` in nested mappings; the value is read as YAML (`0.5`, `true`, `[1, 2]`, `null`, `'2024'`)."""
     key, separator, text = override.partition("=")
+    said = f"--set {shortened(override)}"
     if not separator or not key.strip():
-        raise ConfigError(f"--set {override}: must have the form key=value, such as algo_kwargs.batch_size=128")
+        raise ConfigError(f"{said}: must have the form key=value, such as algo_kwargs.batch_size=128")
     try:
-        value = _scalar(yaml.safe_load(text))
-    except yaml.YAMLError:
-        raise ConfigError(f"--set {override}: {text!r} is not a valid YAML value") from None
+        value = yaml_dialect.read(text)
+    except ValueError as error:
+        raise ConfigError(f"{said}: {shown(text)} is not a valid YAML value {error}") from None
     *parents, last = key.strip().split(".")
     place: Any = values
     for parent in parents:
         inner = place.get(parent)
         inner = {} if inner is None else inner
         if not isinstance(inner, Mapping):
-            raise ConfigError(f"--set {override}: {parent} is {inner!r}, it has no options inside")
+            raise ConfigError(f"{said}: {parent} is {shown(inner)}, it has no options inside")
         place[parent] = dict(inner)
         place = place[parent]
     place[last] = value
 
 
-def _scalar(value: Any) -> Any:
-    """YAML 1.1 reads 3e-4 as text; people mean a number."""
-    if isinstance(value, str):
-        try:
-            return float(value)
-        except ValueError:
-            return value
-    return value
-
-
 def to_yaml(config: TrainConfig) -> str:
     """The complete configuration as text that `read_config` reads back."""
-    return yaml.safe_dump(config.to_plain(), sort_keys=False, allow_unicode=True)
+    return yaml_dialect.write(config.to_plain())
 
 
 __all__ = ["TrainConfig", "apply_override", "find_config", "packaged_configs", "read_config", "to_yaml"]

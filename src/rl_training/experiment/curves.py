@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from rl_training.errors import ConfigError
+from rl_training.runtime.console import readable
 from rl_training.runtime.run_directory import RunDirectory
 
 
 def draw_learning_curve(run: RunDirectory) -> Path | None:
-    """Write `learning_curve.png` into the run: return over updates, one line per seed. None without evaluations."""
+    """Write `learning_curve.png` into the run: return over steps, one line per seed. None without evaluations."""
     records = run.records("evaluations")
     if not records:
         return None
@@ -29,9 +30,11 @@ def draw_learning_curve(run: RunDirectory) -> Path | None:
     for seed, mean, spread in zip(records[0]["seeds"], means.T, spreads.T, strict=True):
         (line,) = axes.plot(steps, mean, marker="o", markersize=3, label=f"seed {seed}")
         axes.fill_between(steps, mean - spread, mean + spread, color=line.get_color(), alpha=0.12, linewidth=0)
-    behaviour = run.describe()["dataset"]["return_mean"]
-    axes.axhline(behaviour, color="0.4", linestyle="--", linewidth=1, label=f"data's mean ({behaviour:.0f})")
-    axes.set_xlabel("updates")
+    data = run.describe()["dataset"]
+    if data is not None:
+        behaviour = data["return_mean"]
+        axes.axhline(behaviour, color="0.4", linestyle="--", linewidth=1, label=f"data's mean ({readable(behaviour)})")
+    axes.set_xlabel("steps")
     axes.set_ylabel(f"return (mean ± std of {records[0]['episodes']} episodes)")
     axes.set_title(run.path.name)
     axes.grid(alpha=0.3)

@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from pydantic import ValidationError
 
 from rl_training import streams
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.errors import CheckpointError, ConfigError, DataError
+from rl_training.environments import read_spaces
+from rl_training.errors import CheckpointError, ConfigError, DataError, EnvironmentUnsupportedError
 from rl_training.runtime.acting import Actor, FloatArray
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, load_checkpoint
-from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.config import EvaluationConfig, TrainConfig
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluation
 from rl_training.runtime.run_directory import RunDirectory
-from rl_training.runtime.trainer import TrainResult, train, trainer_for
+from rl_training.runtime.trainer import TrainResult, train
+from rl_training.validation import explain, shortened, shown
 
-_PREDICTION_STREAM = streams.stream_id("prediction")
+RUNS = Path("runs")  # where a run is looked for by its bare name
+
+
+class FinishedError(ConfigError):
+    """A run or checkpoint has no updates left in its budget."""
+
+    def __init__(self, place: str | Path, done: int) -> None:
+        super().__init__(f"{place}: is finished at step {done}; to go on, give a larger total_timesteps than that")
+        self.done = done
 
 
 def start(
@@ -35,24 +47,74 @@ def resume(
     path: str | Path,
     *,
     total_timesteps: int | None = None,
+    dataset: TransitionDataset | Mapping[str, Any] | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> TrainResult:
+    """Continue a run from its last checkpoint, to the end of its budget or of a larger one.
+
+    dataset: the run's own data again, as arrays or as the `dataset:` section that says where they lie now; the trainer
+    compares fingerprints and refuses any other.
+    """
+    place = find_run(path)
+    if (place / MANIFEST).is_file():
+        raise CheckpointError(f"{path}: is a checkpoint, and only runs are resumed; {_way_to_go_on(place)}")
+    run = RunDirectory.open(place)
+    checkpoint = run.load("last")
+    facts = run.describe()
+    if total_timesteps is None and facts["status"] == "finished":
+        raise FinishedError(path, int(checkpoint.progress["steps"]))
+    if dataset is not None and facts["dataset"] is None:
+        raise ConfigError(f"{path}: collects its own experience; it was started without a dataset")
+    config = _with_budget(path, checkpoint.config, checkpoint, total_timesteps)
+    if isinstance(dataset, Mapping):
+        config, dataset = TrainConfig.parse({**config.to_plain(), "dataset": dict(dataset)}), None
+    if config.dataset is None and dataset is None and facts["dataset"] is not None:
+        raise ConfigError(f"{path}: was trained from arrays in memory; give the same arrays again as `dataset`")
+    return train(config, dataset=dataset, callbacks=callbacks, run=run, checkpoint=checkpoint)
+
+
+def branch(
+    config: TrainConfig,
+    checkpoint: Checkpoint,
+    *,
+    total_timesteps: int | None = None,
     dataset: TransitionDataset | None = None,
     callbacks: Sequence[Callback] = (),
 ) -> TrainResult:
-    """Continue a run from its last checkpoint, to the end of its budget or of a larger one."""
-    run = RunDirectory.open(Path(path))
-    checkpoint = run.load("last")
-    config = checkpoint.config
-    if total_timesteps is not None:
-        config = TrainConfig.parse({**config.to_plain(), "total_timesteps": total_timesteps, "n_epochs": None})
-    if config.dataset is None and dataset is None:
-        raise ConfigError(f"{path}: was trained from arrays in memory; give the same arrays again as `dataset`")
+    """A new run that goes on from a checkpoint."""
+    config = _with_budget("this checkpoint", config, checkpoint, total_timesteps)
+    return train(config, dataset=dataset, callbacks=callbacks, checkpoint=checkpoint)
+
+
+def _with_budget(
+    place: str | Path, config: TrainConfig, checkpoint: Checkpoint, total_timesteps: int | None
+) -> TrainConfig:
+    """The configuration under which a checkpoint trains on; a budget that is already spent is refused."""
     done = int(checkpoint.progress["steps"])
-    total = total_timesteps or int(checkpoint.progress["total_steps"])
-    if done >= total or (run.describe()["status"] == "finished" and total_timesteps is None):
-        raise ConfigError(f"{path}: is finished at step {done}; to go on, give a larger total_timesteps than that")
-    trainer = trainer_for(config.algo)(config, dataset=dataset, callbacks=callbacks, run=run, checkpoint=checkpoint)
-    run.extend(config)
-    return trainer.train()
+    if done >= (int(checkpoint.progress["total_steps"]) if total_timesteps is None else total_timesteps):
+        raise FinishedError(place, done)
+    if total_timesteps is None:
+        return config
+    return TrainConfig.parse({**config.to_plain(), "total_timesteps": total_timesteps, "n_epochs": None})
+
+
+def find_run(path: str | Path) -> Path:
+    """The run or checkpoint at a path; a bare name that is not here is looked for in `runs/`."""
+    try:
+        place = Path(path).expanduser()
+        (place / MANIFEST).is_file()  # raises whatever keeps us from looking inside
+        bare = len(place.parts) == 1 and not place.exists()
+        return RUNS / place if bare and RUNS.is_dir() else place
+    except (OSError, RuntimeError) as error:  # a name too long, a folder that may not be read, no such user's home
+        reason = getattr(error, "strerror", None) or error
+        raise CheckpointError(f"{shortened(str(path))}: cannot be looked for ({reason})") from None
+
+
+def _way_to_go_on(checkpoint: Path) -> str:
+    run = checkpoint.absolute().parent.parent
+    if (run / "run.json").is_file():
+        return f"continue its run with `rl-training resume {shlex.quote(str(run))}`"
+    return "to train on from it in a new run, load it in Python and call learn()"
 
 
 @dataclass(frozen=True)
@@ -77,12 +139,24 @@ class LoadedPolicy:
             raise ConfigError("env_id: this policy was trained without an environment; name one to evaluate in")
         changes = {"episodes": episodes, "seed": seed, "deterministic": deterministic}
         given = {name: value for name, value in changes.items() if value is not None}
-        settings = type(config.evaluation)(**{**config.evaluation.model_dump(), **given})
+        try:
+            settings = EvaluationConfig(**{**config.evaluation.model_dump(), **given})
+        except ValidationError as error:
+            raise ConfigError(explain(error, EvaluationConfig)) from None
+        self._require_spaces(env_id)
         evaluator = EnvironmentEvaluator(env_id, settings)
         try:
             return evaluator.evaluate(self.actor, int(self.checkpoint.progress["steps"]))
         finally:
             evaluator.close()
+
+    def _require_spaces(self, env_id: str) -> None:
+        own, other = self.checkpoint.spaces, read_spaces(env_id)
+        if (own.obs_dim, own.act_dim) != (other.obs_dim, other.act_dim):
+            raise EnvironmentUnsupportedError(
+                f"environment {env_id!r}: has observations of {other.obs_dim} and actions of {other.act_dim} values;"
+                f" this policy was trained with {own.obs_dim} and {own.act_dim}"
+            )
 
     def predict(
         self, obs: npt.ArrayLike, *, deterministic: bool = True, seed: int | None = None, draw: int = 0
@@ -97,7 +171,8 @@ class LoadedPolicy:
         batch = np.broadcast_to(np.atleast_2d(rows), (learner.members, *np.atleast_2d(rows).shape))
         noise = None
         if not deterministic:
-            noise = streams.normal(learner.keys, _PREDICTION_STREAM, draw, (batch.shape[1], learner.act_dim))
+            draws = streams.NoiseStreams(learner.acting_noise(batch.shape[1]), "prediction/")
+            noise = draws.draw(learner.keys, draw)
         actions: FloatArray = self.actor(batch, noise)[member]
         return actions[0] if rows.ndim == 1 else actions
 
@@ -110,19 +185,30 @@ class LoadedPolicy:
 
 def load_policy(path: str | Path, which: str | int = "last") -> LoadedPolicy:
     """The policy of a run directory (its last, best or a given checkpoint) or of a checkpoint directory."""
-    path = Path(path)
-    if (path / MANIFEST).is_file():
-        checkpoint = load_checkpoint(path)
+    place = find_run(path)
+    if not (place / MANIFEST).is_file():
+        checkpoint = RunDirectory.open(place).load(_number_or_word(which))
+    elif which == "last":
+        checkpoint = load_checkpoint(place)
     else:
-        checkpoint = RunDirectory.open(path).load(which)
+        raise ConfigError(f"{path}: is one checkpoint; {shown(which)} can be asked of a run only")
     return LoadedPolicy(checkpoint, Actor(checkpoint.build_learner(), checkpoint.transforms))
+
+
+def _number_or_word(which: str | int) -> str | int:
+    """`"20"` is the checkpoint of update 20, as 20 is."""
+    try:
+        return int(which) if isinstance(which, str) and which.isdecimal() else which
+    except ValueError:  # more digits than Python converts
+        return which
 
 
 def _observations(obs: npt.ArrayLike, width: int) -> npt.NDArray[np.float32]:
     """One or several observations as float32, or one line saying what is wrong with them."""
     try:
-        rows = np.asarray(obs, dtype=np.float32)
-    except (TypeError, ValueError):
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
+            rows = np.asarray(obs, dtype=np.float32)
+    except (TypeError, ValueError, OverflowError):
         raise DataError("obs: must be numbers, one row per observation") from None
     if rows.ndim not in (1, 2) or rows.shape[-1] != width:
         raise DataError(f"obs: has shape {rows.shape}; expected ({width},) or (batch, {width})")
@@ -134,7 +220,7 @@ def _observations(obs: npt.ArrayLike, width: int) -> npt.NDArray[np.float32]:
 
 def describe(path: str | Path) -> dict[str, Any]:
     """`run.json` of a run, for display."""
-    return RunDirectory.open(Path(path)).describe()
+    return RunDirectory.open(find_run(path)).describe()
 
 
-__all__ = ["CheckpointError", "LoadedPolicy", "describe", "load_policy", "resume", "start"]
+__all__ = ["FinishedError", "LoadedPolicy", "branch", "describe", "find_run", "load_policy", "resume", "start"]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rl_training import algorithms
@@ -45,3 +48,16 @@ def entry(name: str) -> Entry:
     """The algorithm of this name; an unknown one is a `ConfigError` that suggests the nearest."""
     algorithms.require(name)
     return next(e for e in entries() if e.name == name)
+
+
+@cache
+def class_names() -> dict[str, str]:
+    """Class -> algorithm (`TD3BC` -> `td3_bc`), read off each file's alias `TD3BCAlgorithm = TD3BC`, without torch."""
+    found = {}
+    for algo in algorithms.find():
+        file = Path(algorithms.__file__).with_name(f"{algo}.py")
+        for statement in ast.parse(file.read_text("utf-8")).body:
+            match statement:
+                case ast.Assign(targets=[ast.Name(id=alias)], value=ast.Name(id=name)) if alias == f"{name}Algorithm":
+                    found[name] = algo
+    return found

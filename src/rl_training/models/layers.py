@@ -130,7 +130,7 @@ def _padded(length: int) -> int:
     return -(-length // _ALIGN) * _ALIGN
 
 
-def polyak(target: StackedMLP, online: StackedMLP, tau: float) -> None:
-    """θ̄ ← (1-τ)θ̄ + τθ, in place."""
+def polyak(target: StackedMLP, online: StackedMLP, tau: float | Tensor) -> None:
+    """θ̄ ← (1-τ)θ̄ + τθ, in place. τ = 1 is an exact copy."""
     with torch.no_grad():
         target.flat.lerp_(online.flat, tau)

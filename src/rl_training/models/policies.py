@@ -124,14 +124,20 @@ class GaussianPolicy(StackedMLP):
         *,
         init: Initialiser | None = None,
         log_std_bounds: tuple[float, float] = (-5.0, 2.0),
+        squash_log_std: bool = False,
     ) -> None:
+        """`squash_log_std`: a sigmoid maps the parameter into the bounds (AWAC) instead of a clamp."""
         spec = MLPSpec((obs_dim, *hidden, act_dim), init=init or Initialiser(), constants={"log_std": (0.0, act_dim)})
         super().__init__(spec, seeds, "actor")
         self.log_std_bounds = log_std_bounds
+        self.squash_log_std = squash_log_std
 
     def distribution(self, obs: Tensor) -> Gaussian:
         p = self.tensors()
-        return Gaussian(self.forward(obs, p).squeeze(1).tanh(), p["log_std"].clamp(*self.log_std_bounds).unsqueeze(1))
+        low, high = self.log_std_bounds
+        raw = p["log_std"]
+        log_std = low + (high - low) * raw.sigmoid() if self.squash_log_std else raw.clamp(low, high)
+        return Gaussian(self.forward(obs, p).squeeze(1).tanh(), log_std.unsqueeze(1))
 
     def log_prob(self, obs: Tensor, actions: Tensor) -> Tensor:
         """Plain normal log-density: the head is not squashed, so no Jacobian and no clipping."""

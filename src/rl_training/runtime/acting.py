@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ class Actor:
         self.learner = learner
         self.transforms = transforms
 
-    def __call__(self, obs: npt.NDArray[Any], noise: Tensor | None = None) -> FloatArray:
-        """Actions `[M, B, act]` for raw observations `[M, B, obs]`; with standard normal `noise`, sampled ones."""
+    def __call__(self, obs: npt.NDArray[Any], noise: Mapping[str, Tensor] | None = None) -> FloatArray:
+        """Actions `[M, B, act]` for raw observations `[M, B, obs]`; with `noise`, sampled ones."""
         transformed = np.array(self.transforms.observations(obs), dtype=np.float32)  # a copy: torch wants it writable
         unit = self.learner.act(torch.from_numpy(transformed).to(self.learner.device), noise)
         return np.asarray(self.transforms.from_unit_actions(unit.cpu().numpy()), dtype=np.float32)

@@ -8,7 +8,6 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from rl_training.errors import ConfigError, did_you_mean
 from rl_training.runtime.config import EarlyStoppingConfig
 from rl_training.runtime.evaluation import Evaluation
 
@@ -57,19 +56,12 @@ class EarlyStopping(Callback):
         self.waited = 0
 
     def on_metrics(self, loop: Loop, metrics: Mapping[str, list[float]]) -> None:
-        if "/" in self.config.metric:
-            if self.config.metric not in metrics:
-                name = self.config.metric
-                raise ConfigError(f"early_stopping.metric: no metric {name!r}{did_you_mean(name, metrics)}")
+        if self.config.metric in metrics:  # a delayed actor's metrics are not in every record
             self._judge(loop, fmean(metrics[self.config.metric]))
 
     def on_evaluation(self, loop: Loop, evaluation: Evaluation) -> None:
-        if "/" not in self.config.metric:
-            record = evaluation.to_json()
-            known = {name for name, value in record.items() if isinstance(value, list) and name != "seeds"}
-            if self.config.metric not in known:
-                name = self.config.metric
-                raise ConfigError(f"early_stopping.metric: no metric {name!r}{did_you_mean(name, known)}")
+        record = evaluation.to_json()
+        if self.config.metric in record:
             self._judge(loop, fmean(record[self.config.metric]))
 
     def _judge(self, loop: Loop, value: float) -> None:
@@ -77,8 +69,10 @@ class EarlyStopping(Callback):
         sign = 1.0 if config.mode == "max" else -1.0
         if config.target is not None and sign * value >= sign * config.target:
             loop.stop(f"{config.metric} reached {value:.4g} (target {config.target:g})")
-        self.waited = 0 if sign * value > self.best + config.min_delta else self.waited + 1
-        self.best = max(self.best, sign * value)
+        if sign * value > self.best + config.min_delta:
+            self.best, self.waited = sign * value, 0
+        else:
+            self.waited += 1
         if config.patience is not None and self.waited >= config.patience:
             loop.stop(f"{config.metric} has not improved for {self.waited} records")
 

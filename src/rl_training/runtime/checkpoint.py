@@ -2,6 +2,7 @@
 
     weights.safetensors     every network, targets included
     training.safetensors    optimiser moments, counters, the sums of metrics not yet logged
+    source.safetensors      replay buffer and environments, where experience is collected
     state.json              configuration, spaces, transforms, progress
     manifest.json           size and SHA-256 of each of the above
 
@@ -11,12 +12,14 @@ temporary name on the same disk, synced, then renamed; an existing one is never 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,12 +32,15 @@ from rl_training.algorithms import load as load_algorithm
 from rl_training.algorithms.base import Learner
 from rl_training.data.transforms import Transforms
 from rl_training.environments import Spaces
-from rl_training.errors import CheckpointError
+from rl_training.errors import CheckpointError, RLTrainingError
 from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.progress import Progress
 
 FORMAT = 1
 MANIFEST = "manifest.json"
+TEMPORARY = ".tmp-"  # in the name of whatever is being written or removed
 _WEIGHTS, _TRAINING, _STATE = "weights.safetensors", "training.safetensors", "state.json"
+_SOURCE = "source.safetensors"
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,7 @@ class Checkpoint:
     progress: dict[str, Any]
     tensors: dict[str, Tensor]
     metric_sums: dict[str, Tensor]
+    source: dict[str, Tensor] = field(default_factory=dict)
 
     def build_learner(self, device: str = "cpu", total_updates: int | None = None) -> Learner:
         """The learner as it was."""
@@ -69,8 +76,11 @@ def restore(live: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> None:
         odd = sorted(live.keys() ^ stored.keys())[0]
         raise CheckpointError(f"{odd}: in the {'checkpoint' if odd in stored else 'algorithm'} only")
     for name, tensor in live.items():
-        if tensor.shape != stored[name].shape or tensor.dtype != stored[name].dtype:
+        if tensor.shape != stored[name].shape:
             raise CheckpointError(f"{name}: has shape {tuple(stored[name].shape)}, expected {tuple(tensor.shape)}")
+        if tensor.dtype != stored[name].dtype:
+            raise CheckpointError(f"{name}: has type {stored[name].dtype}, expected {tensor.dtype}")
+    for name, tensor in live.items():
         tensor.data.copy_(stored[name])
 
 
@@ -90,30 +100,44 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     training = {name: value for name, value in checkpoint.tensors.items() if name not in weights}
     training.update({f"metric.{name}": value for name, value in checkpoint.metric_sums.items()})
     files = {_WEIGHTS: _pack(weights), _TRAINING: _pack(training), _STATE: _json_bytes(state)}
+    if checkpoint.source:
+        files[_SOURCE] = _pack(checkpoint.source)
     sums = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
     files[MANIFEST] = _json_bytes({"format": FORMAT, "files": sums})
     _write_directory(path, files)
 
 
 def _write_directory(path: Path, files: Mapping[str, bytes]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f"{path.name}.tmp-{os.getpid()}")
+    temporary: Path | None = None
     try:
-        temporary.mkdir()
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=f"{path.name}{TEMPORARY}", dir=path.parent))
+        temporary.chmod(0o755)
         for name, data in files.items():
             with (temporary / name).open("wb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
-        _sync_directory(temporary)
+        sync_directory(temporary)
         temporary.rename(path)
-        _sync_directory(path.parent)
-    except OSError as error:
-        shutil.rmtree(temporary, ignore_errors=True)
-        raise CheckpointError(f"{path}: cannot be written ({error.strerror or error})") from error
+        sync_directory(path.parent)
+    except BaseException as error:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise CheckpointError(f"{path}: cannot be written ({reason(error)})") from error
+        raise
 
 
-def _sync_directory(path: Path) -> None:
+def reason(error: OSError) -> str:
+    """What went wrong with a file, and what to do where that is plain."""
+    text = error.strerror or str(error)
+    full = (errno.ENOSPC, errno.EDQUOT)
+    return f"{text}; free space on this disk, then resume the run" if error.errno in full else text
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -126,6 +150,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
     files = _read_verified(path)
     try:
         state = json.loads(files[_STATE])
+        Progress.from_json(state["progress"])
         training = safetensors.torch.load(files[_TRAINING])
         tensors = {**safetensors.torch.load(files[_WEIGHTS])}
         tensors.update({k: v for k, v in training.items() if not k.startswith("metric.")})
@@ -136,8 +161,11 @@ def load_checkpoint(path: Path) -> Checkpoint:
             state["progress"],
             tensors,
             {k.removeprefix("metric."): v for k, v in training.items() if k.startswith("metric.")},
+            safetensors.torch.load(files[_SOURCE]) if _SOURCE in files else {},
         )
-    except (KeyError, TypeError, ValueError, safetensors.SafetensorError) as error:
+    except RLTrainingError as error:
+        raise CheckpointError(f"{path}: {error}") from error
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, safetensors.SafetensorError) as error:
         raise CheckpointError(f"{path}: malformed checkpoint ({type(error).__name__}: {error})") from error
 
 
@@ -148,6 +176,8 @@ def _read_verified(path: Path) -> dict[str, bytes]:
         if manifest["format"] != FORMAT:
             raise CheckpointError(f"{path}: checkpoint format {manifest['format']}, this version reads {FORMAT}")
         promised = {name: manifest["files"][name] for name in (_WEIGHTS, _TRAINING, _STATE)}
+        if _SOURCE in manifest["files"]:
+            promised[_SOURCE] = manifest["files"][_SOURCE]
         files = {}
         for name, entry in promised.items():
             data = (path / name).read_bytes()
@@ -156,7 +186,7 @@ def _read_verified(path: Path) -> dict[str, bytes]:
             files[name] = data
     except OSError as error:
         raise CheckpointError(f"{error.filename or path}: cannot be read ({error.strerror})") from error
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path / MANIFEST}: malformed ({type(error).__name__}: {error})") from error
     return files
 

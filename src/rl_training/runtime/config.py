@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from rl_training import algorithms
+from rl_training.algorithms.base.params import PriorDataParams
 from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig
 from rl_training.data.transforms import TransformConfig
 from rl_training.errors import ConfigError
@@ -42,6 +45,15 @@ class EarlyStoppingConfig(Section):
         return self
 
 
+class OnlineConfig(PriorDataParams):
+    """How an offline algorithm goes on online (`rl-training finetune`)."""
+
+    prior: Literal["mixed", "buffer"] = Field(
+        "mixed", description="prior data in a share of every batch, or as the first contents of the replay buffer"
+    )
+    learning_starts: int = Field(0, ge=0, description="steps of uniformly random actions before the first update")
+
+
 class TrainConfig(Section):
     """One run."""
 
@@ -49,15 +61,19 @@ class TrainConfig(Section):
     env_id: str | None = Field(None, description="Gymnasium environment to evaluate in; none trains from data alone")
     dataset: DatasetConfig | None = Field(None, description="where the transitions come from")
     seed: Seed | tuple[Seed, ...] = Field(0, description="one seed, or a list: that many members trained together")
-    total_timesteps: Count | None = Field(None, description="gradient updates (offline algorithms)")
+    total_timesteps: Count | None = Field(None, description="gradient updates offline, environment steps online")
     n_epochs: Count | None = Field(None, description="passes over the dataset; the smaller budget ends the run")
     algo_kwargs: dict[str, Any] = Field(default_factory=dict, description="the algorithm's own parameters")
+    online: OnlineConfig | None = Field(None, description="collect experience of its own; none trains offline")
+    init_from: str | None = Field(None, description="run or checkpoint whose networks and transforms to start from")
     transforms: TransformConfig = Field(default_factory=TransformConfig, description="observation and reward maps")
-    eval_interval: Count | None = Field(None, description="updates between evaluations; none evaluates at the end")
+    eval_interval: Count | None = Field(None, description="steps between evaluations; none evaluates at the end")
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig, description="how to evaluate")
     early_stopping: EarlyStoppingConfig | None = Field(None, description="when to stop early")
-    log_interval: Count = Field(100, description="updates between metric records (each is the mean over them)")
-    checkpoint_interval: Count | None = Field(None, description="updates between checkpoints; none is every evaluation")
+    log_interval: Count = Field(100, description="steps between metric records (each is the mean over them)")
+    checkpoint_interval: Count | None = Field(
+        None, description="steps between checkpoints; none is every evaluation, or ten times a run"
+    )
     keep_checkpoints: Count = Field(2, description="newest checkpoints kept, besides the best one")
     engine: Literal["auto", "eager", "compiled"] = Field("auto", description="how updates are run")
     device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:N")
@@ -73,7 +89,7 @@ class TrainConfig(Section):
     @classmethod
     def _path_alone(cls, value: Any) -> Any:
         """`dataset: log.npz` is short for a file."""
-        return {"source": "file", "path": value} if isinstance(value, str) else value
+        return {"source": "file", "path": value} if isinstance(value, str | Path) else value
 
     @field_validator("seed", mode="after")
     @classmethod
@@ -88,15 +104,20 @@ class TrainConfig(Section):
             raise ValueError("total_timesteps (or n_epochs) is required")
         return self
 
+    @model_validator(mode="after")
+    def _complete_algorithm(self) -> TrainConfig:
+        """The algorithm's own defaults filled in: a configuration is always complete."""
+        params = algorithms.load(self.algo).parse(self.algo_kwargs)
+        object.__setattr__(self, "algo_kwargs", params.model_dump(mode="json"))
+        return self
+
     @classmethod
-    def parse(cls, values: dict[str, Any]) -> TrainConfig:
-        """A complete configuration from plain values: every default filled in, the algorithm's own included."""
+    def parse(cls, values: Mapping[str, Any]) -> TrainConfig:
+        """A complete configuration from plain values; a mistake is one line."""
         try:
-            config = cls(**values)
+            return cls(**values)
         except ValidationError as error:
             raise ConfigError(explain(error, cls)) from None
-        params = algorithms.load(config.algo).parse(config.algo_kwargs)
-        return config.model_copy(update={"algo_kwargs": params.model_dump(mode="json")})
 
     @property
     def seeds(self) -> tuple[int, ...]:

@@ -16,15 +16,31 @@ from rl_training.runtime.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from rl_training.runtime.loop import Loop
+    from rl_training.runtime.progress import Progress as RunProgress
 
 _PLAIN_SECONDS = 10.0  # at most one plain progress line in this time
+
+
+def plain_console() -> Console:
+    """Standard output that shows paths and names as they are: `[old]` is no style in them, `:x:` no picture."""
+    return Console(highlight=False, markup=False, emoji=False)
+
+
+def readable(value: float) -> str:
+    """A score with as many digits as mean something to a person: -152.3, 1.25, 0.00413."""
+    return f"{value:.1f}" if abs(value) >= 10 or value == 0 else f"{value:.3g}"
+
+
+def unit_of(progress: RunProgress) -> str:
+    """What a run's steps are: updates from data, or steps in an environment."""
+    return "updates" if progress.total_steps == progress.total_updates else "steps"
 
 
 class ConsoleProgress(Callback):
     """Updates, updates per second, time left, losses, last evaluation."""
 
     def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console()
+        self.console = console or plain_console()
         self._bar: Progress | None = None
         self._task: TaskID | None = None
         self._losses = ""
@@ -39,18 +55,21 @@ class ConsoleProgress(Callback):
         seeds = ", ".join(map(str, loop.config.seeds))
         place = loop.config.env_id or "data alone"
         verb = "continuing" if self._first else "training"
-        self.console.print(f"{verb} {loop.config.algo} on {place}, seed {seeds}, into {loop.run_directory.path}")
+        self.console.print(
+            f"{verb} {loop.config.algo} on {place}, seed {seeds}, into {loop.run_directory.path}", soft_wrap=True
+        )
         if self.console.is_terminal:
             self._bar = Progress(
-                TextColumn("{task.description}"),
+                TextColumn("{task.description}", markup=False),
                 BarColumn(bar_width=None),
-                TextColumn("{task.completed:,.0f}/{task.total:,.0f} updates · {task.fields[pace]}"),
+                TextColumn(
+                    "{task.completed:,.0f}/{task.total:,.0f} {task.fields[unit]} · {task.fields[pace]}", markup=False
+                ),
                 console=self.console,
                 expand=True,
             )
-            self._task = self._bar.add_task(
-                loop.config.algo, total=loop.progress.total_steps, completed=self._first, pace=""
-            )
+            total, unit = loop.progress.total_steps, unit_of(loop.progress)
+            self._task = self._bar.add_task(loop.config.algo, total=total, completed=self._first, pace="", unit=unit)
             self._bar.start()
 
     def on_progress(self, loop: Loop) -> None:
@@ -73,14 +92,16 @@ class ConsoleProgress(Callback):
             self._line(loop, self._losses)
 
     def on_evaluation(self, loop: Loop, evaluation: Evaluation) -> None:
-        spread = "" if evaluation.returns.shape[1] < 2 else f" ± {evaluation.std:.1f}"
-        self._score = f"return {evaluation.mean:.1f}{spread}"
+        spread = "" if evaluation.returns.shape[1] < 2 else f" ± {readable(evaluation.std)}"
+        self._score = f"return {readable(evaluation.mean)}{spread}"
         self._line(loop, " · ".join(part for part in (self._score, self._losses) if part))
 
     def _line(self, loop: Loop, text: str) -> None:
         self._printed = time.monotonic()
         done, total = loop.progress.steps, loop.progress.total_steps
-        self.console.print(f"{done:>9,}/{total:,} updates · {self._pace(loop)} · {text}", highlight=False)
+        self.console.print(
+            f"{done:>9,}/{total:,} {unit_of(loop.progress)} · {self._pace(loop)} · {text}", soft_wrap=True
+        )
 
     def on_checkpoint(self, loop: Loop, path: Path) -> None:
         """Checkpoints are frequent and quiet; the end of the run names the last one."""

@@ -69,12 +69,17 @@ class Engine:
                     self.sums[name] = value.double()
                     self.counts[name] = 1
 
-    def take_metrics(self) -> dict[str, list[float]]:
-        """The mean of every metric since the last call, by name, one value per member. Reads the device once."""
+    def peek_metrics(self) -> dict[str, list[float]]:
+        """The mean of every metric since they were last taken, by name, one value per member. Reads the device once."""
         names = sorted(self.sums)
         if not names:
             return {}
         counts = torch.tensor([self.counts[name] for name in names], dtype=torch.float64)
         means = torch.stack([self.sums[name] for name in names]).cpu() / counts[:, None]
-        self.sums, self.counts = {}, {}
         return dict(zip(names, means.tolist(), strict=True))
+
+    def take_metrics(self) -> dict[str, list[float]]:
+        """The same, and start anew."""
+        means = self.peek_metrics()
+        self.sums, self.counts = {}, {}
+        return means

@@ -1,17 +1,21 @@
 """The one loop. Every algorithm, offline or not, is trained by it.
 
 It runs updates in blocks up to the next thing that is due: a metric record, an evaluation, a checkpoint, the end.
-At one update they always happen in that order, so that a checkpoint knows everything recorded before it.
+At one step they always happen in that order, so that a checkpoint knows everything recorded before it.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import torch
 
 from rl_training.environments import Spaces
 from rl_training.errors import DivergenceError
@@ -20,40 +24,12 @@ from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.engine import Engine
-from rl_training.runtime.evaluation import Evaluation, Evaluator
+from rl_training.runtime.evaluation import Evaluator
+from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory
 
 _PULSE_SECONDS = 0.2  # how often callbacks, signals and the progress display get a turn
-
-
-@dataclass
-class Progress:
-    """Where a run stands. Everything here goes into the checkpoint.
-
-    A step is what the budget and all intervals count: an update offline, a step of the environment online.
-    """
-
-    total_steps: int
-    total_updates: int
-    updates_per_epoch: int
-    steps: int = 0
-    updates: int = 0
-    last: dict[str, Any] | None = None
-    best: dict[str, Any] | None = None
-    metric_counts: dict[str, int] = field(default_factory=dict)
-    callbacks: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def epoch(self) -> float:
-        return self.updates / self.updates_per_epoch
-
-    def saw(self, evaluation: Evaluation) -> bool:
-        """Keep the last and the best evaluation apart; true if this one is the best so far."""
-        self.last = {"step": evaluation.step, "return_mean": evaluation.mean}
-        is_best = self.best is None or evaluation.mean > self.best["return_mean"]
-        if is_best:
-            self.best = self.last
-        return is_best
+_REMEDY = "a smaller learning rate or rescaled rewards often help"
 
 
 class Loop:
@@ -81,37 +57,59 @@ class Loop:
         self.callbacks = list(callbacks)
         self.stop_reason: str | None = None
         self.stop_status = "finished"
-        self.steps_per_second = math.nan
+        self._saved_at: int | None = None
+        self._clock = (progress.steps, time.perf_counter())
 
     def stop(self, reason: str, status: str = "finished") -> None:
         """End the run at the next opportunity. `interrupted` runs are meant to be resumed."""
         if self.stop_reason is None:
             self.stop_reason, self.stop_status = reason, status
 
+    @property
+    def is_over(self) -> bool:
+        return self.progress.is_complete or self.stop_reason is not None
+
+    @property
+    def _is_interrupted(self) -> bool:
+        """A signal that comes when all updates are done interrupts nothing."""
+        return self.stop_status == "interrupted" and not self.progress.is_complete
+
     def run(self) -> None:
         """Train."""
-        for callback, state in zip(self.callbacks, self.progress.callbacks.values(), strict=False):
-            callback.restore(state)
-        self._tell("on_start")
+        for name, callback in self._named_callbacks():
+            if name in self.progress.callbacks:
+                callback.restore(self.progress.callbacks[name])
         try:
-            while self.progress.steps < self.progress.total_steps and self.stop_reason is None:
+            self._tell("on_start")
+            if self.progress.steps and self._is_due(self.config.eval_interval):
+                self._evaluate_if_due()  # interrupted just before this evaluation
+            while not self.is_over:
                 self._run_to(self._next_due())
                 self._attend()
-            self._finish()
+            if self._saved_at != self.progress.steps:
+                self.save()
+            if not self._is_interrupted:
+                self.stop_status = "finished"
+            self.run_directory.note(status=self.stop_status, reason=self.stop_reason)
         finally:
             self._tell("on_end")
 
     # Time -------------------------------------------------------------------------------------------------------
 
+    @property
+    def checkpoint_interval(self) -> int:
+        """As configured, else with every evaluation, else ten times in a run."""
+        config = self.config
+        return config.checkpoint_interval or config.eval_interval or math.ceil(self.progress.total_steps / 10)
+
     def _next_due(self) -> int:
         """The next step at which something must happen."""
         at = self.progress.steps
-        intervals = (self.config.log_interval, self.config.eval_interval, self.config.checkpoint_interval)
+        intervals = (self.config.log_interval, self.config.eval_interval, self.checkpoint_interval)
         return min(self.progress.total_steps, *((at // n + 1) * n for n in intervals if n is not None))
 
     def _is_due(self, interval: int | None) -> bool:
-        at = self.progress.steps
-        return at == self.progress.total_steps or (interval is not None and at % interval == 0)
+        return self.progress.is_complete or (interval is not None and self.progress.steps % interval == 0)
 
     def _run_to(self, stop: int) -> None:
         """Steps up to `stop`, in blocks short enough that a signal is answered at once."""
@@ -122,53 +120,62 @@ class Loop:
             self.engine.run(self.progress.updates, turn.updates)
             self.progress.steps += turn.steps
             self.progress.updates += turn.updates
-            self.steps_per_second = turn.steps / max(time.perf_counter() - began, 1e-9)
-            block = max(1, min(4 * block, int(_PULSE_SECONDS * self.steps_per_second)))
+            pace = turn.steps / max(time.perf_counter() - began, 1e-9)
+            block = max(1, min(4 * block, int(_PULSE_SECONDS * pace)))
             self._tell("on_progress")
 
     # What is due ------------------------------------------------------------------------------------------------
 
     def _attend(self) -> None:
-        """Record, evaluate, save: whatever is due at this update, in this order."""
+        """Record, evaluate, save: whatever is due at this step, in this order."""
         if self._is_due(self.config.log_interval):
             self._log()
-        is_best = False
-        if self.evaluator is not None and self._is_due(self.config.eval_interval):
-            is_best = self._evaluate(self.evaluator)
-        if is_best or self._is_due(self.config.checkpoint_interval or self.config.eval_interval):
+        is_best = self._evaluate_if_due()
+        if is_best or self.is_over or self._is_due(self.checkpoint_interval):
             self.save()
 
     def _log(self) -> None:
-        metrics = self.engine.take_metrics()
-        step = self.progress.steps
-        for name, values in metrics.items():
-            for seed, value in zip(self.config.seeds, values, strict=True):
-                if not math.isfinite(value):
-                    raise DivergenceError(
-                        f"{name} of seed {seed} is {value} in the {self.config.log_interval} steps before {step}; "
-                        f"a smaller learning rate or rescaled rewards often help; {self._last_good()}"
-                    )
-        self.run_directory.append("metrics", {"step": step, "epoch": self.progress.epoch, **metrics})
-        self.run_directory.append(
-            "timing", {"step": step, "time": time.time(), "steps_per_second": self.steps_per_second}
-        )
+        metrics = {**self.engine.take_metrics(), **self.engine.source.take_metrics()}
+        self._require_finite(metrics)
+        step, now = self.progress.steps, time.perf_counter()
+        pace = (step - self._clock[0]) / max(now - self._clock[1], 1e-9)
+        self._clock = (step, now)
+        counters = {"step": step, "updates": self.progress.updates, "epoch": self.progress.epoch}
+        self.run_directory.append("metrics", {**counters, **metrics})
+        self.run_directory.append("timing", {"step": step, "time": time.time(), "steps_per_second": pace})
         self._tell("on_metrics", metrics)
 
-    def _last_good(self) -> str:
-        steps = self.run_directory.steps()
-        return f"the last checkpoint is {self.run_directory.checkpoint_path(steps[-1])}" if steps else "none was saved"
-
-    def _evaluate(self, evaluator: Evaluator) -> bool:
-        evaluation = evaluator.evaluate(self.actor, self.progress.steps)
+    def _evaluate_if_due(self) -> bool:
+        """Evaluate at the evaluation interval and at the end (but not on being interrupted); true for a new best."""
+        due = self._is_due(self.config.eval_interval) or self.is_over
+        if self.evaluator is None or not due or self._is_interrupted or self.progress.is_evaluated:
+            return False
+        self._require_finite_weights()
+        evaluation = self.evaluator.evaluate(self.actor, self.progress.steps)
+        if not np.isfinite(evaluation.returns).all():
+            raise DivergenceError(f"the return at step {evaluation.step} is not finite; {self._last_good()}")
         is_best = self.progress.saw(evaluation)
         self.run_directory.append("evaluations", evaluation.to_json())
         self._tell("on_evaluation", evaluation)
         return is_best
 
+    def save(self) -> Path:
+        """Write a checkpoint of this very step, unless something in it is not finite."""
+        self._require_finite(self.engine.peek_metrics())
+        self._require_finite_weights()
+        progress = self.progress
+        path = self.run_directory.save(self.snapshot(), progress.steps)
+        self.run_directory.note(step=progress.steps, last=progress.last, best=progress.best)
+        best = progress.best["step"] if progress.best else None
+        self.run_directory.prune(self.config.keep_checkpoints, best)
+        self._saved_at = progress.steps
+        self._tell("on_checkpoint", path)
+        return path
+
     def snapshot(self) -> Checkpoint:
-        """The run at this very update. Its tensors are the live ones."""
+        """The run at this very step. Its tensors are the live ones."""
         self.progress.metric_counts = dict(self.engine.counts)
-        self.progress.callbacks = {str(i): callback.state() for i, callback in enumerate(self.callbacks)}
+        self.progress.callbacks = {name: callback.state() for name, callback in self._named_callbacks()}
         return Checkpoint(
             self.config,
             self.spaces,
@@ -176,24 +183,42 @@ class Loop:
             asdict(self.progress),
             self.actor.learner.state(),
             self.engine.sums,
+            self.engine.source.state(),
         )
 
-    def save(self) -> Path:
-        """Write a checkpoint of this very update."""
-        progress = self.progress
-        best = progress.best["step"] if progress.best else None
-        path = self.run_directory.save(self.snapshot(), progress.steps, self.config.keep_checkpoints, best)
-        self.run_directory.note(step=progress.steps, last=progress.last, best=progress.best)
-        self._tell("on_checkpoint", path)
-        return path
+    # Divergence -------------------------------------------------------------------------------------------------
 
-    def _finish(self) -> None:
-        """Leave the run evaluated (unless it was interrupted), saved and labelled."""
-        evaluated = self.progress.last is not None and self.progress.last["step"] == self.progress.steps
-        if self.stop_status != "interrupted" and self.evaluator is not None and not evaluated:
-            self._evaluate(self.evaluator)
-        self.save()
-        self.run_directory.note(status=self.stop_status, reason=self.stop_reason)
+    def _require_finite(self, metrics: dict[str, list[float]]) -> None:
+        for name, values in metrics.items():
+            for seed, value in zip(self.config.seeds, values, strict=True):
+                if not math.isfinite(value):
+                    raise DivergenceError(
+                        f"{name} of seed {seed} became {value} between step {self._clock[0]} and "
+                        f"{self.progress.steps}; {_REMEDY}; {self._last_good()}"
+                    )
+
+    def _require_finite_weights(self) -> None:
+        for name, tensor in self.actor.learner.state().items():
+            if not bool(torch.isfinite(tensor).all()):
+                raise DivergenceError(
+                    f"{name} is not finite after step {self.progress.steps}; {_REMEDY}; {self._last_good()}"
+                )
+
+    def _last_good(self) -> str:
+        steps = self.run_directory.steps()
+        return f"the last checkpoint is {self.run_directory.checkpoint_path(steps[-1])}" if steps else "none was saved"
+
+    # Callbacks --------------------------------------------------------------------------------------------------
+
+    def _named_callbacks(self) -> list[tuple[str, Callback]]:
+        """Callbacks under the names their memories are kept by: the class, numbered where there are several."""
+        seen: Counter[str] = Counter()
+        named = []
+        for callback in self.callbacks:
+            kind = type(callback).__name__
+            seen[kind] += 1
+            named.append((kind if seen[kind] == 1 else f"{kind}-{seen[kind]}", callback))
+        return named
 
     def _tell(self, event: str, *details: Any) -> None:
         for callback in self.callbacks:

@@ -7,6 +7,7 @@ its environments, and a step of the budget is a step of the environment.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from torch import Tensor
@@ -14,7 +15,7 @@ from torch import Tensor
 from rl_training import streams
 from rl_training.data.batch import Batch, PackedTransitions
 
-_BATCH_STREAM = streams.stream_id("batch")
+BATCH_STREAM = streams.stream_id("batch")
 
 
 class Turn(NamedTuple):
@@ -32,7 +33,23 @@ class Source(Protocol):
         ...
 
     def batch(self, keys: Tensor, clock: Tensor, size: int) -> Batch:
-        """The batch of update `clock`, a pure function of the members' keys and the update's number."""
+        """The batch of update `clock`, a function of the members' keys, the update's number and the data alone."""
+        ...
+
+    def take_metrics(self) -> dict[str, list[float]]:
+        """What the source has to report since last asked, one value per member."""
+        ...
+
+    def state(self) -> dict[str, Tensor]:
+        """Everything a checkpoint needs to bring the source back."""
+        ...
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """The inverse of `state`."""
+        ...
+
+    def close(self) -> None:
+        """Let go of environments and files."""
         ...
 
 
@@ -46,4 +63,16 @@ class OfflineSource:
         return Turn(limit, limit)
 
     def batch(self, keys: Tensor, clock: Tensor, size: int) -> Batch:
-        return self.transitions.gather(streams.integers(keys, _BATCH_STREAM, clock, size, len(self.transitions)))
+        return self.transitions.gather(streams.integers(keys, BATCH_STREAM, clock, size, len(self.transitions)))
+
+    def take_metrics(self) -> dict[str, list[float]]:
+        return {}
+
+    def state(self) -> dict[str, Tensor]:
+        return {}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """A fixed dataset has no state."""
+
+    def close(self) -> None:
+        """Nothing is held open."""

@@ -1,7 +1,7 @@
 """From a configuration to a trained policy: builds every part of a run and hands them to the one loop.
 
-An algorithm whose training needs something of its own (prior data, returns, an environment) has a subclass in
-`<algo>_trainer.py`; the others are trained as they are.
+An algorithm whose training needs something of its own (returns, next actions, phases) has a subclass in
+`<algo>_trainer.py`; the others are trained as they are: on a fixed dataset, in an environment, or on both.
 """
 
 from __future__ import annotations
@@ -12,30 +12,41 @@ import math
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from rl_training import algorithms
-from rl_training.algorithms.base import Learner
+from rl_training.algorithms.base import Learner, OnlineParams, PriorDataParams
 from rl_training.data.batch import PackedTransitions
-from rl_training.data.dataset_loaders import FileDatasetConfig, check_spaces, infer_spaces, load_dataset
+from rl_training.data.dataset_loaders import (
+    DatasetConfig,
+    FileDatasetConfig,
+    check_spaces,
+    expand,
+    infer_spaces,
+    load_dataset,
+)
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms, fit_transforms
 from rl_training.environments import Spaces, read_spaces
-from rl_training.errors import CheckpointError, ConfigError
+from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback, EarlyStopping
-from rl_training.runtime.checkpoint import Checkpoint
-from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.checkpoint import Checkpoint, restore
+from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.engine import Engine, EngineMode, choose_mode
-from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluator
-from rl_training.runtime.loop import Loop, Progress
-from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvaluator, Evaluator
+from rl_training.runtime.loop import Loop
+from rl_training.runtime.online import OnlineSource
+from rl_training.runtime.progress import Progress
+from rl_training.runtime.run_directory import RunDirectory, load_any, new_path
 from rl_training.runtime.sources import OfflineSource, Source
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -50,14 +61,14 @@ class TrainResult:
 
     @property
     def progress(self) -> Progress:
-        return Progress(**self.checkpoint.progress)
+        return Progress.from_json(self.checkpoint.progress)
 
 
 @dataclass(frozen=True)
 class Parts:
     """What a run is made of, before it starts."""
 
-    dataset: TransitionDataset
+    dataset: TransitionDataset | None
     spaces: Spaces
     progress: Progress
     learner: Learner
@@ -78,23 +89,43 @@ class Trainer:
         checkpoint: Checkpoint | None = None,
     ) -> None:
         """`dataset` overrides the configured one; `run` and `checkpoint` continue an existing run."""
-        self.config = _with_absolute_paths(config)
+        self.config = config.model_copy(update={"dataset": None if dataset is not None else _absolute(config.dataset)})
         self.given_dataset = dataset
         self.run_directory = run
         self.checkpoint = checkpoint
+        self.ancestor = load_any(Path(config.init_from)) if config.init_from and checkpoint is None else None
+        self.online = self.online_settings()
         stopping = config.early_stopping
         self.callbacks = [*([EarlyStopping(stopping)] if stopping else []), *callbacks]
 
+    def online_settings(self) -> OnlineParams | None:
+        """How experience is collected; none where a fixed dataset is all there is."""
+        params = algorithms.load(self.config.algo).parse(self.config.algo_kwargs)
+        has_data = self.given_dataset is not None or self.config.dataset is not None
+        settings: OnlineParams | None = self.config.online
+        if isinstance(params, PriorDataParams) or (isinstance(params, OnlineParams) and not has_data):
+            settings = params
+        if settings is not None and self.config.env_id is None:
+            raise ConfigError(f"env_id: is required where {self.config.algo} collects its own experience")
+        return settings
+
+    # The run ----------------------------------------------------------------------------------------------------
+
     def train(self) -> TrainResult:
         """Prepare, run the loop, report."""
-        loop = self.prepare()
-        with _graceful_signals(loop):
+        parts = self.assemble()
+        run = self.open_run(parts)
+        with run.lock():
+            loop = self.build_loop(parts, run)
             try:
-                loop.run()
+                with _graceful_signals(loop):
+                    loop.run()
             except BaseException as error:
-                loop.run_directory.note(status="failed", reason=f"{type(error).__name__}: {error}")
+                with suppress(CheckpointError):  # a full disk must not hide what went wrong
+                    run.note(status="failed", reason=f"{type(error).__name__}: {error}")
                 raise
             finally:
+                loop.engine.source.close()
                 if loop.evaluator is not None:
                     loop.evaluator.close()
         return TrainResult(loop.run_directory, loop.actor, loop.snapshot(), loop.stop_status, loop.stop_reason)
@@ -106,22 +137,38 @@ class Trainer:
         device = choose_device(self.config.device)
         spaces = read_spaces(self.config.env_id) if self.config.env_id else None
         dataset = self.load_data(spaces)
-        spaces = spaces or infer_spaces(dataset)
-        progress = self.progress(len(dataset))
+        if spaces is None:
+            spaces = infer_spaces(_required(dataset))
+        progress = self.progress(len(dataset) if dataset is not None else 0)
         learner = self.build_learner(spaces, progress.total_updates, device)
         mode = choose_mode(self.config.engine, progress.total_updates)
-        return Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
+        parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
+        if self.config.early_stopping is not None:
+            self.check_stopping_metric(self.config.early_stopping.metric, parts)
+        return parts
+
+    def open_run(self, parts: Parts) -> RunDirectory:
+        """The directory of the run that is continued, or a new one."""
+        facts = parts.dataset.summary() if parts.dataset is not None else None
+        return self.run_directory or RunDirectory.create(self.config, facts)
 
     def prepare(self) -> Loop:
-        """Every part of the run, ready to start, and its directory."""
+        """Every part of the run and its directory, ready for `Loop.run`."""
         parts = self.assemble()
+        return self.build_loop(parts, self.open_run(parts))
+
+    def build_loop(self, parts: Parts, run: RunDirectory) -> Loop:
+        """The loop over these parts, the run's files set back to where the checkpoint left them."""
         engine = Engine(parts.learner, self.source(parts), parts.mode)
-        run = self.run_directory or RunDirectory.create(self.config, parts.dataset.summary())
         if self.checkpoint is not None:
             device = parts.learner.device
             engine.sums = {name: value.to(device) for name, value in self.checkpoint.metric_sums.items()}
             engine.counts = dict(parts.progress.metric_counts)
-            run.rewind(parts.progress.steps)
+            if self.checkpoint.source:
+                engine.source.restore(self.checkpoint.source)
+            run.write_config(self.config)
+            last = parts.progress.last
+            run.rewind(parts.progress.steps, last["step"] if last else 0)
             run.note(status="running", reason=None)
         return Loop(
             self.config,
@@ -137,55 +184,80 @@ class Trainer:
     def plan(self) -> list[str]:
         """What `train` would do, in words, after the same checks. Writes nothing."""
         config, parts = self.config, self.assemble()
-        facts, progress = parts.dataset.summary(), parts.progress
-        epochs = progress.total_updates / progress.updates_per_epoch
+        path, progress = new_path(config), parts.progress
+        unit = "updates" if self.online is None else "steps"
+        lines = []
+        if parts.dataset is not None:
+            facts = parts.dataset.summary()
+            lines.append(
+                f"data: {facts['transitions']:,} transitions in {facts['episodes']:,} episodes, "
+                f"mean return {facts['return_mean']:.1f}"
+            )
+        if self.online is not None:
+            lines.append(f"collect: {progress.total_steps:,} steps in {config.env_id}, {self.online.n_envs} at once")
         parameters = sum(p.numel() for p in parts.learner.model.parameters() if p.requires_grad)
-        every = f"every {config.eval_interval:,} updates and " if config.eval_interval else ""
+        every = f"every {config.eval_interval:,} {unit} and " if config.eval_interval else ""
         scored = f"{config.evaluation.episodes} episodes per seed in {config.env_id}, {every}at the end"
         return [
-            f"data: {facts['transitions']:,} transitions in {facts['episodes']:,} episodes, mean return "
-            f"{facts['return_mean']:.1f}; observations {parts.spaces.obs_dim}, actions {parts.spaces.act_dim}",
-            f"train: {config.algo}, {progress.total_updates:,} updates ({epochs:.1f} epochs), seeds "
-            f"{', '.join(map(str, config.seeds))}, {parameters:,} parameters, engine {parts.mode} "
-            f"on {parts.learner.device}",
+            *lines,
+            f"train: {config.algo}, {progress.total_updates:,} updates, seeds {', '.join(map(str, config.seeds))}, "
+            f"observations {parts.spaces.obs_dim}, actions {parts.spaces.act_dim}, {parameters:,} parameters, "
+            f"engine {parts.mode} on {parts.learner.device}",
             f"evaluate: {scored if config.env_id else 'no environment, none'}",
-            f"write: {config.runs_dir}/{config.name or '<algo>-<env>-<time>'}",
+            f"write: {path}",
         ]
+
+    def check_stopping_metric(self, metric: str, parts: Parts) -> None:
+        """Refuse a metric that will never be recorded: training ones are learned from a few updates of a twin."""
+        if metric in EVALUATION_METRICS:
+            if self.evaluator() is None:
+                raise ConfigError(f"early_stopping.metric: {metric!r} needs an env_id to be measured in")
+            return
+        if self.online is not None:
+            return
+        learner = parts.learner
+        twin = type(learner)(
+            learner.obs_dim, learner.act_dim, learner.params, seeds=learner.seeds, device=learner.device
+        )
+        rehearsal = Engine(twin, self.source(replace(parts, learner=twin)))
+        rehearsal.run(0, twin.period)
+        known = {*EVALUATION_METRICS, *rehearsal.sums}
+        if metric not in known:
+            raise ConfigError(f"early_stopping.metric: no metric {metric!r}{did_you_mean(metric, known)}")
 
     # Parts a special trainer may replace ------------------------------------------------------------------------
 
-    def load_data(self, spaces: Spaces | None) -> TransitionDataset:
+    def load_data(self, spaces: Spaces | None) -> TransitionDataset | None:
         """The dataset, checked against the environment's spaces and, on resuming, against the original's hash."""
-        if self.given_dataset is not None:
-            dataset = self.given_dataset
-            if spaces is not None:
-                check_spaces(dataset, spaces, "dataset", self.config.env_id)
-        elif self.config.dataset is None:
-            raise ConfigError("dataset: is required; a path to an .npz file, `source: scripted` or `source: random`")
-        else:
+        dataset = self.given_dataset
+        if dataset is not None and spaces is not None:
+            check_spaces(dataset, spaces, "dataset", self.config.env_id)
+        elif dataset is None and self.config.dataset is not None:
             dataset = load_dataset(self.config.dataset, self.config.env_id, spaces)
-        if self.run_directory is not None:
-            original = self.run_directory.describe()["dataset"]["fingerprint"]
-            if dataset.fingerprint() != original:
-                raise CheckpointError(
-                    f"dataset: not the one {self.run_directory.path} was started with (SHA-256 differs)"
-                )
+        if dataset is None and (self.online is None or isinstance(self.online, PriorDataParams)):
+            raise ConfigError("dataset: is required; a path to an .npz file, `source: scripted` or `source: random`")
+        if self.run_directory is not None and dataset is not None:
+            original = self.run_directory.describe().get("dataset") or {}
+            if dataset.fingerprint() != original.get("fingerprint"):
+                started = self.run_directory.path
+                raise CheckpointError(f"dataset: not the one {started} was started with (SHA-256 differs)")
         return dataset
 
     def progress(self, transitions: int) -> Progress:
-        """The budget in updates, and how much of it is spent."""
+        """The budget in steps and in updates, and how much of it is spent."""
         per_epoch = math.ceil(transitions / int(self.config.algo_kwargs["batch_size"]))
         budgets = (self.config.total_timesteps, self.config.n_epochs and self.config.n_epochs * per_epoch)
-        total = min(budget for budget in budgets if budget is not None)
+        steps = min(budget for budget in budgets if budget)
+        updates = steps if self.online is None else _updates_in(steps, self.online)
         if self.checkpoint is None:
-            return Progress(total, total, per_epoch)
-        return Progress(**{**self.checkpoint.progress, "total_steps": total, "total_updates": total})
+            return Progress(steps, updates, per_epoch)
+        return Progress.from_json({**self.checkpoint.progress, "total_steps": steps, "total_updates": updates})
 
     def build_learner(self, spaces: Spaces, total_updates: int, device: str) -> Learner:
         if self.checkpoint is not None:
             return self.checkpoint.build_learner(device, total_updates)
         learner_type = algorithms.load(self.config.algo)
-        return learner_type(
+        learner = learner_type(
             spaces.obs_dim,
             spaces.act_dim,
             learner_type.parse(self.config.algo_kwargs),
@@ -193,25 +265,54 @@ class Trainer:
             total_updates=total_updates,
             device=device,
         )
+        if self.ancestor is not None:
+            restore(learner.state(), self.ancestor.tensors)
+            learner.clock.zero_()  # schedules and streams belong to the new run
+        return learner
 
-    def fit(self, dataset: TransitionDataset, spaces: Spaces) -> Transforms:
-        if self.checkpoint is not None:
-            return self.checkpoint.transforms
-        return fit_transforms(dataset, spaces, self.config.transforms)
+    def fit(self, dataset: TransitionDataset | None, spaces: Spaces) -> Transforms:
+        stored = self.checkpoint or self.ancestor
+        if stored is not None:
+            return stored.transforms
+        if dataset is not None:
+            return fit_transforms(dataset, spaces, self.config.transforms)
+        settings = self.config.transforms
+        if settings.normalise_observations or settings.reward_range_scaling:
+            raise ConfigError("transforms: statistics of a dataset are asked for, but there is no dataset")
+        return Transforms(
+            None, None, settings.reward_scale, settings.reward_shift, spaces.action_low, spaces.action_high
+        )
 
     def source(self, parts: Parts) -> Source:
-        return OfflineSource(PackedTransitions.from_dataset(parts.dataset, parts.transforms, parts.learner.device))
+        learner = parts.learner
+        packed = None
+        if parts.dataset is not None:
+            packed = PackedTransitions.from_dataset(parts.dataset, parts.transforms, learner.device)
+        if self.online is None:
+            return OfflineSource(_required(packed))
+        in_buffer = isinstance(self.online, OnlineConfig) and self.online.prior == "buffer"
+        return OnlineSource(
+            learner, parts.transforms, str(self.config.env_id), self.online, packed, prior_in_buffer=in_buffer
+        )
 
     def evaluator(self) -> Evaluator | None:
         return EnvironmentEvaluator(self.config.env_id, self.config.evaluation) if self.config.env_id else None
+
+
+def _updates_in(steps: int, settings: OnlineParams) -> int:
+    """Updates an online run of so many steps will take; schedules span them."""
+    rounds = steps // settings.train_frequency - max(settings.learning_starts - 1, 0) // settings.train_frequency
+    pretraining = settings.offline_pretrain_updates if isinstance(settings, PriorDataParams) else 0
+    return max(1, pretraining + max(rounds, 0) * settings.gradient_updates_per_step)
 
 
 def choose_device(name: str) -> str:
     """`auto` is CUDA where there is one."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if name.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(f"device: {name!r} asked for, but torch sees no CUDA device; use 'cpu' or 'auto'")
+    index = int(name.partition(":")[2] or 0)
+    if name != "cpu" and index >= torch.cuda.device_count():
+        raise ConfigError(f"device: {name!r} asked for, but torch sees {torch.cuda.device_count()} CUDA devices")
     return name
 
 
@@ -244,12 +345,18 @@ def trainer_function(algo: str) -> Callable[..., TrainResult]:
     return train_algorithm
 
 
-def _with_absolute_paths(config: TrainConfig) -> TrainConfig:
+def _required(value: T | None) -> T:
+    """A value that earlier checks have made sure of."""
+    if value is None:
+        raise ConfigError("dataset: is required")
+    return value
+
+
+def _absolute(dataset: DatasetConfig | None) -> DatasetConfig | None:
     """A run can be resumed from another folder, so its data file is remembered by its full path."""
-    if not isinstance(config.dataset, FileDatasetConfig):
-        return config
-    full = Path(config.dataset.path).expanduser().resolve()
-    return config.model_copy(update={"dataset": config.dataset.model_copy(update={"path": full})})
+    if not isinstance(dataset, FileDatasetConfig):
+        return dataset
+    return dataset.model_copy(update={"path": expand(dataset.path).resolve()})
 
 
 @contextmanager
@@ -258,9 +365,12 @@ def _graceful_signals(loop: Loop) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
+    asked = 0
 
     def request_stop(number: int, frame: Any) -> None:
-        if loop.stop_reason is not None and number == signal.SIGINT:
+        nonlocal asked
+        asked += 1
+        if asked > 1 and number == signal.SIGINT:
             raise KeyboardInterrupt
         loop.stop(f"{signal.Signals(number).name} received", status="interrupted")
 

@@ -7,7 +7,9 @@ from rl_training.algorithms.base.params import (
     BootstrapParams,
     HiddenSizes,
     LearningRate,
+    OnlineParams,
     PositiveInt,
+    PriorDataParams,
     Schedule,
 )
 from rl_training.data.batch import Batch
@@ -23,7 +25,9 @@ __all__ = [
     "LearningRate",
     "Metrics",
     "Noise",
+    "OnlineParams",
     "PositiveInt",
+    "PriorDataParams",
     "Schedule",
     "UpdateResult",
 ]

@@ -117,10 +117,10 @@ class Learner(ABC):
     def members(self) -> int:
         return len(self.seeds)
 
-    def adam(self, name: str, parameter: nn.Parameter, lr: float) -> Adam:
+    def adam(self, name: str, parameter: nn.Parameter, lr: float, weight_decay: float = 0.0) -> Adam:
         """An optimiser on the learner's clock, with the schedule configured for `name`."""
         schedule = self.params.lr_schedule.get(name)
-        return Adam(parameter, lr, self.clock, schedule=schedule, horizon=self.total_updates)
+        return Adam(parameter, lr, self.clock, schedule=schedule, horizon=self.total_updates, weight_decay=weight_decay)
 
     def advance(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
         """`step`, then the clock: what an engine runs, compiles or captures."""
@@ -139,9 +139,22 @@ class Learner(ABC):
         return UpdateResult(self.advance(batch, noise, update % self.period))
 
     @torch.no_grad()
-    def act(self, obs: Tensor, noise: Tensor | None = None) -> Tensor:
+    def act(self, obs: Tensor, noise: Mapping[str, Tensor] | None = None) -> Tensor:
         """Actions in [-1, 1], `[M, B, act]`, for (transformed) observations `[M, B, obs]`; with `noise`, sampled."""
-        return self.policy.mode(obs) if noise is None else self.policy.sample_action(obs, noise)
+        return self.policy.mode(obs) if noise is None else self.sample_action(obs, noise)
+
+    def acting_noise(self, batch_size: int) -> dict[str, Noise]:
+        """Every random tensor sampling actions consumes."""
+        return {"action": Noise("normal", (batch_size, self.act_dim))}
+
+    def sample_action(self, obs: Tensor, noise: Mapping[str, Tensor]) -> Tensor:
+        """Actions drawn from the policy."""
+        return self.policy.sample_action(obs, noise["action"])
+
+    @torch.no_grad()
+    def explore(self, obs: Tensor, noise: Mapping[str, Tensor]) -> Tensor:
+        """Actions to collect experience with: the policy's samples, unless the algorithm has its own way."""
+        return self.sample_action(obs, noise)
 
     def state(self) -> dict[str, Tensor]:
         """Every tensor a checkpoint needs, by name. They are the live ones: loading copies into them."""

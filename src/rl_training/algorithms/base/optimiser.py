@@ -23,8 +23,10 @@ class Adam:
         horizon: int = 1,
         betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
+        weight_decay: float = 0.0,
     ) -> None:
-        """clock: the learner's update counter, which the schedule reads; horizon: updates in the whole run."""
+        """clock: the learner's update counter, which the schedule reads; horizon: updates in the whole run;
+        weight_decay: L2 penalty added to the gradient (coupled, as `torch.optim.Adam` has it)."""
         self.parameter = parameter
         self.lr = lr
         self.clock = clock
@@ -32,6 +34,7 @@ class Adam:
         self.horizon = horizon
         self.betas = betas
         self.eps = eps
+        self.weight_decay = weight_decay
         self.state = {
             "first_moment": torch.zeros_like(parameter, requires_grad=False),
             "second_moment": torch.zeros_like(parameter, requires_grad=False),
@@ -48,6 +51,8 @@ class Adam:
         first, second, steps = self.state["first_moment"], self.state["second_moment"], self.state["steps"]
         beta1, beta2 = self.betas
         steps += 1.0
+        if self.weight_decay:
+            gradient = gradient.add(self.parameter, alpha=self.weight_decay)
         first.lerp_(gradient, 1.0 - beta1)
         second.mul_(beta2).addcmul_(gradient, gradient, value=1.0 - beta2)
         rate = self.lr * schedule_factor(self.schedule, self.clock, self.horizon) / (1.0 - beta1**steps)

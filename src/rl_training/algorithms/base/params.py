@@ -36,3 +36,20 @@ class BootstrapParams(AlgorithmParams):
     gamma: float = Field(0.99, ge=0.0, lt=1.0, description="discount γ")
     tau: float = Field(0.005, gt=0.0, le=1.0, description="Polyak rate τ of the target networks")
     n_critics: PositiveInt = Field(2, description="critics in the ensemble")
+
+
+class OnlineParams(Section):
+    """How an algorithm that collects its own experience does so."""
+
+    buffer_capacity: PositiveInt = Field(1_000_000, description="transitions kept per seed; the oldest make room")
+    learning_starts: int = Field(5_000, ge=0, description="steps of uniformly random actions before the first update")
+    train_frequency: PositiveInt = Field(1, description="environment steps between rounds of updates")
+    gradient_updates_per_step: PositiveInt = Field(1, description="updates in each round")
+    n_envs: PositiveInt = Field(1, description="environments stepping at once, per seed")
+
+
+class PriorDataParams(OnlineParams):
+    """How experience of its own is mixed with a dataset."""
+
+    offline_batch_ratio: float = Field(0.5, ge=0.0, le=1.0, description="share of every batch taken from prior data")
+    offline_pretrain_updates: int = Field(0, ge=0, description="updates on prior data alone before the first step")

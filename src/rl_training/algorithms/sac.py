@@ -1,0 +1,148 @@
+"""Soft actor-critic: maximum-entropy Q-learning with a learned temperature.
+
+Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018. π and Q are online, Q̄ is the Polyak target:
+
+    y   = r + γ(1-d)·[ min_i Q̄_i(s', a') - α·log π(a'|s') ],   a' ~ π(s')
+    L_Q = Σ_i mean (Q_i(s, a) - y)²
+    L_π = mean( α·log π(ã|s) - min_i Q_i(s, ã) ),   ã ~ π(s) reparameterised
+    L_α = -mean( log α·(log π(ã|s) + H̄) ),   H̄ = -|A|
+
+Order on every update: critics, actor with the new critics, temperature, targets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+import torch
+from pydantic import Field, model_validator
+from torch import Tensor
+
+from rl_training.algorithms.base import (
+    Adam,
+    Batch,
+    BootstrapParams,
+    HiddenSizes,
+    Learner,
+    LearningRate,
+    Metrics,
+    Noise,
+    OnlineParams,
+    PositiveInt,
+)
+from rl_training.algorithms.base.losses import soft_actor_loss, td_loss, td_target, temperature_loss
+from rl_training.models import Initialiser, MLPSACModel, polyak, random_subset, reduce_critics
+
+
+class SACParams(BootstrapParams, OnlineParams):
+    """Defaults are the authors'."""
+
+    alpha: float = Field(1.0, gt=0.0, description="entropy temperature α: its start, or its value if not learned")
+    learn_alpha: bool = Field(True, description="adapt α to the target entropy")
+    target_entropy: float | None = Field(None, description="H̄; none is -|A|")
+    backup_entropy: bool = Field(True, description="subtract α·log π in the backup")
+    target_subset: PositiveInt | None = Field(None, description="random target critics in the backup; none takes all")
+    actor_reduce: Literal["min", "mean"] = Field("min", description="how the actor's loss combines the critics")
+    layer_norm: Literal["none", "pre", "post"] = Field("none", description="LayerNorm in the critics")
+    init: Literal["torch", "orthogonal", "xavier"] = Field("torch", description="how the networks start")
+    actor_lr: LearningRate = Field(3e-4, description="learning rate of the actor")
+    critic_lr: LearningRate = Field(3e-4, description="learning rate of the critics")
+    alpha_lr: LearningRate = Field(3e-4, description="learning rate of α")
+    actor_hidden: HiddenSizes = Field((256, 256), description="widths of the actor's hidden layers")
+    critic_hidden: HiddenSizes = Field((256, 256), description="widths of the critics' hidden layers")
+
+    @model_validator(mode="after")
+    def _subset_exists(self) -> SACParams:
+        if self.target_subset is not None and self.target_subset > self.n_critics:
+            raise ValueError(f"target_subset ({self.target_subset}) must be at most n_critics ({self.n_critics})")
+        return self
+
+
+def sac_loss(
+    model: MLPSACModel, batch: Batch, noise: Mapping[str, Tensor], params: SACParams
+) -> tuple[Tensor, Metrics]:
+    """The critics' loss L_Q, `[M]`."""
+    with torch.no_grad():
+        actions, log_probs = model.actor.sample(batch.next_obs, noise["next_action"])
+        subset = random_subset(noise["target_subset"], params.target_subset) if params.target_subset else None
+        next_values = reduce_critics(model.target_critics.values(batch.next_obs, actions), "min", subset)
+        if params.backup_entropy:
+            next_values = next_values - model.log_alpha.exp() * log_probs
+        target = td_target(batch, next_values, params.gamma)
+    values = model.critics.values(batch.obs, batch.actions)
+    loss = td_loss(values, target)
+    return loss, {"critic/loss": loss, "critic/q_data": values.mean((-1, -2)), "critic/q_target": target.mean(-1)}
+
+
+def sac_actor_loss(
+    model: MLPSACModel, batch: Batch, noise: Mapping[str, Tensor], params: SACParams
+) -> tuple[Tensor, Tensor, Metrics]:
+    """L_π `[M]`, and log π(ã|s) `[M, B]` for the temperature."""
+    actions, log_probs = model.actor.sample(batch.obs, noise["actor"])
+    values = reduce_critics(model.critics.values(batch.obs, actions), params.actor_reduce)
+    loss = soft_actor_loss(log_probs, values, model.log_alpha.exp().detach())
+    return loss, log_probs, {"actor/loss": loss, "actor/entropy": -log_probs.mean(-1), "actor/q": values.mean(-1)}
+
+
+class SAC(Learner):
+    """Learner; see the module's docstring for the equations."""
+
+    Params = SACParams
+    params: SACParams
+    model: MLPSACModel
+
+    def build(self) -> MLPSACModel:
+        p = self.params
+        return MLPSACModel(
+            self.obs_dim,
+            self.act_dim,
+            seeds=self.seeds,
+            actor_hidden=p.actor_hidden,
+            critic_hidden=p.critic_hidden,
+            n_critics=p.n_critics,
+            layer_norm=p.layer_norm,
+            actor_init=Initialiser(p.init),
+            critic_init=Initialiser(p.init),
+            initial_alpha=p.alpha,
+        )
+
+    def build_optimisers(self) -> dict[str, Adam]:
+        p, model = self.params, self.model
+        optimisers = {
+            "actor": self.adam("actor", model.actor.flat, p.actor_lr),
+            "critic": self.adam("critic", model.critics.flat, p.critic_lr),
+        }
+        if p.learn_alpha:
+            optimisers["alpha"] = self.adam("alpha", model.log_alpha, p.alpha_lr)
+        return optimisers
+
+    def noise(self, batch_size: int) -> dict[str, Noise]:
+        draws = {
+            "actor": Noise("normal", (batch_size, self.act_dim)),
+            "next_action": Noise("normal", (batch_size, self.act_dim)),
+        }
+        if self.params.target_subset:
+            draws["target_subset"] = Noise("uniform", (self.params.n_critics,))
+        return draws
+
+    def step(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
+        loss, metrics = sac_loss(self.model, batch, noise, self.params)
+        self.optimisers["critic"].step(loss)
+        if phase == self.period - 1:
+            metrics |= self.policy_step(batch, noise)
+        polyak(self.model.target_critics, self.model.critics, self.params.tau)
+        return metrics
+
+    def policy_step(self, batch: Batch, noise: Mapping[str, Tensor]) -> Metrics:
+        """Actor, then temperature."""
+        loss, log_probs, metrics = sac_actor_loss(self.model, batch, noise, self.params)
+        self.optimisers["actor"].step(loss)
+        if self.params.learn_alpha:
+            entropy = -float(self.act_dim) if self.params.target_entropy is None else self.params.target_entropy
+            metrics["alpha/value"] = self.model.log_alpha.exp().squeeze(-1)
+            self.optimisers["alpha"].step(temperature_loss(self.model.log_alpha, log_probs, entropy))
+        return metrics
+
+
+SACAlgorithm = SAC

@@ -1,0 +1,222 @@
+"""Experience from environments: stepping them, keeping what happened, and mixing it with prior data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from rl_training import streams
+from rl_training.algorithms.base import Learner, OnlineParams, PriorDataParams
+from rl_training.data.batch import Batch, PackedTransitions, unpack
+from rl_training.data.replay_buffer import ReplayBuffer
+from rl_training.data.transforms import Transforms
+from rl_training.environments import make_env
+from rl_training.errors import CheckpointError
+from rl_training.runtime.sources import BATCH_STREAM, Turn
+
+_PRIOR_STREAM = streams.stream_id("prior batch")
+_UNIFORM_STREAM = streams.stream_id("explore/uniform")
+_RESET_STREAM = streams.stream_id("explore/reset")
+
+
+class Collector:
+    """`members` × `width` environments, stepped together.
+
+    Episode k of every environment resets with a seed of its own, so an environment can be brought back to any moment
+    by resetting it and repeating the actions since: that is what a checkpoint keeps of it.
+    """
+
+    def __init__(self, env_id: str, act_dim: int, keys: Tensor, width: int) -> None:
+        self.act_dim = act_dim
+        self.keys = keys
+        self.width = width
+        self.envs = [make_env(env_id) for _ in range(len(keys) * width)]
+        self.episodes = [0] * len(self.envs)
+        self.actions: list[list[npt.NDArray[np.float32]]] = [[] for _ in self.envs]
+        self.returns = [0.0] * len(self.envs)
+        self.finished: list[tuple[int, float]] = []  # (member, return) of episodes that ended since last asked
+        self.obs = np.stack([self._reset(slot) for slot in range(len(self.envs))])
+
+    def _reset(self, slot: int) -> npt.NDArray[np.float32]:
+        member, index = divmod(slot, self.width)
+        number = self.episodes[slot] * self.width + index
+        seed = int(streams.integers(self.keys[member : member + 1], _RESET_STREAM, number, 1, 2**31))
+        self.actions[slot], self.returns[slot] = [], 0.0
+        return np.asarray(self.envs[slot].reset(seed=seed)[0], dtype=np.float32)
+
+    def step(self, slot: int, action: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float, bool]:
+        """One step of one environment: the true successor, the raw reward and whether it terminated."""
+        successor, reward, terminated, truncated, _ = self.envs[slot].step(action)
+        successor = np.asarray(successor, dtype=np.float32)
+        self.actions[slot].append(action)
+        self.returns[slot] += float(reward)
+        self.obs[slot] = successor
+        if terminated or truncated:
+            self.finished.append((slot // self.width, self.returns[slot]))
+            self.episodes[slot] += 1
+            self.obs[slot] = self._reset(slot)
+        return successor, float(reward), bool(terminated)
+
+    def state(self) -> dict[str, Tensor]:
+        state = {
+            "episodes": torch.tensor(self.episodes),
+            "obs": torch.from_numpy(self.obs.copy()),
+            "finished": torch.tensor(self.finished, dtype=torch.float64).reshape(-1, 2),
+        }
+        for slot, actions in enumerate(self.actions):
+            taken = np.array(actions, dtype=np.float32).reshape(len(actions), self.act_dim)
+            state[f"actions.{slot}"] = torch.from_numpy(taken)
+        return state
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        """Repeat every unfinished episode up to where it was."""
+        self.episodes = [int(n) for n in state["episodes"]]
+        self.finished = [(int(member), float(value)) for member, value in state["finished"].tolist()]
+        for slot in range(len(self.envs)):
+            self.obs[slot] = self._reset(slot)
+            for action in state[f"actions.{slot}"].numpy():
+                self.step(slot, action)
+        if not np.array_equal(self.obs, state["obs"].numpy()):
+            raise CheckpointError("the environment is not deterministic: repeating its actions led elsewhere")
+
+    def close(self) -> None:
+        for env in self.envs:
+            env.close()
+
+
+class OnlineSource:
+    """Acts in environments, stores what happens and draws batches from it, with or without prior data."""
+
+    def __init__(
+        self,
+        learner: Learner,
+        transforms: Transforms,
+        env_id: str,
+        settings: OnlineParams,
+        prior: PackedTransitions | None = None,
+        *,
+        prior_in_buffer: bool = False,
+    ) -> None:
+        """`prior_in_buffer`: prior data are the buffer's first contents and age out of it (AWAC, IQL)."""
+        self.learner = learner
+        self.transforms = transforms
+        self.settings = settings
+        self.prior = prior if not prior_in_buffer else None
+        size = learner.params.batch_size
+        mixing = settings if isinstance(settings, PriorDataParams) and self.prior is not None else None
+        self.prior_rows = round(mixing.offline_batch_ratio * size) if mixing else 0
+        self.pretraining = mixing.offline_pretrain_updates if mixing else 0
+        dims = {"obs": learner.obs_dim, "actions": learner.act_dim, "rewards": 1}
+        self.widths = {**dims, "next_obs": learner.obs_dim, "terminations": 1}
+        self.buffer = ReplayBuffer(learner.members, settings.buffer_capacity, self.widths, learner.device)
+        if prior_in_buffer and prior is not None:
+            newest = prior.rows[-settings.buffer_capacity :, : sum(self.widths.values())]
+            self.buffer.add(newest.expand(learner.members, -1, -1))
+        self.collector = Collector(env_id, learner.act_dim, learner.keys, settings.n_envs)
+        self.steps = 0
+        self.chosen = np.zeros((learner.members, settings.n_envs, learner.act_dim), dtype=np.float32)
+        self._noise = streams.NoiseStreams(learner.acting_noise(settings.n_envs), "explore/")
+
+    # Acting -----------------------------------------------------------------------------------------------------
+
+    def advance(self, limit: int) -> Turn:
+        """Pretrain first, if asked to; then step the environments and say how many updates are due.
+
+        Step s belongs to environment s mod n_envs, and a turn never goes past a step that updates follow: what
+        happens depends on the number of steps alone, not on how the loop cuts them into turns.
+        """
+        settings = self.settings
+        if self.pretraining:
+            count = min(self.pretraining, 64)
+            self.pretraining -= count
+            return Turn(0, count)
+        count = min(limit, settings.train_frequency - self.steps % settings.train_frequency)
+        for _ in range(count):
+            self._step()
+        due = self.steps % settings.train_frequency == 0 and self.steps >= settings.learning_starts
+        return Turn(count, settings.gradient_updates_per_step if due else 0)
+
+    def _step(self) -> None:
+        """One step of one environment of every member; actions for all of them are chosen when the first is due."""
+        index = self.steps % self.settings.n_envs
+        if index == 0:
+            self.chosen = self._choose()
+        rows = np.empty((self.learner.members, 1, sum(self.widths.values())), dtype=np.float32)
+        for member in range(self.learner.members):
+            slot = member * self.settings.n_envs + index
+            unit = self.chosen[member, index]
+            obs = self.transforms.observations(self.collector.obs[slot]).copy()  # stepping overwrites it
+            action = self.transforms.from_unit_actions(unit)
+            successor, reward, terminated = self.collector.step(slot, action)
+            scaled = np.atleast_1d(self.transforms.rewards(reward))
+            rows[member, 0] = np.concatenate(
+                (obs, unit, scaled, self.transforms.observations(successor), [float(terminated)])
+            )
+        self.buffer.add(torch.from_numpy(rows).to(self.learner.device))
+        self.steps += 1
+
+    def _choose(self) -> npt.NDArray[np.float32]:
+        """An action in [-1, 1] for every environment, `[M, n_envs, act]`."""
+        obs = np.array(self.transforms.observations(self.collector.obs), dtype=np.float32)
+        shaped = torch.from_numpy(obs.reshape(self.learner.members, self.settings.n_envs, -1))
+        return self._explore(shaped.to(self.learner.device)).cpu().numpy()
+
+    def _explore(self, obs: Tensor) -> Tensor:
+        """Uniform actions until learning starts, then the algorithm's own way of exploring."""
+        keys = self.learner.keys
+        if self.steps < self.settings.learning_starts:
+            return 2.0 * streams.uniform(keys, _UNIFORM_STREAM, self.steps, (obs.shape[1], self.learner.act_dim)) - 1.0
+        return self.learner.explore(obs, self._noise.draw(keys, self.steps))
+
+    # Batches ----------------------------------------------------------------------------------------------------
+
+    def batch(self, keys: Tensor, clock: Tensor, size: int) -> Batch:
+        """`size` transitions, of them exactly the configured share from prior data."""
+        shared = size if self.prior is not None and not len(self.buffer) else self.prior_rows
+        parts = []
+        if shared < size:
+            parts.append(
+                self.buffer.rows_at(streams.integers(keys, BATCH_STREAM, clock, size - shared, self.buffer.filled))
+            )
+        if shared and self.prior is not None:
+            indices = streams.integers(keys, _PRIOR_STREAM, clock, shared, len(self.prior))
+            parts.append(self.prior.rows_at(indices)[..., : sum(self.widths.values())])
+        return unpack(torch.cat(parts, dim=1), self.widths)
+
+    # Reporting and resuming -------------------------------------------------------------------------------------
+
+    def take_metrics(self) -> dict[str, list[float]]:
+        """What was mixed and what was earned since last asked, one value per member."""
+        members = range(self.learner.members)
+        metrics = {"data/buffer_size": [float(len(self.buffer))] * len(members)}
+        if self.prior is not None:
+            metrics["data/offline_share"] = [self.prior_rows / self.learner.params.batch_size] * len(members)
+        earned = [[value for owner, value in self.collector.finished if owner == member] for member in members]
+        if all(earned):
+            metrics["data/episode_return"] = [sum(values) / len(values) for values in earned]
+            self.collector.finished = []
+        return metrics
+
+    def state(self) -> dict[str, Tensor]:
+        counters = {"steps": torch.tensor(self.steps), "pretraining": torch.tensor(self.pretraining)}
+        counters["chosen"] = torch.from_numpy(self.chosen.copy())
+        buffer = {f"buffer.{name}": value for name, value in self.buffer.state().items()}
+        return {**counters, **buffer, **{f"envs.{k}": v for k, v in self.collector.state().items()}}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.steps, self.pretraining = int(state["steps"]), int(state["pretraining"])
+        self.chosen = state["chosen"].numpy().copy()
+        self.buffer.restore(_below(state, "buffer."))
+        self.collector.restore(_below(state, "envs."))
+
+    def close(self) -> None:
+        self.collector.close()
+
+
+def _below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)}

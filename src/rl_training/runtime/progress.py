@@ -1,0 +1,73 @@
+"""Where a run stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from rl_training.errors import CheckpointError
+from rl_training.runtime.evaluation import Evaluation
+
+
+@dataclass
+class Progress:
+    """Counters, scores and the memories of callbacks. Everything here goes into the checkpoint.
+
+    A step is what the budget and all intervals count: an update offline, a step of the environment online.
+    """
+
+    total_steps: int
+    total_updates: int
+    updates_per_epoch: int
+    steps: int = 0
+    updates: int = 0
+    last: dict[str, Any] | None = None
+    best: dict[str, Any] | None = None
+    metric_counts: dict[str, int] = field(default_factory=dict)
+    callbacks: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def epoch(self) -> float | None:
+        """Passes over the dataset; none where there is no fixed one."""
+        return self.updates / self.updates_per_epoch if self.updates_per_epoch else None
+
+    @property
+    def is_complete(self) -> bool:
+        return self.steps >= self.total_steps
+
+    @property
+    def is_evaluated(self) -> bool:
+        """Whether the present weights have been evaluated."""
+        return self.last is not None and self.last["step"] == self.steps
+
+    def saw(self, evaluation: Evaluation) -> bool:
+        """Keep the last and the best evaluation apart; true if this one is the best so far."""
+        self.last = {"step": evaluation.step, "return_mean": evaluation.mean}
+        is_best = self.best is None or evaluation.mean > self.best["return_mean"]
+        if is_best:
+            self.best = self.last
+        return is_best
+
+    @classmethod
+    def from_json(cls, stored: Any) -> Progress:
+        """What a checkpoint says, if it is what a checkpoint can say."""
+        if not isinstance(stored, Mapping):
+            raise CheckpointError("progress: is not a mapping of counters")
+        odd = sorted(stored.keys() ^ {f.name for f in fields(cls)})
+        if odd:
+            raise CheckpointError(f"progress.{odd[0]}: {'is not known' if odd[0] in stored else 'is missing'}")
+        counters = ("total_steps", "total_updates", "updates_per_epoch", "steps", "updates")
+        wrong = [name for name in counters if type(stored[name]) is not int or stored[name] < 0]
+        scores = ("last", "best")
+        wrong += [name for name in scores if not (stored[name] is None or _is_score(stored[name]))]
+        wrong += [name for name in ("metric_counts", "callbacks") if not isinstance(stored[name], dict)]
+        if wrong:
+            raise CheckpointError(f"progress.{wrong[0]}: {stored[wrong[0]]!r} is not a value it can have")
+        return cls(**stored)
+
+
+def _is_score(value: Any) -> bool:
+    return (
+        isinstance(value, dict) and type(value.get("step")) is int and isinstance(value.get("return_mean"), int | float)
+    )

@@ -1,0 +1,311 @@
+"""`rl-training`: what it prints, what it writes, and that every user's mistake is one line and exit code 2."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import yaml
+
+import rl_training
+from rl_training.experiment import manager
+from rl_training.experiment.config import packaged_configs, read_config
+from rl_training.runtime.config import TrainConfig
+from small_runs import files_under, small_values
+
+
+@pytest.fixture
+def config_file(data_file: Path, tmp_path: Path) -> Path:
+    """A small run of an environment, as YAML."""
+    values = small_values(data_file, Path("runs"), total_timesteps=4, env_id="Pendulum-v1", evaluation={"episodes": 1})
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(values))
+    return Path("c.yaml")
+
+
+class TestAbout:
+    def test_help_names_every_command(self, command: Any) -> None:
+        for flag in ("--help", "-h"):
+            code, out, _ = command(flag)
+            assert code == 0
+            for name in ("train", "resume", "evaluate", "predict", "algos", "config", "demo"):
+                assert f"  {name} " in out
+
+    def test_alone_it_shows_its_help(self, command: Any) -> None:
+        assert command() == command("--help")
+        assert command("config") == command("config", "--help")
+
+    def test_help_and_algos_load_no_torch(self) -> None:
+        code = (
+            "import sys\nfrom rl_training.cli.main import app\n"
+            "for a in (['--help'], ['algos'], ['train', '--help'], ['config', 'list']): app(a, standalone_mode=False)\n"
+            "print([m for m in ('torch', 'gymnasium', 'h5py', 'numpy') if m in sys.modules], file=sys.stderr)"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        assert done.stderr == "[]\n"
+
+    def test_version(self, command: Any) -> None:
+        assert command("--version") == (0, f"{rl_training.__version__}\n", "")
+
+    def test_algos(self, command: Any) -> None:
+        code, out, _ = command("algos")
+        assert code == 0
+        assert "td3_bc   TD3+BC: " in out
+        assert "configs: td3_bc/pendulum" in out
+        listed = {entry["name"]: entry for entry in json.loads(command("algos", "--json").out)}
+        assert set(listed) >= {"bc", "cql", "iql", "td3_bc"}
+        assert listed["cql"]["configs"] == ["cql/pendulum"]
+        assert listed["cql"]["summary"].endswith(".")
+
+
+class TestConfig:
+    def test_list(self, command: Any) -> None:
+        assert command("config", "list").out.split() == packaged_configs()
+
+    def test_show_is_complete_and_reads_back(self, command: Any, tmp_path: Path) -> None:
+        out = command("config", "show", "iql/pendulum", "--set", "algo_kwargs.batch_size=64").out
+        (tmp_path / "shown.yaml").write_text(out)
+        assert read_config("shown.yaml") == read_config("iql/pendulum", ["algo_kwargs.batch_size=64"])
+        assert yaml.safe_load(out)["algo_kwargs"]["batch_size"] == 64
+
+    def test_validate(self, command: Any, mistake: Any) -> None:
+        assert command("config", "validate", "bc/pendulum") == (0, "bc/pendulum: valid (bc, Pendulum-v1)\n", "")
+        assert mistake("config", "validate", "bc/pendulum", "--set", "sed=3") == (
+            "error: bc/pendulum: sed: no such option; did you mean 'seed'?"
+        )
+
+
+class TestDryRun:
+    def test_prints_configuration_and_plan_and_writes_nothing(
+        self, command: Any, config_file: Path, tmp_path: Path
+    ) -> None:
+        before = files_under(tmp_path)
+        code, out, err = command("train", "-c", config_file, "--dry-run", "--seed", 3, "--seed", 4)
+        assert (code, err) == (0, "")
+        assert files_under(tmp_path) == before
+        shown = TrainConfig.parse(yaml.safe_load(out))
+        assert shown == read_config(str(config_file), ["seed=[3, 4]"])
+        assert "# data: 2,000 transitions in 10 episodes" in out
+        assert "observations 3, actions 1" in out
+        assert "# train: bc, 4 updates, seeds 3, 4," in out
+        assert "engine eager on cpu" in out
+        assert "# evaluate: 1 episodes per seed in Pendulum-v1, at the end" in out
+        assert "# write: runs/run" in out
+        assert out.endswith("# dry run: nothing was written\n")
+
+    def test_makes_the_same_checks(self, mistake: Any, config_file: Path) -> None:
+        assert "no such file" in mistake("train", "-c", config_file, "--dry-run", "--set", "dataset=nowhere.npz")
+
+    def test_a_name_that_is_taken(self, mistake: Any, config_file: Path, tmp_path: Path) -> None:
+        (tmp_path / "runs" / "run").mkdir(parents=True)
+        assert "exists already" in mistake("train", "-c", config_file, "--dry-run")
+
+    def test_brackets_in_a_path(self, command: Any, config_file: Path, data_file: Path, tmp_path: Path) -> None:
+        folder = tmp_path / "[old]"
+        folder.mkdir()
+        (folder / "log.npz").write_bytes(data_file.read_bytes())
+        out = command("train", "-c", config_file, "--dry-run", "--set", f"dataset={folder}/log.npz").out
+        assert yaml.safe_load(out)["dataset"]["path"] == f"{folder}/log.npz"
+        out = command("train", "-c", config_file, "--runs-dir", "[red]:x:", "--set", "env_id=null").out
+        assert "training bc on data alone, seed 0, into [red]:x:/run" in out
+        assert "run            [red]:x:/run" in out
+
+
+class TestTraining:
+    def test_train_then_resume(self, command: Any, config_file: Path, tmp_path: Path) -> None:
+        code, out, err = command("train", "-c", config_file, "--name", "mine", "--runs-dir", "here", "--seed", 6, "-q")
+        assert (code, err) == (0, "")
+        place = tmp_path / "here" / "mine"
+        assert "finished after 4 updates" in out
+        assert "run            here/mine" in out
+        assert "checkpoint     here/mine/checkpoints/step-4" in out
+        assert "learning curve here/mine/learning_curve.png" in out
+        assert "continue: rl-training resume here/mine --total-timesteps 8" in out
+        assert manager.load_policy(place).checkpoint.config.seeds == (6,)
+        code, out, _ = command("resume", "here/mine", "--total-timesteps", 8)
+        assert code == 0
+        assert "continuing bc on Pendulum-v1, seed 6, into here/mine" in out
+        assert "finished after 8 updates" in out
+        assert manager.load_policy(place).checkpoint.progress["updates"] == 8
+
+    def test_resume_with_data_that_moved(
+        self, command: Any, mistake: Any, config_file: Path, data_file: Path, tmp_path: Path
+    ) -> None:
+        shutil.copy(data_file, tmp_path / "log.npz")
+        command("train", "-c", config_file, "-q", "--set", "env_id=null", "--set", "dataset=log.npz")
+        (tmp_path / "log.npz").rename(tmp_path / "moved.npz")
+        assert "log.npz: no such file" in mistake("resume", "run", "--total-timesteps", 6)
+        code, out, _ = command("resume", "run", "--total-timesteps", 6, "--dataset", "moved.npz", "-q")
+        assert (code, "finished after 6 updates" in out) == (0, True)
+
+    @pytest.mark.parametrize("name", ["2024", "1e5", "true", "null", "2024-01-01"])
+    def test_any_allowed_name(self, name: str, command: Any, config_file: Path, tmp_path: Path) -> None:
+        assert command("train", "-c", config_file, "--name", name, "-q", "--set", "env_id=null").code == 0
+        assert (tmp_path / "runs" / name / "run.json").is_file()
+
+    @pytest.mark.parametrize("folder", ["2024", "null"])
+    def test_any_folder_for_runs(self, folder: str, command: Any, config_file: Path, tmp_path: Path) -> None:
+        assert command("train", "-c", config_file, "--runs-dir", folder, "-q", "--set", "env_id=null").code == 0
+        assert (tmp_path / folder / "run" / "run.json").is_file()
+
+    def test_demo(self, command: Any, config_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from rl_training.cli import training
+
+        asked: list[str] = []
+
+        def tiny(name: str, overrides: Any) -> TrainConfig:
+            asked.append(name)
+            return read_config(str(config_file), [*overrides, "evaluation.max_steps=5"])
+
+        monkeypatch.setattr(training, "read_config", tiny)
+        code, out, err = command("demo", "--quiet")
+        assert (code, err) == (0, "")
+        assert asked == ["cql/pendulum"]
+        (place,) = (tmp_path / "runs").iterdir()
+        assert place.name.startswith("demo-")
+        assert "over 20 new episodes the policy returns" in out
+        assert f"run            runs/{place.name}" in out
+        assert f"learning curve runs/{place.name}/learning_curve.png" in out
+        assert f"continue: rl-training resume runs/{place.name} --total-timesteps 8" in out
+        assert (place / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+
+
+class _Images(gymnasium.Env[Any, Any]):
+    observation_space = gymnasium.spaces.Box(0, 255, (8, 8, 3), np.uint8)
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (1,))
+
+
+@pytest.fixture
+def image_env() -> Any:
+    gymnasium.register("TestImages-v0", entry_point=_Images)
+    yield "TestImages-v0"
+    gymnasium.registry.pop("TestImages-v0")
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("setting", "message"),
+        [
+            ("log_intervall=3", "log_intervall: no such option; did you mean 'log_interval'?"),
+            ("algo_kwargs.actr_lr=3", "algo_kwargs.actr_lr: no such option; did you mean 'actor_lr'?"),
+            ("algo_kwargs.batch_size=-3", "algo_kwargs.batch_size: must be at least 1, got -3"),
+            ("algo=bcc", "algo: no algorithm 'bcc'; did you mean 'bc'?"),
+            ("seed=[0, 0]", "seed: must be one or more distinct seeds"),
+        ],
+    )
+    def test_in_the_configuration(self, setting: str, message: str, mistake: Any, config_file: Path) -> None:
+        assert mistake("train", "-c", config_file, "--set", setting) == f"error: c.yaml: {message}"
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            (["dataset=nowhere.npz"], "nowhere.npz: no such file"),
+            (["dataset=c.yaml"], "c.yaml: .yaml is not a dataset format; this version reads .npz"),
+            (["dataset=null"], "dataset: is required; a path to an .npz file"),
+            (["env_id=Pendulm-v1"], "unknown environment 'Pendulm-v1'; did you mean 'Pendulum-v1'?"),
+            (["env_id=CartPole-v1"], "environment 'CartPole-v1': action space is Discrete(2)"),
+            (["env_id=MountainCarContinuous-v0"], "observations have 3 columns, but environment 'MountainCar"),
+            (["device=cuda"], "device: 'cuda' asked for, but torch sees 0 CUDA devices"),
+            (["algo_kwargs.lr_schedule.actr.kind=linear"], "algo_kwargs.lr_schedule: no network 'actr' to schedule"),
+        ],
+    )
+    def test_before_the_run(self, settings: list[str], message: str, mistake: Any, config_file: Path) -> None:
+        if "device=cuda" in settings and _has_cuda():
+            pytest.skip("this machine has a CUDA device")
+        said = mistake("train", "-c", config_file, *(part for s in settings for part in ("--set", s)))
+        assert said.startswith("error: ")
+        assert message in said
+
+    def test_an_image_observation(self, image_env: str, mistake: Any, config_file: Path) -> None:
+        assert mistake("train", "-c", config_file, "--set", f"env_id={image_env}") == (
+            "error: environment 'TestImages-v0': observation space is Box of shape (8, 8, 3); "
+            "supported: a one-dimensional Box (flat vectors only)"
+        )
+
+    def test_configurations_and_overrides(self, mistake: Any, tmp_path: Path) -> None:
+        assert "did you mean 'cql/pendulum'?" in mistake("train", "-c", "cql/pendulm")
+        assert mistake("train", "-c", "none.yaml").startswith("error: config: no file none.yaml")
+        (tmp_path / "bad.yaml").write_text("algo: [")
+        assert "bad.yaml: is not valid YAML at line 1" in mistake("config", "show", "bad.yaml")
+        assert "--set seed: must have the form key=value" in mistake("train", "-c", "bc/pendulum", "--set", "seed")
+
+    def test_a_name_that_is_taken(self, mistake: Any, config_file: Path, tmp_path: Path) -> None:
+        (tmp_path / "runs" / "run").mkdir(parents=True)
+        assert "error: name: run runs/run exists already" in mistake("train", "-c", config_file)
+
+    @pytest.mark.parametrize("arguments", [["evaluate"], ["predict", "--obs", "1,2,3"], ["resume"]])
+    def test_a_missing_run(self, arguments: list[str], mistake: Any, run: Path) -> None:
+        name, *rest = arguments
+        missing = run.with_name("rnu")
+        assert mistake(name, missing, *rest) == f"error: {missing}: no such run; runs in {run.parent}: run"
+
+    def test_a_finished_run(self, mistake: Any, run: Path) -> None:
+        said = mistake("resume", run)
+        assert "is finished at step 20" in said
+        assert said.endswith(f"`rl-training resume {run} --total-timesteps 40`")
+
+    def test_a_checkpoint_is_not_resumed(self, mistake: Any, run: Path) -> None:
+        assert f"`rl-training resume {run}`" in mistake("resume", run / "checkpoints" / "step-20")
+
+    def test_evaluating(self, mistake: Any, run: Path) -> None:
+        assert "env_id: this policy was trained without an environment" in mistake("evaluate", run)
+        assert "no checkpoint 'frist'; choose from last" in mistake("evaluate", run, "--which", "frist")
+        assert "no checkpoint 7; choose from last" in mistake("evaluate", run, "--which", 7)
+
+    @pytest.mark.parametrize(
+        "arguments", [["--env-id", "MountainCarContinuous-v0"], ["--env-id", "Pendulum-v1", "--seed", 2**31]]
+    )
+    def test_evaluating_elsewhere(self, arguments: list[Any], mistake: Any, run: Path) -> None:
+        mistake("evaluate", run, "--episodes", 1, *arguments)
+
+    def test_a_digit_that_is_no_number(self, mistake: Any, run: Path) -> None:
+        mistake("evaluate", run, "--which", "²")
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["trian"], ["'trian'", "'train'", "(see rl-training --help)"]),
+            (["train"], ["--config", "(see rl-training train --help)"]),
+            (["train", "--confg", "x"], ["--confg", "--config"]),
+            (["evaluate", "x", "--episodes", "0"], ["--episodes", "1"]),
+            (["evaluate", "x", "--episodes", "two"], ["--episodes", "integer"]),
+            (["evaluate"], ["argument", "(see rl-training evaluate --help)"]),
+            (["config", "shwo"], ["'shwo'", "(see rl-training config --help)"]),
+        ],
+    )
+    def test_the_command_line_itself(self, arguments: list[str], words: list[str], mistake: Any) -> None:
+        said = mistake(*arguments)
+        assert said.startswith("error: ")
+        for word in words:
+            assert word in said
+
+    def test_a_message_of_several_lines(self, mistake: Any) -> None:
+        assert "--set a b: must have the form" in mistake("train", "-c", "bc/pendulum", "--set", "a\n  b")
+
+    def test_control_c_at_any_time(self, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        def interrupted(*_: Any) -> TrainConfig:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr("rl_training.experiment.config.read_config", interrupted)
+        assert command("config", "show", "bc/pendulum").code == 130
+
+
+def _has_cuda() -> bool:
+    import torch
+
+    return torch.cuda.is_available()
+
+
+def test_a_closed_pipe_is_no_traceback() -> None:
+    reader = subprocess.Popen([sys.executable, "-c", "pass"], stdin=subprocess.PIPE)
+    reader.wait()
+    code = "from rl_training.cli.main import main; import sys; sys.argv = ['x', 'algos']; main()"
+    done = subprocess.run([sys.executable, "-u", "-c", code], stdout=reader.stdin, stderr=subprocess.PIPE, text=True)
+    assert done.stderr == ""
+    assert done.returncode == 1

@@ -1,0 +1,146 @@
+"""`rl-training predict`: observations from arguments and from files of every kind, good and bad."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training.experiment import manager
+
+
+def npz(**arrays: Any) -> Callable[[Path], None]:
+    return lambda path: np.savez(path, **arrays)
+
+
+OBS = [[1.0, 0.0, 0.5], [0.0, -1.0, 2.0]]
+
+
+class TestPredict:
+    def test_observations_as_arguments(self, command: Any, run: Path) -> None:
+        expected = manager.load_policy(run).predict(OBS)
+        code, out, err = command("predict", run, "--obs", "1,0,0.5", "--obs", "[0 -1, 2e0]")
+        assert (code, err) == (0, "")
+        np.testing.assert_allclose([json.loads(line) for line in out.splitlines()], expected, rtol=1e-6)
+        negative = json.loads(command("predict", run, "--obs", "-1,0,0", "--seed", 2, "--which", 10).out)
+        expected = manager.load_policy(run, 10).predict([-1, 0, 0], seed=2)
+        np.testing.assert_allclose(negative, expected, rtol=1e-6)
+
+    def test_digits_are_those_of_float32(self, command: Any, run: Path) -> None:
+        out = command("predict", run, "--obs", "1,0,0.5").out
+        expected = manager.load_policy(run).predict(OBS[0])
+        assert len(out) < 20
+        np.testing.assert_array_equal(np.float32(json.loads(out)), expected)
+
+    @pytest.mark.parametrize(
+        ("name", "write"),
+        [
+            ("o.npy", lambda path: np.save(path, np.array(OBS))),
+            ("o.npz", npz(obs=OBS, rewards=[1.0])),
+            ("o.csv", lambda path: path.write_text("1,0,0.5\n0,-1,2\n")),
+            ("o.csv", lambda path: path.write_text("cos,sin,speed\n1,0,0.5\n\n0,-1,2\n")),
+            ("o.json", lambda path: path.write_text(json.dumps(OBS))),
+        ],
+    )
+    def test_observations_from_files(self, name: str, write: Any, command: Any, run: Path, tmp_path: Path) -> None:
+        write(tmp_path / name)
+        out = command("predict", run, "--obs-file", name).out
+        expected = manager.load_policy(run).predict(OBS)
+        np.testing.assert_allclose([json.loads(line) for line in out.splitlines()], expected, rtol=1e-6)
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            ([], "predict: give observations with --obs 0.1,0.2,… or with --obs-file, one of the two"),
+            (["--obs", "1,2,3", "--obs-file", "x.npy"], "one of the two"),
+            (["--obs", "1,two,3"], "--obs 1,two,3: must be numbers separated by commas"),
+            (["--obs", "1,2"], "obs: has shape (1, 2); expected (3,) or (batch, 3)"),
+            (["--obs", ""], "obs: has shape (1, 0); expected"),
+            (["--obs", "1,2,3", "--obs", "1,2"], "obs: every observation must have the same number of values"),
+            (["--obs", "1,nan,3"], "obs: value 1 of row 0 is not finite"),
+            (["--obs", "1,2,3", "--seed", "9"], "seed: 9 is not in this run; it has 4, 2"),
+            (["--obs-file", "none.npy"], "--obs-file none.npy: cannot be read (No such file or directory)"),
+            (["--obs-file", "o.txt"], "--obs-file o.txt: must end in .npy, .npz, .csv or .json"),
+        ],
+    )
+    def test_what_is_no_observation(self, arguments: list[str], message: str, mistake: Any, run: Path) -> None:
+        assert message in mistake("predict", run, *arguments)
+
+
+class TestObservationFiles:
+    @pytest.mark.parametrize(
+        ("name", "content", "message"),
+        [
+            ("o.npy", b"nonsense", "holds no observations"),
+            ("o.npy", b"", "holds no observations"),
+            ("o.npz", npz(actions=[[1.0]]), "holds no observations"),
+            ("o.json", b"{", "holds no observations"),
+            ("o.json", b"\xff\xfe", "holds no observations"),
+            ("o.csv", b"a,b,c\n1,x,3\n", "holds no observations (could not convert string to float: 'x')"),
+            ("o.csv", b"", "obs: has shape (1, 0)"),
+            ("o.json", b"5", "obs: has shape (1, 1)"),
+            ("o.json", b"[[1, 2, NaN]]", "obs: value 2 of row 0 is not finite"),
+            ("o.npy", lambda path: np.save(path, np.array([{}, 1], dtype=object)), "holds no observations"),
+        ],
+    )
+    def test_refused(self, name: str, content: Any, message: str, mistake: Any, run: Path, tmp_path: Path) -> None:
+        put(tmp_path / name, content)
+        assert message in mistake("predict", run, "--obs-file", name)
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [("o.npz", b"PK\x03\x04 cut short"), ("o.json", b"[" * 100_000), ("o.npy", "forged")],
+    )
+    def test_damaged(self, name: str, content: Any, mistake: Any, run: Path, tmp_path: Path) -> None:
+        put(tmp_path / name, forged_header() if content == "forged" else content)
+        assert "holds no observations" in mistake("predict", run, "--obs-file", name)
+
+    @pytest.mark.parametrize(
+        ("text", "row"),
+        [
+            ('[["a", "b", "c"]]', 0),
+            ('{"obs": [1, 2, 3]}', 0),
+            ("null", 0),
+            ("[1, null, 3]", 0),
+            ('[[1, 2, 3], ["1", 2, 3]]', 1),
+            ("[[1, 2, 3], [1, 2, 3], [1, true, 3]]", 2),
+            ("[[[1, 2, 3]]]", 0),
+        ],
+    )
+    def test_values_that_are_no_numbers(self, text: str, row: int, mistake: Any, run: Path, tmp_path: Path) -> None:
+        (tmp_path / "o.json").write_text(text)
+        said = mistake("predict", run, "--obs-file", "o.json")
+        assert said.startswith(f"error: obs: row {row}: values must be numbers, got ")
+
+    @pytest.mark.parametrize("array", [[["1", "2", "3"]], [[1j, 2, 3]], [[True, False, True]]])
+    def test_arrays_that_are_no_numbers(self, array: Any, mistake: Any, run: Path, tmp_path: Path) -> None:
+        np.save(tmp_path / "o.npy", np.array(array))
+        assert "obs: values must be numbers, not " in mistake("predict", run, "--obs-file", "o.npy")
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            (f"[[1, 2, 1{'0' * 400}]]", "obs: a value is larger than any floating-point number"),
+            ("[[1, 2, 1e300]]", "obs: value 2 of row 0 is not finite"),
+            ("[[1, 2, 3], [1, 2]]", "obs: every observation must have the same number of values"),
+        ],
+    )
+    def test_numbers_that_do_not_fit(self, text: str, message: str, mistake: Any, run: Path, tmp_path: Path) -> None:
+        (tmp_path / "o.json").write_text(text)
+        assert mistake("predict", run, "--obs-file", "o.json") == f"error: {message}"
+
+
+def put(path: Path, content: Any) -> None:
+    content(path) if callable(content) else path.write_bytes(content)
+
+
+def forged_header() -> bytes:
+    """An .npy file of a hundred bytes that claims a thousand terabytes."""
+    file = io.BytesIO()
+    np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (2**47, 3)})
+    return file.getvalue()

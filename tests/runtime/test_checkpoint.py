@@ -1,0 +1,245 @@
+"""Checkpoints: complete or absent, checked byte by byte, plain data only, never overwritten."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import pickle
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+
+from rl_training.errors import CheckpointError, RLTrainingError
+from rl_training.experiment.manager import load_policy
+from rl_training.runtime.checkpoint import Checkpoint, load_checkpoint, restore, save_checkpoint
+from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.trainer import train
+from small_runs import digest, files_under, small_config
+
+FILES = ["manifest.json", "state.json", "training.safetensors", "weights.safetensors"]
+
+
+@pytest.fixture(scope="module")
+def trained(data_file: Path, tmp_path_factory: pytest.TempPathFactory) -> RunDirectory:
+    """A run with checkpoints of updates 10 and 15, metrics pending in the second."""
+    runs = tmp_path_factory.mktemp("runs")
+    config = small_config(data_file, runs, "td3_bc", total_timesteps=15, checkpoint_interval=10, seed=[0, 5])
+    return train(config).run
+
+
+@pytest.fixture
+def saved(trained: RunDirectory, tmp_path: Path) -> Path:
+    """A copy of the first checkpoint, to damage."""
+    return Path(shutil.copytree(trained.checkpoint_path(10), tmp_path / "step-10"))
+
+
+@pytest.fixture
+def checkpoint(trained: RunDirectory) -> Checkpoint:
+    return trained.load(10)
+
+
+def rewrite(path: Path, **changes: Any) -> None:
+    """Change entries of state.json and make the manifest agree, as a stranger could."""
+    state = {**json.loads((path / "state.json").read_text()), **changes}
+    replace_file(path, "state.json", json.dumps(state).encode())
+
+
+def replace_file(path: Path, name: str, data: bytes) -> None:
+    (path / name).write_bytes(data)
+    manifest = json.loads((path / "manifest.json").read_text())
+    manifest["files"][name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+    (path / "manifest.json").write_text(json.dumps(manifest))
+
+
+class TestContents:
+    def test_files_and_manifest(self, saved: Path) -> None:
+        files = files_under(saved)
+        assert sorted(files) == FILES
+        manifest = json.loads(files.pop("manifest.json"))
+        assert manifest["format"] == 1
+        assert manifest["files"] == {
+            name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()
+        }
+
+    def test_weights_and_training_state_are_apart(self, saved: Path) -> None:
+        weights = safetensors.torch.load_file(saved / "weights.safetensors")
+        training = safetensors.torch.load_file(saved / "training.safetensors")
+        assert all(name.startswith("model.") for name in weights)
+        assert not any(name.startswith("model.") for name in training)
+        assert training["clock"].item() == 10
+        assert training["optimiser.critic.steps"].item() == 10
+        assert training["optimiser.actor.steps"].item() == 5
+
+    def test_is_complete_in_itself(self, saved: Path, checkpoint: Checkpoint) -> None:
+        state = json.loads((saved / "state.json").read_text())
+        assert sorted(state) == ["config", "format", "progress", "rl_training", "spaces", "transforms"]
+        assert state["config"] == checkpoint.config.to_plain()
+        assert state["spaces"] == checkpoint.spaces.to_json()
+        assert load_policy(saved).predict(np.zeros(3), seed=5).shape == (1,)
+
+    def test_only_json_and_safetensors(self, saved: Path) -> None:
+        for name, data in files_under(saved).items():
+            length = int.from_bytes(data[:8], "little")  # a safetensors file is a JSON header and raw numbers
+            header = data if name.endswith(".json") else data[8 : 8 + length]
+            assert isinstance(json.loads(header), dict), name
+
+    def test_round_trip(self, checkpoint: Checkpoint, tmp_path: Path) -> None:
+        sums = {"critic/loss": torch.tensor([1.5, 2.5], dtype=torch.float64)}
+        save_checkpoint(tmp_path / "again", replace(checkpoint, metric_sums=sums))
+        again = load_checkpoint(tmp_path / "again")
+        assert digest(again.tensors) == digest(checkpoint.tensors)
+        assert torch.equal(again.metric_sums["critic/loss"], sums["critic/loss"])
+        assert replace(again, tensors={}, metric_sums={}) == replace(checkpoint, tensors={}, metric_sums={})
+
+    def test_pending_metrics_are_kept(self, data_file: Path, tmp_path: Path) -> None:
+        config = small_config(data_file, tmp_path, total_timesteps=15, checkpoint_interval=7)
+        run = train(config).run
+        pending = run.load(7) if 7 in run.steps() else run.load(14)
+        assert pending.progress["metric_counts"] == {"actor/loss": pending.progress["updates"] % 10}
+        assert pending.metric_sums["actor/loss"].shape == (1,)
+
+
+class TestDamage:
+    def test_every_flipped_bit_is_noticed(self, saved: Path) -> None:
+        rng = np.random.default_rng(0)
+        for name in FILES:
+            data = (saved / name).read_bytes()
+            places = {0, len(data) - 1, *rng.integers(0, len(data), 18).tolist()}
+            for place in sorted(places):
+                broken = bytearray(data)
+                broken[place] ^= 1 << int(rng.integers(0, 8))
+                (saved / name).write_bytes(broken)
+                with pytest.raises(CheckpointError) as caught:
+                    load_checkpoint(saved)
+                expected = str(saved) if name == "manifest.json" else f"{saved / name}: damaged"
+                assert expected in str(caught.value), (name, place)
+                assert "\n" not in str(caught.value), (name, place)
+            (saved / name).write_bytes(data)
+        load_checkpoint(saved)
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_truncated(self, name: str, saved: Path) -> None:
+        data = (saved / name).read_bytes()
+        for length in (0, 1, len(data) // 2, len(data) - 1):
+            (saved / name).write_bytes(data[:length])
+            if name == "manifest.json" and length == len(data) - 1:  # only the final newline
+                load_checkpoint(saved)
+                continue
+            with pytest.raises(CheckpointError, match=name):
+                load_checkpoint(saved)
+
+    @pytest.mark.parametrize("name", FILES)
+    def test_missing(self, name: str, saved: Path) -> None:
+        (saved / name).unlink()
+        with pytest.raises(CheckpointError, match=rf"{name}: cannot be read \(No such file or directory\)"):
+            load_checkpoint(saved)
+
+    def test_another_format(self, saved: Path) -> None:
+        manifest = json.loads((saved / "manifest.json").read_text())
+        (saved / "manifest.json").write_text(json.dumps({**manifest, "format": 2}))
+        with pytest.raises(CheckpointError, match="checkpoint format 2, this version reads 1"):
+            load_checkpoint(saved)
+
+    @pytest.mark.parametrize("text", ["[]", "3", "{}", '{"format": 1}', '{"format": 1, "files": []}', "\xff", "null"])
+    def test_a_manifest_of_another_kind(self, text: str, saved: Path) -> None:
+        (saved / "manifest.json").write_text(text, "latin-1")
+        with pytest.raises(CheckpointError, match=r"manifest\.json"):
+            load_checkpoint(saved)
+
+    @pytest.mark.parametrize("data", [b"", b"\x00" * 8, b"\xff" * 64, b'{"a": 1}', pickle.dumps({"a": 1})])
+    def test_weights_that_are_no_safetensors(self, data: bytes, saved: Path) -> None:
+        replace_file(saved, "weights.safetensors", data)
+        with pytest.raises(CheckpointError, match="malformed checkpoint"):
+            load_checkpoint(saved)
+
+    def test_a_damaged_last_checkpoint_leaves_the_one_before(self, trained: RunDirectory, tmp_path: Path) -> None:
+        run = RunDirectory(Path(shutil.copytree(trained.path, tmp_path / "run")))
+        damage(run.checkpoint_path(15) / "weights.safetensors")
+        with pytest.raises(CheckpointError, match=r"step-15/weights\.safetensors: damaged"):
+            run.load("last")
+        assert run.load(10).progress["updates"] == 10
+
+    def test_the_one_before_is_offered(self, trained: RunDirectory, tmp_path: Path) -> None:
+        run = RunDirectory(Path(shutil.copytree(trained.path, tmp_path / "run")))
+        damage(run.checkpoint_path(15) / "weights.safetensors")
+        with pytest.raises(CheckpointError, match=r"step-15.*(step-10|update 10|--which 10)"):
+            run.load("last")
+
+
+def damage(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(data)
+
+
+class TestStrangers:
+    def test_loading_runs_nothing(self, saved: Path, tmp_path: Path) -> None:
+        class Bomb:
+            def __reduce__(self) -> tuple[Any, ...]:
+                return Path.touch, (tmp_path / "ran",)
+
+        replace_file(saved, "training.safetensors", pickle.dumps(Bomb()))
+        (saved / "weights.pt").write_bytes(pickle.dumps(Bomb()))
+        with pytest.raises(CheckpointError):
+            load_checkpoint(saved)
+        assert not (tmp_path / "ran").exists()
+
+    @pytest.mark.parametrize("algo", ["os", "../../evil", "base", "__init__", "rl_training.api"])
+    def test_an_algorithm_of_its_own(self, algo: str, saved: Path) -> None:
+        config = json.loads((saved / "state.json").read_text())["config"]
+        rewrite(saved, config={**config, "algo": algo})
+        with pytest.raises(RLTrainingError, match="no algorithm"):
+            load_checkpoint(saved)
+
+    def test_an_option_of_a_later_version(self, saved: Path) -> None:
+        config = json.loads((saved / "state.json").read_text())["config"]
+        rewrite(saved, config={**config, "not_yet": 1})
+        with pytest.raises(CheckpointError, match=str(saved)):
+            load_checkpoint(saved)
+
+    @pytest.mark.parametrize("entry", ["config", "spaces", "transforms"])
+    def test_missing_or_wrong_entries(self, entry: str, saved: Path) -> None:
+        for value in (None, [], 3, "text", {}):
+            rewrite(saved, **{entry: value})
+            with pytest.raises(RLTrainingError):
+                load_checkpoint(saved)
+
+    @pytest.mark.parametrize("value", [None, [], {}, {"total_updates": "many"}])
+    def test_wrong_progress(self, value: Any, saved: Path) -> None:
+        rewrite(saved, progress=value)
+        with pytest.raises(CheckpointError, match="progress"):
+            load_policy(saved)
+
+    def test_deeply_nested_json(self, saved: Path) -> None:
+        (saved / "manifest.json").write_text("[" * 100_000)
+        with pytest.raises(CheckpointError):
+            load_checkpoint(saved)
+
+
+class TestRestore:
+    def test_names(self) -> None:
+        here, there = {"a": torch.zeros(2), "b": torch.zeros(2)}, {"a": torch.ones(2)}
+        with pytest.raises(CheckpointError, match="b: in the algorithm only"):
+            restore(here, there)
+        with pytest.raises(CheckpointError, match="b: in the checkpoint only"):
+            restore(there, here)
+
+    def test_shapes(self) -> None:
+        with pytest.raises(CheckpointError, match=r"a: has shape \(3,\), expected \(2, 3\)"):
+            restore({"a": torch.zeros(2, 3)}, {"a": torch.ones(3)})
+
+    def test_types(self) -> None:
+        with pytest.raises(CheckpointError, match=r"float64.*float32|float32.*float64"):
+            restore({"a": torch.zeros(2)}, {"a": torch.ones(2, dtype=torch.float64)})
+
+    def test_nothing_is_copied_unless_everything_fits(self) -> None:
+        live = {"a": torch.zeros(2), "b": torch.zeros(2)}
+        with pytest.raises(CheckpointError):
+            restore(live, {"a": torch.ones(2), "b": torch.ones(3)})
+        assert torch.equal(live["a"], torch.zeros(2))

@@ -1,0 +1,136 @@
+"""Early stopping: patience, minimum change, target, either direction, any metric, and across a resume."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rl_training.errors import ConfigError
+from rl_training.experiment import manager
+from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.trainer import train
+from small_runs import StopAt, files_under, script_scores, small_config
+
+
+@pytest.fixture
+def config(data_file: Path, tmp_path: Path) -> Any:
+    """`config(patience=2, …)`: evaluated every 4 updates of 40 at most, stopped as the keywords say."""
+
+    def make(total_timesteps: int = 40, name: str = "run", algo: str = "bc", **early_stopping: Any) -> TrainConfig:
+        changes = {"total_timesteps": total_timesteps, "name": name, "early_stopping": early_stopping}
+        return small_config(data_file, tmp_path, algo=algo, eval_interval=4, log_interval=4, **changes)
+
+    return make
+
+
+def by_evaluation(*scores: float) -> dict[int, float]:
+    return {4 * (i + 1): score for i, score in enumerate(scores)}
+
+
+def test_patience_counts_records_without_improvement(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    script_scores(monkeypatch, by_evaluation(1.0, 0.0, 2.0, 2.0, 1.5, 9.0))
+    result = train(config(patience=2))
+    assert (result.status, result.progress.updates) == ("finished", 20)
+    assert result.reason == "return_mean has not improved for 2 records"
+    assert result.run.describe()["reason"] == result.reason
+    assert result.progress.best == {"step": 12, "return_mean": 2.0}
+
+
+def test_a_change_below_min_delta_is_no_improvement(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    script_scores(monkeypatch, by_evaluation(1.0, 2.0, 2.4, 2.1, 9.0))
+    assert train(config(patience=2, min_delta=0.5)).progress.updates == 16
+
+
+def test_small_improvements_add_up(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """0.4 a record is less than min_delta, but every second record is 0.8 above the last improvement."""
+    script_scores(monkeypatch, by_evaluation(*(0.4 * i for i in range(10))))
+    assert train(config(patience=2, min_delta=0.5)).progress.updates == 40
+
+
+def test_target(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    script_scores(monkeypatch, by_evaluation(-5.0, -2.0, -1.0, 3.0))
+    result = train(config(target=-1.0))
+    assert result.progress.updates == 12
+    assert result.reason == "return_mean reached -1 (target -1)"
+
+
+def test_seeds_count_by_their_mean(data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script_scores(monkeypatch, {4: [10.0, 0.0], 8: [6.0, 6.0], 12: [0.0, 0.0]})
+    config = small_config(
+        data_file, tmp_path, total_timesteps=12, eval_interval=4, seed=[0, 1], early_stopping={"target": 6.0}
+    )
+    assert train(config).progress.updates == 8
+
+
+def test_other_fields_of_an_evaluation(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    script_scores(monkeypatch, by_evaluation(1.0, 5.0))
+    assert train(config(metric="return_min", target=4.0)).progress.updates == 8
+
+
+def test_mode_min_on_a_training_metric(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    script_scores(monkeypatch, by_evaluation(*[0.0] * 10))
+    whole = train(config(name="whole", metric="actor/loss", mode="min", target=0.0)).run.records("metrics")
+    losses = [record["actor/loss"][0] for record in whole]
+    assert len(losses) == 10  # a squared error never reaches the target of that first run
+    target = sorted(losses)[4]
+    first = next(i for i, loss in enumerate(losses) if loss <= target)
+    result = train(config(metric="actor/loss", mode="min", target=target))
+    assert result.progress.updates == 4 * (first + 1)
+
+
+def test_a_run_stopped_by_a_training_metric_is_still_evaluated(
+    data_file: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    script_scores(monkeypatch, {3: 1.5})
+    stopping = {"metric": "actor/loss", "mode": "min", "target": 1e9}
+    result = train(small_config(data_file, tmp_path, log_interval=3, early_stopping=stopping))
+    assert result.progress.updates == 3
+    assert result.run.load("last").progress["last"] == {"step": 3, "return_mean": 1.5}
+
+
+def test_the_count_goes_on_after_a_resume(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    script_scores(monkeypatch, by_evaluation(1.0, 5.0, 4.0, 4.0, 4.0, 9.0, 9.0))
+    whole = train(config(patience=3, name="whole"))
+    assert whole.progress.updates == 20
+    for stop in (2, 8, 13, 16):
+        cut = train(config(patience=3, name=f"cut-{stop}"), callbacks=[StopAt(stop)])
+        assert cut.progress.updates == stop
+        resumed = manager.resume(cut.run.path)
+        assert (resumed.progress.updates, resumed.reason) == (20, whole.reason)
+
+
+def test_unknown_evaluation_field(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    script_scores(monkeypatch, by_evaluation(*[0.0] * 10))
+    message = "early_stopping.metric: no metric 'retrun_mean'; did you mean 'return_mean'\\?"
+    with pytest.raises(ConfigError, match=message):
+        train(config(metric="retrun_mean", patience=1))
+
+
+def test_unknown_training_metric(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    script_scores(monkeypatch, by_evaluation(*[0.0] * 10))
+    with pytest.raises(ConfigError, match=r"early_stopping.metric: no metric 'actr/loss'; did you mean 'actor/loss'\?"):
+        train(config(metric="actr/loss", patience=1))
+
+
+def test_an_unknown_evaluation_field_is_refused_before_anything_is_written(
+    data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script_scores(monkeypatch, {20: 0.0})
+    stopping = {"metric": "retrun_mean", "patience": 1}
+    with pytest.raises(ConfigError, match=r"early_stopping\.metric"):
+        train(small_config(data_file, tmp_path / "runs", early_stopping=stopping))
+    assert files_under(tmp_path) == {}
+
+
+def test_a_metric_that_some_intervals_lack(data_file: Path, tmp_path: Path) -> None:
+    """TD3+BC's actor steps on every second update, so with a record per update every other one has no actor loss."""
+    stopping = {"metric": "actor/loss", "mode": "min", "target": -1e9}
+    config = small_config(data_file, tmp_path, algo="td3_bc", log_interval=1, early_stopping=stopping)
+    assert train(config).progress.updates == 20
+
+
+def test_a_return_without_an_environment_is_refused(data_file: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="early_stopping"):
+        train(small_config(data_file, tmp_path, early_stopping={"patience": 1}))

@@ -1,0 +1,119 @@
+"""The engine: which mode, which batches, which sums."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from rl_training import streams
+from rl_training.data.batch import Batch
+from rl_training.errors import ConfigError
+from rl_training.runtime import engine as engines
+from rl_training.runtime.engine import Engine, choose_mode, compiler_available
+from rl_training.runtime.trainer import Trainer
+from small_runs import digest, small_config
+
+
+class TestMode:
+    @pytest.mark.parametrize(
+        ("mode", "updates", "compiler", "expected"),
+        [
+            ("auto", 10, True, "eager"),
+            ("auto", 29_999, True, "eager"),
+            ("auto", 30_000, True, "compiled"),
+            ("auto", 30_000, False, "eager"),
+            ("eager", 10**6, True, "eager"),
+            ("compiled", 1, True, "compiled"),
+        ],
+    )
+    def test_rules(
+        self, mode: str, updates: int, compiler: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(engines, "compiler_available", lambda: compiler)
+        assert choose_mode(mode, updates) == expected  # type: ignore[arg-type]
+
+    def test_compiled_without_a_compiler(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(engines, "compiler_available", lambda: False)
+        message = r"engine: 'compiled' needs a C\+\+ compiler \(g\+\+ or clang\+\+\) on this machine; use 'eager'"
+        with pytest.raises(ConfigError, match=message):
+            Trainer(small_config(data_file, tmp_path / "runs", engine="compiled")).train()
+        assert not (tmp_path / "runs").exists()
+
+    def test_a_compiler_is_looked_for_on_the_path_and_in_cxx(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.delenv("CXX", raising=False)
+        monkeypatch.setattr("sys.platform", "linux")
+        assert not compiler_available()
+        for name, variable in (("g++", None), ("my-c++", "my-c++")):
+            program = tmp_path / name
+            program.write_text("#!/bin/sh\n")
+            program.chmod(0o755)
+            if variable:
+                monkeypatch.setenv("CXX", variable)
+            assert compiler_available()
+            program.unlink()
+
+
+@pytest.fixture
+def make(data_file: Path, tmp_path: Path) -> object:
+    def engine(name: str, **changes: object) -> Engine:
+        return Trainer(small_config(data_file, tmp_path, "td3_bc", name=name, **changes)).prepare().engine
+
+    return engine
+
+
+class TestBatches:
+    def test_are_a_function_of_seed_and_update(self, make: object) -> None:
+        """The same batches whatever was drawn before and whoever trains beside."""
+        alone, among = make("alone", seed=4), make("among", seed=[9, 4])
+
+        def batch(engine: Engine, update: int) -> Batch:
+            return engine.source.batch(engine.learner.keys, torch.tensor(update), 8)
+
+        later = batch(alone, 1000)
+        alone.run(0, 3)
+        assert all(torch.equal(a, b) for a, b in zip(batch(alone, 1000), later, strict=True) if a is not None)
+        assert torch.equal(batch(among, 1000).obs[1], later.obs[0])
+        assert not torch.equal(batch(among, 1000).obs[0], later.obs[0])
+        assert not torch.equal(batch(alone, 1001).obs, later.obs)
+
+    def test_come_from_the_whole_dataset(self, make: object) -> None:
+        engine = make("one")
+        rows = engine.source.batch(engine.learner.keys, torch.tensor(0), 50_000).obs[0]
+        assert len(torch.unique(rows, dim=0)) > 1_990  # of 2,000; the expected number missed is 2,000·e^-25
+
+    def test_are_the_rows_of_the_dataset(self, make: object, dataset: object) -> None:
+        engine = make("one")
+        clock, size = torch.tensor(17), 8
+        index = streams.integers(engine.learner.keys, streams.stream_id("batch"), clock, size, 2_000)[0].numpy()
+        batch = engine.source.batch(engine.learner.keys, clock, size)
+        np.testing.assert_array_equal(batch.obs[0].numpy(), dataset.obs[index])
+        np.testing.assert_array_equal(batch.rewards[0].numpy(), dataset.rewards[index])
+        np.testing.assert_array_equal(batch.next_obs[0].numpy(), dataset.next_obs[index])
+
+
+class TestMetrics:
+    def test_taking_them_starts_anew(self, make: object) -> None:
+        engine = make("one", seed=[0, 1])
+        assert engine.take_metrics() == {}
+        engine.run(0, 2)
+        first = engine.take_metrics()
+        assert {name: len(values) for name, values in first.items()} == dict.fromkeys(first, 2)
+        assert engine.take_metrics() == {}
+        engine.run(2, 2)
+        assert engine.take_metrics() != first
+
+    def test_in_one_block_or_in_many(self, make: object) -> None:
+        one, many = make("one"), make("many")
+        one.run(0, 7)
+        for first, count in ((0, 1), (1, 4), (5, 2)):
+            many.run(first, count)
+        assert one.take_metrics() == many.take_metrics()
+        assert digest(one.learner.state()) == digest(many.learner.state())

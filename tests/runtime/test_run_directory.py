@@ -1,0 +1,198 @@
+"""The directory of a run: names, records, and what is said when it is not there."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+import yaml
+
+from rl_training.errors import CheckpointError, ConfigError
+from rl_training.experiment import manager
+from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.loop import Loop
+from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.trainer import train
+from small_runs import files_under, small_config
+
+FACTS = {"fingerprint": "0" * 64, "return_mean": -1.0}
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> TrainConfig:
+    return small_config(None, tmp_path / "runs", name="first")
+
+
+@pytest.fixture
+def run(config: TrainConfig) -> RunDirectory:
+    return RunDirectory.create(config, FACTS)
+
+
+class TestCreate:
+    def test_holds_the_complete_configuration_and_the_circumstances(
+        self, run: RunDirectory, config: TrainConfig
+    ) -> None:
+        assert sorted(files_under(run.path)) == ["config.yaml", "run.json"]
+        assert TrainConfig.parse(yaml.safe_load((run.path / "config.yaml").read_text())) == config
+        facts = run.describe()
+        assert facts["status"] == "running"
+        assert facts["dataset"] == FACTS
+        assert set(facts["versions"]) >= {"rl_training", "python", "torch", "numpy"}
+
+    def test_a_name_that_is_taken(self, run: RunDirectory, config: TrainConfig) -> None:
+        before = files_under(run.path)
+        with pytest.raises(ConfigError) as caught:
+            RunDirectory.create(config, FACTS)
+        assert str(caught.value) == (
+            f"name: run {run.path} exists already; choose another, or continue it with `rl-training resume {run.path}`"
+        )
+        assert files_under(run.path) == before
+
+    def test_a_place_that_cannot_be_written(self, tmp_path: Path) -> None:
+        (tmp_path / "runs").write_text("a file")
+        with pytest.raises(ConfigError, match=r"runs_dir: .*/runs/run cannot be made \(Not a directory\)"):
+            RunDirectory.create(small_config(None, tmp_path / "runs"), FACTS)
+
+    def test_a_made_up_name_says_algorithm_and_task(self, tmp_path: Path) -> None:
+        config = small_config(None, tmp_path, name=None, env_id="ALE/Pong-v5")
+        name = RunDirectory.create(config, FACTS).path.relative_to(tmp_path)
+        assert str(name).startswith("bc-ale-pong-v5-20")
+        assert len(name.parts) == 1
+        assert RunDirectory.create(small_config(None, tmp_path, name=None), FACTS).path.name.startswith("bc-data-20")
+
+    def test_made_up_names_never_collide(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(time, "strftime", lambda *_: "20250101-000000")
+        config = small_config(None, tmp_path, name=None)
+        first, second = RunDirectory.create(config, FACTS), RunDirectory.create(config, FACTS)
+        assert first.path != second.path
+
+    def test_the_home_folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        monkeypatch.chdir(tmp_path)
+        run = RunDirectory.create(small_config(None, Path("~/runs")), FACTS)
+        assert run.path.resolve() == (tmp_path / "runs" / "run").resolve()
+
+
+class TestOpen:
+    def test_a_missing_run_lists_its_neighbours(self, run: RunDirectory) -> None:
+        runs = run.path.parent
+        with pytest.raises(CheckpointError) as caught:
+            RunDirectory.open(runs / "frist")
+        assert str(caught.value) == f"{runs / 'frist'}: no such run; runs in {runs}: first"
+
+    def test_a_folder_that_is_no_run(self, tmp_path: Path) -> None:
+        with pytest.raises(CheckpointError, match=r"holds no run \(no run.json\)$"):
+            RunDirectory.open(tmp_path)
+
+    def test_five_neighbours_at_most(self, tmp_path: Path) -> None:
+        for i in range(7):
+            RunDirectory.create(small_config(None, tmp_path, name=f"r{i}"), FACTS)
+        with pytest.raises(CheckpointError, match=r": r2, r3, r4, r5, r6$"):
+            RunDirectory.open(tmp_path / "x")
+
+    def test_a_bare_name_is_looked_for_in_runs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        RunDirectory.create(small_config(None, Path("runs"), name="first"), FACTS)
+        with pytest.raises(CheckpointError, match=r"runs in runs: first|runs/first"):
+            RunDirectory.open(Path("first"))
+
+    @pytest.mark.parametrize("text", ["", "{", "\x00"])
+    def test_a_damaged_run_json(self, text: str, run: RunDirectory) -> None:
+        (run.path / "run.json").write_text(text)
+        with pytest.raises(CheckpointError, match=r"run\.json: cannot be read"):
+            run.describe()
+
+    @pytest.mark.parametrize("text", ["3", "null", "[1]"])
+    def test_a_run_json_of_another_kind(self, text: str, run: RunDirectory) -> None:
+        (run.path / "run.json").write_text(text)
+        with pytest.raises(CheckpointError, match=r"run\.json"):
+            run.describe()
+
+
+class TestRecords:
+    def test_come_back_in_order(self, run: RunDirectory) -> None:
+        assert run.records("metrics") == []
+        for step in (1, 2):
+            run.append("metrics", {"step": step, "a": [0.1, -2.5e-17]})
+        assert run.records("metrics") == [{"step": step, "a": [0.1, -2.5e-17]} for step in (1, 2)]
+
+    def test_a_line_cut_short_is_no_record(self, run: RunDirectory) -> None:
+        whole = {"step": 1, "a": [0.5]}
+        run.append("metrics", whole)
+        line = json.dumps({"step": 2, "a": [0.25]})
+        for length in range(1, len(line) + 1):
+            (run.path / "metrics.jsonl").write_text(json.dumps(whole) + "\n" + line[:length])
+            assert run.records("metrics") == [whole]
+
+    @pytest.mark.parametrize("line", [b"\x00\x00\x00\n", b"{\n", b"\xff\xfe\n"])
+    def test_a_damaged_line_is_named(self, line: bytes, run: RunDirectory) -> None:
+        run.append("metrics", {"step": 1})
+        with (run.path / "metrics.jsonl").open("ab") as file:
+            file.write(line)
+        with pytest.raises(CheckpointError, match=r"metrics\.jsonl.*line 2"):
+            run.records("metrics")
+
+    def test_rewind_forgets_what_came_later(self, run: RunDirectory) -> None:
+        for kind in ("metrics", "evaluations", "timing"):
+            for step in (5, 10, 15):
+                run.append(kind, {"step": step, "value": [step / 3]})
+        (run.path / "metrics.jsonl").write_bytes((run.path / "metrics.jsonl").read_bytes() + b'{"step": 20')
+        first_two = b"".join((run.path / "metrics.jsonl").read_bytes().splitlines(keepends=True)[:2])
+        run.rewind(10)
+        for kind in ("metrics", "evaluations", "timing"):
+            assert [r["step"] for r in run.records(kind)] == [5, 10]
+        assert (run.path / "metrics.jsonl").read_bytes() == first_two
+
+    def test_rewind_makes_no_files(self, run: RunDirectory) -> None:
+        run.append("metrics", {"step": 1})
+        run.rewind(1)
+        assert not (run.path / "evaluations.jsonl").exists()
+
+    def test_notes_change_what_they_name_and_nothing_else(self, run: RunDirectory) -> None:
+        before = run.describe()
+        run.note(status="failed", reason="x")
+        assert run.describe() == {**before, "status": "failed", "reason": "x"}
+        assert not [path for path in run.path.iterdir() if ".tmp-" in path.name]
+
+
+class TestLoad:
+    def test_before_the_first_checkpoint(self, run: RunDirectory) -> None:
+        with pytest.raises(CheckpointError, match="first: has no checkpoint yet"):
+            run.load()
+
+    def test_a_checkpoint_that_is_not_there(self, data_file: Path, tmp_path: Path) -> None:
+        run = train(small_config(data_file, tmp_path, checkpoint_interval=10)).run
+        assert run.load(10).progress["updates"] == 10
+        with pytest.raises(CheckpointError, match=r"run: no checkpoint 7; choose from last, .*10, 20"):
+            run.load(7)
+        with pytest.raises(CheckpointError, match="no checkpoint 'lsat'"):
+            run.load("lsat")
+
+    def test_no_best_without_evaluations(self, data_file: Path, tmp_path: Path) -> None:
+        run = train(small_config(data_file, tmp_path)).run
+        with pytest.raises(CheckpointError) as caught:
+            run.load("best")
+        assert "last, best" not in str(caught.value)
+
+    def test_a_number_as_text(self, data_file: Path, tmp_path: Path) -> None:
+        run = train(small_config(data_file, tmp_path)).run
+        assert run.load("20").progress["updates"] == 20
+
+
+def test_a_run_that_is_running_is_not_resumed_by_another(data_file: Path, tmp_path: Path) -> None:
+    class ResumesMeanwhile(Callback):
+        outcomes: ClassVar[list[str]] = []
+
+        def on_checkpoint(self, loop: Loop, path: Path) -> None:
+            if loop.progress.steps < 20:
+                try:
+                    self.outcomes.append(manager.resume(loop.run_directory.path).status)
+                except (CheckpointError, ConfigError):
+                    self.outcomes.append("refused")
+
+    train(small_config(data_file, tmp_path, checkpoint_interval=15), callbacks=[ResumesMeanwhile()])
+    assert ResumesMeanwhile.outcomes == ["refused"]
