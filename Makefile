@@ -4,7 +4,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs install clean
+.PHONY: help demo test slow lint bench scores docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -13,8 +13,11 @@ demo: $(INSTALLED) ## train, evaluate and report a policy from an embedded datas
 	$(BIN)/rl-training demo
 
 # Two workers on two cores: each gets one thread, or they fight over the cores.
-test: lint ## lint, then run every test
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadfile
+test: lint ## lint, then run every test but the slow ones
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow"
+
+slow: $(INSTALLED) ## run the slow tests (compilation, learning)
+	$(BIN)/python -m pytest -m slow
 
 lint: $(INSTALLED) ## check style, formatting and types
 	$(BIN)/ruff check
@@ -23,6 +26,9 @@ lint: $(INSTALLED) ## check style, formatting and types
 
 bench: $(INSTALLED) ## measure updates per second
 	$(BIN)/python benchmarks/updates_per_second.py
+
+scores: $(INSTALLED) ## train the packaged configurations with five seeds and score them
+	$(BIN)/python benchmarks/scores.py
 
 docs: $(INSTALLED) ## build the documentation
 	$(BIN)/python docs/build.py
