@@ -24,7 +24,7 @@ from numpy_reference import (
     trained_parameters,
 )
 from rl_training.algorithms.base import Batch
-from rl_training.algorithms.iql import IQL, IQLParams, critic_loss, iql_loss, policy_loss, value_loss
+from rl_training.algorithms.iql import IQL, IQLParams, iql_critic_loss, iql_loss, policy_loss, value_loss
 from rl_training.errors import ConfigError
 from rl_training.models import DeterministicPolicy
 
@@ -81,7 +81,7 @@ def reference_critic_loss(nets: Networks, constants: Networks, batch: Batch, p: 
 REFERENCES = {
     "value": (value_loss, reference_value_loss),
     "actor": (policy_loss, reference_policy_loss),
-    "critics": (critic_loss, reference_critic_loss),
+    "critics": (iql_critic_loss, reference_critic_loss),
 }
 
 
@@ -170,8 +170,8 @@ def test_a_termination_stops_the_bootstrap() -> None:
     elsewhere = batch._replace(next_obs=batch.next_obs + 3.0)
     for ended, changes in ((1.0, False), (0.0, True)):
         flags = torch.full((M, B), ended, dtype=torch.float64)
-        one, _ = critic_loss(iql.model, batch._replace(terminations=flags), iql.params)
-        other, metrics = critic_loss(iql.model, elsewhere._replace(terminations=flags), iql.params)
+        one, _ = iql_critic_loss(iql.model, batch._replace(terminations=flags), iql.params)
+        other, metrics = iql_critic_loss(iql.model, elsewhere._replace(terminations=flags), iql.params)
         assert torch.equal(one, other) is not changes
         if ended:
             np.testing.assert_allclose(metrics["critic/q_target"], batch.rewards.mean(-1), rtol=1e-12)

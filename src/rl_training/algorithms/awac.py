@@ -9,7 +9,8 @@ online, Q̄ is the Polyak target:
     L_π = -Σ_b softmax_b(A/λ)·log π(a|s)            (softmax over the batch, the authors' code)
     L_π = -mean( min(exp(A/λ), w_max)·log π(a|s) )  (exp)
 
-Order: critics, actor with the new critics, targets. The policy is an unsquashed Gaussian with a state-independent σ.
+Order: critics, actor with the new critics, targets (CORL's; the authors take all losses first). The policy is an
+unsquashed Gaussian with a state-independent σ.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from rl_training.algorithms.base import (
     Noise,
     PositiveInt,
 )
-from rl_training.algorithms.base.losses import exponential_weights, require_shape, td_loss, td_target
+from rl_training.algorithms.base.losses import critic_loss, exponential_weights, require_shape, td_target
 from rl_training.models import Critics, GaussianPolicy, polyak, reduce_critics
 
 
@@ -42,6 +43,7 @@ class AWACParams(BootstrapParams):
     beta: float = Field(2.0, gt=0.0, description="temperature λ of the advantage weights")
     weight_type: Literal["softmax", "exp"] = Field("softmax", description="softmax over the batch, or clipped exp")
     max_weight: float = Field(100.0, gt=0.0, description="upper clip w_max of the exp weights")
+    max_advantage: float | None = Field(None, description="upper clip of A itself (hand tasks: 0.5)")
     baseline: Literal["sample", "mean"] = Field(
         "sample", description="a_π: a sample, or the policy's mean (hand tasks)"
     )
@@ -73,9 +75,7 @@ def awac_critic_loss(
         action = model.actor.sample_action(batch.next_obs, noise["next_action"])
         next_values = reduce_critics(model.target_critics.values(batch.next_obs, action), "min")
         target = td_target(batch, next_values, params.gamma)
-    values = model.critics.values(batch.obs, batch.actions)
-    loss = td_loss(values, target)
-    return loss, {"critic/loss": loss, "critic/q_data": values.mean((-1, -2)), "critic/q_target": target.mean(-1)}
+    return critic_loss(model.critics, batch, target)
 
 
 def awac_loss(
@@ -89,6 +89,8 @@ def awac_loss(
         both = torch.stack((batch.actions, compared), dim=1)
         values = reduce_critics(model.critics.values(batch.obs, both), "min")  # [M, 2, B]
         advantages = values[:, 0] - values[:, 1]
+        if params.max_advantage is not None:
+            advantages = advantages.clamp(max=params.max_advantage)
         if params.weight_type == "softmax":
             weights = torch.softmax(advantages / params.beta, dim=-1) * advantages.shape[-1]
         else:
@@ -115,11 +117,9 @@ class AWAC(Learner):
         return AWACModel(self.obs_dim, self.act_dim, self.seeds, self.params)
 
     def build_optimisers(self) -> dict[str, Adam]:
-        p = self.params
-        return {
-            "actor": self.adam("actor", self.model.actor.flat, p.actor_lr, weight_decay=p.weight_decay),
-            "critic": self.adam("critic", self.model.critics.flat, p.critic_lr),
-        }
+        optimisers = super().build_optimisers()
+        optimisers["actor"].weight_decay = self.params.weight_decay
+        return optimisers
 
     def noise(self, batch_size: int) -> dict[str, Noise]:
         draws = {"next_action": Noise("normal", (batch_size, self.act_dim))}

@@ -14,7 +14,6 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from rl_training.algorithms.base import (
-    Adam,
     AlgorithmParams,
     Batch,
     HiddenSizes,
@@ -64,9 +63,6 @@ class BC(Learner):
     def build(self) -> BCModel:
         head = DeterministicPolicy if self.params.deterministic_policy else GaussianPolicy
         return BCModel(head(self.obs_dim, self.act_dim, self.params.actor_hidden, self.seeds))
-
-    def build_optimisers(self) -> dict[str, Adam]:
-        return {"actor": self.adam("actor", self.model.actor.flat, self.params.actor_lr)}
 
     def noise(self, batch_size: int) -> dict[str, Noise]:
         return {}

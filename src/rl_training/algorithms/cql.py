@@ -153,10 +153,7 @@ class CQL(Learner):
         model = CQLModel(
             self.obs_dim,
             self.act_dim,
-            seeds=self.seeds,
-            actor_hidden=p.actor_hidden,
-            critic_hidden=p.critic_hidden,
-            n_critics=p.n_critics,
+            **self.network_options,
             critic_init=Initialiser("orthogonal", last=1e-2),
             learn_log_std_affine=True,
             initial_alpha=p.alpha,
@@ -166,10 +163,7 @@ class CQL(Learner):
 
     def build_optimisers(self) -> dict[str, Adam]:
         p, model = self.params, self.model
-        optimisers = {
-            "actor": self.adam("actor", model.actor.flat, p.actor_lr),
-            "critic": self.adam("critic", model.critics.flat, p.critic_lr),
-        }
+        optimisers = super().build_optimisers()
         if p.learn_alpha:
             optimisers["alpha"] = self.adam("alpha", model.log_alpha, p.alpha_lr)
         if p.target_gap is not None:

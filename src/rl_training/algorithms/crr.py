@@ -10,7 +10,8 @@ Wang et al., "Critic Regularized Regression", NeurIPS 2020. π and Q are online,
 
 with Q = min_i Q_i (one critic is the paper's). Both losses are taken at the same parameters. Targets are copied every
 `target_period` updates, or follow by Polyak averaging. Sampled actions can be chosen as the paper's critic-weighted
-policy does: `cwp_samples` drawn from π, one of them kept with probability softmax(Q/β).
+policy does: `cwp_samples` drawn from π, one of them kept with probability softmax(Q/β). Acting uses π, where acme uses
+π̄; critics are scalar, where the paper's are distributional.
 """
 
 from __future__ import annotations
@@ -23,7 +24,6 @@ from pydantic import Field
 from torch import Tensor
 
 from rl_training.algorithms.base import (
-    Adam,
     Batch,
     BootstrapParams,
     HiddenSizes,
@@ -33,7 +33,7 @@ from rl_training.algorithms.base import (
     Noise,
     PositiveInt,
 )
-from rl_training.algorithms.base.losses import exponential_weights, require_shape, td_loss, td_target
+from rl_training.algorithms.base.losses import critic_loss, exponential_weights, require_shape, td_target
 from rl_training.models import MLPSACModel, TanhGaussianPolicy, polyak, reduce_critics
 
 
@@ -69,9 +69,7 @@ def crr_critic_loss(
         action, _ = model.target_actor.sample(batch.next_obs, noise["next_action"])
         next_values = reduce_critics(model.target_critics.values(batch.next_obs, action), "min")
         target = td_target(batch, next_values, params.gamma)
-    values = model.critics.values(batch.obs, batch.actions)
-    loss = td_loss(values, target)
-    return loss, {"critic/loss": loss, "critic/q_data": values.mean((-1, -2)), "critic/q_target": target.mean(-1)}
+    return critic_loss(model.critics, batch, target)
 
 
 @torch.no_grad()
@@ -110,23 +108,9 @@ class CRR(Learner):
     model: CRRModel
 
     def build(self) -> CRRModel:
-        p = self.params
-        model = CRRModel(
-            self.obs_dim,
-            self.act_dim,
-            seeds=self.seeds,
-            actor_hidden=p.actor_hidden,
-            critic_hidden=p.critic_hidden,
-            n_critics=p.n_critics,
-        )
+        model = CRRModel(self.obs_dim, self.act_dim, **self.network_options)
         model.target_actor = model.actor.target()
         return model
-
-    def build_optimisers(self) -> dict[str, Adam]:
-        return {
-            "actor": self.adam("actor", self.model.actor.flat, self.params.actor_lr),
-            "critic": self.adam("critic", self.model.critics.flat, self.params.critic_lr),
-        }
 
     def noise(self, batch_size: int) -> dict[str, Noise]:
         return {

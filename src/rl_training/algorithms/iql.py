@@ -20,7 +20,6 @@ from pydantic import Field, field_validator
 from torch import Tensor
 
 from rl_training.algorithms.base import (
-    Adam,
     Batch,
     BootstrapParams,
     HiddenSizes,
@@ -31,10 +30,10 @@ from rl_training.algorithms.base import (
     Schedule,
 )
 from rl_training.algorithms.base.losses import (
+    critic_loss,
     expectile_loss,
     exponential_weights,
     require_shape,
-    td_loss,
     td_target,
 )
 from rl_training.models import DeterministicPolicy, Initialiser, MLPIQLModel, polyak, reduce_critics
@@ -90,19 +89,19 @@ def policy_loss(model: MLPIQLModel, batch: Batch, params: IQLParams) -> tuple[Te
     return loss, {"actor/loss": loss, "actor/weight": weights.mean(-1), "actor/advantage": advantages.mean(-1)}
 
 
-def critic_loss(model: MLPIQLModel, batch: Batch, params: IQLParams) -> tuple[Tensor, Metrics]:
+def iql_critic_loss(model: MLPIQLModel, batch: Batch, params: IQLParams) -> tuple[Tensor, Metrics]:
     """L_Q, `[M]`."""
     target = td_target(batch, model.value.values(batch.next_obs), params.gamma)
-    values = model.critics.values(batch.obs, batch.actions)
-    loss = td_loss(values, target)
-    return loss, {"critic/loss": loss, "critic/q_data": values.mean((-1, -2)), "critic/q_target": target.mean(-1)}
+    return critic_loss(model.critics, batch, target)
 
 
 def iql_loss(
     model: MLPIQLModel, batch: Batch, noise: Mapping[str, Tensor], params: IQLParams
 ) -> tuple[Tensor, Metrics]:
     """L_V + L_π + L_Q, `[M]`, at the present parameters. Each network's gradient is that of its own loss alone."""
-    losses, metrics = zip(*(part(model, batch, params) for part in (value_loss, policy_loss, critic_loss)), strict=True)
+    losses, metrics = zip(
+        *(part(model, batch, params) for part in (value_loss, policy_loss, iql_critic_loss)), strict=True
+    )
     return torch.stack(losses).sum(0), metrics[0] | metrics[1] | metrics[2]
 
 
@@ -118,29 +117,17 @@ class IQL(Learner):
         return MLPIQLModel(
             self.obs_dim,
             self.act_dim,
-            seeds=self.seeds,
-            actor_hidden=p.actor_hidden,
-            critic_hidden=p.critic_hidden,
-            value_hidden=p.value_hidden,
-            n_critics=p.n_critics,
+            **self.network_options,
             deterministic_policy=p.deterministic_policy,
             init=Initialiser("orthogonal"),
         )
-
-    def build_optimisers(self) -> dict[str, Adam]:
-        p, model = self.params, self.model
-        return {
-            "value": self.adam("value", model.value.flat, p.value_lr),
-            "actor": self.adam("actor", model.actor.flat, p.actor_lr),
-            "critic": self.adam("critic", model.critics.flat, p.critic_lr),
-        }
 
     def noise(self, batch_size: int) -> dict[str, Noise]:
         return {}
 
     def step(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
         metrics: Metrics = {}
-        for name, loss_of in (("value", value_loss), ("actor", policy_loss), ("critic", critic_loss)):
+        for name, loss_of in (("value", value_loss), ("actor", policy_loss), ("critic", iql_critic_loss)):
             loss, named = loss_of(self.model, batch, self.params)
             self.optimisers[name].step(loss)
             metrics |= named

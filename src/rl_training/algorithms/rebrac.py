@@ -23,13 +23,13 @@ from pydantic import Field
 from torch import Tensor
 
 from rl_training.algorithms.base import Batch, HiddenSizes, LearningRate, Metrics, PositiveInt
-from rl_training.algorithms.base.losses import require_shape, td_loss, td_target
+from rl_training.algorithms.base.losses import critic_loss, require_shape, td_target
 from rl_training.algorithms.td3 import TD3, DelayedActorParams, smoothed_target_action
 from rl_training.models import Initialiser, MLPTD3Model, Reduction, polyak, reduce_critics
 
 
 class ReBRACParams(DelayedActorParams):
-    """Defaults are the authors' for MuJoCo; the two weights are theirs for hopper-medium."""
+    """Defaults are the authors' for MuJoCo; the two weights are those of their released hopper-medium configuration."""
 
     actor_bc_weight: float = Field(0.01, ge=0.0, description="weight β₁ of the actor's squared distance to the data")
     critic_bc_weight: float = Field(0.01, ge=0.0, description="weight β₂ of the target action's distance to the data")
@@ -57,14 +57,8 @@ def rebrac_critic_loss(
             require_shape("next_actions", batch.next_actions, action.shape)
             distance = (action - batch.next_actions).square().sum(-1)
         target = td_target(batch, next_values - params.critic_bc_weight * distance, params.gamma)
-    values = model.critics.values(batch.obs, batch.actions)
-    loss = td_loss(values, target)
-    return loss, {
-        "critic/loss": loss,
-        "critic/bc_distance": distance.mean(-1),
-        "critic/q_data": values.mean((-1, -2)),
-        "critic/q_target": target.mean(-1),
-    }
+    loss, metrics = critic_loss(model.critics, batch, target)
+    return loss, metrics | {"critic/bc_distance": distance.mean(-1)}
 
 
 def rebrac_loss(
@@ -92,10 +86,7 @@ class ReBRAC(TD3):
         return MLPTD3Model(
             self.obs_dim,
             self.act_dim,
-            seeds=self.seeds,
-            actor_hidden=p.actor_hidden,
-            critic_hidden=p.critic_hidden,
-            n_critics=p.n_critics,
+            **self.network_options,
             layer_norm=p.layer_norm,
             actor_init=Initialiser("edac", last=1e-3),
             critic_init=Initialiser("edac", last=3e-3),
@@ -103,10 +94,10 @@ class ReBRAC(TD3):
 
     def step(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
         p, model = self.params, self.model
-        loss, metrics = rebrac_critic_loss(model, batch, noise, p)
+        loss, metrics = self.critic_loss(batch, noise)
         self.optimisers["critic"].step(loss)
         if phase == 0:
-            loss, actor_metrics = rebrac_loss(model, batch, noise, p)
+            loss, actor_metrics = self.actor_loss(batch, noise)
             if p.lagged_target_actor:
                 polyak(model.target_actor, model.actor, p.tau)
             self.optimisers["actor"].step(loss)
@@ -115,6 +106,12 @@ class ReBRAC(TD3):
             polyak(model.target_critics, model.critics, p.tau)
             metrics |= actor_metrics
         return metrics
+
+    def critic_loss(self, batch: Batch, noise: Mapping[str, Tensor]) -> tuple[Tensor, Metrics]:
+        return rebrac_critic_loss(self.model, batch, noise, self.params)
+
+    def actor_loss(self, batch: Batch, noise: Mapping[str, Tensor]) -> tuple[Tensor, Metrics]:
+        return rebrac_loss(self.model, batch, noise, self.params)
 
 
 ReBRACAlgorithm = ReBRAC

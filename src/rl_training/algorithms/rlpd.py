@@ -9,10 +9,12 @@ SAC's; what the paper adds is configuration (`preset: paper`) and the batches, w
 
 Each round of `gradient_updates_per_step` updates steps the critics every time, the actor and α in its last update.
 Every batch holds exactly `offline_batch_ratio` of prior data. The authors average L_Q over the critics; Adam does not
-notice. The narrow defaults are SAC with mixed batches.
+notice, nor that their α-loss is α·(…) where SAC's here is log α·(…). The narrow defaults are SAC with mixed batches.
 """
 
 from __future__ import annotations
+
+from pydantic import model_validator
 
 from rl_training.algorithms.base import PriorDataParams
 from rl_training.algorithms.sac import SAC, SACParams, sac_loss
@@ -20,6 +22,15 @@ from rl_training.algorithms.sac import SAC, SACParams, sac_loss
 
 class RLPDParams(SACParams, PriorDataParams):
     """SAC's parameters, and how prior data enter."""
+
+    @model_validator(mode="after")
+    def _whole_rounds(self) -> RLPDParams:
+        if self.offline_pretrain_updates % self.gradient_updates_per_step:
+            raise ValueError(
+                f"offline_pretrain_updates ({self.offline_pretrain_updates}) must be a multiple of "
+                f"gradient_updates_per_step ({self.gradient_updates_per_step}), so that rounds stay whole"
+            )
+        return self
 
 
 class RLPD(SAC):

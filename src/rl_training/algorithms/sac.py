@@ -31,7 +31,7 @@ from rl_training.algorithms.base import (
     OnlineParams,
     PositiveInt,
 )
-from rl_training.algorithms.base.losses import soft_actor_loss, td_loss, td_target, temperature_loss
+from rl_training.algorithms.base.losses import critic_loss, soft_actor_loss, td_target, temperature_loss
 from rl_training.models import Initialiser, MLPSACModel, polyak, random_subset, reduce_critics
 
 
@@ -40,7 +40,8 @@ class SACParams(BootstrapParams, OnlineParams):
 
     alpha: float = Field(1.0, gt=0.0, description="entropy temperature α: its start, or its value if not learned")
     learn_alpha: bool = Field(True, description="adapt α to the target entropy")
-    target_entropy: float | None = Field(None, description="H̄; none is -|A|")
+    target_entropy: float | None = Field(None, description="H̄; none is -target_entropy_scale·|A|")
+    target_entropy_scale: float = Field(1.0, ge=0.0, description="H̄ in units of -|A| (RLPD: 0.5)")
     backup_entropy: bool = Field(True, description="subtract α·log π in the backup")
     target_subset: PositiveInt | None = Field(None, description="random target critics in the backup; none takes all")
     actor_reduce: Literal["min", "mean"] = Field("min", description="how the actor's loss combines the critics")
@@ -70,9 +71,7 @@ def sac_loss(
         if params.backup_entropy:
             next_values = next_values - model.log_alpha.exp() * log_probs
         target = td_target(batch, next_values, params.gamma)
-    values = model.critics.values(batch.obs, batch.actions)
-    loss = td_loss(values, target)
-    return loss, {"critic/loss": loss, "critic/q_data": values.mean((-1, -2)), "critic/q_target": target.mean(-1)}
+    return critic_loss(model.critics, batch, target)
 
 
 def sac_actor_loss(
@@ -97,10 +96,7 @@ class SAC(Learner):
         return MLPSACModel(
             self.obs_dim,
             self.act_dim,
-            seeds=self.seeds,
-            actor_hidden=p.actor_hidden,
-            critic_hidden=p.critic_hidden,
-            n_critics=p.n_critics,
+            **self.network_options,
             layer_norm=p.layer_norm,
             actor_init=Initialiser(p.init),
             critic_init=Initialiser(p.init),
@@ -109,10 +105,7 @@ class SAC(Learner):
 
     def build_optimisers(self) -> dict[str, Adam]:
         p, model = self.params, self.model
-        optimisers = {
-            "actor": self.adam("actor", model.actor.flat, p.actor_lr),
-            "critic": self.adam("critic", model.critics.flat, p.critic_lr),
-        }
+        optimisers = super().build_optimisers()
         if p.learn_alpha:
             optimisers["alpha"] = self.adam("alpha", model.log_alpha, p.alpha_lr)
         return optimisers
@@ -139,7 +132,8 @@ class SAC(Learner):
         loss, log_probs, metrics = sac_actor_loss(self.model, batch, noise, self.params)
         self.optimisers["actor"].step(loss)
         if self.params.learn_alpha:
-            entropy = -float(self.act_dim) if self.params.target_entropy is None else self.params.target_entropy
+            p = self.params
+            entropy = -p.target_entropy_scale * self.act_dim if p.target_entropy is None else p.target_entropy
             metrics["alpha/value"] = self.model.log_alpha.exp().squeeze(-1)
             self.optimisers["alpha"].step(temperature_loss(self.model.log_alpha, log_probs, entropy))
         return metrics

@@ -21,7 +21,6 @@ from pydantic import Field
 from torch import Tensor
 
 from rl_training.algorithms.base import (
-    Adam,
     Batch,
     BootstrapParams,
     HiddenSizes,
@@ -32,7 +31,7 @@ from rl_training.algorithms.base import (
     OnlineParams,
     PositiveInt,
 )
-from rl_training.algorithms.base.losses import td_loss, td_target
+from rl_training.algorithms.base.losses import critic_loss, td_target
 from rl_training.models import MLPTD3Model, polyak, reduce_critics
 
 
@@ -69,9 +68,7 @@ def td3_critic_loss(
         action = smoothed_target_action(model, batch, noise["target_action"], params)
         next_values = reduce_critics(model.target_critics.values(batch.next_obs, action), "min")
         target = td_target(batch, next_values, params.gamma)
-    values = model.critics.values(batch.obs, batch.actions)
-    loss = td_loss(values, target)
-    return loss, {"critic/loss": loss, "critic/q_data": values.mean((-1, -2)), "critic/q_target": target.mean(-1)}
+    return critic_loss(model.critics, batch, target)
 
 
 def td3_loss(
@@ -94,21 +91,7 @@ class TD3(Learner):
         return self.params.policy_delay
 
     def build(self) -> MLPTD3Model:
-        p = self.params
-        return MLPTD3Model(
-            self.obs_dim,
-            self.act_dim,
-            seeds=self.seeds,
-            actor_hidden=p.actor_hidden,
-            critic_hidden=p.critic_hidden,
-            n_critics=p.n_critics,
-        )
-
-    def build_optimisers(self) -> dict[str, Adam]:
-        return {
-            "actor": self.adam("actor", self.model.actor.flat, self.params.actor_lr),
-            "critic": self.adam("critic", self.model.critics.flat, self.params.critic_lr),
-        }
+        return MLPTD3Model(self.obs_dim, self.act_dim, **self.network_options)
 
     def noise(self, batch_size: int) -> dict[str, Noise]:
         return {"target_action": Noise("normal", (batch_size, self.act_dim))}

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shlex
+import shutil
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -16,7 +19,7 @@ from rl_training.experiment.config import read_config, to_yaml
 from rl_training.experiment.curves import draw_learning_curve
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
-from rl_training.runtime.console import ConsoleProgress, plain_console, readable, unit_of
+from rl_training.runtime.console import ConsoleProgress, plain_console, readable
 from rl_training.runtime.trainer import TrainResult, trainer_for
 
 _SIGNAL_EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
@@ -77,10 +80,10 @@ def _report(result: TrainResult, console: Console) -> None:
     progress, run = result.progress, result.run
     data = run.describe()["dataset"]  # none where the run collected its own
     reason = f": {result.reason}" if result.reason else ""
-    console.print(f"\n{result.status} after {progress.steps:,} {unit_of(progress)}{reason}")
+    console.print(f"\n{result.status} after {progress.steps:,} {progress.unit}{reason}")
     rows = [
-        ("last return", _score(progress.last, unit_of(progress))),
-        ("best return", _score(progress.best, unit_of(progress))),
+        ("last return", _score(progress.last, progress.unit)),
+        ("best return", _score(progress.best, progress.unit)),
         ("data's return", readable(data["return_mean"]) if data else ""),
         ("run", str(run.path)),
         ("learning curve", _curve(run)),
@@ -89,11 +92,16 @@ def _report(result: TrainResult, console: Console) -> None:
     for label, text in rows:
         if text:
             console.print(f"  {label:<15}{text}", soft_wrap=True)
-    command = f"rl-training resume {shlex.quote(str(run.path))}"
+    command = f"{_program()} resume {shlex.quote(str(run.path))}"
     if result.status == "interrupted":
         console.print(f"continue: {command}", soft_wrap=True)
         raise SystemExit(_SIGNAL_EXIT_CODES.get((result.reason or "").partition(" ")[0], 1))
     console.print(f"continue: {command} --total-timesteps {2 * progress.total_steps}", soft_wrap=True)
+
+
+def _program() -> str:
+    """How this program can be called from here: by its name, or by its path where the name is not found."""
+    return "rl-training" if shutil.which("rl-training") else shlex.quote(os.path.relpath(sys.argv[0]))
 
 
 def _score(record: dict[str, Any] | None, unit: str) -> str:

@@ -30,11 +30,12 @@ def draw_learning_curve(run: RunDirectory) -> Path | None:
     for seed, mean, spread in zip(records[0]["seeds"], means.T, spreads.T, strict=True):
         (line,) = axes.plot(steps, mean, marker="o", markersize=3, label=f"seed {seed}")
         axes.fill_between(steps, mean - spread, mean + spread, color=line.get_color(), alpha=0.12, linewidth=0)
-    data = run.describe()["dataset"]
+    facts = run.describe()
+    data = facts["dataset"]
     if data is not None:
         behaviour = data["return_mean"]
         axes.axhline(behaviour, color="0.4", linestyle="--", linewidth=1, label=f"data's mean ({readable(behaviour)})")
-    axes.set_xlabel("steps")
+    axes.set_xlabel(facts["unit"])
     axes.set_ylabel(f"return (mean ± std of {records[0]['episodes']} episodes)")
     axes.set_title(run.path.name)
     axes.grid(alpha=0.3)

@@ -16,7 +16,6 @@ from rl_training.runtime.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from rl_training.runtime.loop import Loop
-    from rl_training.runtime.progress import Progress as RunProgress
 
 _PLAIN_SECONDS = 10.0  # at most one plain progress line in this time
 
@@ -29,11 +28,6 @@ def plain_console() -> Console:
 def readable(value: float) -> str:
     """A score with as many digits as mean something to a person: -152.3, 1.25, 0.00413."""
     return f"{value:.1f}" if abs(value) >= 10 or value == 0 else f"{value:.3g}"
-
-
-def unit_of(progress: RunProgress) -> str:
-    """What a run's steps are: updates from data, or steps in an environment."""
-    return "updates" if progress.total_steps == progress.total_updates else "steps"
 
 
 class ConsoleProgress(Callback):
@@ -68,7 +62,7 @@ class ConsoleProgress(Callback):
                 console=self.console,
                 expand=True,
             )
-            total, unit = loop.progress.total_steps, unit_of(loop.progress)
+            total, unit = loop.progress.total_steps, loop.progress.unit
             self._task = self._bar.add_task(loop.config.algo, total=total, completed=self._first, pace="", unit=unit)
             self._bar.start()
 
@@ -99,9 +93,7 @@ class ConsoleProgress(Callback):
     def _line(self, loop: Loop, text: str) -> None:
         self._printed = time.monotonic()
         done, total = loop.progress.steps, loop.progress.total_steps
-        self.console.print(
-            f"{done:>9,}/{total:,} {unit_of(loop.progress)} · {self._pace(loop)} · {text}", soft_wrap=True
-        )
+        self.console.print(f"{done:>9,}/{total:,} {loop.progress.unit} · {self._pace(loop)} · {text}", soft_wrap=True)
 
     def on_checkpoint(self, loop: Loop, path: Path) -> None:
         """Checkpoints are frequent and quiet; the end of the run names the last one."""

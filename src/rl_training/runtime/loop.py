@@ -165,7 +165,7 @@ class Loop:
         self._require_finite_weights()
         progress = self.progress
         path = self.run_directory.save(self.snapshot(), progress.steps)
-        self.run_directory.note(step=progress.steps, last=progress.last, best=progress.best)
+        self.run_directory.note(step=progress.steps, unit=progress.unit, last=progress.last, best=progress.best)
         best = progress.best["step"] if progress.best else None
         self.run_directory.prune(self.config.keep_checkpoints, best)
         self._saved_at = progress.steps

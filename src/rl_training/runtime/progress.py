@@ -14,12 +14,13 @@ from rl_training.runtime.evaluation import Evaluation
 class Progress:
     """Counters, scores and the memories of callbacks. Everything here goes into the checkpoint.
 
-    A step is what the budget and all intervals count: an update offline, a step of the environment online.
+    A step is what the budget and all intervals count: an update offline, a step of the environment online (`unit`).
     """
 
     total_steps: int
     total_updates: int
     updates_per_epoch: int
+    unit: str = "updates"
     steps: int = 0
     updates: int = 0
     last: dict[str, Any] | None = None
@@ -62,6 +63,7 @@ class Progress:
         scores = ("last", "best")
         wrong += [name for name in scores if not (stored[name] is None or _is_score(stored[name]))]
         wrong += [name for name in ("metric_counts", "callbacks") if not isinstance(stored[name], dict)]
+        wrong += [name for name in ("unit",) if stored[name] not in ("updates", "steps")]
         if wrong:
             raise CheckpointError(f"progress.{wrong[0]}: {stored[wrong[0]]!r} is not a value it can have")
         return cls(**stored)

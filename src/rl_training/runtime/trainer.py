@@ -185,7 +185,6 @@ class Trainer:
         """What `train` would do, in words, after the same checks. Writes nothing."""
         config, parts = self.config, self.assemble()
         path, progress = new_path(config), parts.progress
-        unit = "updates" if self.online is None else "steps"
         lines = []
         if parts.dataset is not None:
             facts = parts.dataset.summary()
@@ -196,7 +195,7 @@ class Trainer:
         if self.online is not None:
             lines.append(f"collect: {progress.total_steps:,} steps in {config.env_id}, {self.online.n_envs} at once")
         parameters = sum(p.numel() for p in parts.learner.model.parameters() if p.requires_grad)
-        every = f"every {config.eval_interval:,} {unit} and " if config.eval_interval else ""
+        every = f"every {config.eval_interval:,} {progress.unit} and " if config.eval_interval else ""
         scored = f"{config.evaluation.episodes} episodes per seed in {config.env_id}, {every}at the end"
         return [
             *lines,
@@ -250,7 +249,7 @@ class Trainer:
         steps = min(budget for budget in budgets if budget)
         updates = steps if self.online is None else _updates_in(steps, self.online)
         if self.checkpoint is None:
-            return Progress(steps, updates, per_epoch)
+            return Progress(steps, updates, per_epoch, "updates" if self.online is None else "steps")
         return Progress.from_json({**self.checkpoint.progress, "total_steps": steps, "total_updates": updates})
 
     def build_learner(self, spaces: Spaces, total_updates: int, device: str) -> Learner:

@@ -95,10 +95,6 @@ class Learner(ABC):
         """The networks."""
 
     @abstractmethod
-    def build_optimisers(self) -> dict[str, Adam]:
-        """One optimiser per network that learns, by the name schedules and metrics use."""
-
-    @abstractmethod
     def noise(self, batch_size: int) -> dict[str, Noise]:
         """Every random tensor one update consumes."""
 
@@ -117,10 +113,25 @@ class Learner(ABC):
     def members(self) -> int:
         return len(self.seeds)
 
-    def adam(self, name: str, parameter: nn.Parameter, lr: float, weight_decay: float = 0.0) -> Adam:
+    @property
+    def network_options(self) -> dict[str, Any]:
+        """What the parameters say about networks (widths of hidden layers, critics), and the members' seeds."""
+        named = {name: value for name, value in self.params if name.endswith("_hidden") or name == "n_critics"}
+        return {"seeds": self.seeds, **named}
+
+    def build_optimisers(self) -> dict[str, Adam]:
+        """One optimiser per network that learns, by the name schedules and metrics use: actor, critic, value."""
+        networks = {"actor": "actor", "critic": "critics", "value": "value"}
+        return {
+            name: self.adam(name, getattr(self.model, attribute).flat, getattr(self.params, f"{name}_lr"))
+            for name, attribute in networks.items()
+            if hasattr(self.model, attribute)
+        }
+
+    def adam(self, name: str, parameter: nn.Parameter, lr: float) -> Adam:
         """An optimiser on the learner's clock, with the schedule configured for `name`."""
         schedule = self.params.lr_schedule.get(name)
-        return Adam(parameter, lr, self.clock, schedule=schedule, horizon=self.total_updates, weight_decay=weight_decay)
+        return Adam(parameter, lr, self.clock, schedule=schedule, horizon=self.total_updates)
 
     def advance(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
         """`step`, then the clock: what an engine runs, compiles or captures."""

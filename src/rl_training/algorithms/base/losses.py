@@ -8,7 +8,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rl_training.algorithms.base.learner import Metrics
 from rl_training.data.batch import Batch
+from rl_training.models import Critics
 
 
 def td_target(batch: Batch, next_values: Tensor, gamma: float) -> Tensor:
@@ -21,6 +23,13 @@ def td_loss(values: Tensor, target: Tensor) -> Tensor:
     """Σ_i mean_b (Q_i - y)²."""
     require_shape("target", target, (values.shape[0], values.shape[2]))
     return (values - target.unsqueeze(1)).square().mean(-1).sum(-1)
+
+
+def critic_loss(critics: Critics, batch: Batch, target: Tensor) -> tuple[Tensor, Metrics]:
+    """Σ_i mean_b (Q_i(s, a) - y)², `[M]`, with what there is to say about it."""
+    values = critics.values(batch.obs, batch.actions)
+    loss = td_loss(values, target)
+    return loss, {"critic/loss": loss, "critic/q_data": values.mean((-1, -2)), "critic/q_target": target.mean(-1)}
 
 
 def soft_actor_loss(log_probs: Tensor, values: Tensor, alpha: Tensor) -> Tensor:
