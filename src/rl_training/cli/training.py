@@ -101,7 +101,9 @@ def _report(result: TrainResult, console: Console) -> None:
 
 def _program() -> str:
     """How this program can be called from here: by its name, or by its path where the name is not found."""
-    return "rl-training" if shutil.which("rl-training") else shlex.quote(os.path.relpath(sys.argv[0]))
+    called = Path(sys.argv[0])
+    by_path = called.name == "rl-training" and called.is_file() and not shutil.which(called.name)
+    return shlex.quote(os.path.relpath(called)) if by_path else "rl-training"
 
 
 def _score(record: dict[str, Any] | None, unit: str) -> str:
