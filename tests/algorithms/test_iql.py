@@ -102,7 +102,7 @@ REFERENCES = {
 def test_losses(name: str, knobs: dict[str, Any]) -> None:
     iql, batch = learner(**knobs), random_batch(M, B, OBS, ACT)
     loss_of, numpy_loss = REFERENCES[name]
-    loss, _ = loss_of(iql.model, batch, iql.params)
+    loss, _ = loss_of(iql.model, batch, {}, iql.params)
     constants = networks(iql.model)
 
     def reference(nets: Networks) -> Array:
@@ -137,7 +137,7 @@ def test_sum_of_losses_trains_each_network_by_its_own() -> None:
     )
     for name, (loss_of, _) in REFERENCES.items():
         flat = getattr(model, name).flat
-        (own,) = torch.autograd.grad(loss_of(model, batch, iql.params)[0].sum(), flat)
+        (own,) = torch.autograd.grad(loss_of(model, batch, {}, iql.params)[0].sum(), flat)
         (from_total,) = torch.autograd.grad(total.sum(), flat, retain_graph=True)
         np.testing.assert_allclose(from_total.numpy(), own.numpy(), rtol=1e-12, atol=1e-15)
 
@@ -147,22 +147,22 @@ def test_what_each_loss_trains() -> None:
     assert not iql.model.target_critics.flat.requires_grad
     iql.model.target_critics.flat.requires_grad_(True)  # nothing may reach them even then
     for name, (loss_of, _) in REFERENCES.items():
-        loss, _ = loss_of(iql.model, batch, iql.params)
+        loss, _ = loss_of(iql.model, batch, {}, iql.params)
         assert trained_parameters(loss, iql.model) == {name}
 
 
 def test_advantage_comes_from_the_target_critics() -> None:
     """Neither L_V nor L_π may look at the online critics."""
     iql, batch = learner(), random_batch(M, B, OBS, ACT)
-    before = [loss_of(iql.model, batch, iql.params)[0] for loss_of in (value_loss, policy_loss)]
+    before = [loss_of(iql.model, batch, {}, iql.params)[0] for loss_of in (value_loss, policy_loss)]
     with torch.no_grad():
         iql.model.critics.flat += 1.0
     for loss_of, old in zip((value_loss, policy_loss), before, strict=True):
-        assert torch.equal(loss_of(iql.model, batch, iql.params)[0], old)
+        assert torch.equal(loss_of(iql.model, batch, {}, iql.params)[0], old)
     with torch.no_grad():
         iql.model.target_critics.flat += 1.0
     for loss_of, old in zip((value_loss, policy_loss), before, strict=True):
-        assert not torch.isclose(loss_of(iql.model, batch, iql.params)[0], old).any()
+        assert not torch.isclose(loss_of(iql.model, batch, {}, iql.params)[0], old).any()
 
 
 def test_a_termination_stops_the_bootstrap() -> None:
@@ -170,8 +170,8 @@ def test_a_termination_stops_the_bootstrap() -> None:
     elsewhere = batch._replace(next_obs=batch.next_obs + 3.0)
     for ended, changes in ((1.0, False), (0.0, True)):
         flags = torch.full((M, B), ended, dtype=torch.float64)
-        one, _ = iql_critic_loss(iql.model, batch._replace(terminations=flags), iql.params)
-        other, metrics = iql_critic_loss(iql.model, elsewhere._replace(terminations=flags), iql.params)
+        one, _ = iql_critic_loss(iql.model, batch._replace(terminations=flags), {}, iql.params)
+        other, metrics = iql_critic_loss(iql.model, elsewhere._replace(terminations=flags), {}, iql.params)
         assert torch.equal(one, other) is not changes
         if ended:
             np.testing.assert_allclose(metrics["critic/q_target"], batch.rewards.mean(-1), rtol=1e-12)
@@ -187,7 +187,7 @@ def test_order_is_value_then_actor_and_critics_with_the_new_value_then_targets()
         iql.update(batch)
         for name, (loss_of, _) in REFERENCES.items():
             optimisers[name].zero_grad()
-            loss_of(twin.model, batch, twin.params)[0].sum().backward()
+            loss_of(twin.model, batch, {}, twin.params)[0].sum().backward()
             optimisers[name].step()
         with torch.no_grad():
             old = twin.model.target_critics.flat
@@ -218,7 +218,7 @@ def test_the_actor_stops_at_the_end_of_its_schedule() -> None:
 def test_deterministic_option_has_a_deterministic_actor_and_sums_over_dimensions() -> None:
     iql, batch = learner(deterministic_policy=True, beta=0.0), random_batch(M, B, OBS, ACT)
     assert isinstance(iql.model.actor, DeterministicPolicy)
-    loss, _ = policy_loss(iql.model, batch, iql.params)
+    loss, _ = policy_loss(iql.model, batch, {}, iql.params)
     with torch.no_grad():
         errors = (iql.model.actor.mode(batch.obs) - batch.actions).numpy() ** 2
     np.testing.assert_allclose(loss.detach().numpy(), errors.mean((1, 2)) * ACT, rtol=1e-12)

@@ -4,6 +4,8 @@ Pomerleau, "ALVINN", NeurIPS 1988, in the two forms offline RL compares against:
 
     deterministic policy   L = mean_{batch, dims} (π(s) - a)²
     Gaussian policy        L = -mean log π(a|s),   a ~ N(tanh μ(s), σ²)
+
+With `best_fraction` (%BC) only the best episodes, by undiscounted return and on true episode borders, are cloned.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ class BCParams(AlgorithmParams):
     """Defaults as CORL's."""
 
     deterministic_policy: bool = Field(True, description="squared error; false maximises a Gaussian's likelihood")
+    best_fraction: float = Field(1.0, gt=0.0, le=1.0, description="share of episodes kept, the best by their return")
     actor_lr: LearningRate = Field(3e-4, description="learning rate of the actor")
     actor_hidden: HiddenSizes = Field((256, 256), description="widths of the actor's hidden layers")
 

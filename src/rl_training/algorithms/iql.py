@@ -36,7 +36,7 @@ from rl_training.algorithms.base.losses import (
     require_shape,
     td_target,
 )
-from rl_training.models import DeterministicPolicy, Initialiser, MLPIQLModel, polyak, reduce_critics
+from rl_training.models import DeterministicPolicy, Initialiser, MLPIQLModel, dropout_masks, polyak, reduce_critics
 
 
 class IQLParams(BootstrapParams):
@@ -45,6 +45,7 @@ class IQLParams(BootstrapParams):
     expectile: float = Field(0.7, gt=0.0, lt=1.0, description="expectile κ of the value")
     beta: float = Field(3.0, ge=0.0, description="inverse temperature β of the advantage weights")
     max_weight: float = Field(100.0, gt=0.0, description="upper clip w_max of the exponentiated advantage")
+    actor_dropout: float = Field(0.0, ge=0.0, lt=1.0, description="dropout in the actor while it learns (Adroit: 0.1)")
     deterministic_policy: bool = Field(False, description="a deterministic policy with squared-error regression")
     actor_lr: LearningRate = Field(3e-4, description="learning rate of the actor")
     critic_lr: LearningRate = Field(3e-4, description="learning rate of the critics")
@@ -69,27 +70,34 @@ def target_values(model: MLPIQLModel, batch: Batch) -> Tensor:
     return reduce_critics(model.target_critics.values(batch.obs, batch.actions), "min")
 
 
-def value_loss(model: MLPIQLModel, batch: Batch, params: IQLParams) -> tuple[Tensor, Metrics]:
+def value_loss(
+    model: MLPIQLModel, batch: Batch, noise: Mapping[str, Tensor], params: IQLParams
+) -> tuple[Tensor, Metrics]:
     """L_V, `[M]`."""
     values = model.value.values(batch.obs)
     loss = expectile_loss(target_values(model, batch) - values, params.expectile)
     return loss, {"value/loss": loss, "value/mean": values.mean(-1)}
 
 
-def policy_loss(model: MLPIQLModel, batch: Batch, params: IQLParams) -> tuple[Tensor, Metrics]:
+def policy_loss(
+    model: MLPIQLModel, batch: Batch, noise: Mapping[str, Tensor], params: IQLParams
+) -> tuple[Tensor, Metrics]:
     """L_π, `[M]`."""
     advantages = target_values(model, batch) - model.value.values(batch.obs).detach()
     weights = exponential_weights(advantages, params.beta, params.max_weight)
+    masks = dropout_masks([noise[name] for name in sorted(noise)], params.actor_dropout)
     if isinstance(model.actor, DeterministicPolicy):
-        regression = (model.actor.mode(batch.obs) - batch.actions).square().sum(-1)
+        regression = (model.actor.mode(batch.obs, masks) - batch.actions).square().sum(-1)
     else:
-        regression = -model.actor.log_prob(batch.obs, batch.actions)
+        regression = -model.actor.log_prob(batch.obs, batch.actions, masks)
     require_shape("weights", weights, regression.shape)
     loss = (weights * regression).mean(-1)
     return loss, {"actor/loss": loss, "actor/weight": weights.mean(-1), "actor/advantage": advantages.mean(-1)}
 
 
-def iql_critic_loss(model: MLPIQLModel, batch: Batch, params: IQLParams) -> tuple[Tensor, Metrics]:
+def iql_critic_loss(
+    model: MLPIQLModel, batch: Batch, noise: Mapping[str, Tensor], params: IQLParams
+) -> tuple[Tensor, Metrics]:
     """L_Q, `[M]`."""
     target = td_target(batch, model.value.values(batch.next_obs), params.gamma)
     return critic_loss(model.critics, batch, target)
@@ -100,7 +108,7 @@ def iql_loss(
 ) -> tuple[Tensor, Metrics]:
     """L_V + L_π + L_Q, `[M]`, at the present parameters. Each network's gradient is that of its own loss alone."""
     losses, metrics = zip(
-        *(part(model, batch, params) for part in (value_loss, policy_loss, iql_critic_loss)), strict=True
+        *(part(model, batch, noise, params) for part in (value_loss, policy_loss, iql_critic_loss)), strict=True
     )
     return torch.stack(losses).sum(0), metrics[0] | metrics[1] | metrics[2]
 
@@ -123,12 +131,15 @@ class IQL(Learner):
         )
 
     def noise(self, batch_size: int) -> dict[str, Noise]:
-        return {}
+        if not self.params.actor_dropout:
+            return {}
+        widths = enumerate(self.params.actor_hidden)
+        return {f"dropout_{layer:02}": Noise("uniform", (batch_size, width)) for layer, width in widths}
 
     def step(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
         metrics: Metrics = {}
         for name, loss_of in (("value", value_loss), ("actor", policy_loss), ("critic", iql_critic_loss)):
-            loss, named = loss_of(self.model, batch, self.params)
+            loss, named = loss_of(self.model, batch, noise, self.params)
             self.optimisers[name].step(loss)
             metrics |= named
         polyak(self.model.target_critics, self.model.critics, self.params.tau)

@@ -84,6 +84,21 @@ def resume(
 
 
 @app.command()
+def finetune(
+    run: Run,
+    steps: Annotated[int, typer.Option(min=1, help="Steps of the environment to go on for.")],
+    env_id: Annotated[str | None, typer.Option(help="The environment, if it is not the run's own.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the new run directory.")] = None,
+    set_: Overrides = None,
+    quiet: Quiet = False,
+) -> None:
+    """Go on online from a trained policy, with its data in every batch (--set online.prior=buffer: in one buffer)."""
+    from rl_training.cli import training
+
+    training.finetune(run, steps, env_id, name, set_ or (), quiet=quiet)
+
+
+@app.command()
 def demo(quiet: Quiet = False) -> None:
     """Train CQL on Pendulum-v1 from an embedded dataset, evaluate it, and say where everything lies."""
     from rl_training.cli import training

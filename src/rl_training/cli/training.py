@@ -15,7 +15,7 @@ from rich.console import Console
 
 from rl_training.errors import ConfigError, RLTrainingError
 from rl_training.experiment import manager
-from rl_training.experiment.config import read_config, to_yaml
+from rl_training.experiment.config import apply_override, read_config, to_yaml
 from rl_training.experiment.curves import draw_learning_curve
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
@@ -46,6 +46,18 @@ def resume(run: Path, total_timesteps: int | None, data_file: Path | None, *, qu
         command = f"rl-training resume {shlex.quote(str(run))} --total-timesteps {2 * error.done}"
         raise ConfigError(f"{error}, such as `{command}`") from None
     _report(result, console)
+
+
+def finetune(
+    run: Path, steps: int, env_id: str | None, name: str | None, overrides: Sequence[str], *, quiet: bool
+) -> None:
+    """`rl-training finetune`."""
+    console = plain_console()
+    changes: dict[str, Any] = {} if name is None else {"name": name}
+    for override in overrides:
+        apply_override(changes, override)
+    callbacks = _display(console, quiet)
+    _report(manager.finetune(run, steps, env_id=env_id, changes=changes, callbacks=callbacks), console)
 
 
 def demo(*, quiet: bool) -> None:

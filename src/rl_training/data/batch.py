@@ -23,6 +23,7 @@ class Batch(NamedTuple):
     terminations: Tensor  # [M, B]
     next_actions: Tensor | None = None  # [M, B, act]
     returns_to_go: Tensor | None = None  # [M, B]
+    advantages: Tensor | None = None  # [M, B]
 
 
 class PackedTransitions:

@@ -46,6 +46,26 @@ def discounted_returns_to_go(
     return returns
 
 
+def lambda_returns(
+    rewards: npt.NDArray[Any],
+    next_values: npt.NDArray[Any],
+    terminations: npt.NDArray[np.bool_],
+    episode_ends: IndexArray,
+    gamma: float,
+    lam: float,
+) -> npt.NDArray[np.float64]:
+    """TD(λ) targets `R_t = r_t + γ[(1-λ)V(s_{t+1}) + λR_{t+1}]`, `[N]`, from the values of every row's successor.
+
+    The last row of an episode has `r + γV(s_T)`, without V after a termination: a truncated episode bootstraps.
+    λ = 0 is one step of bootstrapping, λ = 1 the discounted return with V after a truncation only.
+    """
+    share = np.full(len(rewards), 1.0 - lam)
+    share[episode_ends] = 1.0
+    alive = ~np.asarray(terminations, dtype=np.bool_)
+    immediate = np.asarray(rewards, dtype=np.float64) + gamma * share * alive * np.asarray(next_values, np.float64)
+    return discounted_returns_to_go(immediate, episode_ends, gamma * lam)
+
+
 def shift_within_episodes(
     array: npt.NDArray[ScalarT], episode_ends: IndexArray, fill: npt.ArrayLike
 ) -> npt.NDArray[ScalarT]:

@@ -21,7 +21,8 @@ from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, load_checkpoint
 from rl_training.runtime.config import EvaluationConfig, TrainConfig
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluation
-from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.presets import merge
+from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import explain, shortened, shown
 
@@ -115,6 +116,41 @@ def _way_to_go_on(checkpoint: Path) -> str:
     if (run / "run.json").is_file():
         return f"continue its run with `rl-training resume {shlex.quote(str(run))}`"
     return "to train on from it in a new run, load it in Python and call learn()"
+
+
+def finetune(
+    path: str | Path,
+    steps: int,
+    *,
+    env_id: str | None = None,
+    online: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
+    dataset: TransitionDataset | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> TrainResult:
+    """Go on online from a trained run: a new run that starts from its networks, transforms and data.
+
+    online: the `online:` section (how experience is collected and mixed with the data); changes: any other values.
+    Learning rates stay where they are: schedules belong to the offline run.
+    """
+    place = find_run(path).resolve()
+    old = load_any(place).config
+    if old.dataset is None and dataset is None:
+        raise ConfigError(f"{path}: was trained from arrays in memory; give the same arrays again as `dataset`")
+    constant = {network: {"kind": "constant"} for network in old.algo_kwargs["lr_schedule"]}
+    knobs = {**old.algo_kwargs, "lr_schedule": constant}
+    values = {
+        **old.to_plain(),
+        "env_id": env_id or old.env_id,
+        "total_timesteps": steps,
+        "n_epochs": None,
+        "name": None,
+        "early_stopping": None,
+        "init_from": str(place),
+        "online": dict(online or {}),
+        "algo_kwargs": knobs,
+    }
+    return train(TrainConfig.parse(merge(values, changes or {})), dataset=dataset, callbacks=callbacks)
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from rl_training.models.families import MLPIQLModel, MLPSACModel, MLPTD3Model
 from rl_training.models.initialisers import Initialiser
-from rl_training.models.layers import MLPSpec, StackedMLP, polyak
+from rl_training.models.layers import MLPSpec, StackedMLP, dropout_masks, polyak
 from rl_training.models.policies import DeterministicPolicy, Gaussian, GaussianPolicy, Policy, TanhGaussianPolicy
 from rl_training.models.values import Critics, Reduction, StateValue, random_subset, reduce_critics
 
@@ -21,6 +21,7 @@ __all__ = [
     "StackedMLP",
     "StateValue",
     "TanhGaussianPolicy",
+    "dropout_masks",
     "polyak",
     "random_subset",
     "reduce_critics",

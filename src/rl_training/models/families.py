@@ -79,7 +79,7 @@ class MLPTD3Model(nn.Module):
 
 
 class MLPIQLModel(nn.Module):
-    """Policy, state value without a target, E critics with targets (IQL, AWR; the policy alone is BC)."""
+    """Policy, state value without a target, E critics with targets (IQL). AWR has none: `n_critics=0`."""
 
     def __init__(
         self,
@@ -94,13 +94,16 @@ class MLPIQLModel(nn.Module):
         deterministic_policy: bool = False,
         init: Initialiser | None = None,
         log_std_bounds: tuple[float, float] = (-5.0, 2.0),
+        fixed_std: float | None = None,
     ) -> None:
         super().__init__()
         self.actor: GaussianPolicy | DeterministicPolicy
         if deterministic_policy:
             self.actor = DeterministicPolicy(obs_dim, act_dim, actor_hidden, seeds, init=init)
         else:
-            self.actor = GaussianPolicy(obs_dim, act_dim, actor_hidden, seeds, init=init, log_std_bounds=log_std_bounds)
+            bounds = log_std_bounds if fixed_std is None else (math.log(fixed_std), math.log(fixed_std))
+            self.actor = GaussianPolicy(obs_dim, act_dim, actor_hidden, seeds, init=init, log_std_bounds=bounds)
         self.value = StateValue(obs_dim, value_hidden, seeds, init=init)
-        self.critics = Critics(obs_dim, act_dim, critic_hidden, seeds, n_critics=n_critics, init=init)
-        self.target_critics = self.critics.target()
+        if n_critics:
+            self.critics = Critics(obs_dim, act_dim, critic_hidden, seeds, n_critics=n_critics, init=init)
+            self.target_critics = self.critics.target()

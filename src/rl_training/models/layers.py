@@ -99,7 +99,10 @@ class StackedMLP(nn.Module):
             for (name, shape), piece in zip(self._shapes.items(), pieces, strict=True)
         }
 
-    def forward(self, x: Tensor, parameters: Mapping[str, Tensor] | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor, parameters: Mapping[str, Tensor] | None = None, masks: Sequence[Tensor] = ()
+    ) -> Tensor:
+        """`masks`, where given, multiply each hidden layer after its activation, `[M·copies, B, hidden]` (dropout)."""
         p = self.tensors() if parameters is None else parameters
         if x.dim() == 3:
             x = x.unsqueeze(1).expand(-1, self.copies, -1, -1)
@@ -108,6 +111,7 @@ class StackedMLP(nn.Module):
             h = torch.baddbmm(p[f"bias_{i}"].unsqueeze(1), h, p[f"weight_{i}"])
             if not self.spec.is_last(i):
                 h = self._activate(h, p, i)
+                h = h * masks[i] if masks else h
         return h.view(self.members, self.copies, *h.shape[1:])
 
     def _activate(self, h: Tensor, p: Mapping[str, Tensor], i: int) -> Tensor:
@@ -124,6 +128,11 @@ class StackedMLP(nn.Module):
         twin = copy.deepcopy(self)
         twin.flat.requires_grad_(False)
         return twin
+
+
+def dropout_masks(uniforms: Sequence[Tensor], rate: float) -> list[Tensor]:
+    """Inverted dropout from uniform noise: zero with probability `rate`, else 1/(1 - rate)."""
+    return [(noise >= rate).to(noise.dtype) / (1.0 - rate) for noise in uniforms]
 
 
 def _padded(length: int) -> int:

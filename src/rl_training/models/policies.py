@@ -132,16 +132,16 @@ class GaussianPolicy(StackedMLP):
         self.log_std_bounds = log_std_bounds
         self.squash_log_std = squash_log_std
 
-    def distribution(self, obs: Tensor) -> Gaussian:
+    def distribution(self, obs: Tensor, masks: Sequence[Tensor] = ()) -> Gaussian:
         p = self.tensors()
         low, high = self.log_std_bounds
         raw = p["log_std"]
         log_std = low + (high - low) * raw.sigmoid() if self.squash_log_std else raw.clamp(low, high)
-        return Gaussian(self.forward(obs, p).squeeze(1).tanh(), log_std.unsqueeze(1))
+        return Gaussian(self.forward(obs, p, masks).squeeze(1).tanh(), log_std.unsqueeze(1))
 
-    def log_prob(self, obs: Tensor, actions: Tensor) -> Tensor:
+    def log_prob(self, obs: Tensor, actions: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
         """Plain normal log-density: the head is not squashed, so no Jacobian and no clipping."""
-        return self.distribution(obs).log_prob(actions)
+        return self.distribution(obs, masks).log_prob(actions)
 
     def mode(self, obs: Tensor) -> Tensor:
         return self.distribution(obs).mean
@@ -164,8 +164,8 @@ class DeterministicPolicy(StackedMLP):
     ) -> None:
         super().__init__(MLPSpec((obs_dim, *hidden, act_dim), init=init or Initialiser()), seeds, "actor")
 
-    def mode(self, obs: Tensor) -> Tensor:
-        return torch.tanh(self.forward(obs).squeeze(1))
+    def mode(self, obs: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
+        return torch.tanh(self.forward(obs, None, masks).squeeze(1))
 
     def sample_action(self, obs: Tensor, noise: Tensor) -> Tensor:
         return self.mode(obs)

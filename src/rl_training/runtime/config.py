@@ -13,6 +13,7 @@ from rl_training.algorithms.base.params import PriorDataParams
 from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig
 from rl_training.data.transforms import TransformConfig
 from rl_training.errors import ConfigError
+from rl_training.runtime.presets import merge, preset_values
 from rl_training.validation import Section, explain
 
 Count = Annotated[int, Field(ge=1)]
@@ -58,6 +59,7 @@ class TrainConfig(Section):
     """One run."""
 
     algo: str = Field(description="algorithm, as listed by `rl-training algos`")
+    preset: str | None = Field(None, description="named settings of the algorithm, beneath what is given here")
     env_id: str | None = Field(None, description="Gymnasium environment to evaluate in; none trains from data alone")
     dataset: DatasetConfig | None = Field(None, description="where the transitions come from")
     seed: Seed | tuple[Seed, ...] = Field(0, description="one seed, or a list: that many members trained together")
@@ -84,6 +86,14 @@ class TrainConfig(Section):
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
         description="a folder name of letters, digits, '.', '_' and '-' for the run; none makes one up",
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_from_preset(cls, values: Any) -> Any:
+        """What a preset says counts where the configuration itself says nothing."""
+        if isinstance(values, Mapping) and values.get("preset") is not None:
+            return merge(preset_values(str(values.get("algo")), str(values["preset"])), values)
+        return values
 
     @field_validator("dataset", mode="before")
     @classmethod

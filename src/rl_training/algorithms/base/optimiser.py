@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -59,6 +60,23 @@ class Adam:
         root_correction = (1.0 - beta2**steps).rsqrt()
         denominator = second.sqrt().mul_(root_correction.to(second.dtype)).add_(self.eps)
         self.parameter.sub_(first.div(denominator).mul_(rate.to(first.dtype)))
+
+
+class Momentum(Adam):
+    """Stochastic gradient descent with heavy-ball momentum, on the same terms (AWR's own optimiser)."""
+
+    def __init__(
+        self, parameter: nn.Parameter, lr: float, clock: Tensor, *, momentum: float = 0.9, **rest: Any
+    ) -> None:
+        super().__init__(parameter, lr, clock, **rest)
+        self.momentum = momentum
+        self.state = {"velocity": torch.zeros_like(parameter, requires_grad=False)}
+
+    def _apply(self, gradient: Tensor) -> None:
+        velocity = self.state["velocity"]
+        velocity.mul_(self.momentum).add_(gradient)
+        rate = self.lr * schedule_factor(self.schedule, self.clock, self.horizon)
+        self.parameter.sub_(velocity * rate.to(velocity.dtype))
 
 
 def schedule_factor(schedule: Schedule, clock: Tensor, horizon: int) -> Tensor:

@@ -1,0 +1,101 @@
+"""Training AWR: returns over whole episodes, once for the narrow version, at every turn of a round for TD(λ)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rl_training import streams
+from rl_training.algorithms.awr import AWR, scaled_values
+from rl_training.data.batch import Batch, PackedTransitions
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.returns import lambda_returns
+from rl_training.errors import ConfigError
+from rl_training.runtime.sources import BATCH_STREAM, OfflineSource, Source, Turn
+from rl_training.runtime.trainer import Parts, Trainer, trainer_function
+
+_ROWS_AT_ONCE = 65_536
+
+
+class LambdaReturnSource(OfflineSource):
+    """A dataset whose targets are computed anew, for every member, before each phase of a round."""
+
+    def __init__(self, transitions: PackedTransitions, dataset: TransitionDataset, learner: AWR) -> None:
+        super().__init__(transitions)
+        self.learner = learner
+        self.ends = dataset.episode_ends
+        self.terminations = dataset.terminations
+        self.updates = 0
+        shape = (learner.members, len(transitions))
+        self.returns = torch.zeros(shape, device=learner.device)
+        self.advantages = torch.zeros(shape, device=learner.device)
+
+    def advance(self, limit: int) -> Turn:
+        """Recompute where a phase begins, and go no further than its end."""
+        critic_updates = self.learner.params.critic_updates
+        phase = self.updates % self.learner.period
+        if phase in (0, critic_updates):
+            self._recompute()
+        end = critic_updates if phase < critic_updates else self.learner.period
+        count = min(limit, end - phase)
+        self.updates += count
+        return Turn(count, count)
+
+    @torch.no_grad()
+    def _recompute(self) -> None:
+        params = self.learner.params
+        everything = self.transitions.gather(torch.arange(len(self.transitions), device=self.learner.device)[None])
+        values, next_values = self._values(everything.obs[0]), self._values(everything.next_obs[0])
+        rewards = everything.rewards[0].double().cpu().numpy()
+        targets = [
+            lambda_returns(rewards, v, self.terminations, self.ends, params.gamma, params.td_lambda or 0.0)
+            for v in next_values.double().cpu().numpy()
+        ]
+        self.returns = torch.from_numpy(np.stack(targets)).to(values)
+        self.advantages = self.returns - values
+        if params.normalise_advantages:
+            mean, std = self.advantages.mean(-1, keepdim=True), self.advantages.std(-1, keepdim=True, correction=0)
+            self.advantages = (self.advantages - mean) / (std + 1e-5)
+
+    def _values(self, obs: Tensor) -> Tensor:
+        """V of every row, `[M, N]`, a block of rows at a time."""
+        learner = self.learner
+        blocks = [rows.expand(learner.members, -1, -1) for rows in obs.split(_ROWS_AT_ONCE)]
+        return torch.cat([scaled_values(learner.model, block, learner.params) for block in blocks], dim=-1)
+
+    def batch(self, keys: Tensor, clock: Tensor, size: int) -> Batch:
+        indices = streams.integers(keys, BATCH_STREAM, clock, size, len(self.transitions))
+        batch = self.transitions.gather(indices)
+        return batch._replace(
+            returns_to_go=self.returns.gather(1, indices), advantages=self.advantages.gather(1, indices)
+        )
+
+    def state(self) -> dict[str, Tensor]:
+        return {"updates": torch.tensor(self.updates), "returns": self.returns, "advantages": self.advantages}
+
+    def restore(self, state: Mapping[str, Tensor]) -> None:
+        self.updates = int(state["updates"])
+        self.returns.copy_(state["returns"])
+        self.advantages.copy_(state["advantages"])
+
+
+class AWRTrainer(Trainer):
+    """Adds returns to the data."""
+
+    def source(self, parts: Parts) -> Source:
+        learner = parts.learner
+        if parts.dataset is None or self.online is not None or not isinstance(learner, AWR):
+            raise ConfigError("online: AWR regresses on the returns of a fixed dataset; it has no online part here")
+        if learner.params.td_lambda is None:
+            processed = parts.transforms.rewards(parts.dataset.rewards)
+            with_returns = parts.dataset.with_returns_to_go(learner.params.gamma, rewards=processed)
+            return super().source(replace(parts, dataset=with_returns))
+        packed = PackedTransitions.from_dataset(parts.dataset, parts.transforms, learner.device)
+        return LambdaReturnSource(packed, parts.dataset, learner)
+
+
+train_awr = trainer_function("awr")

@@ -1,0 +1,32 @@
+"""Training BC: the shared offline path, on the best episodes alone where asked to."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.runtime.sources import Source
+from rl_training.runtime.trainer import Parts, Trainer, trainer_function
+
+
+def best_episodes(dataset: TransitionDataset, fraction: float) -> TransitionDataset:
+    """The episodes with the highest undiscounted returns, that share of them (at least one), in their own order."""
+    count = max(1, math.floor(fraction * dataset.n_episodes))
+    kept = np.argsort(-dataset.episode_returns(), kind="stable")[:count]
+    return dataset.select(np.flatnonzero(np.isin(dataset.episode_ids, kept)))
+
+
+class BCTrainer(Trainer):
+    """Chooses what is cloned."""
+
+    def source(self, parts: Parts) -> Source:
+        fraction = float(self.config.algo_kwargs["best_fraction"])
+        if fraction < 1.0 and parts.dataset is not None:
+            parts = replace(parts, dataset=best_episodes(parts.dataset, fraction))
+        return super().source(parts)
+
+
+train_bc = trainer_function("bc")
