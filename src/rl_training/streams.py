@@ -56,7 +56,9 @@ def bits(keys: Tensor, stream: int, update: Tensor | int, count: int) -> Tensor:
     at = torch.as_tensor(update, dtype=torch.int64, device=keys.device)
     state = _mix(_mix(keys ^ (stream * _STREAM_SPREAD)) + at * _GOLDEN)
     position = torch.arange(1, count + 1, dtype=torch.int64, device=keys.device)
-    return _mix(state.unsqueeze(-1) + position * _GOLDEN)
+    # A value read at run time, not a literal: Triton folds literals into 32-bit index arithmetic, where this overflows.
+    golden = (keys[:1] & 0) + _GOLDEN
+    return _mix(state.unsqueeze(-1) + position * golden)
 
 
 def uniform(keys: Tensor, stream: int, update: Tensor | int, shape: Sequence[int]) -> Tensor:

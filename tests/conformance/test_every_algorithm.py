@@ -71,7 +71,8 @@ def batch_of(dataset: TransitionDataset, members: int, size: int = 16) -> Batch:
 
     names = ("obs", "actions", "rewards", "next_obs", "terminations", "next_actions")
     fields = {name: rows(getattr(dataset, name)) for name in names}
-    return Batch(**{**fields, "actions": fields["actions"] / 2, "next_actions": fields["next_actions"] / 2})
+    halved = {name: fields[name] / 2 for name in ("actions", "next_actions")}
+    return Batch(**{**fields, **halved, "returns_to_go": fields["rewards"] * 10})
 
 
 def digest(state: Mapping[str, torch.Tensor]) -> str:

@@ -3,7 +3,7 @@
 Peng, Kumar, Zhang & Levine, "Advantage-Weighted Regression: Simple and Scalable Off-Policy Reinforcement Learning",
 2019. There is no Q-critic; V has no target:
 
-    L_V = mean (R - V(s))²,   V = ν·v(s) with network v, in units of ν²
+    L_V = ½ mean (R - V(s))²,   V = ν·v(s) with network v, in units of ν²
     L_π = -mean( min(exp(A/β), w_max)·log π(a|s) ),   A = R - V(s), a constant, standardised if asked for
 
 Narrow (the default): R is the discounted return-to-go of the processed rewards, with nothing after a truncation, and
@@ -67,7 +67,7 @@ def value_loss(model: MLPIQLModel, batch: Batch, params: AWRParams) -> tuple[Ten
     returns = _returns(batch)
     values = scaled_values(model, batch.obs, params)
     require_shape("returns_to_go", returns, values.shape)
-    loss = ((returns - values) / params.value_scale).square().mean(-1)
+    loss = 0.5 * ((returns - values) / params.value_scale).square().mean(-1)
     return loss, {"value/loss": loss, "value/mean": values.mean(-1), "value/return": returns.mean(-1)}
 
 
@@ -111,6 +111,12 @@ class AWR(Learner):
     def period(self) -> int:
         return 1 if self.params.td_lambda is None else self.params.critic_updates + self.params.actor_updates
 
+    def phase(self, update: int) -> int:
+        """In rounds, 0 for the value's updates and 1 for the actor's; else 2, both."""
+        if self.params.td_lambda is None:
+            return 2
+        return int(update % self.period >= self.params.critic_updates)
+
     def build(self) -> MLPIQLModel:
         return MLPIQLModel(
             self.obs_dim, self.act_dim, n_critics=0, fixed_std=self.params.fixed_std, **self.network_options
@@ -127,11 +133,10 @@ class AWR(Learner):
 
     def step(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
         metrics: Metrics = {}
-        rounds = self.params.td_lambda is not None
-        if not rounds or phase < self.params.critic_updates:
+        if phase != 1:
             loss, metrics = value_loss(self.model, batch, self.params)
             self.optimisers["value"].step(loss)
-        if not rounds or phase >= self.params.critic_updates:
+        if phase != 0:
             loss, actor_metrics = awr_loss(self.model, batch, noise, self.params)
             self.optimisers["actor"].step(loss)
             metrics |= actor_metrics

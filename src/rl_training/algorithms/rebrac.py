@@ -92,11 +92,15 @@ class ReBRAC(TD3):
             critic_init=Initialiser("edac", last=3e-3),
         )
 
+    def phase(self, update: int) -> int:
+        """1 where the actor and the targets move, too: the first of every `policy_delay` updates."""
+        return int(update % self.period == 0)
+
     def step(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
         p, model = self.params, self.model
         loss, metrics = self.critic_loss(batch, noise)
         self.optimisers["critic"].step(loss)
-        if phase == 0:
+        if phase == 1:
             loss, actor_metrics = self.actor_loss(batch, noise)
             if p.lagged_target_actor:
                 polyak(model.target_actor, model.actor, p.tau)

@@ -119,10 +119,14 @@ class SAC(Learner):
             draws["target_subset"] = Noise("uniform", (self.params.n_critics,))
         return draws
 
+    def phase(self, update: int) -> int:
+        """1 where the actor and α step, too: the last update of every round, for SAC itself every one."""
+        return int((update + 1) % self.period == 0)
+
     def step(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
         loss, metrics = sac_loss(self.model, batch, noise, self.params)
         self.optimisers["critic"].step(loss)
-        if phase == self.period - 1:
+        if phase == 1:
             metrics |= self.policy_step(batch, noise)
         polyak(self.model.target_critics, self.model.critics, self.params.tau)
         return metrics

@@ -90,6 +90,10 @@ class TD3(Learner):
     def period(self) -> int:
         return self.params.policy_delay
 
+    def phase(self, update: int) -> int:
+        """1 where the actor and the targets move, too: the last of every `policy_delay` updates."""
+        return int((update + 1) % self.period == 0)
+
     def build(self) -> MLPTD3Model:
         return MLPTD3Model(self.obs_dim, self.act_dim, **self.network_options)
 
@@ -99,7 +103,7 @@ class TD3(Learner):
     def step(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
         loss, metrics = self.critic_loss(batch, noise)
         self.optimisers["critic"].step(loss)
-        if phase == self.period - 1:
+        if phase == 1:
             loss, actor_metrics = self.actor_loss(batch, noise)
             self.optimisers["actor"].step(loss)
             polyak(self.model.target_critics, self.model.critics, self.params.tau)

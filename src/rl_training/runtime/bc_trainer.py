@@ -14,7 +14,7 @@ from rl_training.runtime.trainer import Parts, Trainer, trainer_function
 
 def best_episodes(dataset: TransitionDataset, fraction: float) -> TransitionDataset:
     """The episodes with the highest undiscounted returns, that share of them (at least one), in their own order."""
-    count = max(1, math.floor(fraction * dataset.n_episodes))
+    count = max(1, math.floor(fraction * dataset.n_episodes + 1e-9))  # 0.29·100 is 28.999… in binary
     kept = np.argsort(-dataset.episode_returns(), kind="stable")[:count]
     return dataset.select(np.flatnonzero(np.isin(dataset.episode_ids, kept)))
 

@@ -51,6 +51,8 @@ class Engine:
         self._update: Callable[[int], Metrics] = self._one
         if mode == "compiled":
             torch._dynamo.config.trace_autograd_ops = True
+            # Every engine compiles the same function for its own learner; several may live in one process.
+            torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 4096
             self._update = torch.compile(self._one, fullgraph=True, dynamic=False)
 
     def _one(self, phase: int) -> Metrics:
@@ -61,7 +63,7 @@ class Engine:
     def run(self, first: int, count: int) -> None:
         """Updates `first` to `first + count - 1`."""
         for update in range(first, first + count):
-            for name, value in self._update(update % self.learner.period).items():
+            for name, value in self._update(self.learner.phase(update)).items():
                 if name in self.sums:
                     self.sums[name] += value
                     self.counts[name] += 1

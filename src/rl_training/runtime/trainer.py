@@ -219,7 +219,8 @@ class Trainer:
             learner.obs_dim, learner.act_dim, learner.params, seeds=learner.seeds, device=learner.device
         )
         rehearsal = Engine(twin, self.source(replace(parts, learner=twin)))
-        rehearsal.run(0, twin.period)
+        for first in {twin.phase(update): update for update in reversed(range(twin.period))}.values():
+            rehearsal.run(first, 1)
         known = {*EVALUATION_METRICS, *rehearsal.sums}
         if metric not in known:
             raise ConfigError(f"early_stopping.metric: no metric {metric!r}{did_you_mean(metric, known)}")

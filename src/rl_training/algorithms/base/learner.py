@@ -87,8 +87,12 @@ class Learner(ABC):
 
     @property
     def period(self) -> int:
-        """Updates after which the pattern of network steps repeats (the policy delay, where there is one)."""
+        """Updates after which the pattern of phases repeats (the policy delay, where there is one)."""
         return 1
+
+    def phase(self, update: int) -> int:
+        """Which kind of update this one is. Kinds are few: each is compiled once."""
+        return 0
 
     @abstractmethod
     def build(self) -> nn.Module:
@@ -100,7 +104,7 @@ class Learner(ABC):
 
     @abstractmethod
     def step(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
-        """One update, in place. Draws nothing, reads nothing back from the device. `phase` is update mod period."""
+        """One update of the kind `phase` says, in place. Draws nothing, reads nothing back from the device."""
 
     # What every algorithm gets ----------------------------------------------------------------------------------
 
@@ -147,7 +151,7 @@ class Learner(ABC):
         update = int(self.clock)
         if noise is None:
             noise = streams.NoiseStreams(self.noise(batch.rewards.shape[-1])).draw(self.keys, update)
-        return UpdateResult(self.advance(batch, noise, update % self.period))
+        return UpdateResult(self.advance(batch, noise, self.phase(update)))
 
     @torch.no_grad()
     def act(self, obs: Tensor, noise: Mapping[str, Tensor] | None = None) -> Tensor:
