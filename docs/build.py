@@ -17,7 +17,8 @@ from pydantic import BaseModel
 from rl_training import algorithms
 from rl_training.data.transforms import TransformConfig
 from rl_training.experiment.registry import entries
-from rl_training.runtime.config import EarlyStoppingConfig, EvaluationConfig, TrainConfig
+from rl_training.runtime.config import EarlyStoppingConfig, EvaluationConfig, OnlineConfig, TrainConfig
+from rl_training.runtime.presets import presets
 
 HERE = Path(__file__).parent
 
@@ -43,6 +44,9 @@ def algorithm_page(name: str) -> str:
     lines += ["## Parameters (`algo_kwargs`)", "", *option_table(learner.Params), ""]
     configs = next(e.configs for e in entries() if e.name == name)
     lines += ["## Packaged configurations", "", *(f"- `{config}`" for config in configs), ""]
+    if presets(name):
+        lines += ["## Presets (`preset:`)", "", "| preset | settings of |", "|---|---|"]
+        lines += [f"| `{preset}` | {entry['source']} |" for preset, entry in presets(name).items()]
     return "\n".join(lines)
 
 
@@ -53,6 +57,7 @@ def configuration_page() -> str:
         ("evaluation", EvaluationConfig),
         ("early_stopping", EarlyStoppingConfig),
         ("transforms", TransformConfig),
+        ("online", OnlineConfig),
     ):
         lines += ["", f"## `{title}`", "", *option_table(model)]
     return "\n".join(lines) + "\n"

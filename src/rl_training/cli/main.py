@@ -158,6 +158,18 @@ def config_list() -> None:
     typer.echo("\n".join(packaged_configs()))
 
 
+@config_app.command("presets")
+def config_presets(
+    algo: Annotated[str, typer.Argument(help="An algorithm, as listed by `rl-training algos`.")],
+) -> None:
+    """List an algorithm's presets and whose settings they are."""
+    from rl_training.runtime.presets import presets
+
+    found = presets(algo)
+    width = max(map(len, found), default=0)
+    typer.echo("\n".join(f"{name:<{width}}  {entry['source']}" for name, entry in found.items()) or f"{algo} has none")
+
+
 @config_app.command("show")
 def config_show(
     name: Annotated[str, typer.Argument(help="Packaged configuration or YAML path.")], set_: Overrides = None
