@@ -151,9 +151,7 @@ def test_actor_loss(knobs: dict[str, Any], given: bool) -> None:
 def test_the_clip_is_met_and_not_everywhere() -> None:
     """The case above with a maximum of 2 means little if all weights are clipped or none is."""
     awr, batch = learner(beta=0.3, max_weight=2.0), batch_with_returns()
-    weights = np.stack(
-        [reference_weights(networks(awr.model), m, member_rows(batch, m), awr.params) for m in range(M)]
-    )
+    weights = np.stack([reference_weights(networks(awr.model), m, member_rows(batch, m), awr.params) for m in range(M)])
     assert 0 < (weights == 2.0).sum() < weights.size
 
 

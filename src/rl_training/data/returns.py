@@ -59,6 +59,8 @@ def lambda_returns(
     The last row of an episode has `r + γV(s_T)`, without V after a termination: a truncated episode bootstraps.
     λ = 0 is one step of bootstrapping, λ = 1 the discounted return with V after a truncation only.
     """
+    if not 0.0 <= lam <= 1.0:
+        raise ConfigError(f"lam: {lam} is outside [0, 1]")
     share = np.full(len(rewards), 1.0 - lam)
     share[episode_ends] = 1.0
     alive = ~np.asarray(terminations, dtype=np.bool_)

@@ -12,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import ValidationError
 
-from rl_training import streams
+from rl_training import algorithms, streams
+from rl_training.algorithms.base import PriorDataParams
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import read_spaces
 from rl_training.errors import CheckpointError, ConfigError, DataError, EnvironmentUnsupportedError
@@ -133,12 +134,17 @@ def finetune(
     online: the `online:` section (how experience is collected and mixed with the data); changes: any other values.
     Learning rates stay where they are: schedules belong to the offline run.
     """
-    place = find_run(path).resolve()
+    place = find_run(path)
     old = load_any(place).config
     if old.dataset is None and dataset is None:
+        if (place / "run.json").is_file() and RunDirectory.open(place).describe()["dataset"] is None:
+            raise ConfigError(f"{path}: has learned online already; continue it with `rl-training resume`")
         raise ConfigError(f"{path}: was trained from arrays in memory; give the same arrays again as `dataset`")
     constant = {network: {"kind": "constant"} for network in old.algo_kwargs["lr_schedule"]}
     knobs = {**old.algo_kwargs, "lr_schedule": constant}
+    mixes_itself = issubclass(algorithms.load(old.algo).Params, PriorDataParams)
+    if mixes_itself:
+        knobs.update(online or {})
     values = {
         **old.to_plain(),
         "env_id": env_id or old.env_id,
@@ -146,8 +152,8 @@ def finetune(
         "n_epochs": None,
         "name": None,
         "early_stopping": None,
-        "init_from": str(place),
-        "online": dict(online or {}),
+        "init_from": str(place.resolve()),
+        "online": None if mixes_itself else dict(online or {}),
         "algo_kwargs": knobs,
     }
     return train(TrainConfig.parse(merge(values, changes or {})), dataset=dataset, callbacks=callbacks)

@@ -14,7 +14,7 @@ from rl_training.algorithms.awr import AWR, scaled_values
 from rl_training.data.batch import Batch, PackedTransitions
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.returns import lambda_returns
-from rl_training.errors import ConfigError
+from rl_training.errors import ConfigError, DataError
 from rl_training.runtime.sources import BATCH_STREAM, OfflineSource, Source, Turn
 from rl_training.runtime.trainer import Parts, Trainer, trainer_function
 
@@ -86,10 +86,16 @@ class LambdaReturnSource(OfflineSource):
 class AWRTrainer(Trainer):
     """Adds returns to the data."""
 
+    def check(self, parts: Parts) -> None:
+        if parts.dataset is None or self.online is not None:
+            raise ConfigError("online: AWR regresses on the returns of a fixed dataset; it has no online part here")
+        if not parts.dataset.whole_episodes:
+            raise DataError("dataset: AWR needs whole episodes in order; these rows were sampled or reordered")
+
     def source(self, parts: Parts) -> Source:
         learner = parts.learner
-        if parts.dataset is None or self.online is not None or not isinstance(learner, AWR):
-            raise ConfigError("online: AWR regresses on the returns of a fixed dataset; it has no online part here")
+        assert parts.dataset is not None
+        assert isinstance(learner, AWR)
         if learner.params.td_lambda is None:
             processed = parts.transforms.rewards(parts.dataset.rewards)
             with_returns = parts.dataset.with_returns_to_go(learner.params.gamma, rewards=processed)

@@ -8,12 +8,17 @@ from dataclasses import replace
 import numpy as np
 
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.errors import ConfigError, DataError
 from rl_training.runtime.sources import Source
 from rl_training.runtime.trainer import Parts, Trainer, trainer_function
 
 
 def best_episodes(dataset: TransitionDataset, fraction: float) -> TransitionDataset:
     """The episodes with the highest undiscounted returns, that share of them (at least one), in their own order."""
+    if fraction == 1.0:
+        return dataset
+    if not dataset.whole_episodes:
+        raise DataError("best_fraction: needs whole episodes in order; the rows were sampled or reordered")
     count = max(1, math.floor(fraction * dataset.n_episodes + 1e-9))  # 0.29·100 is 28.999… in binary
     kept = np.argsort(-dataset.episode_returns(), kind="stable")[:count]
     return dataset.select(np.flatnonzero(np.isin(dataset.episode_ids, kept)))
@@ -22,11 +27,15 @@ def best_episodes(dataset: TransitionDataset, fraction: float) -> TransitionData
 class BCTrainer(Trainer):
     """Chooses what is cloned."""
 
+    def check(self, parts: Parts) -> None:
+        if parts.dataset is None or self.online is not None:
+            raise ConfigError("online: BC clones a fixed dataset; online it would only clone itself")
+        best_episodes(parts.dataset, float(self.config.algo_kwargs["best_fraction"]))
+
     def source(self, parts: Parts) -> Source:
-        fraction = float(self.config.algo_kwargs["best_fraction"])
-        if fraction < 1.0 and parts.dataset is not None:
-            parts = replace(parts, dataset=best_episodes(parts.dataset, fraction))
-        return super().source(parts)
+        assert parts.dataset is not None
+        kept = best_episodes(parts.dataset, float(self.config.algo_kwargs["best_fraction"]))
+        return super().source(replace(parts, dataset=kept))
 
 
 train_bc = trainer_function("bc")

@@ -54,6 +54,12 @@ class OnlineConfig(PriorDataParams):
     )
     learning_starts: int = Field(0, ge=0, description="steps of uniformly random actions before the first update")
 
+    @model_validator(mode="after")
+    def _has_something_to_pretrain_on(self) -> OnlineConfig:
+        if self.prior == "buffer" and self.offline_pretrain_updates:
+            raise ValueError("offline_pretrain_updates needs prior: mixed; in the buffer prior data are not kept apart")
+        return self
+
 
 class TrainConfig(Section):
     """One run."""
@@ -91,7 +97,7 @@ class TrainConfig(Section):
     @classmethod
     def _fill_from_preset(cls, values: Any) -> Any:
         """What a preset says counts where the configuration itself says nothing."""
-        if isinstance(values, Mapping) and values.get("preset") is not None:
+        if isinstance(values, Mapping) and values.get("preset") is not None and values.get("algo") is not None:
             return merge(preset_values(str(values.get("algo")), str(values["preset"])), values)
         return values
 

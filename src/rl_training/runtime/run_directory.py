@@ -139,6 +139,8 @@ class RunDirectory:
                     with file.open("rb") as opened:
                         os.fsync(opened.fileno())
         path = self.checkpoint_path(step)
+        if (path / MANIFEST).is_file():  # stopped again before another step: the one that is there leads to the same
+            return path
         save_checkpoint(path, checkpoint)
         with self._writing("checkpoints"):
             sync_directory(self.path)

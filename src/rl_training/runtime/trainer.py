@@ -103,6 +103,8 @@ class Trainer:
         params = algorithms.load(self.config.algo).parse(self.config.algo_kwargs)
         has_data = self.given_dataset is not None or self.config.dataset is not None
         settings: OnlineParams | None = self.config.online
+        if isinstance(params, PriorDataParams) and settings is not None:
+            raise ConfigError(f"online: {self.config.algo} has these options in algo_kwargs; give them there")
         if isinstance(params, PriorDataParams) or (isinstance(params, OnlineParams) and not has_data):
             settings = params
         if settings is not None and self.config.env_id is None:
@@ -143,6 +145,7 @@ class Trainer:
         learner = self.build_learner(spaces, progress.total_updates, device)
         mode = choose_mode(self.config.engine, progress.total_updates)
         parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
+        self.check(parts)
         if self.config.early_stopping is not None:
             self.check_stopping_metric(self.config.early_stopping.metric, parts)
         return parts
@@ -227,6 +230,9 @@ class Trainer:
 
     # Parts a special trainer may replace ------------------------------------------------------------------------
 
+    def check(self, parts: Parts) -> None:
+        """Refuse what this algorithm cannot be trained on."""
+
     def load_data(self, spaces: Spaces | None) -> TransitionDataset | None:
         """The dataset, checked against the environment's spaces and, on resuming, against the original's hash."""
         dataset = self.given_dataset
@@ -246,6 +252,8 @@ class Trainer:
     def progress(self, transitions: int) -> Progress:
         """The budget in steps and in updates, and how much of it is spent."""
         per_epoch = math.ceil(transitions / int(self.config.algo_kwargs["batch_size"]))
+        if self.config.total_timesteps is None and not transitions:
+            raise ConfigError("total_timesteps: is required; without a dataset there are no epochs to count")
         budgets = (self.config.total_timesteps, self.config.n_epochs and self.config.n_epochs * per_epoch)
         steps = min(budget for budget in budgets if budget)
         updates = steps if self.online is None else _updates_in(steps, self.online)
