@@ -2,7 +2,8 @@
 
     python benchmarks/scores.py [--algo cql] [--seeds 5] [--output benchmarks/results/scores.json]
 
-The table is printed and the raw returns of every episode are written as JSON.
+The table is printed and the raw returns of every episode are written as JSON, over those of earlier runs of the same
+configurations.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def score(name: str, seeds: int, episodes: int, runs_dir: str) -> dict[str, Any]
         "config": name,
         "updates": result.progress.updates,
         "seconds": seconds,
-        "behaviour": result.run.describe()["dataset"]["return_mean"],
+        "behaviour": (result.run.describe()["dataset"] or {}).get("return_mean"),
         "returns": evaluation.returns.tolist(),
         "mean": evaluation.mean,
         "std_over_seeds": float(evaluation.returns.mean(1).std(ddof=1)) if seeds > 1 else 0.0,
@@ -48,20 +49,22 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=20)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/scores.json"))
     options = parser.parse_args()
-    results = []
-    with tempfile.TemporaryDirectory() as runs_dir:
-        for name in options.config or [c for c in packaged_configs() if c.endswith("/pendulum")]:
-            row = score(name, options.seeds, options.episodes, runs_dir)
-            results.append(row)
-            print(
-                f"{row['config']:<18} {row['updates']:>7,} updates  {row['mean']:9.1f} ± {row['std_over_seeds']:.1f}"
-                f"   (behaviour {row['behaviour']:.1f})   {row['seconds']:.0f} s",
-                flush=True,
-            )
     about = {"rl_training": __version__, "torch": torch.__version__, "gymnasium": gymnasium.__version__}
     about |= {"system": platform.platform(), "threads": torch.get_num_threads()}
     options.output.parent.mkdir(parents=True, exist_ok=True)
-    options.output.write_text(json.dumps({"about": about, "results": results}) + "\n")
+    stored = json.loads(options.output.read_text())["results"] if options.output.is_file() else []
+    results = {row["config"]: row for row in stored}
+    with tempfile.TemporaryDirectory() as runs_dir:
+        for name in options.config or [c for c in packaged_configs() if c.endswith("/pendulum")]:
+            row = results[name] = score(name, options.seeds, options.episodes, runs_dir)
+            behaviour = "" if row["behaviour"] is None else f"   (behaviour {row['behaviour']:.1f})"
+            print(
+                f"{row['config']:<18} {row['updates']:>7,} updates  {row['mean']:9.1f} ± {row['std_over_seeds']:.1f}"
+                f"{behaviour}   {row['seconds']:.0f} s",
+                flush=True,
+            )
+            rows = [results[key] for key in sorted(results)]
+            options.output.write_text(json.dumps({"about": about, "results": rows}) + "\n")
     print(f"written to {options.output}")
 
 

@@ -215,7 +215,7 @@ class TestChoices:
     def test_the_updates_announced_are_those_taken(self, offline: Path, tmp_path: Path) -> None:
         result, _ = finetuned(offline / "iql", tmp_path, online={"prior": "mixed", "offline_pretrain_updates": 5})
         assert result.progress.updates == result.progress.total_updates
-        with pytest.raises(ConfigError, match="^online: offline_pretrain_updates needs prior: mixed"):
+        with pytest.raises(ConfigError, match=r"^online: offline_pretrain_updates needs prior: mixed"):
             finetuned(offline / "iql", tmp_path, online={"prior": "buffer", "offline_pretrain_updates": 5})
 
     def test_a_schedule_may_be_asked_for(self, offline: Path, tmp_path: Path) -> None:
