@@ -52,6 +52,8 @@ class ConsoleProgress(Callback):
         self.console.print(
             f"{verb} {loop.config.algo} on {place}, seed {seeds}, into {loop.run_directory.path}", soft_wrap=True
         )
+        for notice in loop.notices:
+            self.console.print(f"note: {notice}", soft_wrap=True)
         if self.console.is_terminal:
             self._bar = Progress(
                 TextColumn("{task.description}", markup=False),

@@ -46,7 +46,9 @@ class Loop:
         *,
         evaluator: Evaluator | None = None,
         callbacks: Sequence[Callback] = (),
+        notices: Sequence[str] = (),
     ) -> None:
+        self.notices = list(notices)
         self.config = config
         self.engine = engine
         self.actor = actor

@@ -95,6 +95,7 @@ class Trainer:
         self.checkpoint = checkpoint
         self.ancestor = load_any(Path(config.init_from)) if config.init_from and checkpoint is None else None
         self.online = self.online_settings()
+        self.notices: list[str] = []  # what the user should know before training starts
         stopping = config.early_stopping
         self.callbacks = [*([EarlyStopping(stopping)] if stopping else []), *callbacks]
 
@@ -173,6 +174,8 @@ class Trainer:
             last = parts.progress.last
             run.rewind(parts.progress.steps, last["step"] if last else 0)
             run.note(status="running", reason=None)
+        if self.notices:
+            run.note(notices=self.notices)
         return Loop(
             self.config,
             engine,
@@ -182,6 +185,7 @@ class Trainer:
             parts.spaces,
             evaluator=self.evaluator(),
             callbacks=self.callbacks,
+            notices=self.notices,
         )
 
     def plan(self) -> list[str]:
@@ -207,6 +211,7 @@ class Trainer:
             f"engine {parts.mode} on {parts.learner.device}",
             f"evaluate: {scored if config.env_id else 'no environment, none'}",
             f"write: {path}",
+            *(f"note: {notice}" for notice in self.notices),
         ]
 
     def check_stopping_metric(self, metric: str, parts: Parts) -> None:
