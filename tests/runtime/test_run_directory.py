@@ -84,7 +84,8 @@ class TestOpen:
             RunDirectory.open(runs / "frist")
         assert str(caught.value) == f"{runs / 'frist'}: no such run; runs in {runs}: first"
 
-    def test_a_folder_that_is_no_run(self, tmp_path: Path) -> None:
+    def test_a_folder_that_is_no_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)  # the message lists runs of the present folder
         with pytest.raises(CheckpointError, match=r"holds no run \(no run.json\)$"):
             RunDirectory.open(tmp_path)
 

@@ -98,7 +98,10 @@ class ManagedAlgorithm:
         progress_bar: bool = False,
     ) -> Self:
         """Train to the end of the budget. Called again with a larger budget, it goes on where it stopped."""
-        callbacks = [callback] if isinstance(callback, Callback) else list(callback or ())
+        given = callback if isinstance(callback, list | tuple) else [] if callback is None else [callback]
+        callbacks = list(given)
+        if not all(isinstance(one, Callback) for one in callbacks):
+            raise ConfigError("callback: must be a rl_training.Callback (an object of a subclass), or a list of them")
         if progress_bar:
             callbacks.append(ConsoleProgress())
         config = self._config(total_timesteps)
@@ -192,7 +195,8 @@ def _read_dataset(dataset: Dataset | None) -> tuple[TransitionDataset | None, An
         return dataset, None
     if isinstance(dataset, str | Path):
         return None, {"source": "file", "path": str(dataset)}
-    return (None, dict(dataset)) if "source" in dataset else (TransitionDataset.from_dict(dataset), None)
+    is_section = isinstance(dataset, Mapping) and "source" in dataset
+    return (None, dict(dataset)) if is_section else (TransitionDataset.from_dict(dataset), None)
 
 
 @cache

@@ -206,6 +206,10 @@ def main() -> None:
         code = _say(f"{error.format_message()} (see {place} --help)")
     except typer.Abort:
         code = 130
+    except (MemoryError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and "memory" not in str(error) and "alloc" not in str(error):
+            raise
+        code = _say("out of memory; smaller networks (algo_kwargs.*_hidden), batch_size, data or fewer seeds need less")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to say to a closed pipe
         code = 1

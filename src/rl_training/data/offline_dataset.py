@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import os
 import uuid
+import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -85,12 +86,19 @@ class TransitionDataset:
         `[N, 1]` rewards and flags are flattened, `[N]` observations and actions become `[N, 1]`, numbers become
         float32, and 0/1 flags become booleans. Actions are checked against the bounds when both are given.
         """
+        if not isinstance(mapping, Mapping):
+            raise DataError(f"dataset: must be a mapping of arrays by name, is {type(mapping).__name__}")
         if (action_low is None) != (action_high is None):
             raise DataError("action_low and action_high are given together or not at all")
         given = _resolve_names(mapping)
         missing = [name for name in REQUIRED_FIELDS if name not in given]
         if missing:
             raise DataError(f"dataset lacks {', '.join(missing)}; found {', '.join(map(str, mapping)) or 'nothing'}")
+        if "truncations" not in given and any(name in mapping for name in ("dones", "done")):
+            warnings.warn(
+                "'dones' are read as terminations, which stop the bootstrap; give time limits apart, as truncations",
+                stacklevel=2,
+            )
         given.setdefault("truncations", np.zeros(np.shape(given["terminations"]), dtype=np.bool_))
         dataset = cls(**given)
         _refuse_mixed_dones(mapping, dataset)

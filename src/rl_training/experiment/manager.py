@@ -85,6 +85,7 @@ def branch(
 ) -> TrainResult:
     """A new run that goes on from a checkpoint."""
     config = _with_budget("this checkpoint", config, checkpoint, total_timesteps)
+    config = config.model_copy(update={"name": None})  # the name belongs to the run the checkpoint came from
     return train(config, dataset=dataset, callbacks=callbacks, checkpoint=checkpoint)
 
 

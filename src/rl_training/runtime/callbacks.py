@@ -66,7 +66,8 @@ class EarlyStopping(Callback):
 
     def _judge(self, loop: Loop, value: float) -> None:
         config = self.config
-        sign = 1.0 if config.mode == "max" else -1.0
+        smaller_is_better = config.mode == "min" or (config.mode is None and config.metric.endswith("loss"))
+        sign = -1.0 if smaller_is_better else 1.0
         if config.target is not None and sign * value >= sign * config.target:
             loop.stop(f"{config.metric} reached {value:.4g} (target {config.target:g})")
         if sign * value > self.best + config.min_delta:

@@ -34,7 +34,7 @@ class EarlyStoppingConfig(Section):
     """When to stop before the budget is spent, judged on the mean over seeds after every record of the metric."""
 
     metric: str = Field("return_mean", description="a field of evaluations, or a training metric such as critic/loss")
-    mode: Literal["max", "min"] = Field("max", description="whether larger or smaller is better")
+    mode: Literal["max", "min"] | None = Field(None, description="what is better; none: min for a loss, else max")
     patience: Count | None = Field(None, description="records without improvement before stopping")
     min_delta: float = Field(0.0, ge=0.0, description="smallest change that counts as an improvement")
     target: float | None = Field(None, description="stop as soon as the metric is at least this good")
@@ -106,6 +106,12 @@ class TrainConfig(Section):
     def _path_alone(cls, value: Any) -> Any:
         """`dataset: log.npz` is short for a file."""
         return {"source": "file", "path": value} if isinstance(value, str | Path) else value
+
+    @field_validator("runs_dir", "device", mode="before")
+    @classmethod
+    def _as_text(cls, value: Any) -> Any:
+        """A `Path` or a `torch.device` is as good as its text."""
+        return value if value is None or isinstance(value, bool | int | float | list | dict) else str(value)
 
     @field_validator("seed", mode="after")
     @classmethod

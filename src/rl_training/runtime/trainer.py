@@ -146,6 +146,10 @@ class Trainer:
         learner = self.build_learner(spaces, progress.total_updates, device)
         mode = choose_mode(self.config.engine, progress.total_updates)
         parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
+        if dataset is not None and dataset.n_episodes == 1 and not (dataset.terminations | dataset.truncations).any():
+            self.notices.append(
+                f"no row of the data ends an episode (terminations, truncations): all {len(dataset):,} count as one"
+            )
         self.check(parts)
         if self.config.early_stopping is not None:
             self.check_stopping_metric(self.config.early_stopping.metric, parts)
