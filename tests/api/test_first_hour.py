@@ -44,7 +44,7 @@ def test_a_callback_that_is_none(callback: object, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dataset", [5, np.zeros((3, 2))])
 def test_a_dataset_that_is_none(dataset: object) -> None:
-    with pytest.raises(DataError, match="^dataset: must be a mapping of arrays by name, is "):
+    with pytest.raises(DataError, match=r"^dataset: must be a mapping of arrays by name, is "):
         BC(dataset=dataset, total_timesteps=2)
 
 
