@@ -22,6 +22,12 @@ def one_thread_per_worker() -> None:
         torch.set_num_threads(1)
 
 
+@pytest.fixture(autouse=True)
+def an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Messages list the runs of the present folder, and a developer's may hold some."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("present-folder"))
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The directory of real datasets beside the repository; a test that needs it is skipped where it is missing."""
