@@ -9,10 +9,8 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import math
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -44,6 +42,7 @@ from rl_training.runtime.loop import Loop
 from rl_training.runtime.online import OnlineSource
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any, new_path
+from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import OfflineSource, Source
 
 T = TypeVar("T")
@@ -121,7 +120,7 @@ class Trainer:
         with run.lock():
             loop = self.build_loop(parts, run)
             try:
-                with _graceful_signals(loop):
+                with graceful_signals(loop):
                     loop.run()
             except BaseException as error:
                 with suppress(CheckpointError):  # a full disk must not hide what went wrong
@@ -374,26 +373,3 @@ def _absolute(dataset: DatasetConfig | None) -> DatasetConfig | None:
     if not isinstance(dataset, FileDatasetConfig):
         return dataset
     return dataset.model_copy(update={"path": expand(dataset.path).resolve()})
-
-
-@contextmanager
-def _graceful_signals(loop: Loop) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the run after the present update, with a checkpoint; a second Ctrl-C ends it at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    asked = 0
-
-    def request_stop(number: int, frame: Any) -> None:
-        nonlocal asked
-        asked += 1
-        if asked > 1 and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        loop.stop(f"{signal.Signals(number).name} received", status="interrupted")
-
-    previous = {number: signal.signal(number, request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)
