@@ -262,11 +262,11 @@ class TestEveryAlgorithm:
 
     @pytest.mark.slow
     def test_compiled_equals_eager(self, algo: str, config: TrainConfig, dataset: TransitionDataset) -> None:
-        from rl_training.runtime.trainer import Trainer
+        from rl_training.runtime.trainer import trainer_for
 
         states = []
         for mode in ("eager", "compiled"):
-            loop = Trainer(config.model_copy(update={"engine": mode, "name": mode})).prepare()
+            loop = trainer_for(algo)(config.model_copy(update={"engine": mode, "name": mode})).prepare()
             assert isinstance(loop.engine, Engine)
             loop.engine.run(0, 20)
             states.append({name: value.detach().clone() for name, value in loop.actor.learner.state().items()})
