@@ -43,5 +43,5 @@ $(INSTALLED): pyproject.toml constraints.txt
 	@touch $@
 
 clean: ## remove .venv, caches and build outputs (runs/ stays)
-	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache
 	find src tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -54,17 +54,17 @@ def files_under(path: Path) -> dict[str, bytes]:
 
 
 class StopAt(Callback):
-    """Stops a run at one update exactly: blocks are cut to single updates by looking after each."""
+    """Stops a run at one step exactly: blocks are cut to single steps by looking after each."""
 
-    def __init__(self, update: int, status: str = "interrupted") -> None:
-        self.update = update
+    def __init__(self, step: int, status: str = "interrupted") -> None:
+        self.step = step
         self.status = status
 
     def on_start(self, loop: Loop) -> None:
         one_update_at_a_time(loop)
 
     def on_progress(self, loop: Loop) -> None:
-        if loop.progress.updates == self.update:
+        if loop.progress.steps == self.step:
             loop.stop("asked to", status=self.status)
 
 

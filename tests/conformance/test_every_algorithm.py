@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +22,9 @@ from rl_training.errors import ConfigError
 from rl_training.experiment import manager
 from rl_training.experiment.config import read_config
 from rl_training.experiment.registry import entries, entry
-from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.engine import Engine
-from rl_training.runtime.loop import Loop
-from rl_training.runtime.sources import Turn
+from small_runs import StopAt, digest
 
 ALGOS = [e.name for e in entries()]
 UPDATES = 60
@@ -73,32 +69,6 @@ def batch_of(dataset: TransitionDataset, members: int, size: int = 16) -> Batch:
     fields = {name: rows(getattr(dataset, name)) for name in names}
     halved = {name: fields[name] / 2 for name in ("actions", "next_actions")}
     return Batch(**{**fields, **halved, "returns_to_go": fields["rewards"] * 10})
-
-
-def digest(state: Mapping[str, torch.Tensor]) -> str:
-    sums = hashlib.sha256()
-    for name in sorted(state):
-        sums.update(name.encode() + state[name].detach().numpy().tobytes())
-    return sums.hexdigest()
-
-
-class StopAt(Callback):
-    """Interrupts a run at one update, as a signal would."""
-
-    def __init__(self, update: int) -> None:
-        self.update = update
-
-    def on_start(self, loop: Loop) -> None:
-        advance = loop.engine.source.advance
-
-        def one_at_a_time(limit: int) -> Turn:
-            return advance(min(1, limit))
-
-        loop.engine.source.advance = one_at_a_time  # type: ignore[method-assign]
-
-    def on_progress(self, loop: Loop) -> None:
-        if loop.progress.steps == self.update:
-            loop.stop("test", status="interrupted")
 
 
 @pytest.mark.parametrize("algo", ALGOS)

@@ -13,6 +13,7 @@ from typing import Any
 
 from rich.console import Console
 
+from rl_training.data.generation import generate_random_dataset
 from rl_training.errors import ConfigError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.experiment.config import apply_override, read_config, to_yaml
@@ -70,7 +71,10 @@ def demo(*, quiet: bool) -> None:
         behaviour = result.run.describe()["dataset"]["return_mean"]
         score = f"{readable(evaluation.mean)} ± {readable(evaluation.std)}"
         console.print(f"\nover 20 new episodes the policy returns {score};")
-        console.print(f"the data it learned from returns {readable(behaviour)} on average, random actions about -1200")
+        random = generate_random_dataset("Pendulum-v1", 4_000, seed=0).summary()["return_mean"]
+        console.print(
+            f"the data it learned from returns {readable(behaviour)} on average, random actions {readable(random)}"
+        )
     _report(result, console)
 
 

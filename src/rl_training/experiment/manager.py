@@ -266,4 +266,14 @@ def describe(path: str | Path) -> dict[str, Any]:
     return RunDirectory.open(find_run(path)).describe()
 
 
-__all__ = ["FinishedError", "LoadedPolicy", "branch", "describe", "find_run", "load_policy", "resume", "start"]
+__all__ = [
+    "FinishedError",
+    "LoadedPolicy",
+    "branch",
+    "describe",
+    "find_run",
+    "finetune",
+    "load_policy",
+    "resume",
+    "start",
+]
