@@ -101,8 +101,8 @@ class TestContents:
         config = small_config(data_file, tmp_path, total_timesteps=15, checkpoint_interval=7)
         run = train(config).run
         pending = run.load(7) if 7 in run.steps() else run.load(14)
-        assert pending.progress["metric_counts"] == {"actor/loss": pending.progress["updates"] % 10}
-        assert pending.metric_sums["actor/loss"].shape == (1,)
+        assert pending.progress["metric_counts"] == {"0/actor/loss": pending.progress["updates"] % 10}
+        assert pending.metric_sums["0/actor/loss"].shape == (1,)
 
 
 class TestDamage:

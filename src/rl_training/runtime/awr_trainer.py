@@ -55,11 +55,12 @@ class LambdaReturnSource(OfflineSource):
             lambda_returns(rewards, v, self.terminations, self.ends, params.gamma, params.td_lambda or 0.0)
             for v in next_values.double().cpu().numpy()
         ]
-        self.returns = torch.from_numpy(np.stack(targets)).to(values)
-        self.advantages = self.returns - values
+        self.returns.copy_(torch.from_numpy(np.stack(targets)))
+        advantages = self.returns - values
         if params.normalise_advantages:
-            mean, std = self.advantages.mean(-1, keepdim=True), self.advantages.std(-1, keepdim=True, correction=0)
-            self.advantages = (self.advantages - mean) / (std + 1e-5)
+            mean, std = advantages.mean(-1, keepdim=True), advantages.std(-1, keepdim=True, correction=0)
+            advantages = (advantages - mean) / (std + 1e-5)
+        self.advantages.copy_(advantages)
 
     def _values(self, obs: Tensor) -> Tensor:
         """V of every row, `[M, N]`, a block of rows at a time."""

@@ -84,6 +84,9 @@ class TrainConfig(Section):
     )
     keep_checkpoints: Count = Field(2, description="newest checkpoints kept, besides the best one")
     engine: Literal["auto", "eager", "compiled"] = Field("auto", description="how updates are run")
+    precision: Literal["auto", "fp32", "tf32"] = Field(
+        "auto", description="matrix products: fp32, or tf32 (CUDA only, and what auto means there)"
+    )
     device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:N")
     threads: Count | None = Field(None, description="CPU threads for tensor operations; none keeps torch's choice")
     runs_dir: str = Field("runs", min_length=1, description="folder in which run directories are made")

@@ -1,7 +1,8 @@
 """Runs updates: draws the batch and the noise, takes the step, keeps the sums of the metrics on the device.
 
-`eager` is plain PyTorch. `compiled` hands the whole update, sampling included, to `torch.compile`. Algorithms never
-mention either: an update is a pure step, so both run the same mathematics.
+`eager` is plain PyTorch. `compiled` hands the whole update, sampling included, to `torch.compile`; on a GPU, blocks of
+updates are then captured as CUDA graphs and replayed. Algorithms never mention any of it: an update is a pure step, so
+all run the same mathematics.
 """
 
 from __future__ import annotations
@@ -9,19 +10,24 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from rl_training import streams
-from rl_training.algorithms.base import Learner, Metrics
+from rl_training.algorithms.base import Learner
 from rl_training.errors import ConfigError
 from rl_training.runtime.sources import Source
 
 EngineMode = Literal["auto", "eager", "compiled"]
+Precision = Literal["auto", "fp32", "tf32"]
+Phases = tuple[int, ...]
+
 _COMPILE_PAYS_FROM = 30_000  # updates; below it, compiling takes longer than it saves on two cores
+_METRICS_PER_UPDATE = 64  # rows of the accumulator; far more than any algorithm reports
+_BLOCKS = (64, 8, 1)  # updates captured at once: what is due is made up of these, the largest first
 
 
 def choose_mode(mode: EngineMode, total_updates: int) -> EngineMode:
@@ -38,6 +44,14 @@ def compiler_available() -> bool:
     return sys.platform.startswith("linux") and any(shutil.which(c) for c in (compiler, "g++", "clang++") if c)
 
 
+def set_precision(precision: Precision, device: torch.device) -> None:
+    """How float32 matrix products are computed; process-wide. `auto` is TF32 on a GPU and plain float32 elsewhere."""
+    if precision == "tf32" and device.type != "cuda":
+        raise ConfigError("precision: 'tf32' is a mode of CUDA devices; use fp32 (or auto)")
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
+
+
 class Engine:
     """Drives one learner from one source."""
 
@@ -46,42 +60,137 @@ class Engine:
         self.source = source
         self.mode = mode
         self._noise = streams.NoiseStreams(learner.noise(learner.params.batch_size))
-        self.sums: dict[str, Tensor] = {}
-        self.counts: dict[str, int] = {}
-        self._update: Callable[[int], Metrics] = self._one
+        self._metrics = _MetricSums(learner)
+        self._graphs: dict[Phases, torch.cuda.CUDAGraph] = {}
+        self._update: Callable[[int, Tensor], tuple[str, ...]] = self._one
         if mode == "compiled":
-            torch._dynamo.config.trace_autograd_ops = True
-            # Every engine compiles the same function for its own learner; several may live in one process.
-            torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 4096
-            self._update = torch.compile(self._one, fullgraph=True, dynamic=False)
+            self._update = _compile(self._one)
+        self._captures = mode == "compiled" and learner.device.type == "cuda" and source.is_capturable
 
-    def _one(self, phase: int) -> Metrics:
+    def _one(self, phase: int, sums: Tensor) -> tuple[str, ...]:
+        """One update, its metrics added to `sums`, one row each; their names in the order of the rows."""
         learner = self.learner
         batch = self.source.batch(learner.keys, learner.clock, learner.params.batch_size)
-        return learner.advance(batch, self._noise.draw(learner.keys, learner.clock), phase)
+        metrics = learner.advance(batch, self._noise.draw(learner.keys, learner.clock), phase)
+        sums[: len(metrics)] += torch.stack(list(metrics.values()))
+        return tuple(metrics)
 
     def run(self, first: int, count: int) -> None:
         """Updates `first` to `first + count - 1`."""
-        for update in range(first, first + count):
-            for name, value in self._update(self.learner.phase(update)).items():
-                if name in self.sums:
-                    self.sums[name] += value
-                    self.counts[name] += 1
-                else:
-                    self.sums[name] = value.double()
-                    self.counts[name] = 1
+        phases = tuple(self.learner.phase(update) for update in range(first, first + count))
+        while phases:
+            size = next(n for n in _BLOCKS if n <= len(phases)) if self._captures else 1
+            self._run_block(phases[:size])
+            phases = phases[size:]
+        if self.learner.device.type == "cuda":
+            torch.cuda.synchronize(self.learner.device)  # what a caller measures or saves has happened
+
+    def _run_block(self, phases: Phases) -> None:
+        known = self._metrics.knows(phases)
+        for phase in phases:
+            self._metrics.counts[phase] = self._metrics.counts.get(phase, 0) + 1
+        if self._captures and known:
+            if phases not in self._graphs:
+                self._graphs[phases] = self._capture(phases)
+            self._graphs[phases].replay()
+            return
+        for phase in phases:  # the first of its kind: compiled by running it
+            self._metrics.names[phase] = self._update(phase, self._metrics.sums_of(phase))
+
+    def _capture(self, phases: Phases) -> torch.cuda.CUDAGraph:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            for phase in phases:
+                self._update(phase, self._metrics.sums_of(phase))
+        return graph
+
+    # Metrics ----------------------------------------------------------------------------------------------------
+
+    @property
+    def metric_names(self) -> set[str]:
+        """Every metric seen so far."""
+        return {name for names in self._metrics.names.values() for name in names}
 
     def peek_metrics(self) -> dict[str, list[float]]:
         """The mean of every metric since they were last taken, by name, one value per member. Reads the device once."""
-        names = sorted(self.sums)
-        if not names:
-            return {}
-        counts = torch.tensor([self.counts[name] for name in names], dtype=torch.float64)
-        means = torch.stack([self.sums[name] for name in names]).cpu() / counts[:, None]
-        return dict(zip(names, means.tolist(), strict=True))
+        return self._metrics.means()
 
     def take_metrics(self) -> dict[str, list[float]]:
         """The same, and start anew."""
-        means = self.peek_metrics()
-        self.sums, self.counts = {}, {}
+        means = self._metrics.means()
+        self._metrics.clear()
         return means
+
+    def metric_state(self) -> tuple[dict[str, Tensor], dict[str, int]]:
+        """Sums and counts since they were last taken, for a checkpoint."""
+        return self._metrics.state()
+
+    def restore_metrics(self, sums: Mapping[str, Tensor], counts: Mapping[str, int]) -> None:
+        """The inverse of `metric_state`."""
+        self._metrics.restore(sums, counts)
+
+
+class _MetricSums:
+    """Running sums of metrics, float64, one fixed buffer for each kind of update so that graphs can write to it."""
+
+    def __init__(self, learner: Learner) -> None:
+        self._learner = learner
+        self._buffers: dict[int, Tensor] = {}
+        self.names: dict[int, tuple[str, ...]] = {}
+        self.counts: dict[int, int] = {}
+
+    def sums_of(self, phase: int) -> Tensor:
+        if phase not in self._buffers:
+            shape = (_METRICS_PER_UPDATE, self._learner.members)
+            self._buffers[phase] = torch.zeros(shape, dtype=torch.float64, device=self._learner.device)
+        return self._buffers[phase]
+
+    def knows(self, phases: Phases) -> bool:
+        return all(phase in self.names for phase in phases)
+
+    def means(self) -> dict[str, list[float]]:
+        """By name, over every kind of update that reports it."""
+        sums, counts = self.state()
+        if not sums:
+            return {}
+        values = torch.stack(list(sums.values())).cpu()
+        totals: dict[str, Tensor] = {}
+        updates: dict[str, int] = {}
+        for (key, count), value in zip(counts.items(), values, strict=True):
+            name = key.partition("/")[2]
+            totals[name] = totals[name] + value if name in totals else value
+            updates[name] = updates.get(name, 0) + count
+        return {name: (totals[name] / updates[name]).tolist() for name in sorted(totals)}
+
+    def clear(self) -> None:
+        self.counts.clear()
+        for sums in self._buffers.values():
+            sums.zero_()
+
+    def state(self) -> tuple[dict[str, Tensor], dict[str, int]]:
+        """Sums and counts, both by `phase/name`, in the order of the rows."""
+        sums: dict[str, Tensor] = {}
+        counts: dict[str, int] = {}
+        for phase in sorted(self.counts):
+            for row, name in enumerate(self.names[phase]):
+                sums[f"{phase}/{name}"] = self._buffers[phase][row]
+                counts[f"{phase}/{name}"] = self.counts[phase]
+        return sums, counts
+
+    def restore(self, sums: Mapping[str, Tensor], counts: Mapping[str, int]) -> None:
+        self.clear()
+        for key, count in counts.items():
+            phase, name = int(key.partition("/")[0]), key.partition("/")[2]
+            if phase not in self.counts:
+                self.counts[phase], self.names[phase] = count, ()
+            self.sums_of(phase)[len(self.names[phase])].copy_(sums[key])
+            self.names[phase] += (name,)
+
+
+def _compile(function: Callable[[int, Tensor], tuple[str, ...]]) -> Callable[[int, Tensor], tuple[str, ...]]:
+    torch._dynamo.config.trace_autograd_ops = True
+    # Every engine compiles the same function for its own learner; several may live in one process.
+    torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 4096
+    # Reordering loops after fusion trips an assertion of Inductor's on whole updates (seen in torch 2.11).
+    torch._inductor.config.loop_ordering_after_fusion = False
+    return torch.compile(function, fullgraph=True, dynamic=False)

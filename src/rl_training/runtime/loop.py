@@ -176,7 +176,7 @@ class Loop:
 
     def snapshot(self) -> Checkpoint:
         """The run at this very step. Its tensors are the live ones."""
-        self.progress.metric_counts = dict(self.engine.counts)
+        sums, self.progress.metric_counts = self.engine.metric_state()
         self.progress.callbacks = {name: callback.state() for name, callback in self._named_callbacks()}
         return Checkpoint(
             self.config,
@@ -184,7 +184,7 @@ class Loop:
             self.actor.transforms,
             asdict(self.progress),
             self.actor.learner.state(),
-            self.engine.sums,
+            sums,
             self.engine.source.state(),
         )
 

@@ -92,6 +92,8 @@ class Collector:
 class OnlineSource:
     """Acts in environments, stores what happens and draws batches from it, with or without prior data."""
 
+    is_capturable = False  # what a batch is made of depends on whether there is experience yet
+
     def __init__(
         self,
         learner: Learner,

@@ -28,6 +28,11 @@ class Turn(NamedTuple):
 class Source(Protocol):
     """What the loop and the engine need from any origin of transitions."""
 
+    @property
+    def is_capturable(self) -> bool:
+        """Whether `batch` does the same device work every time, so that it can be replayed from a CUDA graph."""
+        ...
+
     def advance(self, limit: int) -> Turn:
         """Make experience ready, taking at most `limit` steps."""
         ...
@@ -55,6 +60,8 @@ class Source(Protocol):
 
 class OfflineSource:
     """Uniform draws, with replacement, from a fixed dataset."""
+
+    is_capturable = True
 
     def __init__(self, transitions: PackedTransitions) -> None:
         self.transitions = transitions

@@ -36,7 +36,7 @@ from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback, EarlyStopping
 from rl_training.runtime.checkpoint import Checkpoint, restore
 from rl_training.runtime.config import OnlineConfig, TrainConfig
-from rl_training.runtime.engine import Engine, EngineMode, choose_mode
+from rl_training.runtime.engine import Engine, EngineMode, choose_mode, set_precision
 from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvaluator, Evaluator
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.online import OnlineSource
@@ -137,6 +137,7 @@ class Trainer:
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
         device = choose_device(self.config.device)
+        set_precision(self.config.precision, torch.device(device))
         spaces = read_spaces(self.config.env_id) if self.config.env_id else None
         dataset = self.load_data(spaces)
         if spaces is None:
@@ -168,9 +169,7 @@ class Trainer:
         """The loop over these parts, the run's files set back to where the checkpoint left them."""
         engine = Engine(parts.learner, self.source(parts), parts.mode)
         if self.checkpoint is not None:
-            device = parts.learner.device
-            engine.sums = {name: value.to(device) for name, value in self.checkpoint.metric_sums.items()}
-            engine.counts = dict(parts.progress.metric_counts)
+            engine.restore_metrics(self.checkpoint.metric_sums, parts.progress.metric_counts)
             if self.checkpoint.source:
                 engine.source.restore(self.checkpoint.source)
             run.write_config(self.config)
@@ -232,7 +231,7 @@ class Trainer:
         rehearsal = Engine(twin, self.source(replace(parts, learner=twin)))
         for first in {twin.phase(update): update for update in reversed(range(twin.period))}.values():
             rehearsal.run(first, 1)
-        known = {*EVALUATION_METRICS, *rehearsal.sums}
+        known = {*EVALUATION_METRICS, *rehearsal.metric_names}
         if metric not in known:
             raise ConfigError(f"early_stopping.metric: no metric {metric!r}{did_you_mean(metric, known)}")
 
