@@ -100,7 +100,10 @@ def test_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     missing = tmp_path / "dta.npz"
-    assert refusal(FileDatasetConfig(path=missing)) == f"{missing}: no such file (the folder holds no .npz file)"
+    assert (
+        refusal(FileDatasetConfig(path=missing))
+        == f"{missing}: no such file (the folder holds no .npz or .hdf5 or .h5 file)"
+    )
     dataset([[0.0]]).save(tmp_path / "data.npz")
     dataset([[0.0]]).save(tmp_path / "other.npz")
     assert refusal(FileDatasetConfig(path=missing)) == f"{missing}: no such file; did you mean 'data.npz'?"
@@ -110,10 +113,12 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("name", "found"), [("a.hdf5", ".hdf5"), ("a.csv", ".csv"), ("a", "no suffix")])
-def test_other_formats(name: str, found: str) -> None:
-    assert refusal(FileDatasetConfig(path=Path(name))) == (
-        f"{name}: {found} is not a dataset format; this version reads .npz"
+@pytest.mark.parametrize(("content", "found"), [(b"", "it is empty"), (b"a,b\n1,2\n", r"it begins with b'a,b\n1,2\n'")])
+def test_other_formats(content: bytes, found: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.hdf5"
+    path.write_bytes(content)
+    assert refusal(FileDatasetConfig(path=path)) == (
+        f"{path}: not a dataset in a format this version reads (NumPy archive (.npz), HDF5): {found}"
     )
 
 

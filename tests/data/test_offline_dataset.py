@@ -78,10 +78,8 @@ def test_unknown_doubled_and_missing_names() -> None:
     assert refusal(raw() | {"reward_s": 0}) == "unknown field 'reward_s'; did you mean 'rewards'?"
     assert refusal(raw() | {"reward": [0] * 6}) == "rewards: given twice, as 'rewards' and 'reward'; keep one"
     assert refusal({"observations": [0.0], "act": [1.0]}).startswith("unknown field 'act'")
-    assert refusal({"observations": [0.0], "done": [1]}) == (
-        "dataset lacks actions, rewards, next_obs; found observations, done"
-    )
-    assert refusal({}) == "dataset lacks obs, actions, rewards, next_obs, terminations; found nothing"
+    assert refusal({"observations": [0.0], "done": [1]}) == ("dataset lacks actions, rewards; found observations, done")
+    assert refusal({}) == "dataset lacks obs, actions, rewards, terminations; found nothing"
 
 
 def test_truncations_default_to_none_and_no_flag_is_invented() -> None:
@@ -116,6 +114,7 @@ def test_summary() -> None:
     dataset = TransitionDataset.from_dict(raw())
     assert dataset.summary() == {
         "transitions": 6,
+        "usable": 6,
         "episodes": 3,
         "return_mean": 21.0,
         "return_min": 3.0,
@@ -253,9 +252,9 @@ def test_files_that_are_no_dataset(tmp_path: Path) -> None:
     path = tmp_path / "data.npz"
     assert load_refusal(path) == "no such file"
     path.write_text("rewards,actions\n1,2\n")
-    assert load_refusal(path) == "not a readable .npz file (File is not a zip file)"
+    assert load_refusal(path).startswith("not a dataset in a format this version reads")
     np.savez(path, obs=np.zeros((2, 1)))
-    assert load_refusal(path).startswith("dataset lacks actions, rewards, next_obs, terminations")
+    assert load_refusal(path).startswith("dataset lacks actions, rewards, terminations")
     np.savez(path, **(raw() | {"rewards": np.array([{}] * 6)}))
     assert load_refusal(path) == "rewards.npy: holds Python objects; give plain numbers"
     np.savez(path, **(raw() | {"rewards": [1, 2, 3, 4, np.nan, 6]}))
@@ -281,7 +280,7 @@ def test_damage_anywhere_in_a_file_is_found_or_harmless(tmp_path: Path) -> None:
     assert refused > 200
     for length in (0, 10, len(whole) // 2, len(whole) - 1):
         path.write_bytes(whole[:length])
-        assert load_refusal(path).startswith("not a readable .npz file")
+        assert load_refusal(path).startswith("not a readable .npz file" if length else "not a dataset in a format")
 
 
 def test_a_header_cannot_ask_for_more_than_the_file_holds(tmp_path: Path) -> None:
@@ -299,5 +298,5 @@ def test_a_file_larger_than_memory_is_refused_before_it_is_read(
     path = tmp_path / "data.npz"
     np.savez_compressed(path, obs=np.zeros((2**20, 4), dtype=np.float32))
     assert path.stat().st_size < 2**17
-    monkeypatch.setattr("rl_training.data.offline_dataset._free_memory", lambda: 2**23)
+    monkeypatch.setattr("rl_training.data.formats.limits._free_memory", lambda: 2**23)
     assert load_refusal(path) == "needs 0.0 GiB unpacked, but only 0.0 GiB of memory is free"

@@ -11,8 +11,9 @@ from rl_training.data.dataset_loaders import (
     infer_spaces,
     load_dataset,
 )
+from rl_training.data.fields import FIELD_ALIASES
 from rl_training.data.generation import Policy, collect, generate_pendulum_dataset, generate_random_dataset
-from rl_training.data.offline_dataset import FIELD_ALIASES, TransitionDataset
+from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.returns import discounted_returns_to_go, shift_within_episodes
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 

@@ -29,7 +29,8 @@ class Batch(NamedTuple):
 class PackedTransitions:
     """A dataset as one float32 matrix, a row per transition, so that a batch is a single gather.
 
-    Transforms are applied here, once. Truncations need no column: only a termination stops the bootstrap.
+    Transforms are applied here, once, and rows whose successor is not known are left out. Truncations need no column:
+    only a termination stops the bootstrap.
     """
 
     def __init__(self, rows: Tensor, widths: dict[str, int]) -> None:
@@ -54,6 +55,8 @@ class PackedTransitions:
         widths = {name: column.shape[1] for name, column in columns.items()}
         rows = np.empty((len(dataset), sum(widths.values())), dtype=np.float32)
         np.concatenate(list(columns.values()), axis=1, out=rows, casting="unsafe")
+        if dataset.has_next_obs is not None:
+            rows = rows[dataset.has_next_obs]
         return cls(torch.from_numpy(rows).to(device), widths)
 
     def __len__(self) -> int:

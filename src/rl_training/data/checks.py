@@ -16,7 +16,7 @@ IndexArray: TypeAlias = npt.NDArray[np.int64]
 
 MATRIX_FIELDS = ("obs", "actions", "next_obs", "next_actions")
 VECTOR_FIELDS = ("rewards", "returns_to_go")
-FLAG_FIELDS = ("terminations", "truncations")
+FLAG_FIELDS = ("terminations", "truncations", "has_next_obs")
 
 BOUND_TOLERANCE = 1e-5  # of a dimension's range: float32 rounding and rescaling leave actions this far outside
 

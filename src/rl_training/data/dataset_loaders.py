@@ -37,12 +37,15 @@ class FileDatasetConfig(Section):
     """Transitions read from a file."""
 
     source: Literal["file"] = Field(default="file", description="Read a file.")
-    path: Path = Field(description="An .npz file with one array per field; ~ stands for the home folder.")
+    path: Path = Field(description="An .npz or HDF5 file with one array per field; ~ stands for the home folder.")
 
 
 DatasetConfig = Annotated[
     ScriptedDatasetConfig | RandomDatasetConfig | FileDatasetConfig, Field(discriminator="source")
 ]
+
+
+_SUFFIXES = (".npz", ".hdf5", ".h5")  # of files suggested for a mistyped name
 
 
 def expand(path: Path) -> Path:
@@ -98,8 +101,6 @@ def _scripted(config: ScriptedDatasetConfig, env_id: str | None) -> TransitionDa
 
 def _read_file(path: Path) -> TransitionDataset:
     path = expand(path)
-    if path.suffix.lower() != ".npz":
-        raise DataError(f"{path}: {path.suffix or 'no suffix'} is not a dataset format; this version reads .npz")
     if not path.is_file():
         raise DataError(f"{path}: no such file{_nearest_file(path)}")
     return TransitionDataset.load(path)
@@ -110,11 +111,11 @@ def _nearest_file(path: Path) -> str:
     if not path.parent.is_dir():
         return f" (folder {str(path.parent)!r} does not exist)"
     try:
-        names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix.lower() == ".npz")
+        names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix.lower() in _SUFFIXES)
     except OSError:
         return ""
     close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.0)
-    return f"; did you mean {close[0]!r}?" if close else " (the folder holds no .npz file)"
+    return f"; did you mean {close[0]!r}?" if close else f" (the folder holds no {' or '.join(_SUFFIXES)} file)"
 
 
 def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id: str | None) -> None:
@@ -128,3 +129,21 @@ def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id
         dataset.check_bounds(spaces.action_low, spaces.action_high)
     except DataError as error:
         raise DataError(f"{source}: {error} of {owner}") from error
+
+
+def data_notices(dataset: TransitionDataset) -> list[str]:
+    """What the user should know of the data before they are trained on."""
+    notices = []
+    if dataset.n_episodes == 1 and not (dataset.terminations | dataset.truncations).any():
+        notices.append(
+            f"no row of the data ends an episode (terminations, truncations): all {len(dataset):,} count as one"
+        )
+    unknown = len(dataset) - dataset.n_usable
+    if unknown == len(dataset):
+        raise DataError("dataset: next_obs: no row has a recorded successor; nothing can be trained on")
+    if unknown:
+        notices.append(
+            f"{unknown:,} of {len(dataset):,} rows end an episode that did not terminate, and their next observation"
+            " was not recorded: they are not trained on"
+        )
+    return notices

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-import uuid
 import warnings
-import zipfile
-import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,25 +22,13 @@ from rl_training.data.checks import (
     check_transitions,
     convert_fields,
 )
+from rl_training.data.fields import EPISODE_ENDS, FIELD_ALIASES, FIELD_OF, IGNORED_PREFIXES, REQUIRED_FIELDS
+from rl_training.data.formats import read_arrays
+from rl_training.data.formats.npz import write
 from rl_training.data.returns import discounted_returns_to_go, episode_lengths, shift_within_episodes
 from rl_training.errors import DataError, did_you_mean
 
-FIELD_ALIASES: dict[str, tuple[str, ...]] = {
-    "obs": ("observations", "observation"),
-    "actions": ("action",),
-    "rewards": ("reward",),
-    "next_obs": ("next_observations", "next_observation"),
-    "terminations": ("termination", "terminals", "terminal", "terminated", "dones", "done"),
-    "truncations": ("truncation", "truncated", "timeouts", "timeout"),
-    "next_actions": ("next_action",),
-    "returns_to_go": (),
-}
-REQUIRED_FIELDS = ("obs", "actions", "rewards", "next_obs", "terminations")
-_IGNORED_PREFIXES = ("infos", "metadata")  # side information in D4RL's files
-_FIELD_OF = {alias: name for name, aliases in FIELD_ALIASES.items() for alias in (name, *aliases)}
-
 _BORDERS_LOST = "borders_lost"  # marks a saved selection whose rows are no longer whole episodes
-_MEMORY_LIMIT_FALLBACK = 64 * 2**30  # bytes, where the system does not say how much memory is free
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +37,10 @@ class TransitionDataset:
 
     An episode ends at a termination or truncation; data that stop in mid-episode end there too, without a flag, as
     the last row's successor is simply not known. Only a termination stops bootstrapping; where both flags are set,
-    termination wins. `whole_episodes` is False after `sample` and other selections that lose the episodes' order:
-    episode ids, returns and lengths then mean nothing, and what must not cross a border is no longer computed.
+    termination wins. Rows without `has_next_obs` count in episodes and returns but are never trained on, as their
+    `next_obs` is only a stand-in. `whole_episodes` is False after `sample` and other selections that lose the
+    episodes' order: episode ids, returns and lengths then mean nothing, and what must not cross a border is no longer
+    computed.
     """
 
     obs: FloatArray  # [N, O]
@@ -65,6 +51,7 @@ class TransitionDataset:
     truncations: BoolArray  # [N]
     next_actions: FloatArray | None = None  # [N, A]
     returns_to_go: FloatArray | None = None  # [N]
+    has_next_obs: BoolArray | None = None  # [N]; False where the successor was not recorded; None: everywhere
     whole_episodes: bool = True
 
     def __post_init__(self) -> None:
@@ -83,6 +70,9 @@ class TransitionDataset:
     ) -> TransitionDataset:
         """Build from named arrays; `FIELD_ALIASES` lists the names. Truncations default to none.
 
+        Without `next_obs`, each row's successor is the next row of its episode; the last row of an episode that did
+        not terminate then has none. Without `truncations`, `episode_terminals` tell where episodes end.
+
         `[N, 1]` rewards and flags are flattened, `[N]` observations and actions become `[N, 1]`, numbers become
         float32, and 0/1 flags become booleans. Actions are checked against the bounds when both are given.
         """
@@ -90,7 +80,7 @@ class TransitionDataset:
             raise DataError(f"dataset: must be a mapping of arrays by name, is {type(mapping).__name__}")
         if (action_low is None) != (action_high is None):
             raise DataError("action_low and action_high are given together or not at all")
-        given = _resolve_names(mapping)
+        given = _resolve_names(_split_episode_ends(mapping))
         missing = [name for name in REQUIRED_FIELDS if name not in given]
         if missing:
             raise DataError(f"dataset lacks {', '.join(missing)}; found {', '.join(map(str, mapping)) or 'nothing'}")
@@ -100,7 +90,10 @@ class TransitionDataset:
                 stacklevel=2,
             )
         given.setdefault("truncations", np.zeros(np.shape(given["terminations"]), dtype=np.bool_))
-        dataset = cls(**given)
+        derived = "next_obs" not in given
+        dataset = cls(**given | ({"next_obs": given["obs"]} if derived else {}))
+        if derived:
+            dataset = dataset._with_next_obs()
         _refuse_mixed_dones(mapping, dataset)
         if action_low is not None and action_high is not None:
             dataset.check_bounds(action_low, action_high)
@@ -195,6 +188,35 @@ class TransitionDataset:
         if not self.whole_episodes:
             raise DataError(f"{what}: the rows were sampled or reordered; compute it on the whole dataset first")
 
+    def _with_next_obs(self) -> TransitionDataset:
+        """`next_obs` from the next row of the episode; unknown after the last, unless that is a termination."""
+        ends = self.episode_ends
+        known = np.ones(len(self), dtype=np.bool_)
+        known[ends] = self.terminations[ends]
+        return replace(
+            self,
+            next_obs=shift_within_episodes(self.obs, ends, self.obs[ends]),
+            has_next_obs=None if known.all() else known,
+        )
+
+    @property
+    def n_usable(self) -> int:
+        """Rows that can be trained on: those whose successor is known."""
+        return len(self) if self.has_next_obs is None else int(self.has_next_obs.sum())
+
+    def usable(self) -> TransitionDataset:
+        """The rows whose successor is known. An episode that loses its last row is truncated at the row before."""
+        if self.has_next_obs is None:
+            return self
+        if not self.has_next_obs.any():
+            raise DataError("next_obs: no row has a recorded successor; nothing can be trained on")
+        self._require_whole_episodes("usable")
+        before = np.flatnonzero(~self.has_next_obs[1:] & (self.episode_ids[1:] == self.episode_ids[:-1]))
+        truncations = self.truncations.copy()
+        truncations[before] = True
+        kept = replace(self, truncations=truncations, has_next_obs=None)
+        return kept._take(np.flatnonzero(self.has_next_obs), whole_episodes=True)
+
     def with_next_actions(self) -> TransitionDataset:
         """Fill `next_actions` with each row's successor in its episode.
 
@@ -223,6 +245,7 @@ class TransitionDataset:
         returns = self.episode_returns()
         return {
             "transitions": len(self),
+            "usable": self.n_usable,
             "episodes": self.n_episodes,
             "return_mean": float(returns.mean()),
             "return_min": float(returns.min()),
@@ -245,30 +268,50 @@ class TransitionDataset:
             arrays[_BORDERS_LOST] = np.array(True)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
-            _write_atomically(target, arrays)
+            write(target, arrays)
         except OSError as error:
             raise DataError(f"{target}: cannot be written: {error.strerror or error}") from error
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> TransitionDataset:
-        """Read an `.npz` file written by `save`, or any with the names of `FIELD_ALIASES`; no pickle is opened."""
+        """Read a file written by `save`, or any `.npz` or HDF5 file with the names of `FIELD_ALIASES`.
+
+        Nothing in it is executed: no pickle is opened, no external file is followed.
+        """
         try:
-            arrays = _read_npz(Path(path))
+            arrays = read_arrays(Path(path))
             borders_lost = bool(arrays.pop(_BORDERS_LOST, False))
             return replace(cls.from_dict(arrays), whole_episodes=False) if borders_lost else cls.from_dict(arrays)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
 
 
+def _split_episode_ends(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
+    """d3rlpy's layout: `episode_terminals` mark every episode's last row, `terminals` say which of them terminated.
+
+    Its CartPole data mark the row before the last as terminal, too; only a flag on a last row is an end.
+    """
+    if mapping.get(EPISODE_ENDS) is None:
+        return mapping
+    rest = {name: value for name, value in mapping.items() if name != EPISODE_ENDS}
+    names = {FIELD_OF.get(name): name for name in rest}
+    if "truncations" in names or "terminations" not in names:
+        return rest
+    ends, flags = np.ravel(mapping[EPISODE_ENDS]), np.ravel(rest[names["terminations"]])
+    if ends.shape != flags.shape:
+        raise DataError(f"{EPISODE_ENDS}: {len(ends)} rows, but {names['terminations']} has {len(flags)}")
+    return {**rest, names["terminations"]: (flags != 0) & (ends != 0), "truncations": (flags == 0) & (ends != 0)}
+
+
 def _resolve_names(mapping: Mapping[str, Any]) -> dict[str, Any]:
     given: dict[str, Any] = {}
     source: dict[str, str] = {}
     for key, value in mapping.items():
-        if str(key).startswith(_IGNORED_PREFIXES) or value is None:
+        if str(key).startswith(IGNORED_PREFIXES) or value is None:
             continue
-        name = _FIELD_OF.get(key)
+        name = FIELD_OF.get(key)
         if name is None:
-            raise DataError(f"unknown field {key!r}{did_you_mean(str(key), _FIELD_OF)}")
+            raise DataError(f"unknown field {key!r}{did_you_mean(str(key), FIELD_OF)}")
         if name in given:
             raise DataError(f"{name}: given twice, as {source[name]!r} and {key!r}; keep one")
         given[name], source[name] = value, key
@@ -284,91 +327,3 @@ def _refuse_mixed_dones(mapping: Mapping[str, Any], dataset: TransitionDataset) 
             f"{name}: set on every truncated row, so it seems to mean 'terminated or truncated';"
             " give terminations (true ends only) under that name"
         )
-
-
-def _write_atomically(target: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # not every system lets a folder be synced
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-
-
-def _read_npz(path: Path) -> dict[str, npt.NDArray[Any]]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = [member for member in archive.infolist() if _is_field(member.filename)]
-            _check_size(sum(member.file_size for member in members))
-            arrays: dict[str, npt.NDArray[Any]] = {}
-            for member in members:
-                with archive.open(member) as file:
-                    _check_header(file, member)
-                with archive.open(member) as file:
-                    arrays[member.filename.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
-            return arrays
-    except FileNotFoundError as error:
-        raise DataError("no such file") from error
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}") from error
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        ValueError,
-        EOFError,
-        KeyError,
-        RuntimeError,
-        MemoryError,
-        OverflowError,
-    ) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"not a readable .npz file ({reason})") from error
-
-
-def _is_field(member: str) -> bool:
-    return not member.startswith(_IGNORED_PREFIXES)
-
-
-def _check_size(size: int) -> None:
-    limit = _free_memory()
-    if size > limit:
-        raise DataError(f"needs {size / 2**30:.1f} GiB unpacked, but only {limit / 2**30:.1f} GiB of memory is free")
-
-
-def _free_memory() -> int:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        pass
-    return _MEMORY_LIMIT_FALLBACK
-
-
-def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
-    """Hold the array's own header to the size the archive declares: numpy allocates what the header says."""
-    if member.comment:  # none is ever written; a damaged length here would swallow the entries that follow
-        raise DataError(f"{member.filename}: damaged (an unexpected comment in the archive)")
-    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-        raise DataError(f"{member.filename}: compression {member.compress_type} is not one numpy writes")
-    version = np.lib.format.read_magic(file)
-    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
-    if version not in readers:
-        raise DataError(f"{member.filename}: npy version {version} is not supported")
-    shape, _, dtype = readers[version](file)
-    if dtype.hasobject:
-        raise DataError(f"{member.filename}: holds Python objects; give plain numbers")
-    count = 1
-    for length in shape:  # Python integers: a forged shape must not wrap around
-        count *= length
-    if count * dtype.itemsize != member.file_size - file.tell():
-        raise DataError(f"{member.filename}: damaged (its header and its size do not agree)")

@@ -101,8 +101,9 @@ class AWRTrainer(Trainer):
             processed = parts.transforms.rewards(parts.dataset.rewards)
             with_returns = parts.dataset.with_returns_to_go(learner.params.gamma, rewards=processed)
             return super().source(replace(parts, dataset=with_returns))
-        packed = PackedTransitions.from_dataset(parts.dataset, parts.transforms, learner.device)
-        return LambdaReturnSource(packed, parts.dataset, learner)
+        dataset = parts.dataset.usable()  # a row without a successor has no value to bootstrap from
+        packed = PackedTransitions.from_dataset(dataset, parts.transforms, learner.device)
+        return LambdaReturnSource(packed, dataset, learner)
 
 
 train_awr = trainer_function("awr")

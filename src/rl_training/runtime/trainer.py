@@ -24,6 +24,7 @@ from rl_training.data.dataset_loaders import (
     DatasetConfig,
     FileDatasetConfig,
     check_spaces,
+    data_notices,
     expand,
     infer_spaces,
     load_dataset,
@@ -142,14 +143,12 @@ class Trainer:
         dataset = self.load_data(spaces)
         if spaces is None:
             spaces = infer_spaces(_required(dataset))
-        progress = self.progress(len(dataset) if dataset is not None else 0)
+        progress = self.progress(dataset.n_usable if dataset is not None else 0)
         learner = self.build_learner(spaces, progress.total_updates, device)
         mode = choose_mode(self.config.engine, progress.total_updates)
         parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
-        if dataset is not None and dataset.n_episodes == 1 and not (dataset.terminations | dataset.truncations).any():
-            self.notices.append(
-                f"no row of the data ends an episode (terminations, truncations): all {len(dataset):,} count as one"
-            )
+        if dataset is not None:
+            self.notices += data_notices(dataset)
         self.check(parts)
         if self.config.early_stopping is not None:
             self.check_stopping_metric(self.config.early_stopping.metric, parts)
@@ -248,7 +247,7 @@ class Trainer:
         elif dataset is None and self.config.dataset is not None:
             dataset = load_dataset(self.config.dataset, self.config.env_id, spaces)
         if dataset is None and (self.online is None or isinstance(self.online, PriorDataParams)):
-            raise ConfigError("dataset: is required; a path to an .npz file, `source: scripted` or `source: random`")
+            raise ConfigError("dataset: is required; a path to a file, `source: scripted` or `source: random`")
         if self.run_directory is not None and dataset is not None:
             original = self.run_directory.describe().get("dataset") or {}
             if dataset.fingerprint() != original.get("fingerprint"):

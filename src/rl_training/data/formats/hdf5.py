@@ -1,0 +1,55 @@
+"""HDF5 files in the layouts of D4RL and of d3rlpy's own datasets: one array per field at the top of the file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.fields import EPISODE_ENDS, FIELD_OF, IGNORED_PREFIXES, REQUIRED_FIELDS
+from rl_training.data.formats.limits import check_size
+from rl_training.errors import DataError
+
+
+def read(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """The fields of the file by the names it gives them; side information (`infos/…`, `metadata/…`) is left alone."""
+    try:
+        with h5py.File(path, "r") as file:
+            _refuse_discrete_actions(file)
+            fields = {name: _field(file, name) for name in file if name in FIELD_OF or name == EPISODE_ENDS}
+            missing = set(REQUIRED_FIELDS) - {FIELD_OF.get(name) for name in fields}
+            if missing:
+                lacking = ", ".join(name for name in REQUIRED_FIELDS if name in missing)
+                found = ", ".join(name for name in file if not name.startswith(IGNORED_PREFIXES)) or "nothing"
+                raise DataError(f"lacks {lacking}; the file has {found}")
+            check_size(sum(field.size * field.dtype.itemsize for field in fields.values()))
+            return {name: np.asarray(field[()]) for name, field in fields.items()}
+    except DataError:
+        raise
+    except (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError, OverflowError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"not a readable HDF5 file ({reason})") from error
+
+
+def _field(file: h5py.File, name: str) -> h5py.Dataset:
+    link = file.get(name, getlink=True)
+    if not isinstance(link, h5py.HardLink):
+        raise DataError(f"{name}: is a link to elsewhere; give the array itself")
+    field = file[name]
+    if not isinstance(field, h5py.Dataset):
+        raise DataError(f"{name}: is a group, not an array")
+    if field.is_virtual or field.external:
+        raise DataError(f"{name}: its data lie in other files; give them in this one")
+    if field.dtype.kind not in "biuf":
+        raise DataError(f"{name}: dtype {field.dtype} is not supported; give booleans, integers or floats")
+    return field
+
+
+def _refuse_discrete_actions(file: h5py.File) -> None:
+    """d3rlpy's files say so themselves."""
+    flag = file.get("discrete_action")
+    if isinstance(flag, h5py.Dataset) and flag.shape == () and bool(flag[()]):
+        raise DataError("actions: discrete (the file's discrete_action is set); only continuous actions are supported")

@@ -1,0 +1,93 @@
+"""`.npz` archives: one plain array per field, written complete or not at all, read without opening a pickle."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+import zipfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.fields import IGNORED_PREFIXES
+from rl_training.data.formats.limits import check_size
+from rl_training.errors import DataError
+
+
+def write(target: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write the arrays by name: complete under `target` or not there at all."""
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with temporary.open("xb") as file:
+            np.savez(file, allow_pickle=False, **arrays)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # not every system lets a folder be synced
+        folder = os.open(target.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)
+        finally:
+            os.close(folder)
+
+
+def read(path: Path) -> dict[str, npt.NDArray[Any]]:
+    """Every array by name, side information left out."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = [member for member in archive.infolist() if _is_field(member.filename)]
+            check_size(sum(member.file_size for member in members))
+            arrays: dict[str, npt.NDArray[Any]] = {}
+            for member in members:
+                with archive.open(member) as file:
+                    _check_header(file, member)
+                with archive.open(member) as file:
+                    arrays[member.filename.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
+            return arrays
+    except FileNotFoundError as error:
+        raise DataError("no such file") from error
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}") from error
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        ValueError,
+        EOFError,
+        KeyError,
+        RuntimeError,
+        MemoryError,
+        OverflowError,
+    ) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"not a readable .npz file ({reason})") from error
+
+
+def _is_field(member: str) -> bool:
+    return not member.startswith(IGNORED_PREFIXES)
+
+
+def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
+    """Hold the array's own header to the size the archive declares: numpy allocates what the header says."""
+    if member.comment:  # none is ever written; a damaged length here would swallow the entries that follow
+        raise DataError(f"{member.filename}: damaged (an unexpected comment in the archive)")
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise DataError(f"{member.filename}: compression {member.compress_type} is not one numpy writes")
+    version = np.lib.format.read_magic(file)
+    readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+    if version not in readers:
+        raise DataError(f"{member.filename}: npy version {version} is not supported")
+    shape, _, dtype = readers[version](file)
+    if dtype.hasobject:
+        raise DataError(f"{member.filename}: holds Python objects; give plain numbers")
+    count = 1
+    for length in shape:  # Python integers: a forged shape must not wrap around
+        count *= length
+    if count * dtype.itemsize != member.file_size - file.tell():
+        raise DataError(f"{member.filename}: damaged (its header and its size do not agree)")

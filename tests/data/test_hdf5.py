@@ -1,0 +1,219 @@
+"""HDF5 in D4RL's and d3rlpy's layouts: twins made here, and the real files where they are at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from rl_training.data import TransitionDataset
+from rl_training.data.batch import PackedTransitions
+from rl_training.data.transforms import TransformConfig, fit_transforms
+from rl_training.environments import Spaces
+from rl_training.errors import DataError
+
+REAL = Path(__file__).parents[3] / "shared" / "data"
+needs_real_data = pytest.mark.skipif(not REAL.is_dir(), reason=f"no real datasets in {REAL}")
+
+
+def d4rl(rows: int = 12, **changes: Any) -> dict[str, Any]:
+    """Three episodes of 5, 4 and 3 rows: terminated, timed out, cut off by the end of the file."""
+    rng = np.random.default_rng(0)
+    arrays = {
+        "observations": np.arange(rows * 2, dtype=np.float32).reshape(rows, 2),
+        "actions": rng.uniform(-1, 1, (rows, 1)).astype(np.float32),
+        "rewards": np.arange(rows, dtype=np.float32),
+        "terminals": np.arange(rows) == 4,
+        "timeouts": np.arange(rows) == 8,
+    }
+    return arrays | changes
+
+
+def write(path: Path, arrays: dict[str, Any]) -> Path:
+    with h5py.File(path, "w") as file:
+        for name, values in arrays.items():
+            file[name] = values
+    return path
+
+
+def refusal(path: Path) -> str:
+    with pytest.raises(DataError) as caught:
+        TransitionDataset.load(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    return message.removeprefix(f"{path}: ")
+
+
+class TestSuccessors:
+    def test_are_read_where_they_are_stored(self, tmp_path: Path) -> None:
+        stored = np.full((12, 2), 7.0, dtype=np.float32)
+        dataset = TransitionDataset.load(write(tmp_path / "a.hdf5", d4rl(next_observations=stored)))
+        assert dataset.has_next_obs is None
+        assert dataset.n_usable == 12
+        np.testing.assert_array_equal(dataset.next_obs, stored)
+
+    def test_else_are_the_next_row_of_the_episode(self, tmp_path: Path) -> None:
+        dataset = TransitionDataset.load(write(tmp_path / "a.hdf5", d4rl()))
+        assert (len(dataset), dataset.n_episodes, dataset.n_usable) == (12, 3, 10)
+        assert dataset.episode_returns().tolist() == [10.0, 26.0, 30.0]
+        assert dataset.has_next_obs is not None
+        assert np.flatnonzero(~dataset.has_next_obs).tolist() == [8, 11]
+        inside = [0, 1, 2, 3, 5, 6, 7, 9, 10]
+        np.testing.assert_array_equal(dataset.next_obs[inside], dataset.obs[[i + 1 for i in inside]])
+
+    def test_rows_without_one_are_not_trained_on(self, tmp_path: Path) -> None:
+        dataset = TransitionDataset.load(write(tmp_path / "a.hdf5", d4rl()))
+        transforms = fit_transforms(dataset, Spaces(2, (-1.0,), (1.0,)), TransformConfig())
+        packed = PackedTransitions.from_dataset(dataset, transforms)
+        assert packed.rows[:, 0].tolist() == [2.0 * row for row in range(12) if row not in (8, 11)]
+
+    def test_usable_rows_keep_their_episodes(self, tmp_path: Path) -> None:
+        """D4RL's own conversion: the row at a time limit goes, and the episode ends before it."""
+        usable = TransitionDataset.load(write(tmp_path / "a.hdf5", d4rl())).usable()
+        assert usable.has_next_obs is None
+        assert usable.episode_lengths().tolist() == [5, 3, 2]
+        assert usable.terminations.nonzero()[0].tolist() == [4]
+        assert usable.truncations.nonzero()[0].tolist() == [7, 9]
+
+    def test_an_episode_of_one_row_goes_altogether(self) -> None:
+        arrays = d4rl(timeouts=np.isin(np.arange(12), [5, 8]))
+        usable = TransitionDataset.from_dict(arrays).usable()
+        assert usable.episode_lengths().tolist() == [5, 2, 2]
+
+    def test_of_no_row_is_an_error(self) -> None:
+        arrays = {name: values[:1] for name, values in d4rl().items()}
+        with pytest.raises(DataError, match="no row has a recorded successor"):
+            TransitionDataset.from_dict(arrays).usable()
+
+    def test_survive_a_file_of_our_own(self, tmp_path: Path) -> None:
+        dataset = TransitionDataset.from_dict(d4rl())
+        dataset.save(tmp_path / "own.npz")
+        assert TransitionDataset.load(tmp_path / "own.npz").fingerprint() == dataset.fingerprint()
+
+
+class TestLayouts:
+    def test_side_information_is_left_alone(self, tmp_path: Path) -> None:
+        arrays = d4rl() | {"infos/qpos": np.zeros((12, 3)), "metadata/algorithm": np.bytes_("SAC"), "extra": [1, 2]}
+        assert len(TransitionDataset.load(write(tmp_path / "a.hdf5", arrays))) == 12
+
+    def test_float_flags_and_column_rewards(self, tmp_path: Path) -> None:
+        plain = TransitionDataset.from_dict(d4rl())
+        arrays = d4rl(rewards=np.arange(12.0)[:, None], terminals=(np.arange(12) == 4).astype(np.float64))
+        assert TransitionDataset.load(write(tmp_path / "a.hdf5", arrays)).fingerprint() == plain.fingerprint()
+
+    def test_d3rlpy_marks_the_last_row_of_every_episode(self, tmp_path: Path) -> None:
+        """A terminal flag on a row before the last, as in its CartPole data, ends nothing."""
+        arrays = d4rl(terminals=np.isin(np.arange(12), [3, 4]).astype(np.float32))
+        del arrays["timeouts"]
+        arrays |= {"episode_terminals": np.isin(np.arange(12), [4, 8, 11]), "discrete_action": False, "version": "1.0"}
+        dataset = TransitionDataset.load(write(tmp_path / "a.h5", arrays))
+        assert dataset.episode_lengths().tolist() == [5, 4, 3]
+        assert dataset.terminations.nonzero()[0].tolist() == [4]
+        assert dataset.truncations.nonzero()[0].tolist() == [8, 11]
+        assert dataset.n_usable == 10
+
+    def test_discrete_actions_are_refused(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.h5", d4rl() | {"discrete_action": True})
+        assert refusal(path) == (
+            "actions: discrete (the file's discrete_action is set); only continuous actions are supported"
+        )
+
+
+class TestRefusals:
+    def test_missing_fields(self, tmp_path: Path) -> None:
+        arrays = d4rl() | {"reward_signal": np.zeros(12), "infos/x": np.zeros(12)}
+        del arrays["rewards"]
+        assert refusal(write(tmp_path / "a.hdf5", arrays)) == (
+            "lacks rewards; the file has actions, observations, reward_signal, terminals, timeouts"
+        )
+
+    @pytest.mark.parametrize(
+        ("field", "values", "complaint"),
+        [
+            ("rewards", np.array([np.nan] + [0.0] * 11), "rewards: NaN at row 0 (episode 0, step 0)"),
+            ("rewards", np.zeros(11), "rewards: 11 rows, but obs has 12"),
+            ("rewards", np.array([b"x"] * 12), "rewards: dtype |S1 is not supported"),
+        ],
+    )
+    def test_bad_values(self, field: str, values: Any, complaint: str, tmp_path: Path) -> None:
+        assert refusal(write(tmp_path / "a.hdf5", d4rl(**{field: values}))).startswith(complaint)
+
+    def test_a_group_is_no_array(self, tmp_path: Path) -> None:
+        arrays = d4rl()
+        del arrays["rewards"]
+        assert refusal(write(tmp_path / "a.hdf5", arrays | {"rewards/raw": np.zeros(12)})) == (
+            "rewards: is a group, not an array"
+        )
+
+    def test_links_out_of_the_file_are_not_followed(self, tmp_path: Path) -> None:
+        other = write(tmp_path / "other.hdf5", {"secret": np.zeros(12)})
+        path = write(tmp_path / "a.hdf5", {name: v for name, v in d4rl().items() if name != "rewards"})
+        with h5py.File(path, "a") as file:
+            file["rewards"] = h5py.ExternalLink(other.name, "secret")
+        assert refusal(path) == "rewards: is a link to elsewhere; give the array itself"
+
+    def test_external_and_virtual_storage(self, tmp_path: Path) -> None:
+        arrays = {name: v for name, v in d4rl().items() if name != "rewards"}
+        path = write(tmp_path / "a.hdf5", arrays)
+        with h5py.File(path, "a") as file:
+            file.create_dataset("rewards", (12,), "f4", external=[(str(tmp_path / "raw.bin"), 0, 48)])
+        assert refusal(path) == "rewards: its data lie in other files; give them in this one"
+
+    def test_a_bomb_is_measured_before_it_is_read(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.hdf5", {name: v for name, v in d4rl().items() if name != "observations"})
+        with h5py.File(path, "a") as file:
+            file.create_dataset("observations", (2**34, 2**10), "f4", chunks=(1024, 1024), compression="gzip")
+        assert "GiB of memory is free" in refusal(path)
+
+    def test_damage(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.hdf5", d4rl())
+        whole = path.read_bytes()
+        for length in (8, 100, len(whole) // 2, len(whole) - 1):
+            path.write_bytes(whole[:length])
+            assert refusal(path)
+
+
+@needs_real_data
+class TestRealFiles:
+    @pytest.mark.parametrize(
+        ("name", "rows", "usable", "episodes"),
+        [
+            ("d4rl_excerpts/ant_medium-v2.hdf5", 2000, 2000, 2),
+            ("d4rl_excerpts/antmaze-umaze-v0.hdf5", 1402, 1400, 2),
+            ("d4rl_excerpts/door-cloned-v0.hdf5", 300, 299, 2),
+            ("d4rl_excerpts/halfcheetah_medium_replay-v1.hdf5", 2000, 2000, 2),
+            ("d4rl_excerpts/hopper_medium-v2.hdf5", 911, 911, 2),
+            ("d4rl_excerpts/hopper_medium.hdf5", 524, 524, 2),
+            ("d4rl_excerpts/pen-human-v1.hdf5", 400, 398, 2),
+            ("d4rl_excerpts/walker2d_random-v1.hdf5", 44, 44, 2),
+            ("d3rlpy/pendulum_replay.h5", 99_500, 99_000, 500),
+            ("d3rlpy/pendulum_random.h5", 99_500, 99_000, 500),
+            ("mujoco/hopper-medium.hdf5", 100_000, 100_000, 246),
+            ("mujoco/halfcheetah-medium.hdf5", 100_000, 100_000, 100),
+        ],
+    )
+    def test_load_whole(self, name: str, rows: int, usable: int, episodes: int) -> None:
+        dataset = TransitionDataset.load(REAL / name)
+        assert (len(dataset), dataset.n_usable, dataset.n_episodes) == (rows, usable, episodes)
+
+    def test_returns(self) -> None:
+        returns = TransitionDataset.load(REAL / "mujoco/hopper-medium.hdf5").episode_returns()
+        assert returns[:-1].mean() == pytest.approx(1251.48, abs=0.01)  # the last episode was cut off
+        assert TransitionDataset.load(REAL / "d3rlpy/pendulum_replay.h5").episode_returns().mean() == pytest.approx(
+            -180.48, abs=0.01
+        )
+
+    def test_the_stored_successors_are_the_next_rows(self) -> None:
+        """What is derived for files without successors is what files with them store."""
+        stored = TransitionDataset.load(REAL / "mujoco/hopper-medium.hdf5")
+        arrays = stored.to_dict()
+        del arrays["next_obs"]
+        derived = TransitionDataset.from_dict(arrays)
+        inside = np.setdiff1d(np.arange(len(stored)), stored.episode_ends)
+        np.testing.assert_array_equal(derived.next_obs[inside], stored.next_obs[inside])
+
+    def test_discrete_actions(self) -> None:
+        assert "only continuous actions are supported" in refusal(REAL / "d3rlpy/cartpole_replay.h5")
