@@ -1,0 +1,251 @@
+"""Offline learning on real data: every algorithm, five seeds trained together, last weights, twenty episodes each.
+
+    python benchmarks/offline_scores.py [--data DIR] [--dataset hopper-medium] [--algo iql] [--jobs 1]
+    python benchmarks/offline_scores.py --table
+
+The datasets are Pendulum-v1 as d3rlpy ships it and Hopper and HalfCheetah files of 100,000 transitions in D4RL's layout
+(`DATASETS`); `--data` says where they lie. SAC and TD3, which are not offline algorithms, are the negative controls.
+Raw returns go into `results/offline_scores.json`, over those of earlier runs of the same pair; `--table` prints what is
+there beside `results/d3rlpy_scores.json` (written by `d3rlpy_scores.py`) and `results/reference_scores.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean, stdev
+from typing import Any
+
+RESULTS = Path(__file__).parent / "results"
+EPISODES, EVALUATION_SEED = 20, 50_000
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A file, the environment it was recorded in, and D4RL's returns of a random and an expert policy, where known."""
+
+    path: str
+    env_id: str
+    random: float | None = None
+    expert: float | None = None
+
+    def normalised(self, value: float) -> float:
+        """D4RL's score, 0 for random and 100 for expert; the return itself where D4RL has no constants."""
+        if self.random is None or self.expert is None:
+            return value
+        return 100.0 * (value - self.random) / (self.expert - self.random)
+
+
+HOPPER = ("Hopper-v4", -20.272305, 3234.3)
+HALFCHEETAH = ("HalfCheetah-v4", -280.178953, 12135.0)
+DATASETS = {
+    "pendulum-replay": Dataset("d3rlpy/pendulum_replay.h5", "Pendulum-v1"),
+    "pendulum-random": Dataset("d3rlpy/pendulum_random.h5", "Pendulum-v1"),
+    "hopper-medium": Dataset("mujoco/hopper-medium.hdf5", *HOPPER),
+    "hopper-medium-expert": Dataset("mujoco/hopper-medium-expert.hdf5", *HOPPER),
+    "hopper-mixed": Dataset("mujoco/hopper-mixed.hdf5", *HOPPER),
+    "halfcheetah-medium": Dataset("mujoco/halfcheetah-medium.hdf5", *HALFCHEETAH),
+    "halfcheetah-medium-expert": Dataset("mujoco/halfcheetah-medium-expert.hdf5", *HALFCHEETAH),
+}
+
+NORMALISED: dict[str, Any] = {"transforms": {"normalise_observations": True}}
+# Updates, and what differs from the algorithm's own defaults. ReBRAC's weights were tuned by its authors on files ten
+# times as large; on these, a larger weight on cloning is the fair setting (see docs/algorithms/rebrac.md).
+MUJOCO: dict[str, tuple[int, dict[str, Any]]] = {
+    "bc": (50_000, NORMALISED),
+    "td3_bc": (100_000, {"preset": "d4rl-mujoco"}),
+    "iql": (100_000, {"preset": "d4rl-mujoco"}),
+    "cql": (60_000, NORMALISED | {"algo_kwargs": {"cql_alpha": 5.0}}),
+    "awac": (60_000, {"preset": "d4rl-mujoco"}),
+    "crr": (60_000, NORMALISED),
+    "rebrac": (50_000, {"algo_kwargs": {"actor_bc_weight": 0.1, "critic_bc_weight": 0.01}}),
+    "awr": (50_000, NORMALISED),
+    "sac": (30_000, NORMALISED),
+    "td3": (30_000, NORMALISED),
+}
+PENDULUM: dict[str, tuple[int, dict[str, Any]]] = {
+    algo: (20_000, NORMALISED | {"algo_kwargs": settings})
+    for algo, settings in {
+        "bc": {},
+        "td3_bc": {},
+        "iql": {},
+        "cql": {"cql_alpha": 5.0},
+        "awac": {},
+        "crr": {},
+        "rebrac": {},
+        "awr": {},
+        "sac": {},
+        "td3": {},
+    }.items()
+}
+
+
+def settings_for(dataset: str, algo: str) -> tuple[int, dict[str, Any]]:
+    """Updates and settings of one pair."""
+    return (PENDULUM if dataset.startswith("pendulum") else MUJOCO)[algo]
+
+
+def score(dataset: str, algo: str, data: Path, seeds: int, updates: int | None) -> dict[str, Any]:
+    """Train one algorithm on one dataset and evaluate its last weights."""
+    from rl_training.data import TransitionDataset
+    from rl_training.experiment import manager
+    from rl_training.runtime.config import TrainConfig
+
+    about = DATASETS[dataset]
+    budget, settings = settings_for(dataset, algo)
+    budget = updates or budget
+    transitions = TransitionDataset.load(data / about.path)
+    with tempfile.TemporaryDirectory() as runs_dir:
+        run: dict[str, Any] = {"algo": algo, "seed": list(range(seeds)), "total_timesteps": budget}
+        run |= {"log_interval": 1000, "checkpoint_interval": budget, "runs_dir": runs_dir, **settings}
+        run |= {"env_id": about.env_id, "evaluation": {"episodes": 1, "max_envs": 100}}
+        began = time.perf_counter()
+        result = manager.start(TrainConfig.parse(run), dataset=transitions)
+        seconds = time.perf_counter() - began
+        policy = manager.LoadedPolicy(result.checkpoint, result.actor)
+        evaluation = policy.evaluate(EPISODES, seed=EVALUATION_SEED)
+    return {
+        "dataset": dataset,
+        "algo": algo,
+        "updates": budget,
+        "settings": settings,
+        "seconds": round(seconds, 1),
+        "device": str(result.actor.learner.device),
+        "behaviour": float(transitions.episode_returns().mean()),
+        "returns": evaluation.returns.round(3).tolist(),
+    }
+
+
+# Storing and showing ----------------------------------------------------------------------------------------------
+
+
+def stored(name: str) -> list[dict[str, Any]]:
+    path = RESULTS / f"{name}.json"
+    rows: list[dict[str, Any]] = json.loads(path.read_text())["results"] if path.is_file() else []
+    return rows
+
+
+def store(name: str, rows: list[dict[str, Any]], about: dict[str, Any]) -> None:
+    """Write `rows` over earlier ones of the same dataset and algorithm."""
+    merged = {(row["dataset"], row["algo"]): row for row in [*stored(name), *rows]}
+    order = sorted(merged, key=lambda pair: (list(DATASETS).index(pair[0]), pair[1]))
+    text = ",\n".join(json.dumps(merged[pair]) for pair in order)
+    (RESULTS / f"{name}.json").write_text(f'{{"about": {json.dumps(about)}, "results": [\n{text}\n]}}\n')
+
+
+def summary(dataset: str, row: dict[str, Any]) -> str:
+    """Mean ± standard deviation over seeds, normalised where D4RL is."""
+    if "returns" not in row:
+        return str(row["score"])
+    means = [DATASETS[dataset].normalised(fmean(returns)) for returns in row["returns"]]
+    return f"{fmean(means):.1f} ± {stdev(means) if len(means) > 1 else 0.0:.1f}"
+
+
+def table() -> str:
+    """A Markdown table: one row per dataset and algorithm, others' figures beside ours."""
+    ours = {(row["dataset"], row["algo"]): row for row in stored("offline_scores")}
+    peers = {(row["dataset"], row["algo"]): row for row in stored("d3rlpy_scores")}
+    references = {(row["dataset"], row["algo"]): row for row in stored("reference_scores")}
+    lines = ["| dataset | behaviour | algorithm | ours | others' code |", "|---|---|---|---|---|"]
+    for name, about in DATASETS.items():
+        for algo in MUJOCO:
+            if (name, algo) not in ours:
+                continue
+            row = ours[name, algo]
+            other = ""
+            if (name, algo) in peers:
+                other = f"{summary(name, peers[name, algo])} (d3rlpy)"
+            elif (name, algo) in references:
+                reference = references[name, algo]
+                other = f"{reference['score']} ({reference['code']}, {reference['updates']:,} updates)"
+            lines.append(
+                f"| {name} | {about.normalised(row['behaviour']):.1f} | {algo} | {summary(name, row)} "
+                f"({row['updates']:,} updates) | {other} |"
+            )
+    return "\n".join(lines)
+
+
+# Running ----------------------------------------------------------------------------------------------------------
+
+
+def run_all(pairs: list[tuple[str, str]], options: argparse.Namespace, output: Path) -> None:
+    """Every pair in a process of its own, `--jobs` at a time."""
+
+    def one(pair: tuple[str, str]) -> None:
+        command = [sys.executable, __file__, "--one", *pair, "--data", str(options.data), "--seeds", str(options.seeds)]
+        command += ["--updates", str(options.updates)] if options.updates else []
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            print(f"{pair[0]:<26} {pair[1]:<8} failed: {last}", flush=True)
+            return
+        row = json.loads(done.stdout.splitlines()[-1])
+        with output.open("a") as file:
+            file.write(json.dumps(row) + "\n")
+        print(f"{pair[0]:<26} {pair[1]:<8} {summary(pair[0], row):>18}   {row['seconds']:.0f} s", flush=True)
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        list(pool.map(one, pairs))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("RL_TRAINING_DATA", "../shared/data")))
+    parser.add_argument("--dataset", action="append", choices=list(DATASETS))
+    parser.add_argument("--algo", action="append", choices=list(MUJOCO))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--updates", type=int, help="instead of each algorithm's own number")
+    parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
+    parser.add_argument("--raw", type=Path, help="append raw results to this file instead of storing them")
+    parser.add_argument("--merge", type=Path, nargs="+", help="store the raw results of these files and do no more")
+    parser.add_argument("--table", action="store_true", help="print what is stored and do no more")
+    parser.add_argument("--one", nargs=2, metavar=("DATASET", "ALGO"), help="train one pair and print its JSON")
+    options = parser.parse_args()
+    if options.table:
+        print(table())
+        return
+    if options.one:
+        print(json.dumps(score(*options.one, options.data, options.seeds, options.updates)))
+        return
+    if options.merge:
+        rows = [json.loads(line) for path in options.merge for line in path.read_text().splitlines()]
+        store("offline_scores", rows, about_this_machine())
+        print(table())
+        return
+    # The longest first, so that no processor waits for the last.
+    costs = {algo: rank for rank, algo in enumerate(("cql", "rebrac", "awac", "crr", "iql", "sac", "td3_bc", "td3"))}
+    algos = sorted(options.algo or MUJOCO, key=lambda algo: costs.get(algo, len(costs)))
+    pairs = [(dataset, algo) for algo in algos for dataset in options.dataset or DATASETS]
+    raw = options.raw or Path(tempfile.mkdtemp()) / "raw.jsonl"
+    raw.touch()
+    run_all(pairs, options, raw)
+    if not options.raw:
+        store("offline_scores", [json.loads(line) for line in raw.read_text().splitlines()], about_this_machine())
+        print(table())
+
+
+def about_this_machine() -> dict[str, Any]:
+    import gymnasium
+    import torch
+
+    from rl_training import __version__
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+    return {
+        "rl_training": __version__,
+        "torch": torch.__version__,
+        "gymnasium": gymnasium.__version__,
+        "device": device,
+    }
+
+
+if __name__ == "__main__":
+    main()
