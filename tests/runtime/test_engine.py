@@ -19,21 +19,23 @@ from small_runs import digest, small_config
 
 class TestMode:
     @pytest.mark.parametrize(
-        ("mode", "updates", "compiler", "expected"),
+        ("mode", "updates", "device", "compiler", "expected"),
         [
-            ("auto", 10, True, "eager"),
-            ("auto", 29_999, True, "eager"),
-            ("auto", 30_000, True, "compiled"),
-            ("auto", 30_000, False, "eager"),
-            ("eager", 10**6, True, "eager"),
-            ("compiled", 1, True, "compiled"),
+            ("auto", 10, "cpu", True, "eager"),
+            ("auto", 29_999, "cpu", True, "eager"),
+            ("auto", 30_000, "cpu", True, "compiled"),
+            ("auto", 4_999, "cuda", True, "eager"),
+            ("auto", 5_000, "cuda", True, "compiled"),
+            ("auto", 30_000, "cpu", False, "eager"),
+            ("eager", 10**6, "cuda", True, "eager"),
+            ("compiled", 1, "cpu", True, "compiled"),
         ],
     )
     def test_rules(
-        self, mode: str, updates: int, compiler: bool, expected: str, monkeypatch: pytest.MonkeyPatch
+        self, mode: str, updates: int, device: str, compiler: bool, expected: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(engines, "compiler_available", lambda: compiler)
-        assert choose_mode(mode, updates) == expected  # type: ignore[arg-type]
+        assert choose_mode(mode, updates, torch.device(device)) == expected  # type: ignore[arg-type]
 
     def test_compiled_without_a_compiler(
         self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -145,7 +145,7 @@ class Trainer:
             spaces = infer_spaces(_required(dataset))
         progress = self.progress(dataset.n_usable if dataset is not None else 0)
         learner = self.build_learner(spaces, progress.total_updates, device)
-        mode = choose_mode(self.config.engine, progress.total_updates)
+        mode = choose_mode(self.config.engine, progress.total_updates, learner.device)
         parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
         if dataset is not None:
             self.notices += data_notices(dataset)
