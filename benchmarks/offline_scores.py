@@ -66,7 +66,7 @@ MUJOCO: dict[str, tuple[int, dict[str, Any]]] = {
     "cql": (60_000, NORMALISED | {"algo_kwargs": {"cql_alpha": 5.0}}),
     "awac": (60_000, {"preset": "d4rl-mujoco"}),
     "crr": (60_000, NORMALISED),
-    "rebrac": (50_000, {"algo_kwargs": {"actor_bc_weight": 0.1, "critic_bc_weight": 0.01}}),
+    "rebrac": (100_000, {"algo_kwargs": {"actor_bc_weight": 0.1, "critic_bc_weight": 0.01}}),
     "awr": (50_000, NORMALISED),
     "sac": (30_000, NORMALISED),
     "td3": (30_000, NORMALISED),
