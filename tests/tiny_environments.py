@@ -45,8 +45,38 @@ class Slippery(Cliff):
         return super().step(action)
 
 
+class Counted(Slippery):
+    """Counts the environments that are open and the steps taken in all of them; may refuse the n-th reset."""
+
+    opened = closed = steps = 0
+    resets_left: int | None = None
+
+    def __init__(self) -> None:
+        super().__init__()
+        Counted.opened += 1
+
+    @classmethod
+    def start_counting(cls, resets_left: int | None = None) -> None:
+        cls.opened = cls.closed = cls.steps = Slippery.taken = 0
+        cls.resets_left = resets_left
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Obs, dict[str, Any]]:
+        if Counted.resets_left is not None:
+            if Counted.resets_left == 0:
+                raise RuntimeError("no more resets")
+            Counted.resets_left -= 1
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action: Obs) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
+        Counted.steps += 1
+        return super().step(action)
+
+    def close(self) -> None:
+        Counted.closed += 1
+
+
 LIMIT = 6
-CLIFF, SLIPPERY = "tests/Cliff-v0", "tests/Slippery-v0"
-for _name, _kind in ((CLIFF, Cliff), (SLIPPERY, Slippery)):
+CLIFF, SLIPPERY, COUNTED = "tests/Cliff-v0", "tests/Slippery-v0", "tests/Counted-v0"
+for _name, _kind in ((CLIFF, Cliff), (SLIPPERY, Slippery), (COUNTED, Counted)):
     if _name not in gymnasium.registry:
         gymnasium.register(_name, entry_point=_kind, max_episode_steps=LIMIT)

@@ -35,12 +35,19 @@ class Collector:
         self.act_dim = act_dim
         self.keys = keys
         self.width = width
-        self.envs = [make_env(env_id) for _ in range(len(keys) * width)]
-        self.episodes = [0] * len(self.envs)
-        self.actions: list[list[npt.NDArray[np.float32]]] = [[] for _ in self.envs]
-        self.returns = [0.0] * len(self.envs)
+        count = len(keys) * width
+        self.envs: list[Any] = []
+        self.episodes = [0] * count
+        self.actions: list[list[npt.NDArray[np.float32]]] = [[] for _ in range(count)]
+        self.returns = [0.0] * count
         self.finished: list[tuple[int, float]] = []  # (member, return) of episodes that ended since last asked
-        self.obs = np.stack([self._reset(slot) for slot in range(len(self.envs))])
+        try:
+            for _ in range(count):
+                self.envs.append(make_env(env_id))
+            self.obs = np.stack([self._reset(slot) for slot in range(count)])
+        except BaseException:
+            self.close()
+            raise
 
     def _reset(self, slot: int) -> npt.NDArray[np.float32]:
         member, index = divmod(slot, self.width)

@@ -166,13 +166,21 @@ class Trainer:
 
     def build_loop(self, parts: Parts, run: RunDirectory) -> Loop:
         """The loop over these parts, the run's files set back to where the checkpoint left them."""
-        engine = Engine(parts.learner, self.source(parts), parts.mode)
+        source = self.source(parts)
+        try:
+            return self._loop_from(source, parts, run)
+        except BaseException:
+            source.close()  # nobody else knows of its environments yet
+            raise
+
+    def _loop_from(self, source: Source, parts: Parts, run: RunDirectory) -> Loop:
+        engine = Engine(parts.learner, source, parts.mode)
         if self.checkpoint is not None:
             device = parts.learner.device
             engine.sums = {name: value.to(device) for name, value in self.checkpoint.metric_sums.items()}
             engine.counts = dict(parts.progress.metric_counts)
             if self.checkpoint.source:
-                engine.source.restore(self.checkpoint.source)
+                source.restore(self.checkpoint.source)
             run.write_config(self.config)
             last = parts.progress.last
             run.rewind(parts.progress.steps, last["step"] if last else 0)
