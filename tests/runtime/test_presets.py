@@ -155,6 +155,8 @@ RLPD_COMMON = {
     "actor_reduce": "mean",
     "target_entropy": None,
     "target_entropy_scale": 0.5,
+    "alpha_loss": "alpha",
+    "target_reduce": "min",
 }
 RLPD = {
     "paper": (250_000, {"target_subset": 2, "backup_entropy": True}, 2, 0.0),
