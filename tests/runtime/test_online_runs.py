@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rl_training.data.generation import generate_random_dataset
 from rl_training.errors import CheckpointError, ConfigError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.runtime.callbacks import Callback
@@ -14,7 +15,7 @@ from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.online import OnlineSource
 from rl_training.runtime.trainer import trainer_for
-from small_runs import StopAt, digest, files_under, small_config, small_values
+from small_runs import StopAt, digest, files_under, script_scores, small_config, small_values
 from tiny_environments import CLIFF, COUNTED, SLIPPERY, Counted, Slippery
 
 ONLINE = {"learning_starts": 5, "buffer_capacity": 40}
@@ -116,6 +117,32 @@ class TestMistakes:
             self.refused(config, tmp_path)
             == "total_timesteps: is required; without a dataset there are no epochs to count"
         )
+
+
+class TestNegativeControls:
+    """An online algorithm on a fixed dataset learns from that alone, and the run says what to expect of it."""
+
+    @pytest.mark.parametrize("algo", ["sac", "td3"])
+    def test_no_step_is_taken_and_a_notice_is_given(
+        self, algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        script_scores(monkeypatch, {20: 0.0})
+        data = generate_random_dataset(CLIFF, 60, seed=0)
+        Counted.start_counting()
+        result = manager.start(online_config(tmp_path, algo, env_id=COUNTED), dataset=data)
+        assert Counted.steps == 0
+        assert (result.progress.updates, result.progress.unit) == (20, "updates")
+        assert result.checkpoint.source == {}
+        assert result.run.describe()["notices"] == [
+            f"{algo} is not an offline algorithm: with no experience of its own it overrates actions that the data "
+            "lack; good as a negative control"
+        ]
+
+    @pytest.mark.parametrize(("algo", "dataset"), [("sac", None), ("td3", None), ("rlpd", random_data())])
+    def test_online_there_is_nothing_to_say(self, algo: str, dataset: Any, tmp_path: Path) -> None:
+        trainer = trainer_for(algo)(online_config(tmp_path, algo, dataset=dataset))
+        trainer.assemble()
+        assert trainer.notices == []
 
 
 class TestEnvironmentsAreClosed:

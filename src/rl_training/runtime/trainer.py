@@ -149,6 +149,11 @@ class Trainer:
             self.notices.append(
                 f"no row of the data ends an episode (terminations, truncations): all {len(dataset):,} count as one"
             )
+        if self.online is None and isinstance(learner.params, OnlineParams):
+            self.notices.append(
+                f"{self.config.algo} is not an offline algorithm: with no experience of its own it overrates actions "
+                "that the data lack; good as a negative control"
+            )
         self.check(parts)
         if self.config.early_stopping is not None:
             self.check_stopping_metric(self.config.early_stopping.metric, parts)
