@@ -59,7 +59,7 @@ class Collector:
     def step(self, slot: int, action: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float, bool]:
         """One step of one environment: the true successor, the raw reward and whether it terminated."""
         successor, reward, terminated, truncated, _ = self.envs[slot].step(action)
-        successor = np.asarray(successor, dtype=np.float32)
+        successor = np.array(successor, dtype=np.float32)  # a copy: the reset below may reuse the environment's array
         self.actions[slot].append(action)
         self.returns[slot] += float(reward)
         self.obs[slot] = successor
