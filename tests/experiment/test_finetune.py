@@ -251,7 +251,7 @@ class TestReBRAC:
     def test_the_weights_change_and_that_is_said(self, trained: Path, tmp_path: Path) -> None:
         result, look = finetuned(trained, tmp_path)
         kwargs = result.checkpoint.config.algo_kwargs
-        assert [kwargs[f"{name}"] for name in ("actor_bc_weight", "actor_bc_final", "critic_bc_weight")] == [
+        assert [kwargs[name] for name in ("actor_bc_weight", "actor_bc_final", "critic_bc_weight")] == [
             0.04,
             0.5,
             0,
