@@ -59,13 +59,20 @@ def log_prob(nets: Networks, m: int, row: dict[str, Array]) -> Array:
     return normal_log_density(row["actions"], *policy(nets, m, row["obs"])).sum(-1)
 
 
+def action_values(critics: Any, m: int, obs: Array, actions: Array, p: AWACParams) -> Array:
+    """Q_i(s, a), `[E, B]`, bounded by `critic_max`."""
+    return np.minimum(q_values(critics, m, obs, actions), np.inf if p.critic_max is None else p.critic_max)
+
+
 def advantage(nets: Networks, m: int, row: dict[str, Array], noise: dict[str, Tensor], p: AWACParams) -> Array:
     """min_i Q_i(s, a) - min_i Q_i(s, a_π)."""
     if p.baseline == "mean":
         compared = policy(nets, m, row["obs"])[0]
     else:
         compared = sampled_action(nets, m, row["obs"], noise["baseline_action"][m].numpy())
-    data, own = (q_values(nets["critics"], m, row["obs"], action).min(0) for action in (row["actions"], compared))
+    data, own = (
+        action_values(nets["critics"], m, row["obs"], action, p).min(0) for action in (row["actions"], compared)
+    )
     return data - own
 
 
@@ -76,9 +83,11 @@ def reference_critic_loss(
     for m in range(M):
         row = member_rows(batch, m)
         action = sampled_action(constants, m, row["next_obs"], noise["next_action"][m].numpy())
-        value = q_values(constants["target_critics"], m, row["next_obs"], action).min(0)
-        y = row["rewards"] + p.gamma * (1 - row["terminations"]) * value
-        losses.append(sum(((q - y) ** 2).mean() for q in q_values(nets["critics"], m, row["obs"], row["actions"])))
+        value = action_values(constants["target_critics"], m, row["next_obs"], action, p).min(0)
+        goes_on = np.ones(B) if p.bootstrap_terminations else 1 - row["terminations"]
+        y = row["rewards"] + p.gamma * goes_on * value
+        own = action_values(nets["critics"], m, row["obs"], row["actions"], p)
+        losses.append(sum(((q - y) ** 2).mean() for q in own))
     return np.array(losses)
 
 
@@ -96,7 +105,16 @@ def reference_actor_loss(
     return np.array(losses)
 
 
-@pytest.mark.parametrize("knobs", [{}, {"gamma": 0.4, "n_critics": 3}], ids=str)
+CRITIC_OPTIONS: list[dict[str, Any]] = [
+    {},
+    {"gamma": 0.4, "n_critics": 3},
+    {"critic_max": 0.0},
+    {"bootstrap_terminations": True},
+    {"critic_max": 0.0, "bootstrap_terminations": True},
+]
+
+
+@pytest.mark.parametrize("knobs", CRITIC_OPTIONS, ids=str)
 def test_critic_loss(knobs: dict[str, Any]) -> None:
     awac, batch = learner(**knobs), random_batch(M, B, OBS, ACT)
     noise = draw(awac, B)
@@ -118,6 +136,7 @@ ACTOR_OPTIONS: list[dict[str, Any]] = [
     {"weight_type": "exp"},
     {"weight_type": "exp", "beta": 0.3, "max_weight": 1.2},
     {"weight_type": "exp", "baseline": "mean"},
+    {"critic_max": 0.0, "baseline": "mean"},
 ]
 
 

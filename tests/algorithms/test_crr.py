@@ -258,6 +258,13 @@ def test_soft_targets_follow_after_every_update() -> None:
         assert {int(optimiser.state["steps"]) for optimiser in crr.optimisers.values()} == {update}
 
 
+def test_nothing_is_stored_that_nothing_uses() -> None:
+    """Its networks are SAC's, its losses have no temperature."""
+    networks = ("actor", "critics", "target_actor", "target_critics")
+    stored = {name for name in learner().state() if name.startswith("model.")}
+    assert stored == {f"model.{network}.flat" for network in networks}
+
+
 def test_targets_start_as_copies() -> None:
     model = CRR(OBS, ACT, seeds=SEEDS, **SIZES).model
     assert torch.equal(model.target_actor.flat, model.actor.flat)

@@ -146,6 +146,16 @@ def test_actor_loss(knobs: dict[str, Any]) -> None:
     assert_network_gradient(loss, rebrac.model, "actor", reference)
 
 
+@pytest.mark.parametrize(("update", "factor"), [(0, 1.0), (5, 0.75), (10, 0.5), (13, 0.5)])
+def test_the_actor_s_penalty_falls_linearly(update: int, factor: float) -> None:
+    rebrac, batch = learner(actor_bc_weight=0.4, actor_bc_final=0.5, total_updates=10), sarsa_batch()
+    rebrac.clock.fill_(update)
+    loss, _ = rebrac.actor_loss(batch, {})
+    left = rebrac.params.model_copy(update={"actor_bc_weight": 0.4 * factor})
+    expected = reference_actor_loss(networks(rebrac.model), networks(rebrac.model), batch, left)
+    np.testing.assert_allclose(loss.detach().numpy(), expected, rtol=1e-8)
+
+
 def test_the_penalty_is_the_noised_target_action_s_distance_summed_over_dimensions() -> None:
     rebrac, batch = learner(), sarsa_batch()
     noise, nets = draw(rebrac, B), networks(rebrac.model)

@@ -53,7 +53,7 @@ def alpha_of(nets: Networks, m: int) -> float:
 def reference_critic_loss(
     nets: Networks, constants: Networks, batch: Batch, noise: dict[str, Tensor], p: SACParams
 ) -> Array:
-    """Σ_i mean (Q_i - y)², y = r + γ(1-d)·[ min_{i∈Z} Q̄_i(s', a') - α·log π(a'|s') if asked for ]."""
+    """Σ_i mean (Q_i - y)², y = r + γ(1-d)·[ min_{i∈Z} Q̄_i(s', a') - α·log π(a'|s') if asked for ]; mean for min."""
     losses = []
     for m in range(M):
         row = member_rows(batch, m)
@@ -61,7 +61,7 @@ def reference_critic_loss(
         values = q_values(constants["target_critics"], m, row["next_obs"], action)
         if p.target_subset is not None:  # the critics with the largest draws
             values = values[np.argsort(noise["target_subset"][m].numpy())[-p.target_subset :]]
-        value = values.min(0)
+        value = values.min(0) if p.target_reduce == "min" else values.sum(0) / len(values)
         if p.backup_entropy:
             value = value - alpha_of(constants, m) * log_prob
         y = row["rewards"] + p.gamma * (1 - row["terminations"]) * value
@@ -93,6 +93,8 @@ def reference_actor_loss(
         {"n_critics": 5, "target_subset": 2},
         {"n_critics": 5, "target_subset": 1, "backup_entropy": False},
         {"n_critics": 5, "target_subset": 5},
+        {"target_reduce": "mean"},
+        {"n_critics": 5, "target_subset": 3, "target_reduce": "mean"},
         {"layer_norm": "pre"},
         {"layer_norm": "post", "n_critics": 3, "target_subset": 2},
     ],
@@ -183,6 +185,21 @@ def test_temperature_loss(monkeypatch: pytest.MonkeyPatch, entropy: float | None
     np.testing.assert_allclose(slope.squeeze(-1).numpy(), slopes, rtol=1e-8)
     assert trained_parameters(caught[0], sac.model) == {"log_alpha"}
     np.testing.assert_allclose(result.metrics["alpha/value"].numpy(), np.exp(log_alpha), rtol=1e-12)
+
+
+def test_the_temperature_loss_on_alpha_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """-mean( α·(log π(ã|s) + H̄) ): in log α its slope is that of the other form, times α."""
+    batch, caught = random_batch(M, B, OBS, ACT), []
+    for form in ("log_alpha", "alpha"):
+        sac = learner(alpha_loss=form)
+        monkeypatch.setattr(sac.optimisers["alpha"], "step", caught.append)
+        sac.update(batch, draw(sac, B))
+        caught.append(*torch.autograd.grad(caught[-1].sum(), sac.model.log_alpha))
+    alpha = sac.model.log_alpha.detach().exp()
+    _, slope, loss, scaled_slope = caught
+    np.testing.assert_allclose(loss.detach().numpy(), (alpha * slope).squeeze(-1).numpy(), rtol=1e-8)
+    np.testing.assert_allclose(scaled_slope.numpy(), (alpha * slope).numpy(), rtol=1e-8)
+    assert (alpha - 1.0).abs().min() > 1e-3  # where the two differ
 
 
 @pytest.mark.parametrize(("entropy", "grows"), [(1e3, True), (-1e3, False)])

@@ -21,6 +21,7 @@ from rl_training.data.generation import (
 )
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import ConfigError, EnvironmentUnsupportedError
+from tiny_environments import CLIFF, THRIFTY
 
 
 class Counter(gymnasium.Env[Any, Any]):
@@ -48,6 +49,10 @@ def counter() -> Iterator[str]:
 
 def step_policy(episode: int, rng: np.random.Generator) -> Policy:
     return lambda obs: np.array([0.1 * episode, obs[1]])
+
+
+def test_an_environment_may_reuse_the_array_it_shows() -> None:
+    assert generate_random_dataset(THRIFTY, 60, 0).fingerprint() == generate_random_dataset(CLIFF, 60, 0).fingerprint()
 
 
 def test_collect_records_what_happened(counter: str) -> None:

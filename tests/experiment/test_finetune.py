@@ -239,6 +239,47 @@ class TestChoices:
         assert second.checkpoint.config.init_from == str(first.run.path)
 
 
+class TestReBRAC:
+    """Section 2.9 of ALGORITHMS.md: online β₂ is 0 and β₁ falls linearly to half."""
+
+    @pytest.fixture
+    def trained(self, data_file: Path, tmp_path: Path) -> Path:
+        knobs = {"actor_bc_weight": 0.04, "critic_bc_weight": 0.5}
+        values = {"env_id": "Pendulum-v1", "total_timesteps": STEPS, "algo_kwargs": knobs}
+        return manager.start(small_config(data_file, tmp_path, "rebrac", **values)).run.path
+
+    def test_the_weights_change_and_that_is_said(self, trained: Path, tmp_path: Path) -> None:
+        result, look = finetuned(trained, tmp_path)
+        kwargs = result.checkpoint.config.algo_kwargs
+        assert [kwargs[name] for name in ("actor_bc_weight", "actor_bc_final", "critic_bc_weight")] == [
+            0.04,
+            0.5,
+            0,
+        ]
+        assert look.source.prior_rows == 4  # of eight
+        assert result.actor.learner.total_updates == STEPS  # what the fall spans
+        assert result.run.describe()["notices"] == [
+            "online no next actions are kept, so the critics go unpenalised; "
+            "actor_bc_weight goes linearly from 0.04 to 0.02"
+        ]
+
+    def test_what_the_user_says_wins(self, trained: Path, tmp_path: Path) -> None:
+        changes = {"algo_kwargs": {"critic_bc_weight": 0.1, "actor_bc_final": 1.0}}
+        result, _ = finetuned(trained, tmp_path, changes=changes)
+        assert result.run.describe()["notices"] == [
+            "online no next actions are kept, so the critics go unpenalised (critic_bc_weight 0.1 has no effect); "
+            "actor_bc_weight stays 0.04"
+        ]
+
+    @pytest.mark.parametrize("algo", TESTED)
+    def test_no_other_algorithm_is_changed(self, algo: str, offline: Path, tmp_path: Path) -> None:
+        old, new = (
+            RunDirectory.open(offline / algo).load().config,
+            finetuned(offline / algo, tmp_path)[0].checkpoint.config,
+        )
+        assert {**new.algo_kwargs, "lr_schedule": None} == {**old.algo_kwargs, "lr_schedule": None}
+
+
 class TestMistakes:
     @staticmethod
     def refused(run: Path, runs: Path, **options: Any) -> str:

@@ -13,7 +13,7 @@ from rl_training.errors import DataError
 from rl_training.experiment import manager
 from rl_training.runtime.bc_trainer import best_episodes
 from rl_training.runtime.trainer import trainer_for
-from small_runs import digest, small_config
+from small_runs import digest, files_under, small_config
 
 
 def episodes(returns: list[float], lengths: list[int], ends: str) -> TransitionDataset:
@@ -117,6 +117,16 @@ def test_a_run_on_the_best_is_a_run_on_those_episodes_alone(tmp_path: Path) -> N
     assert states["chosen"] == states["alone"] != states["all"]
 
 
+def test_observations_are_normalised_by_the_episodes_that_are_cloned(tmp_path: Path) -> None:
+    """By hand: the kept ones observe (2, 0) and (3, 0) to (3, 3)."""
+    dataset = episodes([3.0, -1.0, 7.0, 5.0, 0.0], [2, 3, 1, 4, 2], "tutut")
+    values = {"algo_kwargs": {"best_fraction": 0.4}, "transforms": {"normalise_observations": True}}
+    parts = trainer_for("bc")(small_config(None, tmp_path, "bc", **values), dataset=dataset).assemble()
+    assert parts.transforms.obs_mean == pytest.approx((14 / 5, 6 / 5), rel=1e-12)
+    assert parts.transforms.obs_std == pytest.approx((0.4 + 1e-3, 1.36**0.5 + 1e-3), rel=1e-9)
+    assert parts.dataset is dataset
+
+
 def test_the_run_remembers_the_data_it_was_given(tmp_path: Path) -> None:
     dataset = episodes([3.0, -1.0], [2, 3], "tu")
     config = small_config(None, tmp_path, "bc", algo_kwargs={"best_fraction": 0.5})
@@ -129,3 +139,11 @@ def test_sampled_rows_have_no_best_episodes() -> None:
     sampled = episodes([3.0, -1.0], [2, 3], "tu").sample(10, np.random.default_rng(0))
     with pytest.raises(DataError, match="the rows were sampled or reordered"):
         best_episodes(sampled, 0.5)
+
+
+def test_sampled_rows_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    sampled = episodes([3.0, -1.0], [2, 3], "tu").sample(10, np.random.default_rng(0))
+    config = small_config(None, tmp_path, "bc", algo_kwargs={"best_fraction": 0.5})
+    with pytest.raises(DataError, match="the rows were sampled or reordered"):
+        manager.start(config, dataset=sampled)
+    assert files_under(tmp_path) == {}

@@ -20,7 +20,7 @@ from rl_training.runtime.engine import Engine
 from rl_training.runtime.online import OnlineSource
 from rl_training.runtime.sources import Turn
 from small_runs import digest
-from tiny_environments import CLIFF, LIMIT, SLIPPERY, Slippery
+from tiny_environments import CLIFF, LIMIT, SLIPPERY, THRIFTY, Slippery
 
 SEEDS = (5, 2)
 SIZES = {"actor_hidden": (8,), "critic_hidden": (8,), "batch_size": 8}
@@ -93,6 +93,21 @@ def test_pendulum_by_hand() -> None:
     drive(source, 410)
     assert assert_hand_run(source, "Pendulum-v1", 2, 410) == {"terminated": 0, "truncated": 2 * 2}
     source.close()
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_an_environment_may_reuse_the_array_it_shows(width: int) -> None:
+    """With no transform that copies it, a reset would turn the last successor into the next episode's start."""
+    rows = []
+    for env_id in (CLIFF, THRIFTY):
+        owner = learner(n_envs=width, learning_starts=1_000)
+        assert isinstance(owner.params, OnlineParams)
+        plain = Transforms(None, None, 1.0, 0.0, (-2.0,), (2.0,))
+        source = OnlineSource(owner, plain, env_id, owner.params)
+        drive(source, 60)
+        rows.append(source.buffer.rows[:, :60])
+        source.close()
+    assert torch.equal(*rows)
 
 
 @pytest.mark.parametrize("width", [1, 3])

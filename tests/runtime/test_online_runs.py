@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from rl_training.data.generation import generate_random_dataset
 from rl_training.errors import CheckpointError, ConfigError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.loop import Loop
+from rl_training.runtime.online import OnlineSource
 from rl_training.runtime.trainer import trainer_for
-from small_runs import StopAt, digest, files_under, small_config, small_values
-from tiny_environments import CLIFF, SLIPPERY, Slippery
+from small_runs import StopAt, digest, files_under, script_scores, small_config, small_values
+from tiny_environments import CLIFF, COUNTED, SLIPPERY, Counted, Slippery
 
 ONLINE = {"learning_starts": 5, "buffer_capacity": 40}
 
@@ -115,6 +117,73 @@ class TestMistakes:
             self.refused(config, tmp_path)
             == "total_timesteps: is required; without a dataset there are no epochs to count"
         )
+
+
+class TestNegativeControls:
+    """An online algorithm on a fixed dataset learns from that alone, and the run says what to expect of it."""
+
+    @pytest.mark.parametrize("algo", ["sac", "td3"])
+    def test_no_step_is_taken_and_a_notice_is_given(
+        self, algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        script_scores(monkeypatch, {20: 0.0})
+        data = generate_random_dataset(CLIFF, 60, seed=0)
+        Counted.start_counting()
+        result = manager.start(online_config(tmp_path, algo, env_id=COUNTED), dataset=data)
+        assert Counted.steps == 0
+        assert (result.progress.updates, result.progress.unit) == (20, "updates")
+        assert result.checkpoint.source == {}
+        assert result.run.describe()["notices"] == [
+            f"{algo} is not an offline algorithm: with no experience of its own it overrates actions that the data "
+            "lack; good as a negative control"
+        ]
+
+    @pytest.mark.parametrize(("algo", "dataset"), [("sac", None), ("td3", None), ("rlpd", random_data())])
+    def test_online_there_is_nothing_to_say(self, algo: str, dataset: Any, tmp_path: Path) -> None:
+        trainer = trainer_for(algo)(online_config(tmp_path, algo, dataset=dataset))
+        trainer.assemble()
+        assert trainer.notices == []
+
+
+class TestEnvironmentsAreClosed:
+    """As many closed as opened, however the run ends or does not begin."""
+
+    @staticmethod
+    def start(runs: Path, **changes: Any) -> Any:
+        config = online_config(runs, env_id=COUNTED, algo_kwargs={"n_envs": 3}, **changes)
+        return manager.start(config, callbacks=[StopAt(4)]).run
+
+    def test_after_a_run(self, tmp_path: Path) -> None:
+        Counted.start_counting()
+        self.start(tmp_path)
+        assert Counted.closed == Counted.opened >= 3
+
+    def test_when_an_environment_does_not_start(self, tmp_path: Path) -> None:
+        Counted.start_counting(resets_left=2)
+        with pytest.raises(RuntimeError, match="no more resets"):
+            self.start(tmp_path)
+        assert Counted.closed == Counted.opened >= 3
+
+    def test_when_a_resume_is_refused(self, tmp_path: Path) -> None:
+        Counted.start_counting()
+        run = self.start(tmp_path)
+        Counted.opened = Counted.closed = 0
+        with pytest.raises(CheckpointError, match="the environment is not deterministic"):
+            manager.resume(run.path)
+        assert Counted.closed == Counted.opened >= 3
+
+    def test_when_the_run_cannot_be_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def full(*_: Any, **__: Any) -> None:
+            raise CheckpointError("no space left")
+
+        Counted.start_counting()
+        run = self.start(tmp_path)
+        Counted.opened = Counted.closed = 0
+        monkeypatch.setattr(type(run), "write_config", full)
+        monkeypatch.setattr(OnlineSource, "restore", lambda self, state: None)
+        with pytest.raises(CheckpointError, match="no space left"):
+            manager.resume(run.path)
+        assert Counted.closed == Counted.opened >= 3
 
 
 class TestResume:

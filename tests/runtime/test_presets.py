@@ -155,6 +155,8 @@ RLPD_COMMON = {
     "actor_reduce": "mean",
     "target_entropy": None,
     "target_entropy_scale": 0.5,
+    "alpha_loss": "alpha",
+    "target_reduce": "min",
 }
 RLPD = {
     "paper": (250_000, {"target_subset": 2, "backup_entropy": True}, 2, 0.0),
@@ -279,6 +281,52 @@ def test_awr(name: str, actor_lr: float, std: float, critic_updates: int) -> Non
     assert {key: knobs[key] for key in expected} == expected
     assert knobs["value_scale"] == pytest.approx(1 / (1 - 0.99), rel=1e-9)
     assert learner("awr", name).period == critic_updates + 1_000
+
+
+@pytest.mark.parametrize("name", ["paper", "halfcheetah", "hopper", "walker2d", "ant", "humanoid"])
+def test_awr_normalises_observations_and_says_how_it_differs(name: str) -> None:
+    """The authors' normaliser runs along with the samples; on a fixed dataset it ends at the dataset's statistics."""
+    assert parsed("awr", name).transforms.normalise_observations
+    source = presets("awr")[name]["source"]
+    assert "not the newest 50,000 samples" in source
+    assert "statistics in place of running ones" in source
+
+
+AWAC_ROWS = {
+    # name: (λ, weights, batch, actor depth, critic depth, weight decay, normalised, reward shift, steps)
+    "paper": (2.0, "softmax", 1024, 4, 2, 1e-4, False, 0.0, 50_000),
+    "hand": (0.5, "softmax", 1024, 2, 2, 1e-4, False, 0.0, 25_000),
+    "d4rl-mujoco": (0.3333, "exp", 256, 3, 3, 0.0, True, 0.0, 1_000_000),
+    "d4rl-adroit": (0.1, "exp", 256, 3, 3, 0.0, True, 0.0, 1_000_000),
+    "d4rl-antmaze": (0.1, "exp", 256, 3, 3, 0.0, True, -1.0, 1_000_000),
+}
+
+
+@pytest.mark.parametrize("name", AWAC_ROWS)
+def test_awac(name: str) -> None:
+    """Section 2.5's table; what is left out is said."""
+    beta, weights, batch, actor, critic, decay, normalised, shift, steps = AWAC_ROWS[name]
+    hand = name == "hand"
+    config = parsed("awac", name)
+    expected = {
+        "beta": beta,
+        "weight_type": weights,
+        "batch_size": batch,
+        "actor_hidden": [256] * actor,
+        "critic_hidden": [256] * critic,
+        "weight_decay": decay,
+        "max_advantage": 0.5 if hand else None,
+        "baseline": "mean" if hand else "sample",
+        "critic_max": 0.0 if hand else None,
+        "bootstrap_terminations": hand,
+        "gamma": 0.99,
+        "tau": 0.005,
+    }
+    assert {key: config.algo_kwargs[key] for key in expected} == expected
+    assert (config.transforms.normalise_observations, config.transforms.reward_shift) == (normalised, shift)
+    assert config.total_timesteps == steps
+    source = presets("awac")[name]["source"]
+    assert ("its mean has no tanh" in source) if name.startswith("d4rl") else ("offline part" in source)
 
 
 def test_awr_adam() -> None:

@@ -132,6 +132,24 @@ def test_pretraining_draws_prior_data_alone_and_takes_no_step(ratio: float) -> N
     assert from_prior(batch_at(source, 130)).sum(-1).tolist() == [round(8 * ratio)] * 2
 
 
+def test_the_share_reported_is_that_of_the_batches_drawn() -> None:
+    """All of it while pretraining; a record that spans both is the mean over its updates; none where none was due."""
+    source = source_of(offline_pretrain_updates=66, offline_batch_ratio=0.25, learning_starts=2)
+    assert "data/offline_share" not in source.take_metrics()
+    source.advance(1)
+    assert source.take_metrics()["data/offline_share"] == [1.0, 1.0]
+    assert source.advance(1) == Turn(0, 2)
+    assert source.advance(1) == Turn(1, 0)
+    again = source_of(offline_pretrain_updates=66, offline_batch_ratio=0.25, learning_starts=2)
+    again.restore({name: value.clone() for name, value in source.state().items()})
+    for one in (source, again):
+        steps(one, 6)
+        assert one.take_metrics()["data/offline_share"] == [(2 * 1.0 + 6 * 0.25) / 8] * 2
+        assert "data/offline_share" not in one.take_metrics()
+        steps(one, 1)
+        assert one.take_metrics()["data/offline_share"] == [0.25, 0.25]
+
+
 def test_pretraining_is_resumed_where_it_was() -> None:
     whole = source_of(offline_pretrain_updates=130)
     whole.advance(1)

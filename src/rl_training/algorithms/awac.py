@@ -10,7 +10,8 @@ online, Q̄ is the Polyak target:
     L_π = -mean( min(exp(A/λ), w_max)·log π(a|s) )  (exp)
 
 Order: critics, actor with the new critics, targets (CORL's; the authors take all losses first). The policy is an
-unsquashed Gaussian with a state-independent σ.
+unsquashed Gaussian with a state-independent σ. On the sparse hand tasks the authors bound the critics' output by 0, as
+no reward is positive, and bootstrap through terminations (d = 0): `critic_max`, `bootstrap_terminations`.
 """
 
 from __future__ import annotations
@@ -47,6 +48,8 @@ class AWACParams(BootstrapParams):
     baseline: Literal["sample", "mean"] = Field(
         "sample", description="a_π: a sample, or the policy's mean (hand tasks)"
     )
+    critic_max: float | None = Field(None, description="upper clamp of the critics' output (hand tasks: 0)")
+    bootstrap_terminations: bool = Field(False, description="treat no step as terminal, d = 0 (hand tasks)")
     weight_decay: float = Field(1e-4, ge=0.0, description="L2 penalty on the actor, coupled into Adam's gradient")
     batch_size: PositiveInt = Field(1024, description="transitions per member and update")
     actor_lr: LearningRate = Field(3e-4, description="learning rate of the actor")
@@ -63,7 +66,9 @@ class AWACModel(nn.Module):
         self.actor = GaussianPolicy(
             obs_dim, act_dim, params.actor_hidden, seeds, log_std_bounds=(-6.0, 0.0), squash_log_std=True
         )
-        self.critics = Critics(obs_dim, act_dim, params.critic_hidden, seeds, n_critics=params.n_critics)
+        self.critics = Critics(
+            obs_dim, act_dim, params.critic_hidden, seeds, n_critics=params.n_critics, maximum=params.critic_max
+        )
         self.target_critics = self.critics.target()
 
 
@@ -72,6 +77,8 @@ def awac_critic_loss(
 ) -> tuple[Tensor, Metrics]:
     """L_Q, `[M]`."""
     with torch.no_grad():
+        if params.bootstrap_terminations:
+            batch = batch._replace(terminations=torch.zeros_like(batch.terminations))
         action = model.actor.sample_action(batch.next_obs, noise["next_action"])
         next_values = reduce_critics(model.target_critics.values(batch.next_obs, action), "min")
         target = td_target(batch, next_values, params.gamma)

@@ -56,7 +56,7 @@ class CRRParams(BootstrapParams):
 
 
 class CRRModel(MLPSACModel):
-    """SAC's networks with a target for the actor, too."""
+    """SAC's networks without its temperature, with a target for the actor, too."""
 
     target_actor: TanhGaussianPolicy
 
@@ -108,7 +108,7 @@ class CRR(Learner):
     model: CRRModel
 
     def build(self) -> CRRModel:
-        model = CRRModel(self.obs_dim, self.act_dim, **self.network_options)
+        model = CRRModel(self.obs_dim, self.act_dim, **self.network_options, initial_alpha=None)
         model.target_actor = model.actor.target()
         return model
 
@@ -126,7 +126,7 @@ class CRR(Learner):
         self.optimisers["actor"].step(actor_loss)
         rate: float | Tensor = p.tau
         if p.target_period is not None:
-            rate = ((self.clock + 1) % p.target_period == 0).to(model.log_alpha.dtype)
+            rate = ((self.clock + 1) % p.target_period == 0).to(model.actor.flat.dtype)
         polyak(model.target_critics, model.critics, rate)
         polyak(model.target_actor, model.actor, rate)
         return metrics | actor_metrics

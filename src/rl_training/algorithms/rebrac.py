@@ -10,13 +10,14 @@ NeurIPS 2023. π and Q are online, π̄ and Q̄ are Polyak targets, â' is the d
 
 β₁ = actor_bc_weight, β₂ = critic_bc_weight, w = actor_q_weight. Penalties are sums over action dimensions. The actor
 steps on the first of every `policy_delay` updates; then the targets move, the actor's towards the parameters it had
-before its step, as in the authors' code. Data without next actions leave the critics unpenalised.
+before its step, as in the authors' code. Data without next actions leave the critics unpenalised. Going on online
+(`rl-training finetune`) sets β₂ = 0 and lets β₁ fall linearly to half over the run, as the authors do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -32,6 +33,9 @@ class ReBRACParams(DelayedActorParams):
     """Defaults are the authors' for MuJoCo; the two weights are those of their released hopper-medium configuration."""
 
     actor_bc_weight: float = Field(0.01, ge=0.0, description="weight β₁ of the actor's squared distance to the data")
+    actor_bc_final: float = Field(
+        1.0, ge=0.0, le=1.0, description="share of β₁ left, falling linearly, at the run's end"
+    )
     critic_bc_weight: float = Field(0.01, ge=0.0, description="weight β₂ of the target action's distance to the data")
     actor_q_weight: float = Field(1.0, ge=0.0, description="weight w of the value term in the actor's loss")
     normalise_q: bool = Field(True, description="divide w by mean|q|; false uses w as it is")
@@ -62,16 +66,20 @@ def rebrac_critic_loss(
 
 
 def rebrac_loss(
-    model: MLPTD3Model, batch: Batch, noise: Mapping[str, Tensor], params: ReBRACParams
+    model: MLPTD3Model,
+    batch: Batch,
+    noise: Mapping[str, Tensor],
+    params: ReBRACParams,
+    bc_factor: Tensor | float = 1.0,
 ) -> tuple[Tensor, Metrics]:
-    """The actor's loss L_π, `[M]`. It uses no noise."""
+    """The actor's loss L_π, `[M]`, with β₁ times `bc_factor`. It uses no noise."""
     actions = model.actor.mode(batch.obs)
     require_shape("actions", batch.actions, actions.shape)
     reduction: Reduction = params.actor_reduce
     values = reduce_critics(model.critics.values(batch.obs, actions), reduction)
     scale = params.actor_q_weight / (values.detach().abs().mean(-1) + 1e-7 if params.normalise_q else 1.0)
     distance = (actions - batch.actions).square().sum(-1).mean(-1)
-    loss = params.actor_bc_weight * distance - scale * values.mean(-1)
+    loss = bc_factor * params.actor_bc_weight * distance - scale * values.mean(-1)
     return loss, {"actor/loss": loss, "actor/bc_distance": distance, "actor/q": values.mean(-1)}
 
 
@@ -80,6 +88,7 @@ class ReBRAC(TD3):
 
     Params = ReBRACParams
     params: ReBRACParams
+    finetuning: ClassVar[Mapping[str, Any]] = {"critic_bc_weight": 0.0, "actor_bc_final": 0.5}
 
     def build(self) -> MLPTD3Model:
         p = self.params
@@ -115,7 +124,9 @@ class ReBRAC(TD3):
         return rebrac_critic_loss(self.model, batch, noise, self.params)
 
     def actor_loss(self, batch: Batch, noise: Mapping[str, Tensor]) -> tuple[Tensor, Metrics]:
-        return rebrac_loss(self.model, batch, noise, self.params)
+        spent = (self.clock.double() / self.total_updates).clamp(max=1.0)
+        factor = 1.0 - (1.0 - self.params.actor_bc_final) * spent
+        return rebrac_loss(self.model, batch, noise, self.params, factor)
 
 
 ReBRACAlgorithm = ReBRAC

@@ -9,7 +9,7 @@ SAC's; what the paper adds is configuration (`preset: paper`) and the batches, w
 
 Each round of `gradient_updates_per_step` updates steps the critics every time, the actor and α in its last update.
 Every batch holds exactly `offline_batch_ratio` of prior data. The authors average L_Q over the critics; Adam does not
-notice, nor that their α-loss is α·(…) where SAC's here is log α·(…). The narrow defaults are SAC with mixed batches.
+notice. The narrow defaults are SAC with mixed batches.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ Haarnoja et al., "Soft Actor-Critic Algorithms and Applications", 2018. π and Q
     L_π = mean( α·log π(ã|s) - min_i Q_i(s, ã) ),   ã ~ π(s) reparameterised
     L_α = -mean( log α·(log π(ã|s) + H̄) ),   H̄ = -|A|
 
-Order on every update: critics, actor with the new critics, temperature, targets.
+Order on every update: critics, actor with the new critics, temperature, targets. `alpha_loss: alpha` puts α in the
+place of log α in L_α, as the paper and softlearning do: the same fixed point, a gradient α times as large.
 """
 
 from __future__ import annotations
@@ -42,8 +43,12 @@ class SACParams(BootstrapParams, OnlineParams):
     learn_alpha: bool = Field(True, description="adapt α to the target entropy")
     target_entropy: float | None = Field(None, description="H̄; none is -target_entropy_scale·|A|")
     target_entropy_scale: float = Field(1.0, ge=0.0, description="H̄ in units of -|A| (RLPD: 0.5)")
+    alpha_loss: Literal["log_alpha", "alpha"] = Field(
+        "log_alpha", description="what L_α multiplies: log α, or α itself"
+    )
     backup_entropy: bool = Field(True, description="subtract α·log π in the backup")
     target_subset: PositiveInt | None = Field(None, description="random target critics in the backup; none takes all")
+    target_reduce: Literal["min", "mean"] = Field("min", description="how the backup combines the target critics")
     actor_reduce: Literal["min", "mean"] = Field("min", description="how the actor's loss combines the critics")
     layer_norm: Literal["none", "pre", "post"] = Field("none", description="LayerNorm in the critics")
     init: Literal["torch", "orthogonal", "xavier"] = Field("torch", description="how the networks start")
@@ -67,7 +72,8 @@ def sac_loss(
     with torch.no_grad():
         actions, log_probs = model.actor.sample(batch.next_obs, noise["next_action"])
         subset = random_subset(noise["target_subset"], params.target_subset) if params.target_subset else None
-        next_values = reduce_critics(model.target_critics.values(batch.next_obs, actions), "min", subset)
+        values = model.target_critics.values(batch.next_obs, actions)
+        next_values = reduce_critics(values, params.target_reduce, subset)
         if params.backup_entropy:
             next_values = next_values - model.log_alpha.exp() * log_probs
         target = td_target(batch, next_values, params.gamma)
@@ -139,7 +145,8 @@ class SAC(Learner):
             p = self.params
             entropy = -p.target_entropy_scale * self.act_dim if p.target_entropy is None else p.target_entropy
             metrics["alpha/value"] = self.model.log_alpha.exp().squeeze(-1)
-            self.optimisers["alpha"].step(temperature_loss(self.model.log_alpha, log_probs, entropy))
+            temperature = self.model.log_alpha if p.alpha_loss == "log_alpha" else self.model.log_alpha.exp()
+            self.optimisers["alpha"].step(temperature_loss(temperature, log_probs, entropy))
         return metrics
 
 

@@ -72,11 +72,12 @@ class _Record:
         self.truncations = np.zeros(steps, dtype=np.bool_)
 
     def run_episode(self, env: Any, policy: Policy, reset_seed: int) -> None:
-        obs, _ = env.reset(seed=reset_seed)
+        obs = np.array(env.reset(seed=reset_seed)[0])
         action = self._act(policy, obs)
         ended = False
         while not ended:
-            next_obs, reward, terminated, truncated, _ = env.step(action)
+            successor, reward, terminated, truncated, _ = env.step(action)
+            next_obs = np.array(successor)  # a copy: environments may reuse the array
             next_action = self._act(policy, next_obs)
             row = self.rows
             # Cut by the step budget: the world went on, so it is a truncation.

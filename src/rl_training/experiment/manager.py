@@ -133,7 +133,8 @@ def finetune(
     """Go on online from a trained run: a new run that starts from its networks, transforms and data.
 
     online: the `online:` section (how experience is collected and mixed with the data); changes: any other values.
-    Learning rates stay where they are: schedules belong to the offline run.
+    Learning rates stay where they are: schedules belong to the offline run. An algorithm may have parameters of its own
+    for this (`Learner.finetuning`); `changes` come before them.
     """
     place = find_run(path)
     old = load_any(place).config
@@ -142,8 +143,9 @@ def finetune(
             raise ConfigError(f"{path}: has learned online already; continue it with `rl-training resume`")
         raise ConfigError(f"{path}: was trained from arrays in memory; give the same arrays again as `dataset`")
     constant = {network: {"kind": "constant"} for network in old.algo_kwargs["lr_schedule"]}
-    knobs = {**old.algo_kwargs, "lr_schedule": constant}
-    mixes_itself = issubclass(algorithms.load(old.algo).Params, PriorDataParams)
+    learner = algorithms.load(old.algo)
+    knobs = {**old.algo_kwargs, "lr_schedule": constant, **learner.finetuning}
+    mixes_itself = issubclass(learner.Params, PriorDataParams)
     if mixes_itself:
         knobs.update(online or {})
     values = {

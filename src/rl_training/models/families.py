@@ -18,7 +18,10 @@ from rl_training.models.values import Critics, StateValue
 
 
 class MLPSACModel(nn.Module):
-    """Tanh-Gaussian actor, E critics with targets, log-temperature `[M, 1]` (SAC, CQL, CRR, RLPD)."""
+    """Tanh-Gaussian actor, E critics with targets, log-temperature `[M, 1]` (SAC, CQL, RLPD).
+
+    CRR has no temperature: `initial_alpha=None`.
+    """
 
     def __init__(
         self,
@@ -34,7 +37,7 @@ class MLPSACModel(nn.Module):
         critic_init: Initialiser | None = None,
         log_std_bounds: tuple[float, float] = (-20.0, 2.0),
         learn_log_std_affine: bool = False,
-        initial_alpha: float = 1.0,
+        initial_alpha: float | None = 1.0,
     ) -> None:
         super().__init__()
         self.actor = TanhGaussianPolicy(
@@ -50,7 +53,8 @@ class MLPSACModel(nn.Module):
             obs_dim, act_dim, critic_hidden, seeds, n_critics=n_critics, layer_norm=layer_norm, init=critic_init
         )
         self.target_critics = self.critics.target()
-        self.log_alpha = nn.Parameter(torch.full((len(seeds), 1), math.log(initial_alpha)))
+        if initial_alpha is not None:
+            self.log_alpha = nn.Parameter(torch.full((len(seeds), 1), math.log(initial_alpha)))
 
 
 class MLPTD3Model(nn.Module):

@@ -15,7 +15,7 @@ Reduction = Literal["first", "min", "mean"]
 
 
 class Critics(StackedMLP):
-    """E action values Q_1 … Q_E."""
+    """E action values Q_1 … Q_E, none above `maximum` where one is given."""
 
     def __init__(
         self,
@@ -27,18 +27,24 @@ class Critics(StackedMLP):
         n_critics: int = 2,
         layer_norm: LayerNormPlacement = "none",
         init: Initialiser | None = None,
+        maximum: float | None = None,
     ) -> None:
         spec = MLPSpec((obs_dim + act_dim, *hidden, 1), layer_norm, init or Initialiser())
         super().__init__(spec, seeds, "critic", copies=n_critics)
+        self.maximum = maximum
 
     def values(self, obs: Tensor, actions: Tensor) -> Tensor:
         """`[M, E, B]` for actions `[M, B, act]`; `[M, E, n, B]` for n actions per observation, `[M, n, B, act]`."""
         if actions.dim() == 4:
             several = actions.shape[1]
             rows = torch.cat((obs.unsqueeze(1).expand(-1, several, -1, -1), actions), dim=-1)
-            values = self.forward(rows.flatten(1, 2)).squeeze(-1)
+            values = self._evaluate(rows.flatten(1, 2))
             return values.view(*values.shape[:2], several, -1)
-        return self.forward(torch.cat((obs, actions), dim=-1)).squeeze(-1)
+        return self._evaluate(torch.cat((obs, actions), dim=-1))
+
+    def _evaluate(self, rows: Tensor) -> Tensor:
+        values = self.forward(rows).squeeze(-1)
+        return values if self.maximum is None else values.clamp(max=self.maximum)
 
 
 class StateValue(StackedMLP):

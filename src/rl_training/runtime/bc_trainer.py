@@ -8,6 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.transforms import Transforms
+from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.runtime.sources import Source
 from rl_training.runtime.trainer import Parts, Trainer, trainer_function
@@ -25,17 +27,20 @@ def best_episodes(dataset: TransitionDataset, fraction: float) -> TransitionData
 
 
 class BCTrainer(Trainer):
-    """Chooses what is cloned."""
+    """Chooses what is cloned; observation statistics are those of the chosen episodes, too."""
 
     def check(self, parts: Parts) -> None:
         if parts.dataset is None or self.online is not None:
             raise ConfigError("online: BC clones a fixed dataset; online it would only clone itself")
-        best_episodes(parts.dataset, float(self.config.algo_kwargs["best_fraction"]))
+
+    def fit(self, dataset: TransitionDataset | None, spaces: Spaces) -> Transforms:
+        return super().fit(self.cloned(dataset), spaces)
 
     def source(self, parts: Parts) -> Source:
-        assert parts.dataset is not None
-        kept = best_episodes(parts.dataset, float(self.config.algo_kwargs["best_fraction"]))
-        return super().source(replace(parts, dataset=kept))
+        return super().source(replace(parts, dataset=self.cloned(parts.dataset)))
+
+    def cloned(self, dataset: TransitionDataset | None) -> TransitionDataset | None:
+        return None if dataset is None else best_episodes(dataset, float(self.config.algo_kwargs["best_fraction"]))
 
 
 train_bc = trainer_function("bc")

@@ -35,12 +35,19 @@ class Collector:
         self.act_dim = act_dim
         self.keys = keys
         self.width = width
-        self.envs = [make_env(env_id) for _ in range(len(keys) * width)]
-        self.episodes = [0] * len(self.envs)
-        self.actions: list[list[npt.NDArray[np.float32]]] = [[] for _ in self.envs]
-        self.returns = [0.0] * len(self.envs)
+        count = len(keys) * width
+        self.envs: list[Any] = []
+        self.episodes = [0] * count
+        self.actions: list[list[npt.NDArray[np.float32]]] = [[] for _ in range(count)]
+        self.returns = [0.0] * count
         self.finished: list[tuple[int, float]] = []  # (member, return) of episodes that ended since last asked
-        self.obs = np.stack([self._reset(slot) for slot in range(len(self.envs))])
+        try:
+            for _ in range(count):
+                self.envs.append(make_env(env_id))
+            self.obs = np.stack([self._reset(slot) for slot in range(count)])
+        except BaseException:
+            self.close()
+            raise
 
     def _reset(self, slot: int) -> npt.NDArray[np.float32]:
         member, index = divmod(slot, self.width)
@@ -52,7 +59,7 @@ class Collector:
     def step(self, slot: int, action: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float, bool]:
         """One step of one environment: the true successor, the raw reward and whether it terminated."""
         successor, reward, terminated, truncated, _ = self.envs[slot].step(action)
-        successor = np.asarray(successor, dtype=np.float32)
+        successor = np.array(successor, dtype=np.float32)  # a copy: the reset below may reuse the environment's array
         self.actions[slot].append(action)
         self.returns[slot] += float(reward)
         self.obs[slot] = successor
@@ -121,6 +128,7 @@ class OnlineSource:
             self.buffer.add(newest.expand(learner.members, -1, -1))
         self.collector = Collector(env_id, learner.act_dim, learner.keys, settings.n_envs)
         self.steps = 0
+        self.drawn = [0, 0]  # rows of the batches paid for since last asked, and how many of them are prior data
         self.chosen = np.zeros((learner.members, settings.n_envs, learner.act_dim), dtype=np.float32)
         self._noise = streams.NoiseStreams(learner.acting_noise(settings.n_envs), "explore/")
 
@@ -136,12 +144,17 @@ class OnlineSource:
         if self.pretraining:
             count = min(self.pretraining, 64)
             self.pretraining -= count
-            return Turn(0, count)
+            return self._pay(0, count, self.learner.params.batch_size)
         count = min(limit, settings.train_frequency - self.steps % settings.train_frequency)
         for _ in range(count):
             self._step()
         due = self.steps % settings.train_frequency == 0 and self.steps >= settings.learning_starts
-        return Turn(count, settings.gradient_updates_per_step if due else 0)
+        return self._pay(count, settings.gradient_updates_per_step if due else 0, self.prior_rows)
+
+    def _pay(self, steps: int, updates: int, prior_rows: int) -> Turn:
+        """A turn whose batches hold so many rows of prior data each."""
+        self.drawn = [self.drawn[0] + updates * self.learner.params.batch_size, self.drawn[1] + updates * prior_rows]
+        return Turn(steps, updates)
 
     def _step(self) -> None:
         """One step of one environment of every member; actions for all of them are chosen when the first is due."""
@@ -196,8 +209,9 @@ class OnlineSource:
         """What was mixed and what was earned since last asked, one value per member."""
         members = range(self.learner.members)
         metrics = {"data/buffer_size": [float(len(self.buffer))] * len(members)}
-        if self.prior is not None:
-            metrics["data/offline_share"] = [self.prior_rows / self.learner.params.batch_size] * len(members)
+        if self.prior is not None and self.drawn[0]:
+            metrics["data/offline_share"] = [self.drawn[1] / self.drawn[0]] * len(members)
+            self.drawn = [0, 0]
         earned = [[value for owner, value in self.collector.finished if owner == member] for member in members]
         if all(earned):
             metrics["data/episode_return"] = [sum(values) / len(values) for values in earned]
@@ -206,12 +220,14 @@ class OnlineSource:
 
     def state(self) -> dict[str, Tensor]:
         counters = {"steps": torch.tensor(self.steps), "pretraining": torch.tensor(self.pretraining)}
+        counters["drawn"] = torch.tensor(self.drawn)
         counters["chosen"] = torch.from_numpy(self.chosen.copy())
         buffer = {f"buffer.{name}": value for name, value in self.buffer.state().items()}
         return {**counters, **buffer, **{f"envs.{k}": v for k, v in self.collector.state().items()}}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
         self.steps, self.pretraining = int(state["steps"]), int(state["pretraining"])
+        self.drawn = state["drawn"].tolist()
         self.chosen = state["chosen"].numpy().copy()
         self.buffer.restore(_below(state, "buffer."))
         self.collector.restore(_below(state, "envs."))

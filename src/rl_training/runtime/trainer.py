@@ -149,6 +149,11 @@ class Trainer:
         parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
         if dataset is not None:
             self.notices += data_notices(dataset)
+        if self.online is None and isinstance(learner.params, OnlineParams):
+            self.notices.append(
+                f"{self.config.algo} is not an offline algorithm: with no experience of its own it overrates actions "
+                "that the data lack; good as a negative control"
+            )
         self.check(parts)
         if self.config.early_stopping is not None:
             self.check_stopping_metric(self.config.early_stopping.metric, parts)
@@ -166,11 +171,19 @@ class Trainer:
 
     def build_loop(self, parts: Parts, run: RunDirectory) -> Loop:
         """The loop over these parts, the run's files set back to where the checkpoint left them."""
-        engine = Engine(parts.learner, self.source(parts), parts.mode)
+        source = self.source(parts)
+        try:
+            return self._loop_from(source, parts, run)
+        except BaseException:
+            source.close()  # nobody else knows of its environments yet
+            raise
+
+    def _loop_from(self, source: Source, parts: Parts, run: RunDirectory) -> Loop:
+        engine = Engine(parts.learner, source, parts.mode)
         if self.checkpoint is not None:
             engine.restore_metrics(self.checkpoint.metric_sums, parts.progress.metric_counts)
             if self.checkpoint.source:
-                engine.source.restore(self.checkpoint.source)
+                source.restore(self.checkpoint.source)
             run.write_config(self.config)
             last = parts.progress.last
             run.rewind(parts.progress.steps, last["step"] if last else 0)

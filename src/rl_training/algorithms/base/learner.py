@@ -38,6 +38,7 @@ class Learner(ABC):
     """
 
     Params: ClassVar[type[AlgorithmParams]]
+    finetuning: ClassVar[Mapping[str, Any]] = {}  # parameters that change where an offline run goes on online
     model: nn.Module
 
     def __init__(

@@ -40,7 +40,7 @@ def soft_actor_loss(log_probs: Tensor, values: Tensor, alpha: Tensor) -> Tensor:
 
 
 def temperature_loss(log_alpha: Tensor, log_probs: Tensor, target_entropy: float) -> Tensor:
-    """-mean_b( log α · sg(log π + H̄) ): raises α while the policy's entropy is below H̄."""
+    """-mean_b( log α · sg(log π + H̄) ): raises α while the policy's entropy is below H̄. α for log α is as good."""
     require_shape("log_alpha", log_alpha, (len(log_probs), 1))
     return -(log_alpha * (log_probs + target_entropy).detach()).mean(-1)
 
