@@ -67,19 +67,25 @@ def configuration_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--output", type=Path, default=Path("site"))
-    site: Path = parser.parse_args().output
+def build(site: Path) -> None:
+    """Write every page into `site`, laid out as this folder is."""
     (site / "algorithms").mkdir(parents=True, exist_ok=True)
     for page in HERE.glob("*.md"):
         shutil.copy(page, site / page.name)
     (site / "configuration.md").write_text(configuration_page(), "utf-8")
-    index = ["# Algorithms", "", "[Which one should I use?](../choosing.md)", "", "| name | what it does |", "|---|---|"]
+    index = ["# Algorithms", "", "Not sure? [Which algorithm should I use?](../choosing.md)", ""]
+    index += ["| name | what it does |", "|---|---|"]
     for e in entries():
         (site / "algorithms" / f"{e.name}.md").write_text(algorithm_page(e.name), "utf-8")
         index.append(f"| [{e.name}]({e.name}.md) | {e.summary} |")
     (site / "algorithms" / "index.md").write_text("\n".join(index) + "\n", "utf-8")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=Path("site"))
+    site: Path = parser.parse_args().output
+    build(site)
     print(f"{len(list(site.rglob('*.md')))} pages in {site}")
 
 
