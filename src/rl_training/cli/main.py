@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from rl_training import __version__
+from rl_training.cli.data import data_app
 from rl_training.errors import RLTrainingError
 
 app = typer.Typer(
@@ -24,6 +25,7 @@ app = typer.Typer(
 )
 config_app = typer.Typer(help="Show and check configurations.", rich_markup_mode=None)
 app.add_typer(config_app, name="config")
+app.add_typer(data_app, name="data")
 
 Config = Annotated[str, typer.Option("--config", "-c", help="Packaged configuration (cql/pendulum) or a YAML path.")]
 Overrides = Annotated[

@@ -37,7 +37,16 @@ class FileDatasetConfig(Section):
     """Transitions read from a file."""
 
     source: Literal["file"] = Field(default="file", description="Read a file.")
-    path: Path = Field(description="An .npz or HDF5 file with one array per field; ~ stands for the home folder.")
+    path: Path = Field(description="The file; its format is recognised by its content; ~ stands for the home folder.")
+    columns: dict[str, str | list[str]] | None = Field(
+        default=None, description="Which columns hold which field, in a table: {obs: [x, y], actions: u, rewards: r}."
+    )
+    time_limits: Literal["keep", "d4rl"] = Field(
+        default="keep", description="d4rl: drop rows at a time limit and take every successor from the next row."
+    )
+    max_episode_steps: int | None = Field(
+        default=None, ge=1, description="Where the data mark no truncations: rows after which an episode was cut."
+    )
 
 
 DatasetConfig = Annotated[
@@ -66,7 +75,7 @@ def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | Non
                 raise ConfigError("dataset.source: 'random' runs an environment; set env_id, or use source: file")
             dataset = generate_random_dataset(env_id, config.size, config.seed)
         case FileDatasetConfig():
-            dataset = _read_file(config.path)
+            dataset = _read_file(config)
     if spaces is not None:
         source = str(config.path) if isinstance(config, FileDatasetConfig) else f"{config.source} dataset"
         check_spaces(dataset, spaces, source, env_id)
@@ -99,11 +108,13 @@ def _scripted(config: ScriptedDatasetConfig, env_id: str | None) -> TransitionDa
     return generate_pendulum_dataset(config.size, config.seed)
 
 
-def _read_file(path: Path) -> TransitionDataset:
-    path = expand(path)
-    if not path.is_file():
+def _read_file(config: FileDatasetConfig) -> TransitionDataset:
+    path = expand(config.path)
+    if not path.exists():
         raise DataError(f"{path}: no such file{_nearest_file(path)}")
-    return TransitionDataset.load(path)
+    return TransitionDataset.load(
+        path, columns=config.columns, time_limits=config.time_limits, max_episode_steps=config.max_episode_steps
+    )
 
 
 def _nearest_file(path: Path) -> str:
@@ -133,7 +144,7 @@ def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id
 
 def data_notices(dataset: TransitionDataset) -> list[str]:
     """What the user should know of the data before they are trained on."""
-    notices = []
+    notices = list(dataset.notes)
     if dataset.n_episodes == 1 and not (dataset.terminations | dataset.truncations).any():
         notices.append(
             f"no row of the data ends an episode (terminations, truncations): all {len(dataset):,} count as one"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,11 +22,18 @@ from rl_training.data.checks import (
     check_transitions,
     convert_fields,
 )
-from rl_training.data.fields import EPISODE_ENDS, FIELD_ALIASES, FIELD_OF, IGNORED_PREFIXES, REQUIRED_FIELDS
-from rl_training.data.formats import read_arrays
+from rl_training.data.fields import FIELD_ALIASES, REQUIRED_FIELDS
+from rl_training.data.flags import (
+    complete_flags,
+    cut_at_time_limit,
+    d4rl_conversion,
+    refuse_mixed_dones,
+    resolve_names,
+)
+from rl_training.data.formats import Columns, RawData, read
 from rl_training.data.formats.npz import write
 from rl_training.data.returns import discounted_returns_to_go, episode_lengths, shift_within_episodes
-from rl_training.errors import DataError, did_you_mean
+from rl_training.errors import DataError
 
 _BORDERS_LOST = "borders_lost"  # marks a saved selection whose rows are no longer whole episodes
 
@@ -53,6 +60,8 @@ class TransitionDataset:
     returns_to_go: FloatArray | None = None  # [N]
     has_next_obs: BoolArray | None = None  # [N]; False where the successor was not recorded; None: everywhere
     whole_episodes: bool = True
+    origin: str | None = None  # what the data were read from, in words
+    notes: tuple[str, ...] = ()  # what was done on reading that a user should know
 
     def __post_init__(self) -> None:
         arrays = convert_fields(self.to_dict())
@@ -80,7 +89,7 @@ class TransitionDataset:
             raise DataError(f"dataset: must be a mapping of arrays by name, is {type(mapping).__name__}")
         if (action_low is None) != (action_high is None):
             raise DataError("action_low and action_high are given together or not at all")
-        given = _resolve_names(_split_episode_ends(mapping))
+        given = complete_flags(resolve_names(mapping))
         missing = [name for name in REQUIRED_FIELDS if name not in given]
         if missing:
             raise DataError(f"dataset lacks {', '.join(missing)}; found {', '.join(map(str, mapping)) or 'nothing'}")
@@ -94,7 +103,7 @@ class TransitionDataset:
         dataset = cls(**given | ({"next_obs": given["obs"]} if derived else {}))
         if derived:
             dataset = dataset._with_next_obs()
-        _refuse_mixed_dones(mapping, dataset)
+        refuse_mixed_dones(mapping, dataset.terminations, dataset.truncations)
         if action_low is not None and action_high is not None:
             dataset.check_bounds(action_low, action_high)
         return dataset
@@ -273,57 +282,35 @@ class TransitionDataset:
             raise DataError(f"{target}: cannot be written: {error.strerror or error}") from error
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> TransitionDataset:
-        """Read a file written by `save`, or any `.npz` or HDF5 file with the names of `FIELD_ALIASES`.
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        columns: Columns | None = None,
+        time_limits: Literal["keep", "d4rl"] = "keep",
+        max_episode_steps: int | None = None,
+    ) -> TransitionDataset:
+        """Read a file in any format of `rl_training.data.formats`, with the names of `FIELD_ALIASES`.
 
-        Nothing in it is executed: no pickle is opened, no external file is followed.
+        columns: which columns hold which field, in formats that have columns.
+        time_limits: `d4rl` converts as D4RL's `qlearning_dataset` does; `keep` keeps rows at a time limit.
+        max_episode_steps: where the data have no truncations, an episode is cut after so many rows.
+        Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
         try:
-            arrays = read_arrays(Path(path))
-            borders_lost = bool(arrays.pop(_BORDERS_LOST, False))
-            return replace(cls.from_dict(arrays), whole_episodes=False) if borders_lost else cls.from_dict(arrays)
+            raw = read(Path(path), columns)
+            return cls.from_raw(raw, time_limits=time_limits, max_episode_steps=max_episode_steps)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
 
-
-def _split_episode_ends(mapping: Mapping[str, Any]) -> Mapping[str, Any]:
-    """d3rlpy's layout: `episode_terminals` mark every episode's last row, `terminals` say which of them terminated.
-
-    Its CartPole data mark the row before the last as terminal, too; only a flag on a last row is an end.
-    """
-    if mapping.get(EPISODE_ENDS) is None:
-        return mapping
-    rest = {name: value for name, value in mapping.items() if name != EPISODE_ENDS}
-    names = {FIELD_OF.get(name): name for name in rest}
-    if "truncations" in names or "terminations" not in names:
-        return rest
-    ends, flags = np.ravel(mapping[EPISODE_ENDS]), np.ravel(rest[names["terminations"]])
-    if ends.shape != flags.shape:
-        raise DataError(f"{EPISODE_ENDS}: {len(ends)} rows, but {names['terminations']} has {len(flags)}")
-    return {**rest, names["terminations"]: (flags != 0) & (ends != 0), "truncations": (flags == 0) & (ends != 0)}
-
-
-def _resolve_names(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    given: dict[str, Any] = {}
-    source: dict[str, str] = {}
-    for key, value in mapping.items():
-        if str(key).startswith(IGNORED_PREFIXES) or value is None:
-            continue
-        name = FIELD_OF.get(key)
-        if name is None:
-            raise DataError(f"unknown field {key!r}{did_you_mean(str(key), FIELD_OF)}")
-        if name in given:
-            raise DataError(f"{name}: given twice, as {source[name]!r} and {key!r}; keep one")
-        given[name], source[name] = value, key
-    return given
-
-
-def _refuse_mixed_dones(mapping: Mapping[str, Any], dataset: TransitionDataset) -> None:
-    """Old logs write `done = terminated or truncated`; read as terminations it would stop every bootstrap."""
-    name = next((key for key in ("dones", "done") if mapping.get(key) is not None), None)
-    truncated = dataset.truncations
-    if name and truncated.any() and dataset.terminations[truncated].all():
-        raise DataError(
-            f"{name}: set on every truncated row, so it seems to mean 'terminated or truncated';"
-            " give terminations (true ends only) under that name"
-        )
+    @classmethod
+    def from_raw(
+        cls, raw: RawData, *, time_limits: Literal["keep", "d4rl"] = "keep", max_episode_steps: int | None = None
+    ) -> TransitionDataset:
+        """What a reader handed over, checked and completed; options as for `load`."""
+        arrays = dict(raw.arrays)
+        borders_lost = bool(arrays.pop(_BORDERS_LOST, False))
+        if max_episode_steps is not None:
+            arrays = cut_at_time_limit(arrays, max_episode_steps)
+        dataset = cls.from_dict(d4rl_conversion(arrays) if time_limits == "d4rl" else arrays)
+        return replace(dataset, whole_episodes=not borders_lost, origin=raw.format, notes=raw.notes)

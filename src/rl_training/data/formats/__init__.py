@@ -1,4 +1,4 @@
-"""File formats. A module per format turns a file into plain arrays by name; it is recognised by its first bytes.
+"""File formats. A module per format turns a file into plain arrays by name; files are recognised by their content.
 
 A format's module is imported when such a file is read: not everyone needs HDF5.
 """
@@ -6,14 +6,13 @@ A format's module is imported when such a file is read: not everyone needs HDF5.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
-import numpy.typing as npt
-
+from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.errors import DataError
 
-Arrays = dict[str, npt.NDArray[Any]]
+__all__ = ["Arrays", "Columns", "RawData", "read", "recognise"]
 
+# By the first bytes of a file.
 _SIGNATURES = {"npz": (b"PK\x03\x04", "NumPy archive (.npz)"), "hdf5": (b"\x89HDF\r\n\x1a\n", "HDF5")}
 
 
@@ -34,9 +33,12 @@ def recognise(path: Path) -> str:
     raise DataError(f"not a dataset in a format this version reads ({known}): {described}")
 
 
-def read_arrays(path: Path) -> Arrays:
-    """The arrays of a file by name."""
-    if recognise(path) == "hdf5":
+def read(path: Path, columns: Columns | None = None) -> RawData:
+    """The arrays of a file. `columns` says which columns hold which field, in formats that have columns."""
+    name = recognise(path)
+    if columns is not None:
+        raise DataError("columns: this format has named arrays, not columns; leave them out")
+    if name == "hdf5":
         from rl_training.data.formats import hdf5
 
         return hdf5.read(path)

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import h5py
 import numpy as np
-import numpy.typing as npt
 
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF, IGNORED_PREFIXES, REQUIRED_FIELDS
 from rl_training.data.formats.limits import check_size
+from rl_training.data.formats.raw import RawData
 from rl_training.errors import DataError
 
 
-def read(path: Path) -> dict[str, npt.NDArray[Any]]:
+def read(path: Path) -> RawData:
     """The fields of the file by the names it gives them; side information (`infos/…`, `metadata/…`) is left alone."""
     try:
         with h5py.File(path, "r") as file:
             _refuse_discrete_actions(file)
-            fields = {name: _field(file, name) for name in file if name in FIELD_OF or name == EPISODE_ENDS}
+            fields = {name: _field(file, name) for name in file if name in FIELD_OF}
             missing = set(REQUIRED_FIELDS) - {FIELD_OF.get(name) for name in fields}
             if missing:
                 lacking = ", ".join(name for name in REQUIRED_FIELDS if name in missing)
                 found = ", ".join(name for name in file if not name.startswith(IGNORED_PREFIXES)) or "nothing"
                 raise DataError(f"lacks {lacking}; the file has {found}")
             check_size(sum(field.size * field.dtype.itemsize for field in fields.values()))
-            return {name: np.asarray(field[()]) for name, field in fields.items()}
+            layout = "d3rlpy's layout" if EPISODE_ENDS in fields else "D4RL's layout"
+            env_id = file.attrs.get("env_id")
+            return RawData(
+                {name: np.asarray(field[()]) for name, field in fields.items()},
+                f"HDF5, {layout}",
+                env_id if isinstance(env_id, str) else None,
+            )
     except DataError:
         raise
     except (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError, OverflowError) as error:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from rl_training.data.fields import IGNORED_PREFIXES
 from rl_training.data.formats.limits import check_size
+from rl_training.data.formats.raw import RawData
 from rl_training.errors import DataError
 
 
@@ -38,7 +39,7 @@ def write(target: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
             os.close(folder)
 
 
-def read(path: Path) -> dict[str, npt.NDArray[Any]]:
+def read(path: Path) -> RawData:
     """Every array by name, side information left out."""
     try:
         with zipfile.ZipFile(path) as archive:
@@ -50,7 +51,7 @@ def read(path: Path) -> dict[str, npt.NDArray[Any]]:
                     _check_header(file, member)
                 with archive.open(member) as file:
                     arrays[member.filename.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
-            return arrays
+            return RawData(arrays, "NumPy archive (.npz)")
     except FileNotFoundError as error:
         raise DataError("no such file") from error
     except OSError as error:
