@@ -307,7 +307,13 @@ class Trainer:
         if settings.normalise_observations or settings.reward_range_scaling:
             raise ConfigError("transforms: statistics of a dataset are asked for, but there is no dataset")
         return Transforms(
-            None, None, settings.reward_scale, settings.reward_shift, spaces.action_low, spaces.action_high
+            None,
+            None,
+            settings.reward_scale,
+            settings.reward_shift,
+            spaces.action_low,
+            spaces.action_high,
+            settings.reward_clip,
         )
 
     def source(self, parts: Parts) -> Source:
