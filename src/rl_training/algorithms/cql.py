@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field, model_validator
@@ -147,6 +148,7 @@ class CQL(Learner):
     Params = CQLParams
     params: CQLParams
     model: CQLModel
+    finetuning: ClassVar[Mapping[str, Any]] = {"bc_warmup_updates": 0}  # the policy is past cloning
 
     def build(self) -> CQLModel:
         p = self.params

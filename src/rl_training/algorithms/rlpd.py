@@ -14,6 +14,9 @@ notice. The narrow defaults are SAC with mixed batches.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
 from pydantic import model_validator
 
 from rl_training.algorithms.base import PriorDataParams
@@ -38,6 +41,8 @@ class RLPD(SAC):
 
     Params = RLPDParams
     params: RLPDParams
+    # A trained policy needs neither random actions nor pretraining before it goes on.
+    finetuning: ClassVar[Mapping[str, Any]] = {"learning_starts": 0, "offline_pretrain_updates": 0}
 
     @property
     def period(self) -> int:
