@@ -67,7 +67,13 @@ class AWACModel(nn.Module):
             obs_dim, act_dim, params.actor_hidden, seeds, log_std_bounds=(-6.0, 0.0), squash_log_std=True
         )
         self.critics = Critics(
-            obs_dim, act_dim, params.critic_hidden, seeds, n_critics=params.n_critics, maximum=params.critic_max
+            obs_dim,
+            act_dim,
+            params.critic_hidden,
+            seeds,
+            n_critics=params.n_critics,
+            layer_norm=params.layer_norm,
+            maximum=params.critic_max,
         )
         self.target_critics = self.critics.target()
 
