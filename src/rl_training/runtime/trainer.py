@@ -143,7 +143,7 @@ class Trainer:
         dataset = self.load_data(spaces)
         if spaces is None:
             spaces = infer_spaces(_required(dataset))
-        progress = self.progress(dataset.n_usable if dataset is not None else 0)
+        progress = self.progress(dataset)
         learner = self.build_learner(spaces, progress.total_updates, device)
         mode = choose_mode(self.config.engine, progress.total_updates, learner.device)
         parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
@@ -268,8 +268,9 @@ class Trainer:
                 raise CheckpointError(f"dataset: not the one {started} was started with (SHA-256 differs)")
         return dataset
 
-    def progress(self, transitions: int) -> Progress:
+    def progress(self, dataset: TransitionDataset | None) -> Progress:
         """The budget in steps and in updates, and how much of it is spent."""
+        transitions = dataset.n_usable if dataset is not None else 0
         per_epoch = math.ceil(transitions / int(self.config.algo_kwargs["batch_size"]))
         if self.config.total_timesteps is None and not transitions:
             raise ConfigError("total_timesteps: is required; without a dataset there are no epochs to count")
