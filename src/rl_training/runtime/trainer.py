@@ -35,7 +35,7 @@ from rl_training.environments import Spaces, read_spaces
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback, EarlyStopping
-from rl_training.runtime.checkpoint import Checkpoint, restore
+from rl_training.runtime.checkpoint import Checkpoint, require_alike, restore
 from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.engine import Engine, EngineMode, choose_mode, set_precision
 from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvaluator, Evaluator
@@ -181,9 +181,10 @@ class Trainer:
     def _loop_from(self, source: Source, parts: Parts, run: RunDirectory) -> Loop:
         engine = Engine(parts.learner, source, parts.mode)
         if self.checkpoint is not None:
-            engine.restore_metrics(self.checkpoint.metric_sums, parts.progress.metric_counts)
-            if self.checkpoint.source:
-                source.restore(self.checkpoint.source)
+            counts, per_seed = parts.progress.metric_counts, torch.zeros(parts.learner.members, dtype=torch.float64)
+            require_alike(dict.fromkeys(counts, per_seed), self.checkpoint.metric_sums)
+            engine.restore_metrics(self.checkpoint.metric_sums, counts)
+            source.restore(self.checkpoint.source)
             run.write_config(self.config)
             last = parts.progress.last
             run.rewind(parts.progress.steps, last["step"] if last else 0)
