@@ -10,8 +10,10 @@ online, Q̄ is the Polyak target:
     L_π = -mean( min(exp(A/λ), w_max)·log π(a|s) )  (exp)
 
 Order: critics, actor with the new critics, targets (CORL's; the authors take all losses first). The policy is an
-unsquashed Gaussian with a state-independent σ. On the sparse hand tasks the authors bound the critics' output by 0, as
-no reward is positive, and bootstrap through terminations (d = 0): `critic_max`, `bootstrap_terminations`.
+unsquashed Gaussian with a state-independent σ; the actions drawn from it, a' and a_π, are clipped to ±1 before the
+critics see them, where the authors pass them on as drawn. On the sparse hand tasks the authors bound the critics'
+output by 0, as no reward is positive, and bootstrap through terminations (d = 0): `critic_max`,
+`bootstrap_terminations`.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ from rl_training.models import (
 
 
 class IQLParams(BootstrapParams):
-    """Defaults are the authors' for MuJoCo."""
+    """Defaults are the authors' for MuJoCo, without their reward range scaling, which `preset: d4rl-mujoco` has."""
 
     expectile: float = Field(0.7, gt=0.0, lt=1.0, description="expectile κ of the value")
     beta: float = Field(3.0, ge=0.0, description="inverse temperature β of the advantage weights")

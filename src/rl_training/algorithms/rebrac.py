@@ -10,8 +10,9 @@ NeurIPS 2023. π and Q are online, π̄ and Q̄ are Polyak targets, â' is the d
 
 β₁ = actor_bc_weight, β₂ = critic_bc_weight, w = actor_q_weight. Penalties are sums over action dimensions. The actor
 steps on the first of every `policy_delay` updates; then the targets move, the actor's towards the parameters it had
-before its step, as in the authors' code. Data without next actions leave the critics unpenalised. Going on online
-(`rl-training finetune`) sets β₂ = 0 and lets β₁ fall linearly to half over the run, as the authors do.
+before its step, as in the authors' code. A batch without next actions leaves the critics unpenalised; the trainer fills
+them in from the next row wherever episodes are whole. Going on online (`rl-training finetune`) sets β₂ = 0 and lets β₁
+fall linearly to half over the run, as the authors do.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ from rl_training.models import MLPSACModel, polyak, random_subset, reduce_critic
 
 
 class SACParams(BootstrapParams, InitParams, OnlineParams):
-    """Defaults are the authors'."""
+    """Defaults are the authors', but for log α in L_α, where their code has α."""
 
     alpha: float = Field(1.0, gt=0.0, description="entropy temperature α: its start, or its value if not learned")
     learn_alpha: bool = Field(True, description="adapt α to the target entropy")

@@ -23,7 +23,7 @@ class TD3BCParams(DelayedActorParams, InitParams):
     """Defaults are the authors'."""
 
     alpha: float = Field(2.5, ge=0.0, description="weight α of the value term against cloning")
-    bc_weight: float = Field(1.0, ge=0.0, description="weight of the cloning term; 0 leaves TD3's actor loss")
+    bc_weight: float = Field(1.0, ge=0.0, description="weight of the cloning term; 0 leaves λ times TD3's actor loss")
     normalise_q: bool = Field(True, description="divide α by mean|Q|; false uses α as it is")
 
 
