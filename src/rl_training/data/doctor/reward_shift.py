@@ -1,0 +1,109 @@
+"""Whether rewards stand one row too early or too late.
+
+A reward is a function of the transition (s, a, s') it belongs to. A ridge regression on the transition's numbers and
+their squares is fitted to the reward of the same row and to those of the rows before and after, and scored on episodes
+it has not seen; a shift is reported only where a neighbour's reward is explained far better than the row's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.checks import IndexArray
+from rl_training.data.doctor.findings import Finding
+from rl_training.data.doctor.subject import Subject, sample_rows
+from rl_training.data.doctor.wording import share
+
+Matrix = npt.NDArray[np.float64]
+
+_ROWS = 12_000
+_LEAST_ROWS = 400
+_WIDEST = 600  # numbers of a transition; the regression's cost grows with their square
+_RIDGE = 1e-4
+_EXPLAINED = 0.3  # what the better fit must explain of the variance at least
+_CLEARLY = 0.5  # the better fit's error, as a share of the other's
+
+
+def check_reward_shift(subject: Subject) -> Iterator[Finding]:
+    """A finding where the rewards of the rows before or after clearly fit better."""
+    scores = shift_scores(subject)
+    if scores is None:
+        return
+    shift = max((-1, 1), key=lambda offset: scores[offset])
+    better, own = scores[shift], scores[0]
+    if better < _EXPLAINED or 1.0 - better > _CLEARLY * (1.0 - own):
+        return
+    direction = "late" if shift == 1 else "early"
+    neighbour = "after" if shift == 1 else "before"
+    what = (
+        f"Rewards seem to stand one row too {direction}: observations and actions explain {share(better)} of the reward"
+        f" in the row {neighbour}, but only {share(max(own, 0.0))} of the reward in their own row."
+    )
+    advice = f"Compare a few rows with the task's reward; if so, move each reward to the row {_other(neighbour)}."
+    yield Finding("warning", "rewards.shifted", "rewards", what, advice)
+
+
+def _other(neighbour: str) -> str:
+    return "before" if neighbour == "after" else "after"
+
+
+def shift_scores(subject: Subject) -> dict[int, float] | None:
+    """Explained variance, on episodes left out, of the rewards of the row before (-1), the same row (0), the next (1).
+
+    None where there is too little to tell.
+    """
+    obs, actions, rewards = subject.obs, subject.actions, subject.rewards
+    if obs is None or actions is None or rewards is None or not subject.whole_episodes:
+        return None
+    if 2 * obs.shape[1] + actions.shape[1] > _WIDEST:
+        return None
+    rows = _rows_with_neighbours(subject)
+    if len(rows) < _LEAST_ROWS or float(rewards[rows].std()) == 0.0:
+        return None
+    held_out = _held_out(subject, rows)
+    transitions = np.concatenate([obs[rows], actions[rows], obs[rows + 1]], axis=1).astype(np.float64)
+    fit = _Ridge(transitions, held_out)
+    targets = {shift: rewards[rows + shift].astype(np.float64) for shift in (-1, 0, 1)}
+    return {shift: fit.explained(target) for shift, target in targets.items()}
+
+
+def _rows_with_neighbours(subject: Subject) -> IndexArray:
+    """Rows with a row of their episode before and after, and one more after that."""
+    inside = np.ones(subject.rows, dtype=np.bool_)
+    inside[subject.starts] = False
+    inside[subject.ends] = False
+    return sample_rows(np.flatnonzero(inside), _ROWS)
+
+
+def _held_out(subject: Subject, rows: IndexArray) -> npt.NDArray[np.bool_]:
+    """About a third of the rows: of every third episode, or of the end of each where there are few."""
+    episodes = np.searchsorted(subject.ends, rows)
+    if len(subject.ends) >= 6:
+        return np.asarray(episodes % 3 == 0)
+    within = (rows - subject.starts[episodes]) / subject.lengths[episodes]
+    return np.asarray(within > 0.7)
+
+
+class _Ridge:
+    """A regression whose inputs are prepared once for several targets."""
+
+    def __init__(self, inputs: Matrix, held_out: npt.NDArray[np.bool_]) -> None:
+        train = inputs[~held_out]
+        scale = train.std(axis=0)
+        standard = np.clip((inputs - train.mean(axis=0)) / np.where(scale > 0, scale, 1.0), -10.0, 10.0)
+        features = np.concatenate([standard, standard * standard, np.ones((len(inputs), 1))], axis=1)
+        self.train, self.test, self.held_out = features[~held_out], features[held_out], held_out
+        self.gram = self.train.T @ self.train
+        self.gram[np.diag_indices_from(self.gram)] += _RIDGE * len(self.train)
+
+    def explained(self, target: Matrix) -> float:
+        """Share of the target's variance explained in the rows held out; 0 where there is none to explain."""
+        train, test = target[~self.held_out], target[self.held_out]
+        if not len(test) or not len(train) or test.var() == 0.0:
+            return 0.0
+        middle = train.mean()
+        weights = np.linalg.solve(self.gram, self.train.T @ (train - middle))
+        return float(1.0 - np.mean((test - middle - self.test @ weights) ** 2) / test.var())
