@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rl_training.data.doctor.examination import examine
+from rl_training.data.doctor.examination import describe, examine
 from rl_training.data.doctor.findings import Distribution, Facts, Finding, Place, Report
 
-__all__ = ["Distribution", "Facts", "Finding", "Place", "Report", "examine"]
+__all__ = ["Distribution", "Facts", "Finding", "Place", "Report", "describe", "examine"]

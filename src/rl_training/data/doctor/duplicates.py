@@ -35,7 +35,9 @@ def check_duplicates(subject: Subject) -> Iterator[Finding]:
         place = subject.place(int(subject.starts[copies[0]]))
         yield Finding("warning", "duplicates.episodes", "obs", what, advice, int(copies.size), place)
     part = again.size / subject.rows
-    what = f"{amount(again.size, 'row')} ({share(part)}) {'is an exact copy' if again.size == 1 else 'are exact copies'}"
+    what = (
+        f"{amount(again.size, 'row')} ({share(part)}) {'is an exact copy' if again.size == 1 else 'are exact copies'}"
+    )
     what += f" of earlier ones in obs, actions and reward: row {again[0]:,} is row {first[0]:,} again."
     advice = "In continuous spaces this does not happen by chance: see whether the data were joined or drawn twice."
     level = "warning" if part > _MANY else "note"
@@ -76,9 +78,7 @@ def _repeated(hashes: Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int
     return copies[by_position], originals[by_position]
 
 
-def _repeated_episodes(
-    subject: Subject, hashes: Hashes
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _repeated_episodes(subject: Subject, hashes: Hashes) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Episodes of the same rows in the same order as an earlier one."""
     steps = np.arange(subject.rows) - np.repeat(subject.starts, subject.lengths)
     factors = _odd_numbers(int(subject.lengths.max()))

@@ -30,6 +30,7 @@ from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats import RawData
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.reference_returns import reference_returns
+from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
 
@@ -65,6 +66,22 @@ def examine(
         advice = "Training refuses these data as they are."
         findings.append(Finding("error", "data.refused", "data", f"{refusal[:1].upper()}{refusal[1:]}.", advice))
     return Report.of(facts, findings)
+
+
+def describe(raw: RawData, env_id: str | None = None) -> tuple[Facts, Transforms]:
+    """The short facts of sound data, and every transform that can be fitted to them; bad data raise `DataError`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dataset = TransitionDataset.from_raw(raw)
+    fields = read_fields(raw.arrays)
+    subject = Subject.from_dataset(dataset, "next_obs" in fields.sources)
+    bounds = find_bounds(dataset.actions, Columns.of(dataset.actions), None)
+    low, high = tuple(bounds.low.tolist()), tuple(bounds.high.tolist())
+    facts = _facts(raw, fields, subject, dataset, env_id or raw.env_id)
+    facts = replace(facts, action_low=low, action_high=high, bounds_from=bounds.source)
+    spread = facts.returns is not None and facts.returns.max > facts.returns.min
+    config = TransformConfig(normalise_observations=True, reward_range_scaling=spread)
+    return facts, fit_transforms(dataset, Spaces(dataset.obs_dim, low, high), config)
 
 
 def _dataset(raw: RawData) -> tuple[TransitionDataset | None, str | None]:

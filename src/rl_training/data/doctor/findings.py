@@ -67,12 +67,14 @@ class Distribution:
     max: float
     counts: tuple[int, ...]  # of the histogram's bins
     edges: tuple[float, ...]  # one more than there are bins
+    whole: bool  # whole numbers: a bin from 10 to 20 holds 10 to 19
 
     @classmethod
     def of(cls, values: npt.NDArray[Any], bins: int = HISTOGRAM_BINS) -> Distribution:
         """The distribution of finite values, of which there is at least one; whole numbers get whole-numbered bins."""
         low, high = float(values.min()), float(values.max())
-        if values.dtype.kind in "iu":
+        whole = values.dtype.kind in "iu"
+        if whole:
             width = max(1, math.ceil((high - low + 1) / bins))
             edges = low + width * np.arange(math.ceil((high - low + 1) / width) + 1)
         else:
@@ -86,6 +88,7 @@ class Distribution:
             max=high,
             counts=tuple(counts.tolist()),
             edges=tuple(edges[: len(counts) + 1].tolist()),
+            whole=whole,
         )
 
 
@@ -118,6 +121,10 @@ class Facts:
     action_range_visited: tuple[float, ...] | None = None  # share of each dimension's bounds
     action_spread: float | None = None  # variance of actions among neighbouring states, of the whole variance
     fingerprint: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The facts as JSON values."""
+        return dict(_finite(asdict(self)))
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ def _two_rows(fields: RawFields, subject: Subject) -> Iterator[Finding]:
         if stray.size:
             what = (
                 f"{name!r} is set on {amount(stray.size, 'row')} that {EPISODE_ENDS!r} does not call the last of an"
-                f" episode: split by {name!r}, there would be {_count(flags):,} episodes, not {len(subject.ends):,}."
+                f" episode: with them there would be {len(subject.ends) + stray.size:,} episodes, not"
+                f" {len(subject.ends):,}."
             )
             advice = f"Here {EPISODE_ENDS!r} counts, which is right; beware of readers that split on {name!r}."
             place = subject.place(int(stray[0]))

@@ -69,9 +69,7 @@ def _scales(columns: Columns, varying: npt.NDArray[np.bool_]) -> Iterator[Findin
         yield Finding("note", "obs.scales", "obs", what, advice)
 
 
-def _far_out(
-    subject: Subject, obs: FloatArray, columns: Columns, varying: npt.NDArray[np.bool_]
-) -> Iterator[Finding]:
+def _far_out(subject: Subject, obs: FloatArray, columns: Columns, varying: npt.NDArray[np.bool_]) -> Iterator[Finding]:
     """Values such as -9999, which recorders write for what they do not know."""
     scale = np.where(varying, columns.std, 1.0)
     reach = np.maximum(columns.max - columns.mean, columns.mean - columns.min) / scale

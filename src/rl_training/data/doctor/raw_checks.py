@@ -177,7 +177,9 @@ def _check_widths(fields: RawFields) -> None:
                 what = f"It has {amount(width, 'column')}, but {like} has {expected}; both describe the same thing."
                 column = min(width, expected)
                 advice = "Store both with the same columns in the same order."
-                fields.drop(name, "fields.width", what, advice, place=fields.place(0, column) if fields.rows else Place())
+                fields.drop(
+                    name, "fields.width", what, advice, place=fields.place(0, column) if fields.rows else Place()
+                )
 
 
 def _check_flag_values(fields: RawFields, name: str) -> None:

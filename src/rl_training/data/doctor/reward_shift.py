@@ -1,7 +1,7 @@
 """Whether rewards stand one row too early or too late.
 
 A reward is a function of the transition (s, a, s') it belongs to. A ridge regression on the transition's numbers and
-their squares is fitted to the reward of the same row and to those of the rows before and after, and scored on episodes
+their powers is fitted to the reward of the same row and to those of the rows before and after, and scored on episodes
 it has not seen; a shift is reported only where a neighbour's reward is explained far better than the row's own.
 """
 
@@ -22,8 +22,11 @@ Matrix = npt.NDArray[np.float64]
 _ROWS = 12_000
 _LEAST_ROWS = 400
 _WIDEST = 600  # numbers of a transition; the regression's cost grows with their square
-_RIDGE = 1e-4
+_POWERS_UP_TO, _PRODUCTS_UP_TO = 60, 20
+_RIDGE = 1e-6
+_CLIP = 5.0  # standard deviations
 _EXPLAINED = 0.3  # what the better fit must explain of the variance at least
+_NEARLY_EXACT = 2e-4  # an error of the row's own fit below which there is nothing to improve
 _CLEARLY = 0.5  # the better fit's error, as a share of the other's
 
 
@@ -34,13 +37,14 @@ def check_reward_shift(subject: Subject) -> Iterator[Finding]:
         return
     shift = max((-1, 1), key=lambda offset: scores[offset])
     better, own = scores[shift], scores[0]
-    if better < _EXPLAINED or 1.0 - better > _CLEARLY * (1.0 - own):
+    if better < _EXPLAINED or 1.0 - own < _NEARLY_EXACT or 1.0 - better > _CLEARLY * (1.0 - own):
         return
     direction = "late" if shift == 1 else "early"
     neighbour = "after" if shift == 1 else "before"
     what = (
-        f"Rewards seem to stand one row too {direction}: observations and actions explain {share(better)} of the reward"
-        f" in the row {neighbour}, but only {share(max(own, 0.0))} of the reward in their own row."
+        f"Rewards seem to stand one row too {direction}: a fit on observations and actions leaves"
+        f" {share(min(1.0 - own, 1.0))} of the variance of their own row's reward unexplained, but only"
+        f" {share(1.0 - better)} of the reward in the row {neighbour}."
     )
     advice = f"Compare a few rows with the task's reward; if so, move each reward to the row {_other(neighbour)}."
     yield Finding("warning", "rewards.shifted", "rewards", what, advice)
@@ -87,14 +91,26 @@ def _held_out(subject: Subject, rows: IndexArray) -> npt.NDArray[np.bool_]:
     return np.asarray(within > 0.7)
 
 
+def _terms(standard: Matrix) -> list[Matrix]:
+    """The numbers and their squares; of few numbers also higher powers and products, which angles and costs need."""
+    square = standard * standard
+    terms = [standard, square]
+    if standard.shape[1] <= _POWERS_UP_TO:
+        terms += [square * standard, square * square]
+    if standard.shape[1] <= _PRODUCTS_UP_TO:
+        one, other = np.triu_indices(standard.shape[1], k=1)
+        terms.append(standard[:, one] * standard[:, other])
+    return terms
+
+
 class _Ridge:
     """A regression whose inputs are prepared once for several targets."""
 
     def __init__(self, inputs: Matrix, held_out: npt.NDArray[np.bool_]) -> None:
         train = inputs[~held_out]
         scale = train.std(axis=0)
-        standard = np.clip((inputs - train.mean(axis=0)) / np.where(scale > 0, scale, 1.0), -10.0, 10.0)
-        features = np.concatenate([standard, standard * standard, np.ones((len(inputs), 1))], axis=1)
+        standard = np.clip((inputs - train.mean(axis=0)) / np.where(scale > 0, scale, 1.0), -_CLIP, _CLIP)
+        features = np.concatenate([*_terms(standard), np.ones((len(inputs), 1))], axis=1)
         self.train, self.test, self.held_out = features[~held_out], features[held_out], held_out
         self.gram = self.train.T @ self.train
         self.gram[np.diag_indices_from(self.gram)] += _RIDGE * len(self.train)

@@ -69,8 +69,12 @@ def _most_differ(subject: Subject, different: IndexArray, part: float) -> Findin
         what = f"next_obs is a copy of obs in most rows ({share(part)} are not followed by it): nothing ever changes."
         advice = "Store the observation after the action; or leave next_obs out, and the next row is taken."
         return Finding("error", "successors.copied", "next_obs", what, advice, int(different.size), place)
-    what = f"next_obs is not the next row's obs in {share(part)} of the rows: the rows are shuffled, or some are missing."
-    advice = "Returns, lengths and next actions mean nothing then; keep the recorded order, or the successors are wrong."
+    what = (
+        f"next_obs is not the next row's obs in {share(part)} of the rows: the rows are shuffled, or some are missing."
+    )
+    advice = (
+        "Returns, lengths and next actions mean nothing then; keep the recorded order, or the successors are wrong."
+    )
     return Finding("warning", "successors.mismatch", "next_obs", what, advice, int(different.size), place)
 
 
@@ -87,7 +91,9 @@ def _resets(subject: Subject, columns: Columns) -> Iterator[Finding]:
     usual = np.percentile(_step_sizes(obs, sample_rows(subject.inner), columns), _USUAL_STEP)
     if np.median(_step_sizes(obs, same, columns)) <= usual:  # one long episode, cut into pieces
         return
-    what = f"In {amount(same.size, 'row')} that end an episode by truncation, next_obs is the first obs of the next one."
+    what = (
+        f"In {amount(same.size, 'row')} that end an episode by truncation, next_obs is the first obs of the next one."
+    )
     advice = "Store the observation before the reset; or leave next_obs out, and these rows are not trained on."
     place = subject.place(int(same[0]))
     yield Finding("error", "successors.reset", "next_obs", what, advice, int(same.size), place)
