@@ -12,7 +12,8 @@ data_app = typer.Typer(help="Look at, check, convert and record datasets.", rich
 Data = Annotated[Path, typer.Argument(help="A dataset in any format that can be trained on.")]
 EnvId = Annotated[str | None, typer.Option(help="The environment the data come from, if the file does not say so.")]
 Columns = Annotated[
-    list[str] | None, typer.Option(help="Which columns of a table hold a field: obs=x,y (repeat for more).")
+    list[str] | None,
+    typer.Option(metavar="FIELD=NAMES", help="Which columns of a table hold a field: obs=x,y (repeat for more)."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 

@@ -6,7 +6,6 @@ import json
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.console import Console
@@ -51,7 +50,11 @@ def info(path: Path, env_id: str | None, columns: Sequence[str], *, as_json: boo
     if any((place / name).is_file() for name in ("run.json", "manifest.json")):
         _show_run(place, as_json=as_json)
         return
-    facts, transforms = describe(_read(path, columns), env_id)
+    raw = _read(path, columns)
+    try:
+        facts, transforms = describe(raw, env_id)
+    except DataError as error:
+        raise DataError(f"{path}: {error} (all that is wrong: rl-training data check {path})") from error
     if as_json:
         typer.echo(json.dumps({"path": str(path), **facts.to_json(), "transforms": transforms.to_json()}))
         return
@@ -104,6 +107,8 @@ def _environment(asked: str | None, recorded: str | None) -> tuple[Spaces | None
     env_id = asked or recorded
     if env_id is None:
         return None, None, []
+    import gymnasium  # noqa: F401  (it sets filters of its own, which must not come after ours)
+
     advice = "Action bounds and observations are then not held to it."
     try:
         if asked is None:

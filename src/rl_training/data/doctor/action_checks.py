@@ -9,13 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.checks import BOUND_TOLERANCE, FloatArray
-from rl_training.data.doctor.findings import Finding
+from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import chunks
 from rl_training.data.doctor.subject import Columns, Subject, sample_rows
 from rl_training.data.doctor.wording import amount, columns_in_words, listed, number, share
 from rl_training.environments import Spaces
 
 _NEARLY_ALL = 0.99  # of the entries inside [-1, 1]: the others are then the suspects
+_MOSTLY = 0.5  # of the entries on a bound
 _FEW_VALUES = 20
 _FAR = 2.0  # widths of the range from the 1st to the 99th percentile, beyond its middle
 
@@ -85,7 +86,7 @@ def _outside(subject: Subject, actions: FloatArray, columns: Columns, bounds: Bo
         advice = "Such data are refused: drop these episodes, or rescale the actions to the environment's units."
     else:
         advice = "Drop them if they are faulty; if the range is right, set env_id so that its bounds count."
-    level = "error" if bounds.known else "warning"
+    level: Level = "error" if bounds.known else "warning"
     yield Finding(level, "actions.outside", "actions", what, advice, count, subject.place(row, column))
 
 
@@ -120,12 +121,11 @@ def _at_bounds(actions: FloatArray, bounds: Bounds) -> Iterator[Finding]:
     what = f"{share(part_at)} of all action entries lie exactly on a bound"
     if len(counts) > 1:
         what += f" (most in column {worst}: {share(counts[worst] / len(actions))})"
-    if part_at > 0.5:
-        level = "warning"
+    level: Level = "warning" if part_at > _MOSTLY else "note"
+    if part_at > _MOSTLY:
         what += ": the behaviour switches between extremes, or its actions were clipped when they were recorded."
         advice = "If they were clipped, record the actions that were executed; a smooth policy fits extremes badly."
     else:
-        level = "note"
         what += ", where atanh is infinite."
         advice = "Nothing to do here: training moves them just inside; other code with tanh policies must clip them."
     yield Finding(level, "actions.at-bound", "actions", what, advice, total)
@@ -142,7 +142,7 @@ def _few_values(actions: FloatArray, columns: Columns, marked: bool) -> list[Fin
     }
     if not few and not marked:
         return []
-    column, values = next(iter(few.items()), (0, distinct[0]))
+    values = next(iter(few.values()), distinct[0])
     shown = listed([number(float(value)) for value in values[:5]]) if len(values) <= 5 else f"{len(values)} values"
     if marked:
         what = f"The file says that actions are discrete; there are {len(values)} of them ({shown})."
@@ -168,5 +168,5 @@ def _constant(columns: Columns, bounds: Bounds) -> Iterator[Finding]:
         advice = "Its bounds cannot be inferred, so training is refused: leave the column out, or set env_id."
     else:
         advice = "Nothing can be learned about it: leave it out if it does not control anything."
-    level = "error" if unbounded else "warning"
+    level: Level = "error" if unbounded else "warning"
     yield Finding(level, "actions.constant", "actions", what, advice, len(constant))

@@ -43,7 +43,7 @@ def action_range_visited(actions: FloatArray, bounds: Bounds) -> npt.NDArray[np.
     """The share of each dimension's bounds that the middle 99% of the actions span."""
     least, most = np.percentile(actions[sample_rows(len(actions))], [0.5, 99.5], axis=0)
     width = bounds.high - bounds.low
-    return np.clip((most - least) / np.where(width > 0, width, np.inf), 0.0, 1.0)
+    return np.asarray(np.clip((most - least) / np.where(width > 0, width, np.inf), 0.0, 1.0))
 
 
 def action_spread(subject: Subject) -> float | None:

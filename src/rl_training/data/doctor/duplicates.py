@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.doctor.findings import Finding
+from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import chunks
 from rl_training.data.doctor.subject import Subject
 from rl_training.data.doctor.wording import amount, share
@@ -40,7 +40,7 @@ def check_duplicates(subject: Subject) -> Iterator[Finding]:
     )
     what += f" of earlier ones in obs, actions and reward: row {again[0]:,} is row {first[0]:,} again."
     advice = "In continuous spaces this does not happen by chance: see whether the data were joined or drawn twice."
-    level = "warning" if part > _MANY else "note"
+    level: Level = "warning" if part > _MANY else "note"
     yield Finding(level, "duplicates.rows", "obs", what, advice, int(again.size), subject.place(int(again[0])))
 
 

@@ -92,6 +92,8 @@ def _dataset(raw: RawData) -> tuple[TransitionDataset | None, str | None]:
             return TransitionDataset.from_raw(raw), None
         except DataError as error:
             return None, str(error)
+        except (TypeError, ValueError) as error:  # arrays that no reader makes, but a caller may
+            return None, f"the arrays cannot be read ({' '.join(str(error).split())})"
 
 
 def _check_fields(
@@ -146,16 +148,11 @@ def _facts(
     raw: RawData, fields: RawFields, subject: Subject, dataset: TransitionDataset | None, env_id: str | None
 ) -> Facts:
     """What can be said without looking at values."""
-    shapes = {
-        source: f"{array.dtype} {'×'.join(f'{length:,}' for length in array.shape) or 'single value'}"
-        for name, source in fields.sources.items()
-        for array in [np.asarray(raw.arrays[source])]
-    }
     episodic = subject.whole_episodes and subject.rows > 0
     returns = subject.returns
     by_row = mean_by_row(subject) if episodic else None
     reference = reference_returns(env_id)
-    facts = Facts(format=raw.format, rows=subject.rows, fields=shapes, env_id=env_id)
+    facts = Facts(format=raw.format, rows=subject.rows, fields=fields.shapes, env_id=env_id)
     if "next_obs" in fields.sources or subject.obs is not None:
         facts = replace(facts, successors="stored" if "next_obs" in fields.sources else "derived")
     if dataset is not None:
@@ -169,9 +166,12 @@ def _facts(
         facts = replace(facts, rewards=(low, float(subject.rewards.mean(dtype=np.float64)), high))
     if episodic:
         lasts = subject.ends
-        ends = {"terminated": subject.terminations, "truncated": subject.truncations}
-        counts = {name: int(np.count_nonzero(flags[lasts])) for name, flags in ends.items() if flags is not None}
-        facts = replace(facts, episodes=len(lasts), lengths=Distribution.of(subject.lengths), **counts)
+        terminated, truncated = (
+            None if flags is None else int(np.count_nonzero(flags[lasts]))
+            for flags in (subject.terminations, subject.truncations)
+        )
+        facts = replace(facts, episodes=len(lasts), terminated=terminated, truncated=truncated)
+        facts = replace(facts, lengths=Distribution.of(subject.lengths))
     if returns is not None and by_row is not None:
         facts = replace(facts, returns=Distribution.of(returns), return_by_row=by_row)
         if reference is not None:

@@ -28,6 +28,8 @@ def _rows(facts: Facts) -> str:
 def _episodes(facts: Facts) -> str:
     if facts.episodes is None:
         return ""
+    if facts.terminated is None and facts.truncated is None:
+        return f"{facts.episodes:,}"
     counts = {"terminated": facts.terminated or 0, "truncated": facts.truncated or 0}
     ends = [f"{'all' if count == facts.episodes > 1 else f'{count:,}'} {how}" for how, count in counts.items() if count]
     open_ends = facts.episodes - sum(counts.values())

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from rl_training.data.checks import BoolArray
-from rl_training.data.doctor.findings import Finding
+from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import RawFields
 from rl_training.data.doctor.subject import Subject
 from rl_training.data.doctor.wording import amount, share
@@ -54,7 +54,7 @@ def _two_rows(fields: RawFields, subject: Subject) -> Iterator[Finding]:
     what += " another one, which makes an episode of a single row of it."
     systematic = pairs.size >= max(2, runs // 2)
     advice = "Mark only the last row of an episode" + ("; here it looks like a habit of the recorder." * systematic)
-    level = "error" if systematic else "warning"
+    level: Level = "error" if systematic else "warning"
     place = subject.place(int(pairs[0]))
     yield Finding(level, "flags.two-rows", "terminations", what, advice.rstrip(".") + ".", int(pairs.size), place)
 
@@ -72,12 +72,11 @@ def _overlap(fields: RawFields) -> Iterator[Finding]:
         return
     cut = _count(truncations)
     what = f"{amount(both.size, 'row')} {'is' if both.size == 1 else 'are'} marked as terminated and as truncated"
-    if both.size == cut and cut >= _LIMIT_EPISODES:
-        level = "error"
+    level: Level = "error" if both.size == cut and cut >= _LIMIT_EPISODES else "warning"
+    if level == "error":
         what += ": every truncation is also called a termination, so time limits would be learned as the task's end."
         advice = "Set terminations only where the task itself ended; a flag for both is no termination."
     else:
-        level = "warning"
         what += "; there the termination counts."
         advice = "Mark a row in one of the two: terminated where the task ended, truncated where it was cut."
     place = fields.place(int(both[0]))
@@ -136,5 +135,5 @@ def _one_row(subject: Subject) -> Iterator[Finding]:
     what = f"{amount(short.size, 'episode')} of {len(subject.lengths):,} ({share(part)}) consist of a single row."
     advice = "See whether the row before really ends an episode; a flag one row too early does this."
     place = subject.place(int(subject.ends[short[0]]))
-    level = "warning" if part > 0.01 and short.size > 1 else "note"
+    level: Level = "warning" if part > 0.01 and short.size > 1 else "note"
     yield Finding(level, "episodes.one-row", "terminations", what, advice, int(short.size), place)

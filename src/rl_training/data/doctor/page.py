@@ -6,7 +6,7 @@ from html import escape
 
 from rl_training.data.doctor.facts_in_words import fact_lines
 from rl_training.data.doctor.findings import LEVELS, Distribution, Finding, Report
-from rl_training.data.doctor.text import bin_names
+from rl_training.data.doctor.text import bin_names, worth_drawing
 
 _HEADINGS = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
 _MEANINGS = {
@@ -87,7 +87,7 @@ def _item(finding: Finding) -> str:
 
 def _plots(report: Report) -> str:
     drawn = (("Returns by episode", report.facts.returns), ("Rows per episode", report.facts.lengths))
-    figures = [_histogram(title, values) for title, values in drawn if values is not None and len(values.counts) > 1]
+    figures = [_histogram(title, values) for title, values in drawn if values is not None and worth_drawing(values)]
     return f'<div class="plots">{"".join(figures)}</div>' if figures else ""
 
 

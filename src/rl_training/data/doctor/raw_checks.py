@@ -1,4 +1,4 @@
-"""Checks on each field as the file has it: names, types, shapes, lengths, values that are no numbers. Nothing raises."""
+"""Checks on each field as the file has it: names, types, shapes, lengths, values that are not finite."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ class RawFields:
 
     arrays: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)  # the name each has in the file
+    shapes: dict[str, str] = field(default_factory=dict)  # by that name, in words
     findings: list[Finding] = field(default_factory=list)
     rows: int = 0
     ends: IndexArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # last rows of episodes
@@ -111,6 +112,8 @@ def _check_type_and_shape(fields: RawFields, name: str) -> None:
     except (ValueError, TypeError):
         fields.drop(name, "fields.dtype", "Its rows differ in length.", "Give a rectangular array of numbers.")
         return
+    shape = "×".join(f"{length:,}" for length in array.shape) or "single value"
+    fields.shapes[fields.sources[name]] = f"{array.dtype} {shape}"
     if name == EPISODE_IDS:
         array = array.reshape(-1) if array.ndim else array.reshape(1)
     elif array.dtype.kind not in "biuf":
@@ -157,7 +160,7 @@ def _ends(fields: RawFields) -> IndexArray:
     ends = np.zeros(fields.rows, dtype=np.bool_)
     try:
         complete = complete_flags({name: array == 1 if name in _FLAGS else array for name, array in flags.items()})
-    except DataError:  # told when the dataset is made
+    except (DataError, TypeError, ValueError):  # told when the dataset is made
         complete = {}
     for name in ("terminations", "truncations"):
         if name in complete:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,7 +53,7 @@ class Subject:
     @classmethod
     def from_fields(cls, fields: RawFields, whole_episodes: bool) -> Subject:
         """What is left of a dataset that was refused."""
-        numbers: dict[str, FloatArray] = {
+        numbers: dict[str, Any] = {
             name: np.ascontiguousarray(fields.arrays[name], dtype=np.float32)
             for name in ("obs", "actions", "rewards", "next_obs")
             if name in fields.arrays
@@ -60,10 +61,10 @@ class Subject:
         names = ("terminations", "truncations", EPISODE_ENDS, EPISODE_IDS)
         try:
             flags = complete_flags({name: fields.arrays[name] for name in names if name in fields.arrays})
-        except DataError:  # it is the reason of the refusal
+        except (DataError, TypeError, ValueError):  # it is the reason of the refusal
             flags = {}
-        ends = {name: np.asarray(flags[name], dtype=np.bool_) for name in names[:2] if name in flags}
-        return cls(rows=fields.rows, ends=fields.ends, **numbers, **ends, whole_episodes=whole_episodes)
+        numbers |= {name: np.asarray(flags[name], dtype=np.bool_) for name in names[:2] if name in flags}
+        return cls(rows=fields.rows, ends=fields.ends, whole_episodes=whole_episodes, **numbers)
 
     def place(self, row: int, column: int | None = None) -> Place:
         """A row with its episode, where there are episodes."""

@@ -103,7 +103,7 @@ def _step_sizes(obs: FloatArray, rows: IndexArray, columns: Columns) -> npt.NDAr
     """Length of the step to the next row, in standard deviations per column."""
     scale = np.where(columns.std > 0, columns.std, 1.0)
     step = (obs[rows + 1].astype(np.float64) - obs[rows]) / scale
-    return np.sqrt(np.mean(step * step, axis=1))
+    return np.asarray(np.sqrt(np.mean(step * step, axis=1)))
 
 
 def _jumps(subject: Subject, columns: Columns) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from rl_training.data.doctor.wording import number
 _LABEL = 14
 _HEADINGS = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
 _GAP = 4
+_FEW = 5
 
 
 class Line(NamedTuple):
@@ -85,7 +86,7 @@ def _histograms(report: Report, width: int, bar: str) -> list[Line]:
     """Returns and lengths side by side where there is room."""
     facts = report.facts
     drawn = [(name, d) for name, d in (("Returns", facts.returns), ("Lengths", facts.lengths)) if d is not None]
-    drawn = [(f"{name} (episodes)", d) for name, d in drawn if len(d.counts) > 1]
+    drawn = [(f"{name} (episodes)", d) for name, d in drawn if worth_drawing(d)]
     if not drawn:
         return []
     side_by_side = len(drawn) == 2 and width >= 80
@@ -97,6 +98,11 @@ def _histograms(report: Report, width: int, bar: str) -> list[Line]:
     left, right = ([*block, *[""] * (height - len(block))] for block in blocks)
     rows = [f"  {one:<{each}}{' ' * _GAP}{other}".rstrip() for one, other in zip(left, right, strict=True)]
     return [Line(""), *(Line(row, "faint") for row in rows)]
+
+
+def worth_drawing(values: Distribution) -> bool:
+    """Whether a histogram says more than the numbers beside it."""
+    return len(values.counts) > 1 and sum(values.counts) >= _FEW
 
 
 def _bars(values: Distribution, width: int, bar: str) -> list[str]:
