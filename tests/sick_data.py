@@ -21,7 +21,7 @@ def healthy(episodes: int = 24, seed: int = 0, **changes: Any) -> dict[str, Any]
     for length in lengths:
         state = rng.normal(0.0, 1.0, 3)
         for _ in range(length):
-            action = np.clip(-0.4 * state[:2] + rng.normal(0.0, 0.3, 2), -0.99, 0.99)
+            action = np.tanh(-0.8 * state[:2] + rng.normal(0.0, 0.3, 2))
             following = 0.97 * state + 0.1 * np.append(action, action.sum()) + rng.normal(0.0, 0.02, 3)
             columns["obs"].append(state)
             columns["actions"].append(action)

@@ -29,6 +29,7 @@ class Bounds:
     high: npt.NDArray[np.float64]
     source: str  # in words
     known: bool  # they are the environment's: an action outside is refused
+    of_the_data: bool = False  # they are the extremes of the data
 
     @property
     def slack(self) -> npt.NDArray[np.float64]:
@@ -48,7 +49,7 @@ def find_bounds(actions: FloatArray, columns: Columns, spaces: Spaces | None) ->
         return Bounds(np.full(width, -1.0), np.ones(width), "the usual [-1, 1], as all lie inside", known=False)
     if inside.mean(axis=0).min() >= _NEARLY_ALL:
         return Bounds(np.full(width, -1.0), np.ones(width), "the usual [-1, 1], as nearly all lie inside", known=False)
-    return Bounds(columns.min, columns.max, "the smallest and largest in the data", known=False)
+    return Bounds(columns.min, columns.max, "the smallest and largest in the data", known=False, of_the_data=True)
 
 
 def check_actions(subject: Subject, columns: Columns, bounds: Bounds, marked_discrete: bool) -> Iterator[Finding]:
@@ -92,7 +93,7 @@ def _outside(subject: Subject, actions: FloatArray, columns: Columns, bounds: Bo
 
 def _far_out(subject: Subject, actions: FloatArray, columns: Columns, bounds: Bounds) -> Iterator[Finding]:
     """Where no bounds are known: single actions far from all others, which would become the bounds."""
-    if bounds.known or not np.array_equal(bounds.low, columns.min):
+    if not bounds.of_the_data:
         return
     least, most = np.percentile(actions[sample_rows(len(actions))], [1, 99], axis=0)
     middle, reach = (least + most) / 2, _FAR * np.maximum(most - least, 1e-6)
@@ -113,6 +114,8 @@ def _at_bounds(actions: FloatArray, bounds: Bounds) -> Iterator[Finding]:
     counts = np.zeros(actions.shape[1], dtype=np.int64)
     for part in chunks(len(actions)):
         counts += np.count_nonzero((actions[part] <= low) | (actions[part] >= high), axis=0)
+    if bounds.of_the_data:  # its own two extremes lie on them in any case
+        counts = np.maximum(counts - 2, 0)
     total = int(counts.sum())
     part_at = total / actions.size
     if part_at < 0.001:

@@ -18,7 +18,7 @@ _CANDIDATES = 8_000
 _WIDEST = 2_000
 _NARROW = 0.25
 _DETERMINISTIC = 0.01
-_RANDOM = 0.95
+_RANDOM = 0.9
 
 
 def effective_dimension(values: FloatArray) -> float | None:

@@ -53,7 +53,8 @@ class Finding:
     def to_json(self) -> dict[str, Any]:
         """The finding as JSON values."""
         plain = asdict(self)
-        return {**plain, **plain.pop("place")}
+        place = plain.pop("place")
+        return {**plain, **place}
 
 
 @dataclass(frozen=True)

@@ -23,11 +23,12 @@ _ROWS = 12_000
 _LEAST_ROWS = 400
 _WIDEST = 600  # numbers of a transition; the regression's cost grows with their square
 _POWERS_UP_TO, _PRODUCTS_UP_TO = 60, 20
+_ROWS_PER_TERM = 8
 _RIDGE = 1e-6
-_CLIP = 5.0  # standard deviations
+_FAR = 4.0  # standard deviations
 _EXPLAINED = 0.3  # what the better fit must explain of the variance at least
 _NEARLY_EXACT = 2e-4  # an error of the row's own fit below which there is nothing to improve
-_CLEARLY = 0.5  # the better fit's error, as a share of the other's
+_CLEARLY = 0.4  # the better fit's error, as a share of the other's
 
 
 def check_reward_shift(subject: Subject) -> Iterator[Finding]:
@@ -65,11 +66,13 @@ def shift_scores(subject: Subject) -> dict[int, float] | None:
     if 2 * obs.shape[1] + actions.shape[1] > _WIDEST:
         return None
     rows = _rows_with_neighbours(subject)
-    if len(rows) < _LEAST_ROWS or float(rewards[rows].std()) == 0.0:
+    if len(rows) < max(_LEAST_ROWS, _ROWS_PER_TERM * (2 * obs.shape[1] + actions.shape[1])) or float(rewards[rows].std()) == 0.0:
         return None
-    held_out = _held_out(subject, rows)
-    transitions = np.concatenate([obs[rows], actions[rows], obs[rows + 1]], axis=1).astype(np.float64)
-    fit = _Ridge(transitions, held_out)
+    transitions = _standard(np.concatenate([obs[rows], actions[rows], obs[rows + 1]], axis=1).astype(np.float64))
+    usual = np.abs(transitions).max(axis=1) <= _FAR
+    if usual.mean() > 0.5:  # a few rows far out would decide the fit, and the score
+        rows, transitions = rows[usual], transitions[usual]
+    fit = _Ridge(np.clip(transitions, -_FAR, _FAR), _held_out(subject, rows))
     targets = {shift: rewards[rows + shift].astype(np.float64) for shift in (-1, 0, 1)}
     return {shift: fit.explained(target) for shift, target in targets.items()}
 
@@ -91,15 +94,26 @@ def _held_out(subject: Subject, rows: IndexArray) -> npt.NDArray[np.bool_]:
     return np.asarray(within > 0.7)
 
 
+def _standard(values: Matrix) -> Matrix:
+    scale = values.std(axis=0)
+    return np.asarray((values - values.mean(axis=0)) / np.where(scale > 0, scale, 1.0))
+
+
 def _terms(standard: Matrix) -> list[Matrix]:
-    """The numbers and their squares; of few numbers also higher powers and products, which angles and costs need."""
+    """The numbers and their squares; of few numbers also products and higher powers, which angles and costs need.
+
+    Never more terms than the rows can determine.
+    """
+    rows, width = standard.shape
     square = standard * standard
-    terms = [standard, square]
-    if standard.shape[1] <= _POWERS_UP_TO:
-        terms += [square * standard, square * square]
-    if standard.shape[1] <= _PRODUCTS_UP_TO:
-        one, other = np.triu_indices(standard.shape[1], k=1)
+    terms = [standard]
+    if 2 * width <= rows / _ROWS_PER_TERM:
+        terms.append(square)
+    if width <= _PRODUCTS_UP_TO and width * width / 2 <= rows / _ROWS_PER_TERM:
+        one, other = np.triu_indices(width, k=1)
         terms.append(standard[:, one] * standard[:, other])
+    if width <= _POWERS_UP_TO and 4 * width <= rows / _ROWS_PER_TERM:
+        terms += [square * standard, square * square]
     return terms
 
 
@@ -107,10 +121,7 @@ class _Ridge:
     """A regression whose inputs are prepared once for several targets."""
 
     def __init__(self, inputs: Matrix, held_out: npt.NDArray[np.bool_]) -> None:
-        train = inputs[~held_out]
-        scale = train.std(axis=0)
-        standard = np.clip((inputs - train.mean(axis=0)) / np.where(scale > 0, scale, 1.0), -_CLIP, _CLIP)
-        features = np.concatenate([*_terms(standard), np.ones((len(inputs), 1))], axis=1)
+        features = np.concatenate([*_terms(inputs), np.ones((len(inputs), 1))], axis=1)
         self.train, self.test, self.held_out = features[~held_out], features[held_out], held_out
         self.gram = self.train.T @ self.train
         self.gram[np.diag_indices_from(self.gram)] += _RIDGE * len(self.train)

@@ -34,7 +34,7 @@ def report_lines(report: Report, title: str, width: int, bar: str = "█") -> li
         for finding in found:
             lines += _finding(finding, width)
     kind = "error" if not report.ok else "warning" if report.at("warning") else "good"
-    return [*lines, Line(""), Line(f"verdict: {report.verdict()}", kind)]
+    return [*lines, Line(""), *(Line(text, kind) for text in _wrap(f"verdict: {report.verdict()}", width, "", "  "))]
 
 
 def labelled(pairs: list[tuple[str, str]], width: int) -> list[Line]:
