@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -11,8 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import rl_training
 from rl_training.data import TransitionDataset
 from sick_data import healthy
+
+SOURCE = Path(rl_training.__file__).parents[1]
 
 
 @pytest.fixture
@@ -197,6 +201,11 @@ assert "torch" not in sys.modules, "torch was imported"
 @pytest.mark.parametrize("arguments", [["data", "--help"], ["data", "check", "--help"], ["data", "check", "good.npz"]])
 def test_torch_is_not_needed(good: Path, arguments: list[str]) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", COMMAND, *arguments], capture_output=True, text=True, timeout=120, cwd=good.parent
+        [sys.executable, "-c", COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=good.parent,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
     )
     assert done.returncode == 0, done.stderr

@@ -213,10 +213,15 @@ class TestCoverage:
         assert "in column 0" in finding.what
 
     def test_a_deterministic_behaviour(self) -> None:
-        arrays = without_successors()
-        arrays["actions"] = np.clip(-0.3 * arrays["obs"][:, :2], -0.99, 0.99)
+        arrays = without_successors(episodes=300)
+        arrays["actions"] = np.tanh(-arrays["obs"][:, :2])
         report = report_on(arrays)
         assert report.facts.action_spread == pytest.approx(0.0, abs=0.02)
+        assert "behaviour.deterministic" in codes(arrays)
+
+    def test_a_few_episodes_tell_nothing_of_the_behaviour(self) -> None:
+        assert report_on(healthy(episodes=9)).facts.action_spread is None
+        assert report_on(healthy(episodes=12)).facts.action_spread is not None
 
     def test_a_random_behaviour(self) -> None:
         rng = np.random.default_rng(0)

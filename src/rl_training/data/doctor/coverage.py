@@ -15,9 +15,11 @@ from rl_training.data.doctor.wording import columns_in_words, share
 
 _QUERIES = 1_000
 _CANDIDATES = 8_000
+_LEAST_QUERIES = 50
+_LEAST_EPISODES = 10
 _WIDEST = 2_000
 _NARROW = 0.25
-_DETERMINISTIC = 0.01
+_DETERMINISTIC = 0.02
 _RANDOM = 0.9
 
 
@@ -50,14 +52,14 @@ def action_spread(subject: Subject) -> float | None:
     """Variance of the actions in neighbouring states as a share of their whole variance, estimated on a sample.
 
     Near 0 the state decides the action; near 1 the action has nothing to do with the state, or the states are too far
-    apart to tell. A neighbour is never nearer than the data are dense, so it is an upper bound.
+    apart to tell. A neighbour, of another episode, is never nearer than the data are dense: it is an upper bound.
     """
     obs, actions = subject.obs, subject.actions
     if obs is None or actions is None or obs.shape[1] > _WIDEST:
         return None
     rows = np.random.default_rng(2).permutation(sample_rows(subject.rows, _CANDIDATES))
     queries = rows[: min(_QUERIES, len(rows) // 2)]
-    if len(queries) < 50:
+    if len(queries) < _LEAST_QUERIES or (subject.whole_episodes and len(subject.ends) < _LEAST_EPISODES):
         return None
     total = actions[rows].astype(np.float64).var(axis=0).sum()
     if total == 0.0:
@@ -69,6 +71,9 @@ def action_spread(subject: Subject) -> float | None:
     # |x - y|² without its constant part: smallest where the distance is
     distance = np.einsum("nk,nk->n", states, states)[None, :] - 2.0 * (mine @ states.T)
     distance[np.arange(len(queries)), np.arange(len(queries))] = np.inf
+    if subject.whole_episodes:  # the row before or after is near in time, too
+        episodes = np.searchsorted(subject.ends, rows)
+        distance[episodes[: len(queries), None] == episodes[None, :]] = np.inf
     nearest = rows[np.argmin(distance, axis=1)]
     gap = actions[queries].astype(np.float64) - actions[nearest]
     return float(min(0.5 * (gap * gap).mean(axis=0).sum() / total, 1.0))

@@ -93,19 +93,21 @@ def _plots(report: Report) -> str:
 
 def _histogram(title: str, values: Distribution) -> str:
     """Horizontal bars, which leave room for the range of each."""
-    names, row, left, width = bin_names(values), 18, 110, 360
+    names = [name.strip() for name in bin_names(values)]
+    row, width = 18, 380
+    left = 14 + 6 * max(map(len, names))  # six units hold a digit of the labels' size
     room = width - left - 50
     bars = []
     for i, (name, count) in enumerate(zip(names, values.counts, strict=True)):
         long = room * count / max(values.counts)
         y = i * row
         bars.append(
-            f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{escape(name.strip())}</text>'
+            f'<text x="{left - 8}" y="{y + 13}" text-anchor="end">{escape(name)}</text>'
             f'<rect x="{left}" y="{y + 3}" width="{max(long, 1.0 if count else 0.0):.1f}" height="{row - 5}" rx="2"/>'
             f'<text x="{left + long + 6:.1f}" y="{y + 13}">{count:,}</text>'
         )
     height = row * len(names)
-    label = escape(f"{title}: {'; '.join(f'{n.strip()}: {c}' for n, c in zip(names, values.counts, strict=True))}")
+    label = escape(f"{title}: {'; '.join(f'{n}: {c}' for n, c in zip(names, values.counts, strict=True))}")
     return (
         f'<figure><figcaption>{escape(title)}</figcaption><svg viewBox="0 0 {width} {height}" role="img"'
         f' aria-label="{label}">{"".join(bars)}</svg></figure>'
