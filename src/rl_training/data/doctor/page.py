@@ -93,7 +93,7 @@ def _plots(report: Report) -> str:
 
 def _histogram(title: str, values: Distribution) -> str:
     """Horizontal bars, which leave room for the range of each."""
-    names = [name.strip() for name in bin_names(values)]
+    names = [" ".join(name.split()) for name in bin_names(values)]  # no padding on a page
     row, width = 18, 380
     left = 14 + 6 * max(map(len, names))  # six units hold a digit of the labels' size
     room = width - left - 50
