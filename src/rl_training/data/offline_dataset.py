@@ -21,7 +21,7 @@ from rl_training.data.checks import (
     check_transitions,
     convert_fields,
 )
-from rl_training.data.fields import FIELD_ALIASES, REQUIRED_FIELDS
+from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, REQUIRED_FIELDS
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.flags import (
     complete_flags,
@@ -36,8 +36,6 @@ from rl_training.data.formats.npz import write
 from rl_training.data.offline_mixers import Mixture
 from rl_training.data.returns import discounted_returns_to_go, episode_lengths, shift_within_episodes
 from rl_training.errors import DataError
-
-_BORDERS_LOST = "borders_lost"  # marks a saved selection whose rows are no longer whole episodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -280,7 +278,7 @@ class TransitionDataset:
             raise DataError(f"{target}: a dataset is saved as .npz")
         arrays = self.to_dict()
         if not self.whole_episodes:
-            arrays[_BORDERS_LOST] = np.array(True)
+            arrays[BORDERS_LOST] = np.array(True)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             write(target, arrays)
@@ -335,7 +333,11 @@ class TransitionDataset:
     ) -> TransitionDataset:
         """What a reader handed over, checked and completed; options as for `load`."""
         arrays = dict(raw.arrays)
-        borders_lost = bool(arrays.pop(_BORDERS_LOST, False))
+        borders_lost = bool(np.any(arrays.pop(BORDERS_LOST, False)))
+        if np.any(arrays.pop(DISCRETE_ACTIONS, False)):
+            raise DataError(
+                f"actions: discrete (the file's {DISCRETE_ACTIONS} is set); only continuous actions are supported"
+            )
         if max_episode_steps is not None:
             arrays = cut_at_time_limit(arrays, max_episode_steps)
         dataset = cls.from_dict(d4rl_conversion(arrays) if time_limits == "d4rl" else arrays)
