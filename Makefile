@@ -4,10 +4,10 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow lint bench scores docs install clean
+.PHONY: help demo test slow lint bench bench-online scores docs install clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## train, evaluate and report a policy from an embedded dataset (under five minutes)
 	$(BIN)/rl-training demo
@@ -26,6 +26,9 @@ lint: $(INSTALLED) ## check style, formatting and types
 
 bench: $(INSTALLED) ## measure updates per second
 	$(BIN)/python benchmarks/updates_per_second.py
+
+bench-online: $(INSTALLED) ## learning curves of the online algorithms, with and without prior data (half an hour)
+	$(BIN)/python benchmarks/online_curves.py
 
 scores: $(INSTALLED) ## train the packaged configurations with five seeds and score them
 	$(BIN)/python benchmarks/scores.py
