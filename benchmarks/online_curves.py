@@ -1,12 +1,12 @@
 """Learning curves of the online algorithms on Pendulum-v1: do SAC and TD3 solve it, and what do prior data buy RLPD?
 
-    python benchmarks/online_curves.py [--only sac] [--prior scripted] [--prior log.npz] [--seeds 5] [--draw]
+    python benchmarks/online_curves.py [--only sac] [--prior scripted] [--prior log.npz] [--seeds 10] [--draw]
 
 Two questions, one curve per entry of `METHODS`:
 
 * `sac` and `td3` are the packaged configurations, as they are. Solved means a mean return above -200 over twenty
   episodes, for every seed, with the last weights.
-* `rlpd` is the packaged configuration given ten thousand steps, once for every `--prior` (the packaged scripted data,
+* `rlpd` is the packaged configuration given six thousand steps, once for every `--prior` (the packaged scripted data,
   or an .npz file). Its controls learn without prior data, with the same networks, learning rates, batch size and first
   random steps: `sac_single` takes one update per step, `sac_many` as many as RLPD. `rlpd_no_data` is RLPD itself with
   nothing from the data in its batches: its actor steps once per environment step, where `sac_many`'s does at every
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 SOLVED = -200.0
 FRESH_EPISODES = 50_000  # evaluation seed of the last weights' score; training's evaluations use the default, 10,000
-PRIOR_STEPS = 10_000
+PRIOR_STEPS = 6_000
 METHODS = ("sac", "td3", "sac_single", "sac_many", "rlpd_no_data", "rlpd")
 RESULTS = Path("benchmarks/results/online_curves.json")
 PICTURE = Path("docs/benchmarks/online_curves.png")
@@ -143,13 +143,21 @@ def solved_for_good(steps: Sequence[int], scores: npt.NDArray[np.float64]) -> in
     return steps[after] if after < len(steps) else None
 
 
+def median(steps: Sequence[int | None]) -> float | None:
+    """Of the seeds' first solved evaluations; none where fewer than half of the seeds get there."""
+    middle = float(np.median([np.inf if step is None else step for step in steps]))
+    return middle if np.isfinite(middle) else None
+
+
 def summary(curve: Mapping[str, Any]) -> dict[str, Any]:
     """What the table says of a curve."""
     steps, scores = curve["steps"], by_seed(curve)
+    each = [first_solved(steps, column) for column in scores.T]
     final = np.array(curve["final_returns"]).mean(-1)
     return {
         "mean_solved_at": first_solved(steps, scores.mean(1)),
-        "each_seed_solved_at": [first_solved(steps, column) for column in scores.T],
+        "each_seed_solved_at": each,
+        "median_seed_solved_at": median(each),
         "every_seed_solved_at": first_solved(steps, scores.min(1)),
         "every_seed_solved_from": solved_for_good(steps, scores.min(1)),
         "final_by_seed": final.round(1).tolist(),
@@ -162,12 +170,13 @@ def print_table(curves: Mapping[str, Any]) -> None:
     print(
         f"\nEnvironment steps until the return is above {SOLVED:g}, and the last weights' score (mean ± std of seeds)\n"
     )
-    heads = ("steps", "updates", "mean above", "every seed", "for good", "last weights", "worst seed")
+    heads = ("steps", "updates", "mean", "median seed", "every seed", "for good", "last weights", "worst seed")
     print(f"{'curve':<16} {heads[0]:>7} {heads[1]:>8}" + "".join(f"{head:>15}" for head in heads[2:]))
     for name, curve in curves.items():
         row = curve["summary"]
-        counts = [row[key] for key in ("mean_solved_at", "every_seed_solved_at", "every_seed_solved_from")]
-        shown = [f"{count:,}" if count is not None else "never" for count in counts]
+        stages = ("mean_solved_at", "median_seed_solved_at", "every_seed_solved_at", "every_seed_solved_from")
+        counts = [row[stage] for stage in stages]
+        shown = [f"{count:,.0f}" if count is not None else "never" for count in counts]
         shown += [f"{row['final_mean']:.1f} ± {row['final_std_over_seeds']:.1f}", f"{min(row['final_by_seed']):.1f}"]
         columns = "".join(f"{text:>15}" for text in shown)
         print(f"{name:<16} {curve['steps'][-1]:>7,} {curve['updates']:>8,}{columns}")
@@ -184,12 +193,13 @@ def in_order(curves: Mapping[str, Any]) -> dict[str, Any]:
 
 STYLES: dict[str, tuple[str, str, Any]] = {  # what the curve is called, its colour, its line
     "sac": ("SAC", "#0072b2", "-"),
-    "td3": ("TD3", "#d55e00", (0, (5, 2))),
-    "sac_single": ("SAC, {updates} update per step", "#0072b2", (0, (1, 1.5))),
-    "sac_many": ("SAC, {updates} updates per step", "#cc79a7", (0, (5, 2))),
-    "rlpd_no_data": ("RLPD without the data,\n{updates} updates per step", "#e69f00", (0, (6, 2, 1, 2))),
-    "rlpd": ("RLPD with {prior} data,\n{updates} updates per step", "#009e73", "-"),
+    "td3": ("TD3", "#c04a00", (0, (5, 2))),
+    "sac_single": ("SAC,\n{updates} update per step", "#0072b2", (0, (1, 1.2))),
+    "sac_many": ("SAC,\n{updates} updates per step", "#a8447f", (0, (4, 1.5))),
+    "rlpd_no_data": ("RLPD, its data left out,\n{updates} updates per step", "#9a6700", (0, (6, 1.5, 1, 1.5))),
+    "rlpd": ("RLPD, {prior} data,\n{updates} updates per step", "#00785a", "-"),
 }
+MORE_PRIORS = (("#000000", (0, (8, 1.5))), ("#56707f", (0, (3, 1, 1, 1, 1, 1))))  # for RLPD's second and third data
 
 
 def draw(curves: Mapping[str, Any], path: Path) -> None:
@@ -203,13 +213,11 @@ def draw(curves: Mapping[str, Any], path: Path) -> None:
     compared = {name: curve for name, curve in curves.items() if name not in packaged}
     draw_panel(left, packaged, "From scratch, as packaged")
     draw_panel(right, compared, "With and without prior data: same networks, rates and start")
-    any_curve = next(iter(curves.values()))
-    seeds, episodes = np.array(any_curve["final_returns"]).shape
-    left.set_ylabel(f"return (mean of {episodes} episodes)")
-    left.set_ylim(-1900, 60)
+    left.set_ylabel("return")
+    left.set_ylim(-1800, 0)
     figure.supxlabel(
-        f"environment steps in Pendulum-v1.  Thick: mean over {seeds} seeds; thin: each seed; band: ± one standard "
-        "deviation; ●: every seed above -200",
+        "environment steps in Pendulum-v1.  Thick: mean over seeds; thin: each seed; band: the middle half of the "
+        "seeds; ● and number: step at which the mean is first above -200",
         fontsize="small",
     )
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -217,43 +225,68 @@ def draw(curves: Mapping[str, Any], path: Path) -> None:
 
 
 def draw_panel(axes: Axes, curves: Mapping[str, Any], title: str) -> None:
-    """Mean, seeds and band of each curve, its label in the empty corner below the curves, slowest curve on top."""
-    axes.axhline(SOLVED, color="0.35", linewidth=0.9, linestyle=(0, (2, 2)))
+    """Labels stand in the empty corner below the curves, the slowest curve's on top."""
+    if not curves:
+        return
+    seeds, episodes = np.array(next(iter(curves.values()))["final_returns"]).shape
+    last = max(curve["steps"][-1] for curve in curves.values())
+    axes.set_title(
+        f"{title}\n{seeds} seeds, {episodes} episodes per seed and evaluation", fontsize="medium", loc="left"
+    )
     axes.grid(alpha=0.25, linewidth=0.6)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(title, fontsize="medium", loc="left")
-    last = max((curve["steps"][-1] for curve in curves.values()), default=1)
     axes.set_xlim(0, last)
+    axes.set_xticks(range(0, last + 1, last // 4 if last % 4000 == 0 else 1000))
     axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.axhline(SOLVED, color="0.35", linewidth=0.9, linestyle=(0, (2, 2)))
     axes.text(last, SOLVED - 12, f"solved: {SOLVED:g}", ha="right", va="top", fontsize="small", color="0.35")
-    rising = sorted(curves, key=lambda name: -(curves[name]["summary"]["mean_solved_at"] or last))
-    for rank, name in enumerate(rising):
-        curve = curves[name]
-        title_of, colour, line = STYLES[name.partition(":")[0]]
-        steps, scores = np.array(curve["steps"]), by_seed(curve)
-        mean, spread = scores.mean(1), scores.std(1, ddof=1) if scores.shape[1] > 1 else 0.0
-        axes.plot(steps, scores, color=colour, linewidth=0.5, alpha=0.45)
-        axes.fill_between(steps, mean - spread, mean + spread, color=colour, alpha=0.12, linewidth=0)
-        axes.plot(steps, mean, color=colour, linewidth=2.0, linestyle=line)
-        solved = curve["summary"]["every_seed_solved_at"]
-        if solved is not None:
-            axes.plot(solved, mean[list(steps).index(solved)], "o", color=colour, markersize=6, zorder=4)
-        level = -420.0 - 250.0 * rank
-        at = float(np.interp(level, mean[: mean.argmax() + 1], steps[: mean.argmax() + 1]))
-        prior = name.partition(":")[2]
-        text = title_of.format(prior=prior, updates=curve["config"]["algo_kwargs"]["gradient_updates_per_step"])
-        if solved is not None:
-            text += f" ({solved:,})"
-        axes.annotate(
-            text,
-            xy=(at, level),
-            xytext=(0.5 * last, level),
-            color=colour,
-            va="center",
-            fontsize="small",
-            fontweight="bold",
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.8, "shrinkB": 0},
-        )
+    slowest_first = sorted(curves, key=lambda name: -(curves[name]["summary"]["mean_solved_at"] or last))
+    levels = [-440.0 - 220.0 * rank for rank in range(len(curves))]
+    free = max(rises_through(curves[name], level) for name, level in zip(slowest_first, levels, strict=True))
+    priors = [name for name in curves if name.startswith("rlpd:")]
+    for rank, name in enumerate(slowest_first):
+        text, colour, line = STYLES[name.partition(":")[0]]
+        if name in priors[1:]:
+            colour, line = MORE_PRIORS[(priors.index(name) - 1) % len(MORE_PRIORS)]
+        draw_curve(axes, curves[name], colour, line)
+        updates = curves[name]["config"]["algo_kwargs"]["gradient_updates_per_step"]
+        text = text.format(prior=name.partition(":")[2].replace("_", " "), updates=updates)
+        label_curve(axes, curves[name], text, colour, (free + 0.08 * last, levels[rank]))
+
+
+def draw_curve(axes: Axes, curve: Mapping[str, Any], colour: str, line: Any) -> None:
+    steps, scores = curve["steps"], by_seed(curve)
+    low, high = np.quantile(scores, (0.25, 0.75), axis=1)
+    axes.plot(steps, scores, color=colour, linewidth=0.5, alpha=0.35)
+    axes.fill_between(steps, low, high, color=colour, alpha=0.14, linewidth=0)
+    axes.plot(steps, scores.mean(1), color=colour, linewidth=2.0, linestyle=line)
+    solved = curve["summary"]["mean_solved_at"]
+    if solved is not None:
+        axes.plot(solved, scores.mean(1)[steps.index(solved)], "o", color=colour, markersize=6, zorder=4)
+
+
+def rises_through(curve: Mapping[str, Any], level: float) -> float:
+    """The step at which the mean last rises through `level`; the end where it never gets there."""
+    steps, mean = curve["steps"], by_seed(curve).mean(1)
+    below = int(np.flatnonzero(np.append(-np.inf, mean) < level)[-1])  # the evaluation after the last one below
+    if below in (0, len(steps)):
+        return float(steps[min(below, len(steps) - 1)])
+    return float(np.interp(level, mean[below - 1 : below + 1], steps[below - 1 : below + 1]))
+
+
+def label_curve(axes: Axes, curve: Mapping[str, Any], text: str, colour: str, place: tuple[float, float]) -> None:
+    """The curve's name and when it solves the task, with a line to the curve."""
+    solved = curve["summary"]["mean_solved_at"]
+    axes.annotate(
+        text if solved is None else f"{text}: {solved:,}",
+        xy=(rises_through(curve, place[1]), place[1]),
+        xytext=place,
+        color=colour,
+        va="center",
+        fontsize="small",
+        fontweight="bold",
+        arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.8, "shrinkB": 0},
+    )
 
 
 # The command ------------------------------------------------------------------------------------------------------
@@ -262,6 +295,7 @@ def draw_panel(axes: Axes, curves: Mapping[str, Any], title: str) -> None:
 def main() -> None:
     options = parse_options()
     curves = json.loads(options.output.read_text())["curves"] if options.output.is_file() else {}
+    curves = {name: {**curve, "summary": summary(curve)} for name, curve in curves.items()}
     common = {"seed": list(range(options.seeds)), "evaluation": {"episodes": options.episodes}}
     for method in () if options.draw else options.only or METHODS:
         for prior in options.prior or ["scripted"]:
@@ -295,7 +329,7 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=METHODS, help="run these curves only; may be repeated")
     parser.add_argument("--prior", action="append", help="RLPD's data: scripted, or an .npz file; may be repeated")
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--episodes", type=int, default=20, help="episodes per seed and evaluation")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--picture", type=Path, default=PICTURE)
