@@ -1,6 +1,6 @@
 """Learning curves of the online algorithms on Pendulum-v1: do SAC and TD3 solve it, and what do prior data buy RLPD?
 
-    python benchmarks/online_curves.py [--only sac] [--prior scripted] [--prior log.npz] [--seeds 10] [--draw]
+    python benchmarks/online_curves.py [--only sac] [--prior scripted] [--prior log.npz] [--seeds 5] [--draw]
 
 Two questions, one curve per entry of `METHODS`:
 
@@ -329,7 +329,7 @@ def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", choices=METHODS, help="run these curves only; may be repeated")
     parser.add_argument("--prior", action="append", help="RLPD's data: scripted, or an .npz file; may be repeated")
-    parser.add_argument("--seeds", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--episodes", type=int, default=20, help="episodes per seed and evaluation")
     parser.add_argument("--output", type=Path, default=RESULTS)
     parser.add_argument("--picture", type=Path, default=PICTURE)
