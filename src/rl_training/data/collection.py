@@ -7,7 +7,7 @@ beside it. Environments finish out of order: finished episodes wait for their tu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any
@@ -91,7 +91,7 @@ class Runner:
         self.idle: list[Any] = []  # environments without an episode
         self.spaces: Spaces | None = None
 
-    def run(self) -> Iterator[Trajectory]:
+    def run(self) -> Generator[Trajectory, None, None]:
         """Every episode in order, the last cut where the steps run out. Environments are closed however this ends."""
         with ExitStack() as open_environments:
             while not self.budget.is_spent(self.delivered):
@@ -135,12 +135,7 @@ class Runner:
         return not self.running or waiting < _MAX_WAITING_ROWS
 
     def _end(self, slot: _Slot, *, terminated: bool, truncated: bool) -> None:
-        trajectory = slot.episode.finish(terminated=terminated, truncated=truncated)
-        trajectory.require_finite()
-        self.waiting[trajectory.number] = trajectory
-        self._release(slot)
-
-    def _release(self, slot: _Slot) -> None:
+        self.waiting[slot.episode.number] = slot.episode.finish(terminated=terminated, truncated=truncated)
         self.running.remove(slot)
         self.idle.append(slot.env)
 
@@ -161,6 +156,7 @@ class Runner:
     def _deliver(self, trajectory: Trajectory) -> Trajectory:
         if self.budget.steps is not None:
             trajectory = trajectory.first(self.budget.steps - self.delivered.rows)
+        trajectory.require_finite()
         self.delivered = Done(trajectory.number + 1, self.delivered.rows + len(trajectory))
         return trajectory
 

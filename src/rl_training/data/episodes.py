@@ -56,7 +56,8 @@ class Episode:
     @property
     def last_obs(self) -> FloatArray:
         """The observation the next action is for, `[O]`."""
-        return self._obs[self.step]
+        last: FloatArray = self._obs[self.step]
+        return last
 
     def begin(self, obs: npt.ArrayLike) -> None:
         self._obs[0] = obs

@@ -108,13 +108,19 @@ class PartialFolder:
     def merge(self) -> TransitionDataset:
         """All that was recorded, as one."""
         blocks = [block.to_dict() for block in self._blocks()]
-        return TransitionDataset(**{name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]})
+        arrays: dict[str, Any] = {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]}
+        return TransitionDataset(**arrays)
 
     def remove(self) -> None:
         """Everything is in the file now."""
         gone = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}.removed")
         self.path.rename(gone)  # first: a removal cut short must not look like a recording
         shutil.rmtree(gone, ignore_errors=True)
+
+    def remove_if_empty(self) -> None:
+        """Remove a folder that holds no episode."""
+        if not self.done.episodes and not self._pending:
+            self.remove()
 
 
 def _create(path: Path, contents: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from rl_training.data.generation import PENDULUM, ScriptedPendulum
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.partial import PartialFolder
 from rl_training.environments import Spaces, read_spaces
-from rl_training.errors import ConfigError, DataError
+from rl_training.errors import ConfigError, DataError, RLTrainingError
 
 
 def collect(
@@ -157,14 +157,17 @@ def record(
     What is finished is kept in `partial_path(output)`, from where `resume` continues. watch: told after every step;
     what it raises ends the recording, which keeps every episode that is finished. command: how to continue it.
     """
-    runner_options: dict[str, Any] = {"seed": recording.seed, "n_envs": n_envs, "watch": watch}
-    settings = asdict(recording)
-    with PartialFolder.opened(partial_path(output), settings, command=command, resume=resume) as partial:
-        runner = Runner(recording.env_id, behaviour, recording.budget, after=partial.done, **runner_options)
+    folder = PartialFolder.opened(partial_path(output), asdict(recording), command=command, resume=resume)
+    with folder as partial:
+        options: dict[str, Any] = {"seed": recording.seed, "n_envs": n_envs, "after": partial.done, "watch": watch}
+        runner = Runner(recording.env_id, behaviour, recording.budget, **options)
         try:
             with closing(runner.run()) as episodes:
                 for trajectory in episodes:
                     partial.add(trajectory)
+        except RLTrainingError:
+            partial.remove_if_empty()  # a mistake at the start leaves nothing behind
+            raise
         finally:
             partial.flush()
         dataset = partial.merge()
