@@ -270,3 +270,19 @@ def test_help_loads_no_torch() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stderr == "[]\n"
     assert "--n-envs" in done.stdout
+
+
+class TestDocument:
+    SECTION = (Path(__file__).parents[2] / "docs" / "data.md").read_text("utf-8").partition("\n## Record it\n")[2]
+
+    def test_commands(self, command: Any, run: Path, tmp_path: Path) -> None:
+        (tmp_path / "runs").mkdir()
+        (tmp_path / "runs" / "pendulum").symlink_to(run)
+        (block,) = re.findall(r"```bash\n(.*?)```", self.SECTION, flags=re.DOTALL)
+        for line in block.splitlines():
+            assert command(*shlex.split(line.replace("40000", "20"))[1:]).code == 0
+
+    def test_example(self, command: Any, tmp_path: Path) -> None:
+        (example,) = re.findall(r"```python\n(.*?)```", self.SECTION, flags=re.DOTALL)
+        exec(compile(example, "data.md", "exec"), {})
+        assert len(TransitionDataset.load("log.npz")) == 1_000

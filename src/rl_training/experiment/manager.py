@@ -220,7 +220,7 @@ class LoadedPolicy:
         member = self._member(seed)
         learner = self.actor.learner
         sums = hashlib.sha256(
-            json.dumps([self.checkpoint.config.algo_kwargs, self.actor.transforms.to_json()]).encode()
+            json.dumps([self.checkpoint.config.algo_kwargs, self.actor.transforms.to_json()], default=str).encode()
         )
         for name, tensor in sorted(learner.state().items()):
             if name.startswith("model."):
