@@ -15,6 +15,7 @@ from rl_training.data.dataset_loaders import (
 from rl_training.data.fields import FIELD_ALIASES
 from rl_training.data.generation import generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.offline_mixers import Mixture, mix_datasets
 from rl_training.data.recording import collect
 from rl_training.data.returns import discounted_returns_to_go, shift_within_episodes
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
@@ -24,6 +25,7 @@ __all__ = [
     "Behaviour",
     "DatasetConfig",
     "FileDatasetConfig",
+    "Mixture",
     "Policy",
     "RandomDatasetConfig",
     "ScriptedDatasetConfig",
@@ -39,5 +41,6 @@ __all__ = [
     "generate_random_dataset",
     "infer_spaces",
     "load_dataset",
+    "mix_datasets",
     "shift_within_episodes",
 ]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from rl_training.data.checks import BOUND_TOLERANCE
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.offline_mixers import mix_datasets
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.validation import Section
@@ -49,9 +50,57 @@ class FileDatasetConfig(Section):
     )
 
 
+class MixturePart(Section):
+    """One dataset of a mixture."""
+
+    dataset: DatasetConfig = Field(description="Any dataset section, or just the path of a file.")
+    weight: float | None = Field(default=None, gt=0.0, description="How often it is drawn; none: by its rows.")
+    name: str | None = Field(default=None, min_length=1, description="What messages call it; none: its source or path.")
+
+    @field_validator("dataset", mode="before")
+    @classmethod
+    def _path_alone(cls, value: Any) -> Any:
+        return path_alone(value)
+
+
+class MixtureDatasetConfig(Section):
+    """Several datasets in one, each drawn by its weight."""
+
+    source: Literal["mixture"] = Field(default="mixture", description="Mix several datasets.")
+    parts: list[MixturePart] = Field(min_length=1, description="The datasets and their weights.")
+    exact: bool = Field(default=False, description="Hold the shares in every batch, instead of on average.")
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> MixtureDatasetConfig:
+        given = [part.weight is not None for part in self.parts]
+        if any(given) and not all(given):
+            raise ValueError("give every part a weight, or none")
+        return self
+
+
 DatasetConfig = Annotated[
-    ScriptedDatasetConfig | RandomDatasetConfig | FileDatasetConfig, Field(discriminator="source")
+    ScriptedDatasetConfig | RandomDatasetConfig | FileDatasetConfig | MixtureDatasetConfig,
+    Field(discriminator="source"),
 ]
+MixturePart.model_rebuild()
+MixtureDatasetConfig.model_rebuild()
+
+
+def path_alone(value: Any) -> Any:
+    """`dataset: log.npz` is short for a file."""
+    return {"source": "file", "path": value} if isinstance(value, str | Path) else value
+
+
+def with_absolute_paths(config: DatasetConfig) -> DatasetConfig:
+    """The same data from any folder: a run can be resumed from elsewhere."""
+    match config:
+        case FileDatasetConfig():
+            return config.model_copy(update={"path": expand(config.path).resolve()})
+        case MixtureDatasetConfig():
+            parts = [p.model_copy(update={"dataset": with_absolute_paths(p.dataset)}) for p in config.parts]
+            return config.model_copy(update={"parts": parts})
+        case _:
+            return config
 
 
 _SUFFIXES = (".npz", ".hdf5", ".h5")  # of files suggested for a mistyped name
@@ -76,6 +125,8 @@ def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | Non
             dataset = generate_random_dataset(env_id, config.size, config.seed)
         case FileDatasetConfig():
             dataset = _read_file(config)
+        case MixtureDatasetConfig():
+            dataset = _mixed(config, env_id, spaces)
     if spaces is not None:
         source = str(config.path) if isinstance(config, FileDatasetConfig) else f"{config.source} dataset"
         check_spaces(dataset, spaces, source, env_id)
@@ -106,6 +157,18 @@ def _scripted(config: ScriptedDatasetConfig, env_id: str | None) -> TransitionDa
             f"dataset.source: 'scripted' has no policy for {env_id!r}, only for {PENDULUM!r}; use source: random"
         )
     return generate_pendulum_dataset(config.size, config.seed)
+
+
+def _mixed(config: MixtureDatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset:
+    names = [part.name or _title(part.dataset) for part in config.parts]
+    unique = [name if names.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(names)]
+    parts = {name: load_dataset(part.dataset, env_id, spaces) for name, part in zip(unique, config.parts, strict=True)}
+    weights = {name: part.weight for name, part in zip(unique, config.parts, strict=True) if part.weight is not None}
+    return mix_datasets(parts, weights or None, exact=config.exact)
+
+
+def _title(config: DatasetConfig) -> str:
+    return config.path.name if isinstance(config, FileDatasetConfig) else config.source
 
 
 def _read_file(config: FileDatasetConfig) -> TransitionDataset:

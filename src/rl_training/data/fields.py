@@ -12,6 +12,7 @@ FIELD_ALIASES: dict[str, tuple[str, ...]] = {
     "next_actions": ("next_action",),
     "returns_to_go": (),
     "has_next_obs": (),
+    "part_ids": (),
     # How logs tell where episodes end; both become terminations and truncations when they are read.
     "episode_terminals": (),
     "episode_ids": ("episode_id", "eps_id", "episode"),

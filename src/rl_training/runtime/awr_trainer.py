@@ -9,12 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training import streams
 from rl_training.algorithms.awr import AWR, scaled_values
 from rl_training.data.batch import Batch, PackedTransitions
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.returns import lambda_returns
 from rl_training.errors import ConfigError, DataError
+from rl_training.runtime.checkpoint import restore
 from rl_training.runtime.sources import BATCH_STREAM, OfflineSource, Source, Turn
 from rl_training.runtime.trainer import Parts, Trainer, trainer_function
 
@@ -69,7 +69,7 @@ class LambdaReturnSource(OfflineSource):
         return torch.cat([scaled_values(learner.model, block, learner.params) for block in blocks], dim=-1)
 
     def batch(self, keys: Tensor, clock: Tensor, size: int) -> Batch:
-        indices = streams.integers(keys, BATCH_STREAM, clock, size, len(self.transitions))
+        indices = self.transitions.indices(keys, BATCH_STREAM, clock, size)
         batch = self.transitions.gather(indices)
         return batch._replace(
             returns_to_go=self.returns.gather(1, indices), advantages=self.advantages.gather(1, indices)
@@ -79,9 +79,8 @@ class LambdaReturnSource(OfflineSource):
         return {"updates": torch.tensor(self.updates), "returns": self.returns, "advantages": self.advantages}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
+        restore(self.state(), state)
         self.updates = int(state["updates"])
-        self.returns.copy_(state["returns"])
-        self.advantages.copy_(state["advantages"])
 
 
 class AWRTrainer(Trainer):
