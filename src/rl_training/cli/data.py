@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from rl_training.cli.data_collect import collect
+
 data_app = typer.Typer(help="Look at, check, convert and record datasets.", rich_markup_mode=None)
 
 Data = Annotated[Path, typer.Argument(help="A dataset in any format that can be trained on.")]
@@ -49,3 +51,6 @@ def info(
     from rl_training.cli import data_check
 
     data_check.info(path, env_id, columns or (), as_json=as_json)
+
+
+data_app.command()(collect)
