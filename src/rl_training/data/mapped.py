@@ -11,7 +11,6 @@ import json
 import mmap
 import os
 import uuid
-from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -58,9 +57,9 @@ class MappedTransitions(PackedTransitions):
             _write(dataset, transforms, path, shape)
         return cls(path, dataset)
 
-    def ask_for(self, indices: Iterable[Tensor]) -> None:
+    def ask_for(self, indices: Tensor) -> None:
         """Have the system read these rows ahead; returns at once."""
-        rows = np.unique(torch.cat([batch.flatten() for batch in indices]).numpy())
+        rows = indices.flatten().numpy()
         first = rows * self._row_bytes // _PAGE
         last = ((rows + 1) * self._row_bytes - 1) // _PAGE
         pages = np.unique(np.concatenate((first, last)))

@@ -1,7 +1,8 @@
-"""Training from a dataset larger than memory: the rows of coming updates are asked for while others are learned from.
+"""Training from a dataset larger than memory: the rows of coming updates are read while others are learned from.
 
 Which rows an update draws is known beforehand, as it is a function of the seeds and the update's number. So nothing is
-shuffled, cached or approximated: the batches are those of a dataset in memory.
+shuffled or approximated: the batches are those of a dataset in memory. Updates come in blocks; while one is learned
+from, a thread gathers the rows of the next and has the system read those of the one after it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Literal
 
 import torch
+from torch import Tensor
 
 from rl_training.algorithms.base import Learner
-from rl_training.data.batch import PackedTransitions
+from rl_training.data.batch import Batch, PackedTransitions, unpack
 from rl_training.data.formats.limits import free_memory
 from rl_training.data.mapped import MappedTransitions, packed_bytes
 from rl_training.data.offline_dataset import TransitionDataset
@@ -20,11 +22,11 @@ from rl_training.data.transforms import Transforms
 from rl_training.errors import ConfigError
 from rl_training.runtime.sources import BATCH_STREAM, OfflineSource, Turn
 
-_AHEAD = 64  # updates asked for beyond the present turn, at least
+_BLOCK = 32  # updates whose rows are gathered at once
 
 
 class MappedSource(OfflineSource):
-    """Draws from a file, and has the system read ahead."""
+    """Draws from a file; two blocks of batches are in memory, one in use and one being filled."""
 
     is_capturable = False
 
@@ -32,27 +34,39 @@ class MappedSource(OfflineSource):
         super().__init__(transitions)
         self._mapped = transitions
         self._learner = learner
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="read-ahead")
-        self._pending: Future[None] | None = None
-        self._asked = 0  # updates whose rows have been asked for
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
+        self._blocks: dict[int, Future[None]] = {}
+        width = transitions.rows.shape[1]
+        self._staged = torch.empty(2 * _BLOCK, learner.members, learner.params.batch_size, width)
 
     def advance(self, limit: int) -> Turn:
-        turn = super().advance(limit)
+        """At most to the end of a block, whose rows are there when this returns."""
         at = int(self._learner.clock)
-        if self._pending is not None:
-            self._pending.result()
-        first = max(at, self._asked)
-        self._asked = at + turn.updates + max(turn.updates, _AHEAD)
-        self._pending = self._reader.submit(self._ask, first, self._asked)
-        return turn
+        block = at // _BLOCK
+        for wanted in (block, block + 1):
+            if wanted not in self._blocks:
+                self._blocks[wanted] = self._reader.submit(self._stage, wanted)
+        self._blocks[block].result()
+        self._blocks = {number: done for number, done in self._blocks.items() if number >= block}
+        count = min(limit, (block + 1) * _BLOCK - at)
+        return Turn(count, count)
 
-    def _ask(self, first: int, end: int) -> None:
-        """In small groups: the first are needed first."""
-        learner, size = self._learner, self._learner.params.batch_size
-        with torch.no_grad():
-            for start in range(first, end, 8):
-                updates = range(start, min(start + 8, end))
-                self._mapped.ask_for(self._mapped.indices(learner.keys, BATCH_STREAM, u, size) for u in updates)
+    def _stage(self, block: int) -> None:
+        """Ask for the rows of the block after this one, then gather this one's."""
+        self._mapped.ask_for(self._indices(block + 1))
+        place = block % 2 * _BLOCK
+        rows = self._mapped.rows_at(self._indices(block))
+        self._staged[place : place + _BLOCK] = rows.view(_BLOCK, *self._staged.shape[1:])
+
+    def _indices(self, block: int) -> Tensor:
+        """`[updates · M, B]`: the rows of every update of a block."""
+        keys = self._learner.keys
+        updates = torch.arange(block * _BLOCK, (block + 1) * _BLOCK).repeat_interleave(len(keys))
+        return self._mapped.indices(keys.repeat(_BLOCK), BATCH_STREAM, updates, self._learner.params.batch_size)
+
+    def batch(self, keys: Tensor, clock: Tensor, size: int) -> Batch:
+        rows = self._staged.index_select(0, (clock % (2 * _BLOCK)).view(1)).squeeze(0)
+        return unpack(rows, self._mapped.widths)
 
     def close(self) -> None:
         self._reader.shutdown(cancel_futures=True)
