@@ -55,8 +55,9 @@ class MappedSource(OfflineSource):
         """Ask for the rows of the block after this one, then gather this one's."""
         self._mapped.ask_for(self._indices(block + 1))
         place = block % 2 * _BLOCK
-        rows = self._mapped.rows_at(self._indices(block))
-        self._staged[place : place + _BLOCK] = rows.view(_BLOCK, *self._staged.shape[1:])
+        slots = self._staged[place : place + _BLOCK].flatten(0, 1)
+        for slot, indices in zip(slots, self._indices(block), strict=True):  # one by one: torch leaves the cores alone
+            torch.index_select(self._mapped.rows, 0, indices, out=slot)
 
     def _indices(self, block: int) -> Tensor:
         """`[updates · M, B]`: the rows of every update of a block."""
