@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF, IGNORED_PREFIXES
 from rl_training.errors import DataError, did_you_mean
+
+DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]
+DONES = ("dones", "done")
+_END_FLAGS = ("terminations", "truncations")
+_SHORTEST_TIME_LIMIT = 10  # rows; episodes of one length below it say nothing about what ended them
 
 
 def resolve_names(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,12 +74,119 @@ def refuse_mixed_dones(
     mapping: Mapping[str, Any], terminations: npt.NDArray[np.bool_], truncations: npt.NDArray[np.bool_]
 ) -> None:
     """Old logs write `done = terminated or truncated`; read as terminations it would stop every bootstrap."""
-    name = next((key for key in ("dones", "done") if mapping.get(key) is not None), None)
+    name = _name_of_dones(mapping)
     if name and truncations.any() and terminations[truncations].all():
         raise DataError(
             f"{name}: set on every truncated row, so it seems to mean 'terminated or truncated';"
-            " give terminations (true ends only) under that name"
+            " give terminations (true ends only) under that name, or read it with dones_are: ends"
         )
+
+
+def _name_of_dones(mapping: Mapping[str, Any]) -> str | None:
+    return next((key for key in DONES if mapping.get(key) is not None), None)
+
+
+def settle_dones(
+    mapping: Mapping[str, Any], dones_are: DonesAre | None, max_episode_steps: int | None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The same arrays with a plain `dones` brought to terminations and truncations, and what to tell the user.
+
+    A log with `dones` alone does not say which of them are time limits. `dones_are` says it: `terminations`,
+    `truncations`, or `ends` (either of the two, the other flag telling which). Without it, a done after exactly
+    `max_episode_steps` rows is a time limit, and so are dones that all end episodes of one length.
+    """
+    name = _name_of_dones(mapping)
+    arrays = dict(mapping)
+    if name is None:
+        if dones_are is not None:
+            raise DataError(f"dones_are: the data have no dones (they have {', '.join(map(str, mapping))}); leave it out")
+        return arrays, ()
+    others = {field for key in mapping if key != name and (field := FIELD_OF.get(key)) is not None}
+    if dones_are is not None:
+        return _dones_as_said(arrays, name, dones_are, others), ()
+    if not others.isdisjoint({EPISODE_ENDS, *_END_FLAGS}):
+        return arrays, ()  # the other flag is held against them later
+    dones = np.ravel(arrays.pop(name))
+    flags = dones != 0
+    lengths = _lengths_at(flags, arrays)
+    at_limit = flags & (lengths == max_episode_steps)
+    if at_limit.any():
+        note = f"{name} after {max_episode_steps} rows are read as truncations, the others as terminations"
+        return {**arrays, "terminations": flags & ~at_limit, "truncations": at_limit}, (note,)
+    ended = lengths[flags]
+    if len(ended) > 1 and (ended == ended[0]).all() and ended[0] >= _SHORTEST_TIME_LIMIT and lengths.max() <= ended[0]:
+        note = (
+            f"{name}: all {len(ended)} episodes they end have {ended[0]} rows, so they are read as time limits"
+            " (truncations); if the task itself ended there, say dones_are: terminations"
+        )
+        return {**arrays, "terminations": np.zeros_like(flags), "truncations": flags}, (note,)
+    note = (
+        f"{name} are read as terminations, which stop the bootstrap; where they also mark time limits,"
+        " give max_episode_steps, or dones_are: truncations"
+    )
+    return {**arrays, "terminations": dones}, (note,) if flags.any() and max_episode_steps is None else ()
+
+
+def _dones_as_said(arrays: dict[str, Any], name: str, dones_are: DonesAre, others: set[str]) -> dict[str, Any]:
+    dones = arrays.pop(name)
+    if dones_are in others:
+        raise DataError(f"dones_are: {dones_are}, but the data have {dones_are} besides {name}; leave it out")
+    if dones_are == "terminations":
+        return {**arrays, "terminations": dones}
+    flags = np.ravel(dones) != 0
+    given = {field: np.ravel(arrays[key]) != 0 for key in arrays if (field := FIELD_OF.get(key)) in _END_FLAGS}
+    for field, values in given.items():
+        if values.shape != flags.shape:
+            raise DataError(f"{field}: {len(values)} rows, but {name} has {len(flags)}")
+    if dones_are == "truncations":
+        terminations = given.get("terminations", np.zeros_like(flags))
+        return {**arrays, **({} if given else {"terminations": terminations}), "truncations": flags & ~terminations}
+    if len(given) != 1:
+        raise DataError(f"dones_are: ends needs either terminations or truncations besides {name}, to tell them apart")
+    ((field, values),) = given.items()
+    return {**arrays, ("truncations" if field == "terminations" else "terminations"): flags & ~values}
+
+
+def _lengths_at(flags: npt.NDArray[np.bool_], arrays: Mapping[str, Any]) -> npt.NDArray[np.int64]:
+    """Rows of the episode that ends at each row, 0 where none does; `flags` and episode ids tell where, `[N]`."""
+    given = {field: arrays[key] for key in arrays if (field := FIELD_OF.get(key)) == EPISODE_IDS}
+    borders = _episode_ends(given)
+    ends = flags | borders if borders is not None and borders.shape == flags.shape else flags.copy()
+    ends[-1:] = True
+    rows = np.flatnonzero(ends)
+    lengths = np.zeros(len(flags), dtype=np.int64)
+    lengths[rows] = np.diff(np.r_[-1, rows])
+    return lengths
+
+
+def distrust_reset_successors(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """RLlib's `new_obs` may be the next row's `obs` even after an episode's end, or zeros after the last: no successor.
+
+    Where that is so at every end, rows that end an episode without a termination get `has_next_obs` False.
+    """
+    arrays = dict(mapping)
+    given = complete_flags(resolve_names(mapping)) if "new_obs" in mapping else {}
+    if not {"obs", "terminations"} <= given.keys() or "has_next_obs" in given:
+        return arrays, ()
+    obs, successors = np.asarray(given["obs"]), np.asarray(given["next_obs"])
+    terminated = np.ravel(given["terminations"]) != 0
+    truncated = np.ravel(given.get("truncations", np.zeros_like(terminated))) != 0
+    if obs.shape != successors.shape or len(obs) != len(terminated) or truncated.shape != terminated.shape:
+        return arrays, ()  # for the checks to complain about
+    ends = np.flatnonzero(terminated | truncated)
+    following = np.minimum(ends + 1, len(obs) - 1)
+    axes = tuple(range(1, obs.ndim))
+    after_reset = (successors[ends] == obs[following]).all(axis=axes) & (following > ends)
+    unknown = ends[~terminated[ends]]
+    if not unknown.size or not (after_reset | (successors[ends] == 0).all(axis=axes)).all():
+        return arrays, ()
+    known = np.ones(len(obs), dtype=np.bool_)
+    known[unknown] = False
+    note = (
+        "new_obs at the end of an episode is the first observation of the next one (or zeros), not the successor:"
+        " it counts as not recorded"
+    )
+    return {**arrays, "has_next_obs": known}, (note,)
 
 
 def cut_at_time_limit(mapping: Mapping[str, Any], steps: int) -> dict[str, Any]:
