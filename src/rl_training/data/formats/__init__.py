@@ -23,7 +23,7 @@ _SIGNATURES = {
 }
 # By what lies in a folder, the first that fits.
 _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
-    "minari": (lambda folder: _minari_data(folder) is not None, "a Minari dataset"),
+    "minari": (lambda folder: _is_minari(folder), "a Minari dataset"),
     "parquet": (lambda folder: any(folder.glob("*.parquet")), "Parquet files"),
 }
 
@@ -41,7 +41,7 @@ def recognise(path: Path) -> str:
         raise DataError(f"cannot be read: {error.strerror or error}") from error
     for name, (signature, _) in _SIGNATURES.items():
         if start.startswith(signature):
-            return "minari" if name == "hdf5" and _minari_data(path.parent) == path else name
+            return "minari" if path.name == "main_data.hdf5" and _is_minari(path.parent) else name
     if is_text(start):
         return "csv"
     known = ", ".join(title for _, title in _SIGNATURES.values())
@@ -58,12 +58,10 @@ def _recognise_folder(folder: Path) -> str:
     raise DataError(f"not a folder this version reads ({known}): it holds {', '.join(held) or 'nothing'}")
 
 
-def _minari_data(folder: Path) -> Path | None:
-    """The data file of a Minari dataset, given its folder or the `data` folder in it."""
-    for data in (folder / "data", folder):
-        if (data / "metadata.json").is_file() and (data / "main_data.hdf5").is_file():
-            return data / "main_data.hdf5"
-    return None
+def _is_minari(folder: Path) -> bool:
+    """Whether a folder is a Minari dataset, or the `data` folder of one."""
+    own = (folder / "metadata.json").is_file() and (folder / "main_data.hdf5").is_file()
+    return own or (folder / "data" / "metadata.json").is_file()
 
 
 def read(path: Path, columns: Columns | None = None) -> RawData:
