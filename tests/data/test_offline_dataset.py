@@ -298,5 +298,5 @@ def test_a_file_larger_than_memory_is_refused_before_it_is_read(
     path = tmp_path / "data.npz"
     np.savez_compressed(path, obs=np.zeros((2**20, 4), dtype=np.float32))
     assert path.stat().st_size < 2**17
-    monkeypatch.setattr("rl_training.data.formats.limits._free_memory", lambda: 2**23)
+    monkeypatch.setattr("rl_training.data.formats.limits.free_memory", lambda: 2**23)
     assert load_refusal(path) == "needs 0.0 GiB unpacked, but only 0.0 GiB of memory is free"

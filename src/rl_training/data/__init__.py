@@ -6,6 +6,7 @@ from rl_training.data.checks import check_action_bounds, check_transitions
 from rl_training.data.dataset_loaders import (
     DatasetConfig,
     FileDatasetConfig,
+    MinariDatasetConfig,
     RandomDatasetConfig,
     ScriptedDatasetConfig,
     infer_spaces,
@@ -14,6 +15,7 @@ from rl_training.data.dataset_loaders import (
 from rl_training.data.fields import FIELD_ALIASES
 from rl_training.data.generation import Policy, collect, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.offline_mixers import Mixture, mix_datasets
 from rl_training.data.returns import discounted_returns_to_go, shift_within_episodes
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 
@@ -21,6 +23,8 @@ __all__ = [
     "FIELD_ALIASES",
     "DatasetConfig",
     "FileDatasetConfig",
+    "MinariDatasetConfig",
+    "Mixture",
     "Policy",
     "RandomDatasetConfig",
     "ScriptedDatasetConfig",
@@ -36,5 +40,6 @@ __all__ = [
     "generate_random_dataset",
     "infer_spaces",
     "load_dataset",
+    "mix_datasets",
     "shift_within_episodes",
 ]

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rl_training import streams
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.offline_mixers import batch_counts
 from rl_training.data.transforms import Transforms
+from rl_training.errors import DataError
+
+_CHUNK = 65_536  # rows packed at once: what packing needs beyond the matrix itself
 
 
 class Batch(NamedTuple):
@@ -26,41 +32,73 @@ class Batch(NamedTuple):
     advantages: Tensor | None = None  # [M, B]
 
 
+class Part(NamedTuple):
+    """Rows `start` to `start + rows - 1`, drawn with probability `share`, or exactly that often in every batch."""
+
+    start: int
+    rows: int
+    share: float
+
+
 class PackedTransitions:
     """A dataset as one float32 matrix, a row per transition, so that a batch is a single gather.
 
     Transforms are applied here, once, and rows whose successor is not known are left out. Truncations need no column:
-    only a termination stops the bootstrap.
+    only a termination stops the bootstrap. The rows of a mixture lie part by part.
     """
 
-    def __init__(self, rows: Tensor, widths: dict[str, int]) -> None:
+    def __init__(
+        self, rows: Tensor, widths: Mapping[str, int], parts: Sequence[Part] = (), exact_shares: bool = False
+    ) -> None:
         self.rows = rows
-        self.widths = widths
+        self.widths = dict(widths)
+        self.parts = tuple(parts) or (Part(0, len(rows), 1.0),)
+        self.exact_shares = exact_shares
+        self._starts = torch.tensor([part.start for part in self.parts], device=rows.device)
+        self._bounds = torch.tensor([part.rows for part in self.parts], device=rows.device)
+        self._edges = torch.tensor([part.share for part in self.parts], device=rows.device).cumsum(0)[:-1]
 
     @classmethod
     def from_dataset(
-        cls, dataset: TransitionDataset, transforms: Transforms, device: torch.device | str = "cpu"
+        cls,
+        dataset: TransitionDataset,
+        transforms: Transforms,
+        device: torch.device | str = "cpu",
     ) -> PackedTransitions:
-        columns: dict[str, np.ndarray] = {
-            "obs": transforms.observations(dataset.obs),
-            "actions": transforms.to_unit_actions(dataset.actions),
-            "rewards": transforms.rewards(dataset.rewards)[:, None],
-            "next_obs": transforms.observations(dataset.next_obs),
-            "terminations": dataset.terminations[:, None],
-        }
-        if dataset.next_actions is not None:
-            columns["next_actions"] = transforms.to_unit_actions(dataset.next_actions)
-        if dataset.returns_to_go is not None:
-            columns["returns_to_go"] = dataset.returns_to_go[:, None]
-        widths = {name: column.shape[1] for name, column in columns.items()}
-        rows = np.empty((len(dataset), sum(widths.values())), dtype=np.float32)
-        np.concatenate(list(columns.values()), axis=1, out=rows, casting="unsafe")
-        if dataset.has_next_obs is not None:
-            rows = rows[dataset.has_next_obs]
-        return cls(torch.from_numpy(rows).to(device), widths)
+        rows = np.empty((dataset.n_usable, sum(packed_widths(dataset).values())), dtype=np.float32)
+        pack_rows(dataset, transforms, rows)
+        return cls.describe(torch.from_numpy(rows).to(device), dataset)
+
+    @classmethod
+    def describe(cls, matrix: Tensor, dataset: TransitionDataset) -> PackedTransitions:
+        """The packed rows of `dataset`: where its fields and the parts of a mixture lie in them."""
+        widths = packed_widths(dataset)
+        if dataset.mixture is None or dataset.part_ids is None:
+            return PackedTransitions(matrix, widths)
+        used = dataset.part_ids if dataset.has_next_obs is None else dataset.part_ids[dataset.has_next_obs]
+        if (np.diff(used) < 0).any():
+            raise DataError("mixture: the rows were reordered, so its parts no longer lie together")
+        counts = np.bincount(used, minlength=len(dataset.mixture.shares)).tolist()
+        starts = np.cumsum([0, *counts]).tolist()
+        parts = [Part(s, n, share) for s, n, share in zip(starts, counts, dataset.mixture.shares, strict=False)]
+        if not all(counts):
+            empty = dataset.mixture.names[counts.index(0)]
+            raise DataError(f"mixture: nothing of {empty} is left to train on")
+        return PackedTransitions(matrix, widths, parts, dataset.mixture.exact)
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def indices(self, keys: Tensor, stream: int, clock: Tensor | int, size: int) -> Tensor:
+        """`[M, size]` rows to draw at update `clock`: uniform, or by the parts' shares."""
+        if len(self.parts) == 1:
+            return streams.integers(keys, stream, clock, size, len(self))
+        if self.exact_shares:
+            counts = batch_counts([part.share for part in self.parts], size)
+            chosen = torch.cat([torch.full((n,), i, device=keys.device) for i, n in enumerate(counts)])
+        else:
+            chosen = torch.bucketize(streams.uniform(keys, stream + 1, clock, (size,)), self._edges, right=True)
+        return self._starts[chosen] + streams.integers(keys, stream, clock, size, self._bounds[chosen])
 
     def rows_at(self, indices: Tensor) -> Tensor:
         """`[M, B, width]`: the rows at `indices`, `[M, B]`."""
@@ -69,6 +107,42 @@ class PackedTransitions:
     def gather(self, indices: Tensor) -> Batch:
         """The transitions at `indices`, `[M, B]`."""
         return unpack(self.rows_at(indices), self.widths)
+
+
+def packed_widths(dataset: TransitionDataset) -> dict[str, int]:
+    """Columns of a packed row by field."""
+    widths = {"obs": dataset.obs_dim, "actions": dataset.act_dim, "rewards": 1, "next_obs": dataset.obs_dim}
+    widths["terminations"] = 1
+    if dataset.next_actions is not None:
+        widths["next_actions"] = dataset.act_dim
+    if dataset.returns_to_go is not None:
+        widths["returns_to_go"] = 1
+    return widths
+
+
+def pack_rows(dataset: TransitionDataset, transforms: Transforms, out: npt.NDArray[np.float32]) -> None:
+    """Fill `out` with the usable rows, transformed, a block at a time."""
+    maps: dict[str, Any] = {
+        "obs": transforms.observations,
+        "actions": transforms.to_unit_actions,
+        "rewards": transforms.rewards,
+        "next_obs": transforms.observations,
+        "next_actions": transforms.to_unit_actions,
+    }
+    if len(out) == 0:
+        raise DataError("next_obs: no row has a recorded successor; nothing can be trained on")
+    known, place = dataset.has_next_obs, 0
+    for first in range(0, len(dataset), _CHUNK):
+        block = slice(first, first + _CHUNK)
+        keep = slice(None) if known is None else known[block]
+        count = len(dataset.rewards[block]) if known is None else int(known[block].sum())
+        column = 0
+        for name, width in packed_widths(dataset).items():
+            values = getattr(dataset, name)[block][keep]
+            target = out[place : place + count, column : column + width]
+            target[...] = (maps[name](values) if name in maps else values).reshape(count, width)
+            column += width
+        place += count
 
 
 def unpack(rows: Tensor, widths: Mapping[str, int]) -> Batch:

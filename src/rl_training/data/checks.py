@@ -16,8 +16,10 @@ IndexArray: TypeAlias = npt.NDArray[np.int64]
 
 MATRIX_FIELDS = ("obs", "actions", "next_obs", "next_actions")
 VECTOR_FIELDS = ("rewards", "returns_to_go")
+INDEX_FIELDS = ("part_ids",)
 FLAG_FIELDS = ("terminations", "truncations", "has_next_obs")
 
+_BLOCK = 1 << 16  # rows looked at once, so that a check needs little memory of its own
 BOUND_TOLERANCE = 1e-5  # of a dimension's range: float32 rounding and rescaling leave actions this far outside
 
 
@@ -34,6 +36,8 @@ def convert_fields(raw: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
         array = _as_numbers(name, value)
         if name in MATRIX_FIELDS:
             fields[name] = _as_float32(_as_matrix(name, array))
+        elif name in INDEX_FIELDS:
+            fields[name] = np.ascontiguousarray(_as_vector(name, array), dtype=np.int64)
         elif name in FLAG_FIELDS:
             flags[name] = _as_vector(name, array)
         else:
@@ -110,10 +114,14 @@ def _check_same_width(fields: Mapping[str, npt.NDArray[Any]], name: str, referen
 
 
 def _check_finite(name: str, values: FloatArray, ends: BoolArray) -> None:
-    finite = np.isfinite(values)
-    if finite.all():
+    for first in range(0, len(values), _BLOCK):
+        finite = np.isfinite(values[first : first + _BLOCK])
+        if not finite.all():
+            break
+    else:
         return
-    place = np.unravel_index(int(np.argmin(finite)), values.shape)
+    within = [int(i) for i in np.unravel_index(int(np.argmin(finite)), finite.shape)]
+    place = (within[0] + first, *within[1:])
     value = values[place]
     kind = "NaN" if np.isnan(value) else "Inf" if value > 0 else "-Inf"
     where = describe_row(int(place[0]), ends, column=int(place[1]) if values.ndim == 2 else None)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import difflib
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, field_validator, model_validator
 
 from rl_training.data.checks import BOUND_TOLERANCE
+from rl_training.data.flags import DonesAre
+from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.offline_mixers import mix_datasets
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.validation import Section
@@ -47,14 +50,78 @@ class FileDatasetConfig(Section):
     max_episode_steps: int | None = Field(
         default=None, ge=1, description="Where the data mark no truncations: rows after which an episode was cut."
     )
+    dones_are: DonesAre | None = Field(
+        default=None, description="What a plain dones flag means; ends: either kind, another flag tells which."
+    )
+
+
+class MinariDatasetConfig(Section):
+    """Transitions of a Minari dataset."""
+
+    source: Literal["minari"] = Field(default="minari", description="Read a Minari dataset by its id.")
+    id: str = Field(min_length=1, description="Such as D4RL/door/human-v2, in MINARI_DATASETS_PATH or ~/.minari.")
+    download: bool = Field(default=False, description="Fetch it where it is not on this machine yet.")
+    columns: dict[str, str | list[str]] | None = Field(
+        default=None, description="Which entries of Dict observations to use: {obs: [observation, desired_goal]}."
+    )
+
+
+class MixturePart(Section):
+    """One dataset of a mixture."""
+
+    dataset: DatasetConfig = Field(description="Any dataset section, or just the path of a file.")
+    weight: float | None = Field(default=None, gt=0.0, description="How often it is drawn; none: by its rows.")
+    name: str | None = Field(default=None, min_length=1, description="What messages call it; none: its source or path.")
+
+    @field_validator("dataset", mode="before")
+    @classmethod
+    def _path_alone(cls, value: Any) -> Any:
+        return path_alone(value)
+
+
+class MixtureDatasetConfig(Section):
+    """Several datasets in one, each drawn by its weight."""
+
+    source: Literal["mixture"] = Field(default="mixture", description="Mix several datasets.")
+    parts: list[MixturePart] = Field(min_length=1, description="The datasets and their weights.")
+    exact: bool = Field(default=False, description="Hold the shares in every batch, instead of on average.")
+
+    @model_validator(mode="after")
+    def _all_or_none(self) -> MixtureDatasetConfig:
+        given = [part.weight is not None for part in self.parts]
+        if any(given) and not all(given):
+            raise ValueError("give every part a weight, or none")
+        return self
 
 
 DatasetConfig = Annotated[
-    ScriptedDatasetConfig | RandomDatasetConfig | FileDatasetConfig, Field(discriminator="source")
+    ScriptedDatasetConfig | RandomDatasetConfig | FileDatasetConfig | MinariDatasetConfig | MixtureDatasetConfig,
+    Field(discriminator="source"),
 ]
+MixturePart.model_rebuild()
+MixtureDatasetConfig.model_rebuild()
 
 
-_SUFFIXES = (".npz", ".hdf5", ".h5")  # of files suggested for a mistyped name
+def path_alone(value: Any) -> Any:
+    """`dataset: log.npz` is short for a file, `dataset: minari:ID` for a Minari dataset."""
+    if isinstance(value, str) and value.startswith(MINARI_PREFIX):
+        return {"source": "minari", "id": value.removeprefix(MINARI_PREFIX)}
+    return {"source": "file", "path": value} if isinstance(value, str | Path) else value
+
+
+def with_absolute_paths(config: DatasetConfig) -> DatasetConfig:
+    """The same data from any folder: a run can be resumed from elsewhere."""
+    match config:
+        case FileDatasetConfig():
+            return config.model_copy(update={"path": expand(config.path).resolve()})
+        case MixtureDatasetConfig():
+            parts = [p.model_copy(update={"dataset": with_absolute_paths(p.dataset)}) for p in config.parts]
+            return config.model_copy(update={"parts": parts})
+        case _:
+            return config
+
+
+_SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv")  # of files suggested for a mistyped name
 
 
 def expand(path: Path) -> Path:
@@ -72,12 +139,18 @@ def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | Non
             dataset = _scripted(config, env_id)
         case RandomDatasetConfig():
             if env_id is None:
-                raise ConfigError("dataset.source: 'random' runs an environment; set env_id, or use source: file")
+                raise ConfigError(
+                    "dataset.source: 'random' runs an environment; set env_id, or use source: file or minari"
+                )
             dataset = generate_random_dataset(env_id, config.size, config.seed)
         case FileDatasetConfig():
             dataset = _read_file(config)
+        case MinariDatasetConfig():
+            dataset = _read_minari(config)
+        case MixtureDatasetConfig():
+            dataset = _mixed(config, env_id, spaces)
     if spaces is not None:
-        source = str(config.path) if isinstance(config, FileDatasetConfig) else f"{config.source} dataset"
+        source = str(config.path) if isinstance(config, FileDatasetConfig) else f"{_title(config)} dataset"
         check_spaces(dataset, spaces, source, env_id)
     return dataset
 
@@ -108,13 +181,41 @@ def _scripted(config: ScriptedDatasetConfig, env_id: str | None) -> TransitionDa
     return generate_pendulum_dataset(config.size, config.seed)
 
 
+def _mixed(config: MixtureDatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset:
+    names = [part.name or _title(part.dataset) for part in config.parts]
+    unique = [name if names.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(names)]
+    parts = {name: load_dataset(part.dataset, env_id, spaces) for name, part in zip(unique, config.parts, strict=True)}
+    weights = {name: part.weight for name, part in zip(unique, config.parts, strict=True) if part.weight is not None}
+    return mix_datasets(parts, weights or None, exact=config.exact)
+
+
+def _title(config: DatasetConfig) -> str:
+    match config:
+        case FileDatasetConfig():
+            return config.path.name
+        case MinariDatasetConfig():
+            return config.id
+        case _:
+            return config.source
+
+
 def _read_file(config: FileDatasetConfig) -> TransitionDataset:
     path = expand(config.path)
     if not path.exists():
         raise DataError(f"{path}: no such file{_nearest_file(path)}")
     return TransitionDataset.load(
-        path, columns=config.columns, time_limits=config.time_limits, max_episode_steps=config.max_episode_steps
+        path,
+        columns=config.columns,
+        time_limits=config.time_limits,
+        max_episode_steps=config.max_episode_steps,
+        dones_are=config.dones_are,
     )
+
+
+def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:
+    from rl_training.data.formats import minari
+
+    return TransitionDataset.load(minari.find(config.id, download=config.download), columns=config.columns)
 
 
 def _nearest_file(path: Path) -> str:
@@ -126,7 +227,7 @@ def _nearest_file(path: Path) -> str:
     except OSError:
         return ""
     close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.0)
-    return f"; did you mean {close[0]!r}?" if close else f" (the folder holds no {' or '.join(_SUFFIXES)} file)"
+    return f"; did you mean {close[0]!r}?" if close else f" (the folder holds no {', '.join(_SUFFIXES)} file)"
 
 
 def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id: str | None) -> None:

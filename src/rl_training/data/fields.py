@@ -12,6 +12,7 @@ FIELD_ALIASES: dict[str, tuple[str, ...]] = {
     "next_actions": ("next_action",),
     "returns_to_go": (),
     "has_next_obs": (),
+    "part_ids": (),
     # How logs tell where episodes end; both become terminations and truncations when they are read.
     "episode_terminals": (),
     "episode_ids": ("episode_id", "eps_id", "episode"),
@@ -21,3 +22,4 @@ REQUIRED_FIELDS = ("obs", "actions", "rewards", "terminations")
 EPISODE_ENDS = "episode_terminals"  # d3rlpy's name for the last row of every episode, however it ended
 EPISODE_IDS = "episode_ids"
 IGNORED_PREFIXES = ("infos", "metadata")  # side information in D4RL's files
+BORDERS_LOST = "borders_lost"  # marks a saved selection whose rows are no longer whole episodes

@@ -99,7 +99,9 @@ def settle_dones(
     arrays = dict(mapping)
     if name is None:
         if dones_are is not None:
-            raise DataError(f"dones_are: the data have no dones (they have {', '.join(map(str, mapping))}); leave it out")
+            raise DataError(
+                f"dones_are: the data have no dones (they have {', '.join(map(str, mapping))}); leave it out"
+            )
         return arrays, ()
     others = {field for key in mapping if key != name and (field := FIELD_OF.get(key)) is not None}
     if dones_are is not None:

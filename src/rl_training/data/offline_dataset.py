@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
@@ -22,7 +21,8 @@ from rl_training.data.checks import (
     check_transitions,
     convert_fields,
 )
-from rl_training.data.fields import FIELD_ALIASES, REQUIRED_FIELDS
+from rl_training.data.fields import BORDERS_LOST, FIELD_ALIASES, REQUIRED_FIELDS
+from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.flags import (
     DONES,
     DonesAre,
@@ -35,11 +35,11 @@ from rl_training.data.flags import (
     settle_dones,
 )
 from rl_training.data.formats import Columns, RawData, read, read_table
+from rl_training.data.formats.columns import SCHEMA, open_columns
 from rl_training.data.formats.npz import write
+from rl_training.data.offline_mixers import Mixture
 from rl_training.data.returns import discounted_returns_to_go, episode_lengths, shift_within_episodes
 from rl_training.errors import DataError
-
-_BORDERS_LOST = "borders_lost"  # marks a saved selection whose rows are no longer whole episodes
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +63,12 @@ class TransitionDataset:
     next_actions: FloatArray | None = None  # [N, A]
     returns_to_go: FloatArray | None = None  # [N]
     has_next_obs: BoolArray | None = None  # [N]; False where the successor was not recorded; None: everywhere
+    part_ids: IndexArray | None = None  # [N]; which part of a mixture a row belongs to, in ascending order
     whole_episodes: bool = True
     origin: str | None = None  # what the data were read from, in words
     notes: tuple[str, ...] = ()  # what was done on reading that a user should know
+    mixture: Mixture | None = None  # what `part_ids` stand for
+    folder: Path | None = None  # the column directory the fields are mapped from
 
     def __post_init__(self) -> None:
         arrays = convert_fields(self.to_dict())
@@ -163,16 +166,14 @@ class TransitionDataset:
         return {name: value for name, value in values if value is not None}
 
     def fingerprint(self) -> str:
-        """SHA-256 over field names, dtypes, shapes and bytes, in hexadecimal."""
+        """SHA-256 over field names, dtypes, shapes and bytes (and a mixture's shares), in hexadecimal."""
         return self._fingerprint
 
     @cached_property
     def _fingerprint(self) -> str:
-        digest = hashlib.sha256()
-        for name, values in self.to_dict().items():
-            digest.update(f"{name} {values.dtype.str} {values.shape}\n".encode())
-            digest.update(values.data)
-        return digest.hexdigest()
+        return combined_fingerprint(
+            {name: field_digest(values) for name, values in self.to_dict().items()}, self.mixture
+        )
 
     def select(self, rows: npt.NDArray[Any]) -> TransitionDataset:
         """The given rows (indices, or a mask `[N]`) with every field they have; derive fields before, not after."""
@@ -189,7 +190,7 @@ class TransitionDataset:
 
     def _take(self, rows: IndexArray, whole_episodes: bool) -> TransitionDataset:
         arrays: dict[str, Any] = {name: values[rows] for name, values in self.to_dict().items()}
-        return TransitionDataset(**arrays, whole_episodes=whole_episodes)
+        return replace(self, **arrays, whole_episodes=whole_episodes)
 
     def _follows_episodes(self, rows: IndexArray) -> bool:
         """Whether neighbours in the selection are neighbours in an episode, or have an episode's flagged end between.
@@ -257,6 +258,10 @@ class TransitionDataset:
 
     def summary(self) -> dict[str, Any]:
         """What a person wants to know of a dataset, as JSON values."""
+        return {**self._summary, "fingerprint": self.fingerprint()}
+
+    @cached_property
+    def _summary(self) -> dict[str, Any]:
         returns = self.episode_returns()
         return {
             "transitions": len(self),
@@ -270,7 +275,6 @@ class TransitionDataset:
             "truncations": int(self.truncations.sum()),
             "obs_dim": self.obs_dim,
             "act_dim": self.act_dim,
-            "fingerprint": self.fingerprint(),
         }
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -280,7 +284,7 @@ class TransitionDataset:
             raise DataError(f"{target}: a dataset is saved as .npz")
         arrays = self.to_dict()
         if not self.whole_episodes:
-            arrays[_BORDERS_LOST] = np.array(True)
+            arrays[BORDERS_LOST] = np.array(True)
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             write(target, arrays)
@@ -305,11 +309,12 @@ class TransitionDataset:
         dones_are: what a plain `dones` flag means: `terminations`, `truncations`, or `ends` of either kind.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
+        as_it_is = columns is None and time_limits == "keep" and max_episode_steps is None and dones_are is None
+        if as_it_is and (Path(path) / SCHEMA).is_file():
+            return cls.open(path)
         try:
             raw = read(Path(path), columns)
-            return cls.from_raw(
-                raw, time_limits=time_limits, max_episode_steps=max_episode_steps, dones_are=dones_are
-            )
+            return cls.from_raw(raw, time_limits=time_limits, max_episode_steps=max_episode_steps, dones_are=dones_are)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
 
@@ -331,6 +336,24 @@ class TransitionDataset:
         return cls.from_raw(raw, max_episode_steps=max_episode_steps, dones_are=dones_are)
 
     @classmethod
+    def open(cls, folder: str | os.PathLike[str]) -> TransitionDataset:
+        """A column directory, memory-mapped: nothing is read or checked until it is used (see `formats.columns`)."""
+        path = Path(folder)
+        try:
+            arrays, schema = open_columns(path)
+        except DataError as error:
+            raise DataError(f"{path}: {error}") from error
+        dataset = object.__new__(cls)
+        defaults = {field.name: field.default for field in fields(cls) if field.default is not MISSING}
+        values = defaults | arrays | {"whole_episodes": schema["whole_episodes"], "origin": "column directory"}
+        for name, value in values.items():
+            object.__setattr__(dataset, name, value)
+        object.__setattr__(dataset, "folder", path.resolve())
+        facts = {**schema["summary"], "obs_dim": dataset.obs_dim, "act_dim": dataset.act_dim}
+        dataset.__dict__.update(_fingerprint=schema["fingerprint"], _summary=facts)
+        return dataset
+
+    @classmethod
     def from_raw(
         cls,
         raw: RawData,
@@ -341,7 +364,7 @@ class TransitionDataset:
     ) -> TransitionDataset:
         """What a reader handed over, checked and completed; options as for `load`."""
         arrays: dict[str, Any] = dict(raw.arrays)
-        borders_lost = bool(arrays.pop(_BORDERS_LOST, False))
+        borders_lost = bool(arrays.pop(BORDERS_LOST, False))
         arrays, of_dones = settle_dones(arrays, dones_are, max_episode_steps)
         cut_by_dones = "truncations" in arrays and "truncations" not in raw.arrays
         if max_episode_steps is not None and not cut_by_dones:

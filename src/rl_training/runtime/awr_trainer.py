@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training import streams
 from rl_training.algorithms.awr import AWR, scaled_values
 from rl_training.data.batch import Batch, PackedTransitions
 from rl_training.data.offline_dataset import TransitionDataset
@@ -69,7 +68,7 @@ class LambdaReturnSource(OfflineSource):
         return torch.cat([scaled_values(learner.model, block, learner.params) for block in blocks], dim=-1)
 
     def batch(self, keys: Tensor, clock: Tensor, size: int) -> Batch:
-        indices = streams.integers(keys, BATCH_STREAM, clock, size, len(self.transitions))
+        indices = self.transitions.indices(keys, BATCH_STREAM, clock, size)
         batch = self.transitions.gather(indices)
         return batch._replace(
             returns_to_go=self.returns.gather(1, indices), advantages=self.advantages.gather(1, indices)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from rl_training import algorithms
 from rl_training.algorithms.base.params import PriorDataParams
-from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig
+from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig, path_alone
 from rl_training.data.transforms import TransformConfig
 from rl_training.errors import ConfigError
 from rl_training.runtime.presets import merge, preset_values
@@ -88,6 +87,9 @@ class TrainConfig(Section):
         "auto", description="matrix products: fp32, or tf32 (CUDA only, and what auto means there)"
     )
     device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:N")
+    data_memory: Literal["auto", "ram", "mapped"] = Field(
+        "auto", description="a column directory in memory, or read from disk as needed; auto: disk if it is too large"
+    )
     threads: Count | None = Field(None, description="CPU threads for tensor operations; none keeps torch's choice")
     runs_dir: str = Field("runs", min_length=1, description="folder in which run directories are made")
     name: str | None = Field(
@@ -107,8 +109,7 @@ class TrainConfig(Section):
     @field_validator("dataset", mode="before")
     @classmethod
     def _path_alone(cls, value: Any) -> Any:
-        """`dataset: log.npz` is short for a file."""
-        return {"source": "file", "path": value} if isinstance(value, str | Path) else value
+        return path_alone(value)
 
     @field_validator("runs_dir", "device", mode="before")
     @classmethod

@@ -199,7 +199,7 @@ class OnlineSource:
                 self.buffer.rows_at(streams.integers(keys, BATCH_STREAM, clock, size - shared, self.buffer.filled))
             )
         if shared and self.prior is not None:
-            indices = streams.integers(keys, _PRIOR_STREAM, clock, shared, len(self.prior))
+            indices = self.prior.indices(keys, _PRIOR_STREAM, clock, shared)
             parts.append(self.prior.rows_at(indices)[..., : sum(self.widths.values())])
         return unpack(torch.cat(parts, dim=1), self.widths)
 

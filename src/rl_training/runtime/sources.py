@@ -59,7 +59,7 @@ class Source(Protocol):
 
 
 class OfflineSource:
-    """Uniform draws, with replacement, from a fixed dataset."""
+    """Draws with replacement from a fixed dataset: uniform, or by the shares of a mixture."""
 
     is_capturable = True
 
@@ -70,7 +70,7 @@ class OfflineSource:
         return Turn(limit, limit)
 
     def batch(self, keys: Tensor, clock: Tensor, size: int) -> Batch:
-        return self.transitions.gather(streams.integers(keys, BATCH_STREAM, clock, size, len(self.transitions)))
+        return self.transitions.gather(self.transitions.indices(keys, BATCH_STREAM, clock, size))
 
     def take_metrics(self) -> dict[str, list[float]]:
         return {}

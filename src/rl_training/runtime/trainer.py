@@ -22,12 +22,11 @@ from rl_training.algorithms.base import Learner, OnlineParams, PriorDataParams
 from rl_training.data.batch import PackedTransitions
 from rl_training.data.dataset_loaders import (
     DatasetConfig,
-    FileDatasetConfig,
     check_spaces,
     data_notices,
-    expand,
     infer_spaces,
     load_dataset,
+    with_absolute_paths,
 )
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms, fit_transforms
@@ -40,11 +39,12 @@ from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.engine import Engine, EngineMode, choose_mode, set_precision
 from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvaluator, Evaluator
 from rl_training.runtime.loop import Loop
+from rl_training.runtime.mapped_source import offline_source
 from rl_training.runtime.online import OnlineSource
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any, new_path
 from rl_training.runtime.signals import graceful_signals
-from rl_training.runtime.sources import OfflineSource, Source
+from rl_training.runtime.sources import Source
 
 T = TypeVar("T")
 
@@ -89,7 +89,7 @@ class Trainer:
         checkpoint: Checkpoint | None = None,
     ) -> None:
         """`dataset` overrides the configured one; `run` and `checkpoint` continue an existing run."""
-        self.config = config.model_copy(update={"dataset": None if dataset is not None else _absolute(config.dataset)})
+        self.config = config.model_copy(update={"dataset": _own_data(config, dataset)})
         self.given_dataset = dataset
         self.run_directory = run
         self.checkpoint = checkpoint
@@ -260,7 +260,7 @@ class Trainer:
         elif dataset is None and self.config.dataset is not None:
             dataset = load_dataset(self.config.dataset, self.config.env_id, spaces)
         if dataset is None and (self.online is None or isinstance(self.online, PriorDataParams)):
-            raise ConfigError("dataset: is required; a path to a file, `source: scripted` or `source: random`")
+            raise ConfigError("dataset: is required; a file's path, minari:ID, `source: scripted` or `source: random`")
         if self.run_directory is not None and dataset is not None:
             original = self.run_directory.describe().get("dataset") or {}
             if dataset.fingerprint() != original.get("fingerprint"):
@@ -312,11 +312,11 @@ class Trainer:
 
     def source(self, parts: Parts) -> Source:
         learner = parts.learner
+        if self.online is None:
+            return offline_source(_required(parts.dataset), parts.transforms, learner, self.config.data_memory)
         packed = None
         if parts.dataset is not None:
             packed = PackedTransitions.from_dataset(parts.dataset, parts.transforms, learner.device)
-        if self.online is None:
-            return OfflineSource(_required(packed))
         in_buffer = isinstance(self.online, OnlineConfig) and self.online.prior == "buffer"
         return OnlineSource(
             learner, parts.transforms, str(self.config.env_id), self.online, packed, prior_in_buffer=in_buffer
@@ -379,8 +379,6 @@ def _required(value: T | None) -> T:
     return value
 
 
-def _absolute(dataset: DatasetConfig | None) -> DatasetConfig | None:
-    """A run can be resumed from another folder, so its data file is remembered by its full path."""
-    if not isinstance(dataset, FileDatasetConfig):
-        return dataset
-    return dataset.model_copy(update={"path": expand(dataset.path).resolve()})
+def _own_data(config: TrainConfig, given: TransitionDataset | None) -> DatasetConfig | None:
+    """Where a run that is resumed finds its data; arrays given by hand must be given again."""
+    return None if given is not None or config.dataset is None else with_absolute_paths(config.dataset)

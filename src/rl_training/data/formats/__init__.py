@@ -8,12 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
+from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats.csv import is_text
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
 from rl_training.errors import DataError
 
-__all__ = ["Arrays", "Columns", "RawData", "read", "read_table", "recognise"]
+__all__ = ["MINARI_PREFIX", "Arrays", "Columns", "RawData", "read", "read_table", "recognise"]
+
+MINARI_PREFIX = "minari:"  # before an id, where a dataset is named in one word
 
 # By the first bytes of a file.
 _SIGNATURES = {
@@ -23,6 +28,7 @@ _SIGNATURES = {
 }
 # By what lies in a folder, the first that fits.
 _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
+    "columns": (lambda folder: (folder / "schema.json").is_file(), "a column directory"),
     "minari": (lambda folder: _is_minari(folder), "a Minari dataset"),
     "parquet": (lambda folder: any(folder.glob("*.parquet")), "Parquet files"),
 }
@@ -67,13 +73,19 @@ def _is_minari(folder: Path) -> bool:
 def read(path: Path, columns: Columns | None = None) -> RawData:
     """The arrays of a file or folder. `columns` says which columns hold which field, in formats that have columns."""
     name = recognise(path)
-    if columns is not None and name in ("npz", "hdf5"):
+    if columns is not None and name in ("npz", "hdf5", "columns"):
         raise DataError("columns: this format has named arrays, not columns; leave them out")
     match name:
         case "npz":
             from rl_training.data.formats import npz
 
             return npz.read(path)
+        case "columns":
+            from rl_training.data.formats.columns import open_columns
+
+            mapped, schema = open_columns(path)
+            lost = {} if schema["whole_episodes"] else {BORDERS_LOST: np.array(True)}
+            return RawData({**mapped, **lost}, "column directory")
         case "hdf5":
             from rl_training.data.formats import hdf5
 

@@ -59,8 +59,8 @@ def find(dataset_id: str, *, download: bool = False) -> Path:
     if (folder / "data" / "metadata.json").is_file():
         return folder
     if not download:
-        advice = "download: true fetches it"
-        raise DataError(f"minari: no dataset {dataset_id!r} in {local_root()}{_local(dataset_id)}; {advice}")
+        where = f"{local_root()} (download: true fetches it)"
+        raise DataError(f"minari: no dataset {dataset_id!r} in {where}{_local(dataset_id)}")
     try:
         import minari
     except ImportError:
@@ -214,7 +214,9 @@ def _transitions(
     """T rows of each episode from its T + 1 observations."""
     plan = [_measured(name, episode, keys) for name, episode in episodes]
     steps = [fields["rewards"][0].shape[0] for fields in plan]
-    check_size(sum(2 * part.size * part.dtype.itemsize for fields in plan for parts in fields.values() for part in parts))
+    check_size(
+        sum(2 * part.size * part.dtype.itemsize for fields in plan for parts in fields.values() for part in parts)
+    )
     found: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in ("obs", "next_obs", "actions", *_PER_STEP)}
     for fields, length in zip(plan, steps, strict=True):
         if not length:

@@ -67,8 +67,8 @@ def _by_step(
     arrays: Arrays, step: npt.NDArray[Any], name: str, key: str | None, episode: npt.NDArray[np.int64] | None
 ) -> tuple[Arrays, tuple[str, ...]]:
     if step.ndim != 1 or not np.isfinite(step).all():
-        row = "" if step.ndim != 1 else f" at row {int(np.argmin(np.isfinite(step)))}"
-        raise DataError(f"column {name!r}: the step inside an episode must be one number{row}")
+        where = "" if step.ndim != 1 else f" at row {int(np.argmin(np.isfinite(step)))}"
+        raise DataError(f"column {name!r}: the step inside an episode must be one number{where}")
     notes: list[str] = []
     if episode is None:
         episode = np.r_[0, np.cumsum(np.diff(step) <= 0)]
@@ -104,7 +104,7 @@ def _gaps(
     if not gaps.any():
         return none, None
     if 2 * counts.max() < counts.sum():
-        return none, f"{name} is not evenly spaced: it gives the rows their order, but cannot show whether any is missing"
+        return none, f"{name} is not evenly spaced: it tells the order of rows, but not whether any is missing"
     return gaps, f"{name} skips in {gaps.sum()} places: rows are missing there, and the pieces count as episodes"
 
 
@@ -118,13 +118,11 @@ def _not_following(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArra
         flags = _field(arrays, field)
         if flags is not None and flags.ndim == 1:
             inside &= flags[:-1] == 0
-    same = (successor[:-1] == obs[1:]).reshape(len(inside), -1).all(axis=1)
-    return inside & ~same
+    differs = (successor[:-1] != obs[1:]).reshape(len(inside), -1).any(axis=1)
+    return np.asarray(inside & differs)
 
 
-def _cut(
-    arrays: Arrays, key: str | None, episode: npt.NDArray[np.int64], cuts: npt.NDArray[np.bool_]
-) -> Arrays:
+def _cut(arrays: Arrays, key: str | None, episode: npt.NDArray[np.int64], cuts: npt.NDArray[np.bool_]) -> Arrays:
     """The arrays with every piece numbered as an episode of its own."""
     pieces = np.r_[0, np.cumsum((np.diff(episode) != 0) | cuts)]
     return {**{name: values for name, values in arrays.items() if name != key}, EPISODE_IDS: pieces}

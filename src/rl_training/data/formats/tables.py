@@ -253,7 +253,9 @@ def read_table(table: Any, columns: Columns | None = None) -> RawData:
         lengths = {name: len(values) for name, values in found.items()}
         if len(set(lengths.values())) > 1:
             few, many = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
-            raise DataError(f"columns {few!r} and {many!r} have {lengths[few]} and {lengths[many]} rows; all must agree")
+            raise DataError(
+                f"columns {few!r} and {many!r} have {lengths[few]} and {lengths[many]} rows; all must agree"
+            )
         return _raw(plan(list(found), columns), found.__getitem__, "table of columns")
     if hasattr(table, "iloc") and hasattr(table, "columns"):
         names = [str(name) for name in table.columns]

@@ -1,0 +1,208 @@
+"""The package's own format: a folder with one `.npy` file per field and `schema.json`, opened without being read.
+
+What was checked when it was written is not checked again: opening takes milliseconds whatever the size, as the fields
+are memory-mapped. `schema.json` holds the SHA-256 of every field; `verify` compares them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.fields import FIELD_ALIASES
+from rl_training.data.fingerprints import combined_fingerprint, field_digest
+from rl_training.errors import DataError
+
+if TYPE_CHECKING:
+    from rl_training.data.offline_dataset import TransitionDataset
+
+SCHEMA = "schema.json"
+FORMAT, VERSION = "rl_training columns", 1
+_DTYPES = {"<f4", "|b1", "<i8"}
+_SCHEMA_LIMIT = 1 << 20  # bytes; a real one has a few thousand
+
+
+def write(dataset: TransitionDataset, target: Path) -> None:
+    """Write `dataset` as the folder `target`: complete or not there at all."""
+    ColumnWriter(target).write(dataset)
+
+
+class ColumnWriter:
+    """Writes a folder block by block, for data that never are in memory at once."""
+
+    def __init__(self, target: Path) -> None:
+        if target.exists():
+            raise DataError(f"{target}: exists already")
+        self.target = target
+        self._folder = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+
+    def write(self, dataset: TransitionDataset) -> None:
+        """The whole of `dataset`."""
+        self.write_blocks([dataset])
+
+    def write_blocks(self, blocks: Iterable[TransitionDataset]) -> None:
+        """Every block in turn; blocks are whole episodes, with the same fields each."""
+        files: dict[str, Any] = {}
+        shapes: dict[str, tuple[int, ...]] = {}
+        dtypes: dict[str, str] = {}
+        facts = _Facts()
+        try:
+            self._folder.mkdir(parents=True)
+            for block in blocks:
+                arrays = block.to_dict()
+                if not files:
+                    files = {name: (self._folder / f"{name}.npy").open("xb") for name in arrays}
+                    for name, values in arrays.items():
+                        shapes[name], dtypes[name] = (0, *values.shape[1:]), values.dtype.str
+                        files[name].write(_header(dtypes[name], shapes[name]))
+                if set(arrays) != set(files):
+                    raise DataError(f"blocks differ in their fields: {sorted(arrays)} and {sorted(files)}")
+                for name, values in arrays.items():
+                    files[name].write(np.ascontiguousarray(values).data)
+                    shapes[name] = (shapes[name][0] + len(values), *shapes[name][1:])
+                facts.add(block)
+            if not files:
+                raise DataError("nothing to write: no rows")
+            for name, file in files.items():
+                file.seek(0)
+                file.write(_header(dtypes[name], shapes[name]))
+                file.flush()
+                os.fsync(file.fileno())
+                file.close()
+            self._finish(list(files), facts)
+        except OSError as error:
+            raise DataError(f"{self.target}: cannot be written: {error.strerror or error}") from error
+        finally:
+            for file in files.values():
+                file.close()
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _finish(self, names: list[str], facts: _Facts) -> None:
+        arrays = {name: np.load(self._folder / f"{name}.npy", mmap_mode="r") for name in names}
+        digests = {name: field_digest(values) for name, values in arrays.items()}
+        schema = {
+            "format": FORMAT,
+            "version": VERSION,
+            "fields": {
+                name: {"dtype": arrays[name].dtype.str, "shape": list(arrays[name].shape), "sha256": digests[name]}
+                for name in names
+            },
+            "fingerprint": combined_fingerprint(digests),
+            "whole_episodes": facts.whole_episodes,
+            "summary": facts.summary(),
+        }
+        with (self._folder / SCHEMA).open("x", encoding="utf-8") as file:
+            json.dump(schema, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        self._folder.replace(self.target)
+
+
+class _Facts:
+    """What a summary says, gathered block by block."""
+
+    def __init__(self) -> None:
+        self.whole_episodes = True
+        self.returns: list[npt.NDArray[np.float64]] = []
+        self.counts = {"transitions": 0, "usable": 0, "terminations": 0, "truncations": 0}
+
+    def add(self, block: TransitionDataset) -> None:
+        self.whole_episodes &= block.whole_episodes
+        self.returns.append(block.episode_returns())
+        for name, count in (
+            ("transitions", len(block)),
+            ("usable", block.n_usable),
+            ("terminations", int(block.terminations.sum())),
+            ("truncations", int(block.truncations.sum())),
+        ):
+            self.counts[name] += count
+
+    def summary(self) -> dict[str, Any]:
+        returns = np.concatenate(self.returns)
+        return {
+            **self.counts,
+            "episodes": len(returns),
+            "return_mean": float(returns.mean()),
+            "return_min": float(returns.min()),
+            "return_max": float(returns.max()),
+            "length_mean": self.counts["transitions"] / len(returns),
+        }
+
+
+def _header(dtype: str, shape: tuple[int, ...]) -> bytes:
+    """A `.npy` header of 128 bytes, long enough for any shape, so that it can be written again at the end."""
+    text = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
+    return b"\x93NUMPY\x01\x00" + (118).to_bytes(2, "little") + text.ljust(117).encode() + b"\n"
+
+
+def open_columns(folder: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Memory-mapped fields by name, and the schema. Sizes are held to the schema; contents are not read."""
+    schema = _read_schema(folder)
+    fields: dict[str, npt.NDArray[Any]] = {}
+    for name, about in schema["fields"].items():
+        shape = tuple(about["shape"])
+        path = folder / f"{name}.npy"
+        try:
+            if path.is_symlink():
+                raise DataError(f"{path.name}: is a link; a field is a file of its own")
+            size = path.stat().st_size
+            expected = 128 + int(np.prod(shape, dtype=object)) * np.dtype(about["dtype"]).itemsize
+            if size != expected:
+                raise DataError(f"{path.name}: has {size:,} bytes, the schema says {expected:,}")
+            with path.open("rb") as file:
+                if file.read(128) != _header(about["dtype"], shape):
+                    raise DataError(f"{path.name}: its header does not agree with the schema")
+            fields[name] = np.memmap(path, dtype=about["dtype"], mode="r", offset=128, shape=shape)
+        except OSError as error:
+            raise DataError(f"{path.name}: cannot be read: {error.strerror or error}") from error
+    return fields, schema
+
+
+def verify(folder: Path) -> None:
+    """Read every field and compare it with the schema."""
+    fields, schema = open_columns(folder)
+    for name, values in fields.items():
+        if field_digest(values) != schema["fields"][name]["sha256"]:
+            raise DataError(f"{folder / name}.npy: damaged (its SHA-256 is not the schema's)")
+
+
+def _read_schema(folder: Path) -> dict[str, Any]:
+    path = folder / SCHEMA
+    try:
+        if path.stat().st_size > _SCHEMA_LIMIT:
+            raise DataError(f"{SCHEMA}: too large to be a schema")
+        schema = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{SCHEMA}: cannot be read ({' '.join(str(error).split())})") from error
+    if not isinstance(schema, dict) or schema.get("format") != FORMAT or schema.get("version") != VERSION:
+        raise DataError(f"{SCHEMA}: not version {VERSION} of {FORMAT!r}")
+    fields = schema.get("fields")
+    sound = isinstance(fields, dict) and all(_is_sound(name, about) for name, about in fields.items())
+    keys = ("fingerprint", str), ("whole_episodes", bool), ("summary", dict)
+    if not sound or not all(isinstance(schema.get(key), kind) for key, kind in keys):
+        raise DataError(f"{SCHEMA}: malformed")
+    if not {"obs", "actions", "rewards", "next_obs", "terminations", "truncations"} <= set(schema["fields"]):
+        raise DataError(f"{SCHEMA}: lacks a field that every dataset has")
+    if len({about["shape"][0] for about in schema["fields"].values()}) != 1:
+        raise DataError(f"{SCHEMA}: its fields have different numbers of rows")
+    return schema
+
+
+def _is_sound(name: str, about: Any) -> bool:
+    if name not in FIELD_ALIASES or not isinstance(about, Mapping) or about.get("dtype") not in _DTYPES:
+        return False
+    shape = about.get("shape")
+    return (
+        isinstance(shape, list)
+        and len(shape) in (1, 2)
+        and all(isinstance(n, int) and 0 < n < 2**48 for n in shape)
+        and isinstance(about.get("sha256"), str)
+    )

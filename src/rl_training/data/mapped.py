@@ -1,0 +1,90 @@
+"""Packed transitions in a file instead of memory, for datasets larger than it.
+
+The file holds the very matrix `PackedTransitions` would hold, so training from it gives the same numbers. It lies in
+the column directory, is made once for every choice of transforms, and can be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rl_training.data.batch import PackedTransitions, pack_rows, packed_widths
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.transforms import Transforms
+from rl_training.errors import DataError
+
+_FOLDER = ".packed"
+_PAGE = mmap.PAGESIZE
+
+
+def packed_bytes(dataset: TransitionDataset) -> int:
+    """Size of the packed matrix."""
+    return dataset.n_usable * sum(packed_widths(dataset).values()) * 4
+
+
+class MappedTransitions(PackedTransitions):
+    """Packed rows read from a file as they are needed."""
+
+    def __init__(self, path: Path, dataset: TransitionDataset) -> None:
+        """`path`: the packed rows of `dataset`."""
+        self._file = os.open(path, os.O_RDONLY)
+        # Copy-on-write: torch wants memory that could be written to, and nobody writes.
+        mapping = mmap.mmap(self._file, 0, access=mmap.ACCESS_COPY)
+        mapping.madvise(mmap.MADV_RANDOM)  # reading on around every row would evict what is needed
+        rows = np.frombuffer(mapping, dtype=np.float32).reshape(dataset.n_usable, -1)
+        packed = PackedTransitions.describe(torch.from_numpy(rows), dataset)
+        super().__init__(packed.rows, packed.widths, packed.parts, packed.exact_shares)
+        self._row_bytes = rows.shape[1] * 4
+
+    @classmethod
+    def of_folder(cls, dataset: TransitionDataset, transforms: Transforms) -> MappedTransitions:
+        """The packed file of a column directory, made if it is not there yet."""
+        if dataset.folder is None:
+            raise DataError("only a column directory can be trained from disk; see `rl-training data convert`")
+        shape = (dataset.n_usable, sum(packed_widths(dataset).values()))
+        text = json.dumps([dataset.fingerprint(), transforms.to_json(), packed_widths(dataset)])
+        path = dataset.folder / _FOLDER / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.f32"
+        if not path.is_file() or path.stat().st_size != shape[0] * shape[1] * 4:
+            _write(dataset, transforms, path, shape)
+        return cls(path, dataset)
+
+    def ask_for(self, indices: Iterable[Tensor]) -> None:
+        """Have the system read these rows ahead; returns at once."""
+        rows = np.unique(torch.cat([batch.flatten() for batch in indices]).numpy())
+        first = rows * self._row_bytes // _PAGE
+        last = ((rows + 1) * self._row_bytes - 1) // _PAGE
+        pages = np.unique(np.concatenate((first, last)))
+        breaks = np.flatnonzero(np.diff(pages) != 1)
+        starts, ends = pages[np.r_[0, breaks + 1]], pages[np.r_[breaks, len(pages) - 1]] + 1
+        for start, length in zip((starts * _PAGE).tolist(), ((ends - starts) * _PAGE).tolist(), strict=True):
+            os.posix_fadvise(self._file, start, length, os.POSIX_FADV_WILLNEED)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def _write(dataset: TransitionDataset, transforms: Transforms, path: Path, shape: tuple[int, int]) -> None:
+    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        path.parent.mkdir(exist_ok=True)
+        rows = np.memmap(temporary, dtype=np.float32, mode="w+", shape=shape)
+        pack_rows(dataset, transforms, rows)
+        rows.flush()
+        temporary.replace(path)
+    except OSError as error:
+        raise DataError(f"{path.parent}: the packed rows cannot be written: {error.strerror or error}") from error
+    finally:
+        temporary.unlink(missing_ok=True)

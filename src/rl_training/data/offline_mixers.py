@@ -1,0 +1,115 @@
+"""Several datasets as one: concatenated, each with its share of what is drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rl_training.errors import ConfigError, DataError
+
+if TYPE_CHECKING:
+    from rl_training.data.offline_dataset import TransitionDataset
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """What a mixed dataset is made of. `shares` sum to one; `exact` holds them in every batch, not on average."""
+
+    names: tuple[str, ...]
+    shares: tuple[float, ...]
+    exact: bool = False
+
+
+def mix_datasets(
+    parts: Mapping[str, TransitionDataset], weights: Mapping[str, float] | None = None, *, exact: bool = False
+) -> TransitionDataset:
+    """One dataset of all parts, in order, with every field they all have.
+
+    weights: how often each part is drawn, relative to the others; by default in proportion to its rows.
+    exact: the same number of rows of each part in every batch (rounded by largest remainder), instead of on average.
+
+    `next_actions` are derived for parts without them where another part has them; `returns_to_go` that some part lacks
+    are dropped with a note, as nothing says how they were discounted. An episode never goes on into the next part.
+    """
+    if not parts:
+        raise ConfigError("mixture: needs at least one part")
+    given = {name: float(len(part)) for name, part in parts.items()} if weights is None else dict(weights)
+    if set(given) != set(parts):
+        raise ConfigError(f"mixture: weights for {sorted(given)}, but the parts are {sorted(parts)}")
+    if not all(math.isfinite(weight) and weight > 0.0 for weight in given.values()):
+        raise ConfigError(f"mixture: weights must be positive numbers, got {given}")
+    total = sum(given.values())
+    mixture = Mixture(tuple(parts), tuple(given[name] / total for name in parts), exact)
+    return _concatenate(mixture, list(parts.values()))
+
+
+def _concatenate(mixture: Mixture, parts: list[TransitionDataset]) -> TransitionDataset:
+    first = parts[0]
+    for name, part in zip(mixture.names, parts, strict=True):
+        if (part.obs_dim, part.act_dim) != (first.obs_dim, first.act_dim):
+            raise DataError(
+                f"mixture: {name} has {part.obs_dim} observation and {part.act_dim} action columns, "
+                f"{mixture.names[0]} has {first.obs_dim} and {first.act_dim}"
+            )
+    parts, notes = _with_common_fields(mixture, parts)
+    arrays: dict[str, Any] = {
+        name: np.concatenate([part.to_dict()[name] for part in parts]) for name in _closed(parts[0]).to_dict()
+    }
+    arrays["truncations"] = np.concatenate([_closed(part).truncations for part in parts])
+    arrays["part_ids"] = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    said = tuple(f"{name}: {note}" for name, part in zip(mixture.names, parts, strict=True) for note in part.notes)
+    return replace(
+        parts[0],
+        **arrays,
+        whole_episodes=all(part.whole_episodes for part in parts),
+        origin=f"mixture of {', '.join(mixture.names)}",
+        notes=said + notes,
+        mixture=mixture,
+    )
+
+
+def _with_common_fields(
+    mixture: Mixture, parts: list[TransitionDataset]
+) -> tuple[list[TransitionDataset], tuple[str, ...]]:
+    notes = []
+    if any(part.next_actions is not None for part in parts):
+        parts = [part if part.next_actions is not None else part.with_next_actions() for part in parts]
+    lacking = [name for name, part in zip(mixture.names, parts, strict=True) if part.returns_to_go is None]
+    if lacking and len(lacking) < len(parts):
+        parts = [replace(part, returns_to_go=None) for part in parts]
+        notes.append(f"returns_to_go are dropped: {', '.join(lacking)} has none")
+    if any(part.has_next_obs is not None for part in parts):
+        parts = [
+            part if part.has_next_obs is not None else replace(part, has_next_obs=np.ones(len(part), dtype=np.bool_))
+            for part in parts
+        ]
+    return parts, tuple(notes)
+
+
+def _closed(part: TransitionDataset) -> TransitionDataset:
+    """With a flag on the last row: what was cut off there must not go on in the next part."""
+    if part.terminations[-1] or part.truncations[-1]:
+        return part
+    truncations = part.truncations.copy()
+    truncations[-1] = True
+    return replace(part, truncations=truncations)
+
+
+def batch_counts(shares: Sequence[float], size: int) -> list[int]:
+    """Rows of each part in a batch of `size`: its share, rounded by largest remainder, and at least one of each."""
+    if size < len(shares):
+        raise ConfigError(f"batch_size: {size} is too small for {len(shares)} parts with exact shares")
+    wanted = [share * size for share in shares]
+    counts = [max(1, math.floor(rows)) for rows in wanted]
+    by_remainder = sorted(range(len(shares)), key=lambda i: counts[i] - wanted[i])
+    while sum(counts) < size:
+        counts[by_remainder[0]] += 1
+        by_remainder.sort(key=lambda i: counts[i] - wanted[i])
+    while sum(counts) > size:
+        largest = max((i for i in by_remainder if counts[i] > 1), key=lambda i: counts[i] - wanted[i])
+        counts[largest] -= 1
+    return counts

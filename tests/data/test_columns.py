@@ -1,0 +1,139 @@
+"""The column directory: written whole, opened without being read, never trusted beyond its schema."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training.data import TransitionDataset
+from rl_training.data.formats import columns
+from rl_training.data.generation import generate_pendulum_dataset
+from rl_training.errors import DataError
+
+
+@pytest.fixture
+def dataset() -> TransitionDataset:
+    return generate_pendulum_dataset(1_000, 0).with_next_actions()
+
+
+@pytest.fixture
+def folder(dataset: TransitionDataset, tmp_path: Path) -> Path:
+    columns.write(dataset, tmp_path / "log")
+    return tmp_path / "log"
+
+
+def refusal(folder: Path) -> str:
+    with pytest.raises(DataError) as caught:
+        TransitionDataset.load(folder)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{folder}: ")
+
+
+def change(folder: Path, **changes: Any) -> None:
+    schema = json.loads((folder / "schema.json").read_text())
+    (folder / "schema.json").write_text(json.dumps(schema | changes))
+
+
+class TestRoundTrip:
+    def test_keeps_everything(self, dataset: TransitionDataset, folder: Path) -> None:
+        opened = TransitionDataset.load(folder)
+        assert opened.to_dict().keys() == dataset.to_dict().keys()
+        for name, values in dataset.to_dict().items():
+            np.testing.assert_array_equal(getattr(opened, name), values)
+        assert opened.fingerprint() == dataset.fingerprint()
+        assert opened.summary() == dataset.summary()
+        assert opened.episode_ends.tolist() == dataset.episode_ends.tolist()
+        columns.verify(folder)
+
+    def test_fields_are_mapped_not_read(self, folder: Path) -> None:
+        assert isinstance(TransitionDataset.load(folder).obs, np.memmap)
+
+    def test_any_numpy_reads_the_files(self, dataset: TransitionDataset, folder: Path) -> None:
+        np.testing.assert_array_equal(np.load(folder / "obs.npy"), dataset.obs)
+
+    def test_in_blocks_of_whole_episodes(self, dataset: TransitionDataset, tmp_path: Path) -> None:
+        cut = int(dataset.episode_ends[1]) + 1
+        blocks = (dataset.select(np.arange(cut)), dataset.select(np.arange(cut, len(dataset))))
+        columns.ColumnWriter(tmp_path / "log").write_blocks(blocks)
+        opened = TransitionDataset.load(tmp_path / "log")
+        assert opened.fingerprint() == dataset.fingerprint()
+        assert opened.summary() == pytest.approx(dataset.summary())
+
+    def test_a_selection_says_so(self, dataset: TransitionDataset, tmp_path: Path) -> None:
+        columns.write(dataset.sample(50, np.random.default_rng(0)), tmp_path / "log")
+        assert not TransitionDataset.load(tmp_path / "log").whole_episodes
+
+
+class TestWriting:
+    def test_never_over_something(self, dataset: TransitionDataset, folder: Path) -> None:
+        with pytest.raises(DataError, match="exists already"):
+            columns.write(dataset, folder)
+
+    def test_leaves_nothing_half_done(self, dataset: TransitionDataset, tmp_path: Path) -> None:
+        def blocks() -> Any:
+            yield dataset
+            yield replace(dataset, next_actions=None)
+
+        with pytest.raises(DataError, match="blocks differ in their fields"):
+            columns.ColumnWriter(tmp_path / "log").write_blocks(blocks())
+        assert list(tmp_path.iterdir()) == []
+
+    def test_no_rows(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="nothing to write"):
+            columns.ColumnWriter(tmp_path / "log").write_blocks([])
+        assert list(tmp_path.iterdir()) == []
+
+
+class TestDamage:
+    def test_a_changed_value_is_found_by_verifying(self, folder: Path) -> None:
+        raw = bytearray((folder / "rewards.npy").read_bytes())
+        raw[200] ^= 1
+        (folder / "rewards.npy").write_bytes(raw)
+        with pytest.raises(DataError, match=r"rewards.npy: damaged \(its SHA-256 is not the schema's\)"):
+            columns.verify(folder)
+
+    def test_a_shorter_file(self, folder: Path) -> None:
+        path = folder / "obs.npy"
+        path.write_bytes(path.read_bytes()[:-4])
+        assert refusal(folder) == "obs.npy: has 12,124 bytes, the schema says 12,128"
+
+    def test_another_header(self, folder: Path) -> None:
+        path = folder / "obs.npy"
+        path.write_bytes(path.read_bytes().replace(b"'<f4'", b"'<i4'"))
+        assert refusal(folder) == "obs.npy: its header does not agree with the schema"
+
+    def test_a_missing_field(self, folder: Path) -> None:
+        (folder / "obs.npy").unlink()
+        assert refusal(folder) == "obs.npy: cannot be read: No such file or directory"
+
+    def test_a_link_out_of_the_folder(self, folder: Path, tmp_path: Path) -> None:
+        (folder / "obs.npy").rename(tmp_path / "elsewhere.npy")
+        (folder / "obs.npy").symlink_to(tmp_path / "elsewhere.npy")
+        assert refusal(folder) == "obs.npy: is a link; a field is a file of its own"
+
+    @pytest.mark.parametrize(
+        ("changes", "complaint"),
+        [
+            ({"version": 2}, "schema.json: not version 1 of 'rl_training columns'"),
+            ({"format": None}, "schema.json: not version 1 of 'rl_training columns'"),
+            ({"fields": []}, "schema.json: malformed"),
+            ({"fields": {}}, "schema.json: lacks a field that every dataset has"),
+            ({"fields": {"../obs": {"dtype": "<f4", "shape": [1], "sha256": ""}}}, "schema.json: malformed"),
+            ({"fields": {"obs": {"dtype": "|O", "shape": [1], "sha256": ""}}}, "schema.json: malformed"),
+            ({"fields": {"obs": {"dtype": "<f4", "shape": [-1], "sha256": ""}}}, "schema.json: malformed"),
+            ({"fingerprint": 3}, "schema.json: malformed"),
+            ({"summary": None}, "schema.json: malformed"),
+        ],
+    )
+    def test_of_the_schema(self, changes: dict[str, Any], complaint: str, folder: Path) -> None:
+        change(folder, **changes)
+        assert refusal(folder) == complaint
+
+    def test_no_json(self, folder: Path) -> None:
+        (folder / "schema.json").write_text("[" * 100_000)
+        assert refusal(folder).startswith("schema.json: cannot be read (")
