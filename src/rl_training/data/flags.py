@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.checks import check_flag_values
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF, IGNORED_PREFIXES
 from rl_training.errors import DataError, did_you_mean
 
@@ -44,18 +45,27 @@ def complete_flags(given: dict[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in given.items() if name not in (EPISODE_ENDS, EPISODE_IDS)}
     if ends is None:
         return rest
-    flags = np.ravel(rest["terminations"]) != 0 if "terminations" in rest else np.zeros(len(ends), dtype=np.bool_)
+    flags = _flags("terminations", rest.get("terminations", np.zeros(len(ends))))
     if ends.shape != flags.shape:
         raise DataError(f"terminations: {len(flags)} rows, but {len(ends)} tell where episodes end")
     if EPISODE_ENDS in given:
         flags = flags & ends
-    truncations = np.ravel(rest["truncations"]) != 0 if "truncations" in rest else False
+    truncations = _flags("truncations", rest.get("truncations", np.zeros(len(ends))))
     return {**rest, "terminations": flags, "truncations": truncations | (ends & ~flags)}
+
+
+def _flags(name: str, values: Any) -> npt.NDArray[np.bool_]:
+    """`[N]` booleans; what is neither 0 nor 1 is refused, and a missing value is no flag either."""
+    flat = np.ravel(values)
+    if flat.dtype.kind not in "biuf":
+        raise DataError(f"{name}: dtype {flat.dtype} is not supported; give booleans, integers or floats")
+    check_flag_values({name: flat})
+    return np.asarray(flat != 0)
 
 
 def _episode_ends(given: Mapping[str, Any]) -> npt.NDArray[np.bool_] | None:
     if given.get(EPISODE_ENDS) is not None:
-        return np.asarray(np.ravel(given[EPISODE_ENDS]) != 0)
+        return _flags(EPISODE_ENDS, given[EPISODE_ENDS])
     if given.get(EPISODE_IDS) is None:
         return None
     ids = np.ravel(given[EPISODE_IDS])
@@ -99,17 +109,15 @@ def settle_dones(
     arrays = dict(mapping)
     if name is None:
         if dones_are is not None:
-            raise DataError(
-                f"dones_are: the data have no dones (they have {', '.join(map(str, mapping))}); leave it out"
-            )
+            raise DataError(f"dones_are: the data have no dones, only {', '.join(map(str, mapping))}; leave it out")
         return arrays, ()
     others = {field for key in mapping if key != name and (field := FIELD_OF.get(key)) is not None}
     if dones_are is not None:
         return _dones_as_said(arrays, name, dones_are, others), ()
     if not others.isdisjoint({EPISODE_ENDS, *_END_FLAGS}):
         return arrays, ()  # the other flag is held against them later
-    dones = np.ravel(arrays.pop(name))
-    flags = dones != 0
+    dones = arrays.pop(name)
+    flags = _flags(name, dones)
     lengths = _lengths_at(flags, arrays)
     at_limit = flags & (lengths == max_episode_steps)
     if at_limit.any():
@@ -135,8 +143,8 @@ def _dones_as_said(arrays: dict[str, Any], name: str, dones_are: DonesAre, other
         raise DataError(f"dones_are: {dones_are}, but the data have {dones_are} besides {name}; leave it out")
     if dones_are == "terminations":
         return {**arrays, "terminations": dones}
-    flags = np.ravel(dones) != 0
-    given = {field: np.ravel(arrays[key]) != 0 for key in arrays if (field := FIELD_OF.get(key)) in _END_FLAGS}
+    flags = _flags(name, dones)
+    given = {field: _flags(key, arrays[key]) for key in arrays if (field := FIELD_OF.get(key)) in _END_FLAGS}
     for field, values in given.items():
         if values.shape != flags.shape:
             raise DataError(f"{field}: {len(values)} rows, but {name} has {len(flags)}")
@@ -171,8 +179,8 @@ def distrust_reset_successors(mapping: Mapping[str, Any]) -> tuple[dict[str, Any
     if not {"obs", "terminations"} <= given.keys() or "has_next_obs" in given:
         return arrays, ()
     obs, successors = np.asarray(given["obs"]), np.asarray(given["next_obs"])
-    terminated = np.ravel(given["terminations"]) != 0
-    truncated = np.ravel(given.get("truncations", np.zeros_like(terminated))) != 0
+    terminated = _flags("terminations", given["terminations"])
+    truncated = _flags("truncations", given.get("truncations", np.zeros_like(terminated)))
     if obs.shape != successors.shape or len(obs) != len(terminated) or truncated.shape != terminated.shape:
         return arrays, ()  # for the checks to complain about
     ends = np.flatnonzero(terminated | truncated)
@@ -194,7 +202,7 @@ def distrust_reset_successors(mapping: Mapping[str, Any]) -> tuple[dict[str, Any
 def cut_at_time_limit(mapping: Mapping[str, Any], steps: int) -> dict[str, Any]:
     """The same arrays with a truncation wherever an episode reaches `steps` rows; refused where they have their own."""
     given = complete_flags(resolve_names(mapping))
-    flags = np.ravel(given.get("terminations", ())) != 0
+    flags = _flags("terminations", given.get("terminations", ()))
     if "truncations" in given and np.any(given["truncations"]):
         raise DataError("max_episode_steps: the data mark their truncations themselves; leave it out")
     truncations = np.zeros(len(flags), dtype=np.bool_)
@@ -212,8 +220,8 @@ def d4rl_conversion(mapping: Mapping[str, Any]) -> dict[str, Any]:
     missing = [name for name in ("obs", "terminations") if name not in given]
     if missing:
         raise DataError(f"dataset lacks {', '.join(missing)}")
-    terminated = np.ravel(given["terminations"]) != 0
-    limits = np.ravel(given.get("truncations", np.zeros_like(terminated))) != 0
+    terminated = _flags("terminations", given["terminations"])
+    limits = _flags("truncations", given.get("truncations", np.zeros_like(terminated)))
     keep = np.flatnonzero(~limits[:-1])
     last = limits | (np.arange(len(limits)) == len(limits) - 1)
     truncations = np.r_[last[1:], False] & ~terminated

@@ -105,7 +105,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
 def _parquet(path: Path, columns: Columns | None) -> RawData:
     try:
         from rl_training.data.formats import parquet
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pyarrow":
             raise
         raise DataError("reading Parquet needs pyarrow: pip install 'rl-training[parquet]'") from None

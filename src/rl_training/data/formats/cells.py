@@ -23,7 +23,7 @@ def numbers(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDAr
         return values
     if values.dtype.kind not in "OUST":
         raise DataError(f"column {name!r}: {values.dtype} values are not numbers")
-    if any(isinstance(cell, _NESTED) for cell in values[:1]):
+    if values.ndim > 1 or any(isinstance(cell, _NESTED) for cell in values[:1]):
         return _stacked(name, values)
     try:
         return values.astype(np.float64)
@@ -69,7 +69,7 @@ def _stacked(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         stacked = np.array([np.asarray(cell, dtype=np.float64) for cell in values])
     except (ValueError, TypeError) as error:
         row = next((row for row, cell in enumerate(values) if not _is_numeric(cell, width)), 0)
-        raise DataError(f"column {name!r}: row {row} is not a list of numbers: {shown(values[row])}") from error
+        raise DataError(f"column {name!r}: row {row} is not a list of numbers: {shown(list(values[row]))}") from error
     return stacked
 
 

@@ -120,10 +120,17 @@ def _read_plainly(path: Path, names: list[str], separator: str, planned: Plan) -
         while rows := list(islice(_complete(reader, len(names)), _ROWS_AT_A_TIME)):
             cells = list(zip(*rows, strict=True))
             for name, position in positions.items():
-                values = np.array(cells[position])
-                parts[name].append(values if name in planned.labels else numbers(name, values, done))
+                text = name in planned.labels
+                parts[name].append(np.array(cells[position]) if text else _floats(name, cells[position], done))
             done += len(rows)
     return {name: np.concatenate(found) if found else np.empty(0) for name, found in parts.items()}
+
+
+def _floats(name: str, cells: tuple[str, ...], first_row: int) -> npt.NDArray[Any]:
+    try:
+        return np.array(list(map(float, cells)))
+    except ValueError:  # true, false, nothing, or a mistake
+        return numbers(name, np.array(cells, dtype=object), first_row)
 
 
 def _complete(reader: Any, width: int) -> Iterator[list[str]]:

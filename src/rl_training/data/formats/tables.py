@@ -116,7 +116,7 @@ def _expand(key: str, wanted: list[str], names: Sequence[str], notes: list[str])
             if not found:
                 raise DataError(f"columns.{key}: no column matches {word!r}; the table has {listed(names)}")
             chosen += sorted(found, key=natural)
-            notes.append(f"{key} is {_range(sorted(found, key=natural))}")
+            notes.append(f"{key} from {_range(sorted(found, key=natural))}")
         else:
             raise DataError(f"columns.{key}: no column {word!r}{_suggest(word, names)}")
     doubled = next((name for i, name in enumerate(chosen) if name in chosen[:i]), None)
@@ -177,7 +177,7 @@ def _numbered(
         if len(group) <= last - first:
             gap = next(number for number in range(first, last) if number not in group)
             raise DataError(f"{stem}: columns {_range(_in_order(group))}, but number {gap} is missing")
-        notes.append(f"{stem} is {_range(_in_order(group))}")
+        notes.append(f"{stem} from {_range(_in_order(group))}")
     return {stem: tuple(_in_order(group)) for stem, group in groups.items()}
 
 
@@ -243,7 +243,8 @@ def _matrix(names: Sequence[str], column: Callable[[str], npt.NDArray[Any]]) -> 
     if deep is not None:
         raise DataError(f"column {deep!r}: holds nested lists; expected flat ones")
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused with its row
-        return np.concatenate([part.reshape(len(part), -1).astype(np.float32) for part in parts], axis=1)
+        flat = [part[:, None] if part.ndim == 1 else part for part in parts]
+        return np.concatenate([part.astype(np.float32) for part in flat], axis=1)
 
 
 def read_table(table: Any, columns: Columns | None = None) -> RawData:

@@ -67,7 +67,7 @@ def write(
         return _WRITERS[target.format](dataset, target, env_id)
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in ("pyarrow", "minari"):
             raise
@@ -168,7 +168,7 @@ def _formats(values: npt.NDArray[Any]) -> list[str]:
 
 def _minari(dataset: TransitionDataset, target: Target, env_id: str | None) -> tuple[str, ...]:
     """By way of Minari's own storage, in a temporary folder. An episode has one observation more than rows."""
-    from minari import EpisodeBuffer
+    from minari.data_collector.episode_buffer import EpisodeBuffer
     from minari.dataset.minari_storage import MinariStorage
 
     usable = dataset.usable()
