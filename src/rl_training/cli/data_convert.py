@@ -20,9 +20,10 @@ def convert(
     """Read, check and write; `options` are those of `TransitionDataset.from_raw`."""
     goal = writers.target_of(target)
     writers.check_free(goal, force=force)
+    mapping = _mapping(columns)
     path = _find(source, download=download)
     try:
-        raw = read(path, _mapping(columns))
+        raw = read(path, mapping)
         dataset = TransitionDataset.from_raw(raw, **options)
     except DataError as error:
         raise DataError(f"{source}: {error}") from error

@@ -71,7 +71,7 @@ def _episode_ends(given: Mapping[str, Any]) -> npt.NDArray[np.bool_] | None:
     ids = np.ravel(given[EPISODE_IDS])
     ends = np.ones(len(ids), dtype=np.bool_)
     ends[:-1] = ids[1:] != ids[:-1]
-    first = np.flatnonzero(np.r_[True, ends[:-1]])
+    first = np.flatnonzero(np.r_[True, ends[:-1]][: len(ids)])
     names, counts = np.unique(ids[first], return_counts=True)
     if (counts > 1).any():
         again = names[counts > 1][0]

@@ -69,7 +69,8 @@ def _stacked(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         stacked = np.array([np.asarray(cell, dtype=np.float64) for cell in values])
     except (ValueError, TypeError) as error:
         row = next((row for row, cell in enumerate(values) if not _is_numeric(cell, width)), 0)
-        raise DataError(f"column {name!r}: row {row} is not a list of numbers: {shown(list(values[row]))}") from error
+        cell = values[row].tolist() if isinstance(values[row], np.ndarray) else values[row]
+        raise DataError(f"column {name!r}: row {row} is not a list of numbers: {shown(cell)}") from error
     return stacked
 
 

@@ -102,6 +102,8 @@ def _read_fast(path: Path, names: list[str], separator: str, planned: Plan) -> d
         )
     except (pa.ArrowException, OSError):  # read it again in a way that can say where the fault lies
         return None
+    if any(pa.types.is_binary(field.type) for field in table.schema):  # text in another encoding
+        return None
     return {name: _plain(name, column_values(name, table.column(key)), planned) for name, key in wanted.items()}
 
 

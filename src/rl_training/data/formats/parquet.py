@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +12,10 @@ import pyarrow.parquet as pq
 
 from rl_training.data.formats.arrow import column_values
 from rl_training.data.formats.limits import check_size
+from rl_training.data.formats.parquet_footer import unpacked_size
 from rl_training.data.formats.raw import Columns, RawData
-from rl_training.data.formats.tables import Plan, assemble, natural, plan
+from rl_training.data.formats.tables import assemble, natural, plan
 from rl_training.errors import DataError
-
-_ITEM_SIZES = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4}  # bytes; of every other type 8
 
 
 def files_of(path: Path) -> list[Path]:
@@ -28,27 +29,29 @@ def files_of(path: Path) -> list[Path]:
 def read(path: Path, columns: Columns | None = None) -> RawData:
     """The arrays of the file, or of all files of a folder one after another."""
     paths = files_of(path)
-    opened = [_open(entry, path) for entry in paths]
-    try:
-        schema = opened[0].schema_arrow
-        names = list(schema.names)
-        for entry, file in zip(paths, opened, strict=True):
-            if file.schema_arrow.names != names:
-                raise DataError(f"{entry.name}: has other columns than {paths[0].name}; convert them one by one")
+    with contextlib.ExitStack() as stack:
+        opened = {entry: stack.enter_context(_open(entry, path)) for entry in paths}
+        with _blamed_on(path, path):
+            schema = opened[paths[0]].schema_arrow
+            names = list(schema.names)
+            other = next((entry for entry, file in opened.items() if file.schema_arrow.names != names), None)
+        if other is not None:
+            raise DataError(f"{other.name}: has other columns than {paths[0].name}; convert them one by one")
         if "item" in names and "eps_id" in names and "obs" not in names:
             raise DataError(
                 "RLlib's packed episodes (column 'item') cannot be read; record with output_write_episodes=False"
             )
         planned = plan(names, columns)
-        check_size(sum(_size(file.metadata, planned) for file in opened))
-        parts = [_columns(entry, file, planned, path) for entry, file in zip(paths, opened, strict=True)]
-    finally:
-        for file in opened:
-            file.close()
-    arrays, notes = assemble(
-        planned,
-        lambda name: column_values(name, pa.chunked_array([chunk for part in parts for chunk in part[name].chunks])),
-    )
+        check_size(sum(unpacked_size(entry, planned.columns) for entry in paths))
+        parts = []
+        for entry, file in opened.items():
+            with _blamed_on(entry, path):
+                parts.append(file.read(columns=planned.columns))
+    with _blamed_on(path, path):
+        whole = {
+            name: pa.chunked_array([c for part in parts for c in part.column(name).chunks]) for name in planned.columns
+        }
+        arrays, notes = assemble(planned, lambda name: column_values(name, whole[name]))
     if len(paths) > 1:
         notes = (f"{len(paths)} files, in the order of their names", *notes)
     layout = "Parquet, RLlib's layout" if planned.rllib else "Parquet"
@@ -57,39 +60,16 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
 
 
 def _open(entry: Path, path: Path) -> Any:
+    with _blamed_on(entry, path):
+        return pq.ParquetFile(entry)
+
+
+@contextlib.contextmanager
+def _blamed_on(entry: Path, path: Path) -> Iterator[None]:
+    """What pyarrow raises on a damaged file, as one line that names it where it is one of several."""
     try:
-        return pq.ParquetFile(entry, memory_map=False)
-    except (pa.ArrowException, OSError, ValueError, OverflowError, MemoryError) as error:
-        raise _damaged(entry, path, error) from error
-
-
-def _columns(entry: Path, file: Any, planned: Plan, path: Path) -> Any:
-    try:
-        table = file.read(columns=planned.columns)
-        return {name: table.column(name) for name in planned.columns}
-    except (pa.ArrowException, OSError, ValueError, KeyError, OverflowError, MemoryError) as error:
-        raise _damaged(entry, path, error) from error
-
-
-def _damaged(entry: Path, path: Path, error: BaseException) -> DataError:
-    reason = " ".join(str(error).split()) or type(error).__name__
-    where = "" if entry == path else f"{entry.name}: "
-    return DataError(f"{where}not a readable Parquet file ({reason})")
-
-
-def _size(metadata: Any, planned: Plan) -> int:
-    """Bytes the planned columns take unpacked, as the file declares: of its pages, or of so many values, the larger.
-
-    Repeated values are packed into next to nothing, so the pages alone do not tell.
-    """
-    wanted = set(planned.columns)
-    total = 0
-    for group in range(metadata.num_row_groups):
-        rows = metadata.row_group(group)
-        for index in range(rows.num_columns):
-            chunk = rows.column(index)
-            path = chunk.path_in_schema
-            if path in wanted or path.split(".")[0] in wanted:
-                count = max(chunk.num_values, rows.num_rows)
-                total += max(chunk.total_uncompressed_size, count * _ITEM_SIZES.get(chunk.physical_type, 8))
-    return total
+        yield
+    except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError, MemoryError) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        where = "" if entry == path else f"{entry.name}: "
+        raise DataError(f"{where}not a readable Parquet file ({reason})") from error
