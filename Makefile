@@ -2,12 +2,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
+PEERS := bench-env
+DATA ?= ../shared/data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow lint bench scores docs install clean
+.PHONY: help demo test slow lint bench bench-loading bench-scores scores docs install clean
 
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## train, evaluate and report a policy from an embedded dataset (under five minutes)
 	$(BIN)/rl-training demo
@@ -29,6 +31,21 @@ bench: $(INSTALLED) ## measure updates per second
 
 scores: $(INSTALLED) ## train the packaged configurations with five seeds and score them
 	$(BIN)/python benchmarks/scores.py
+
+bench-scores: $(INSTALLED) $(PEERS) ## learning on real data beside d3rlpy (hours on a CPU; DATA=folder of the datasets)
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[mujoco]'
+	$(BIN)/python benchmarks/offline_scores.py --data $(DATA)
+	$(PEERS)/bin/python benchmarks/d3rlpy_scores.py --data $(DATA)
+	$(BIN)/python benchmarks/offline_scores.py --table
+
+bench-loading: $(INSTALLED) $(PEERS) ## loading a million rows beside d3rlpy, training from disk beside memory
+	$(BIN)/python benchmarks/loading.py --peer $(PEERS)/bin/python
+
+# Peers live apart: their pins are not ours.
+$(PEERS):
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0
+	$(PEERS)/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0 d3rlpy==2.8.1
 
 docs: $(INSTALLED) ## build the documentation
 	$(BIN)/python docs/build.py

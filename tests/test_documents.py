@@ -91,6 +91,10 @@ def builder() -> ModuleType:
     return module
 
 
+def text(name: str) -> str:
+    return WRITTEN[name].read_text("utf-8")
+
+
 def fenced(page: Path, language: str) -> list[str]:
     """The code blocks of one language."""
     return re.findall(rf"^```{language}\n(.*?)^```", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
@@ -134,6 +138,23 @@ def test_pages_have_the_same_sections(name: str) -> None:
         "Going wrong",
         "Try it",
     ]
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_pages_name_what_fine_tuning_changes(name: str) -> None:
+    """Somebody who gives a parameter must learn where it does not stay as given."""
+    (deviations,) = re.findall(r"^## What differs[^\n]*\n(.*?)^## ", text(name), flags=re.MULTILINE | re.DOTALL)
+    missing = [key for key in algorithms.load(name).finetuning if f"`{key}`" not in deviations]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", WRITTEN)
+def test_pages_name_every_preset(name: str) -> None:
+    """All but ReBRAC's, of which each D4RL dataset has one."""
+    datasets = r"(halfcheetah|hopper|walker2d|antmaze|pen|door|hammer|relocate|maze2d)-"
+    own = [preset for preset in presets(name) if name != "rebrac" or not re.match(datasets, preset)]
+    assert [preset for preset in own if not re.search(rf"`(preset: )?{preset}`", text(name))] == []
+    assert bool(presets(name)) is ("There are no presets" not in text(name))
 
 
 # Names --------------------------------------------------------------------------------------------------------------

@@ -308,12 +308,13 @@ def test_a_termination_stops_the_bootstrap() -> None:
 def manual_updates(twin: CQL, batch: Batch, noises: list[dict[str, Tensor]]) -> None:
     """Updates by hand: every loss at the same parameters, gradients of all of them first, then torch's Adam."""
     p, model = twin.params, twin.model
-    rates = {"actor": p.actor_lr, "critics": p.critic_lr, "log_alpha": p.alpha_lr, "log_lagrange": p.lagrange_lr}
+    use_multiplier = p.target_gap is not None
+    rates = {"actor": p.actor_lr, "critics": p.critic_lr, "log_alpha": p.alpha_lr}
+    rates |= {"log_lagrange": p.lagrange_lr} if use_multiplier else {}
     parts = {name: getattr(getattr(model, name), "flat", getattr(model, name)) for name in rates}
     optimisers = {name: torch.optim.Adam([part], lr=rates[name]) for name, part in parts.items()}
     for noise in noises:
-        alpha_prime = model.log_lagrange.exp().clamp(0, 1e6).squeeze(-1)
-        use_multiplier = p.target_gap is not None
+        alpha_prime = model.log_lagrange.exp().clamp(0, 1e6).squeeze(-1) if use_multiplier else torch.ones(M)
         q_loss, metrics = cql_loss(model, batch, noise, p, alpha_prime.detach() if use_multiplier else 1.0)
         pi_loss, log_probs, _ = actor_loss(model, batch, noise, p, twin.clock)
         losses = {"actor": pi_loss, "critics": q_loss}
@@ -398,6 +399,15 @@ def test_loss_of_the_multiplier(monkeypatch: pytest.MonkeyPatch, n_critics: int)
     assert trained_parameters(caught[0], cql.model) == {"log_lagrange"}
     (slope,) = torch.autograd.grad(caught[0].sum(), cql.model.log_lagrange)
     np.testing.assert_allclose(slope.squeeze(-1).numpy(), expected, rtol=1e-8)  # dα'/d log α' = α'
+
+
+@pytest.mark.parametrize(("gap", "expected"), [(None, False), (0.0, True), (2.0, True)])
+def test_no_multiplier_without_a_threshold(gap: float | None, expected: bool) -> None:
+    """Nothing that is not learned is made, stored or counted."""
+    cql = learner(target_gap=gap)
+    names = {name for name in cql.state() if "lagrange" in name}
+    assert ("model.log_lagrange" in names, hasattr(cql.model, "log_lagrange")) == (expected, expected)
+    assert bool(names) is expected
 
 
 @pytest.mark.parametrize(("gap", "grows"), [(0.0, True), (1e3, False)])

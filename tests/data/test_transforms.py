@@ -117,3 +117,14 @@ def test_malformed_json_is_one_line() -> None:
 def test_configuration_is_validated(wrong: dict[str, float]) -> None:
     with pytest.raises(ValidationError, match=next(iter(wrong))):
         TransformConfig.model_validate(wrong)
+
+
+def test_rewards_are_clipped_after_scale_and_shift() -> None:
+    transforms = Transforms(None, None, 2.0, -1.0, (-1.0,), (1.0,), reward_clip=(-3.0, 3.0))
+    assert transforms.rewards([-5.0, 0.0, 1.5, 10.0]).tolist() == [-3.0, -1.0, 2.0, 3.0]
+    assert Transforms.from_json(transforms.to_json()) == transforms
+
+
+def test_a_clip_is_given_lowest_first() -> None:
+    with pytest.raises(ValueError, match=r"reward_clip must be \[lowest, highest\], the lower first"):
+        TransformConfig(reward_clip=(1.0, -1.0))

@@ -280,6 +280,48 @@ class TestReBRAC:
         assert {**new.algo_kwargs, "lr_schedule": None} == {**old.algo_kwargs, "lr_schedule": None}
 
 
+class TestNoSecondStart:
+    """What comes before a policy has learned anything does not come again."""
+
+    @staticmethod
+    def trained(algo: str, data_file: Path, runs: Path, **knobs: Any) -> Path:
+        values = {"env_id": "Pendulum-v1", "total_timesteps": STEPS, "algo_kwargs": knobs}
+        return manager.start(small_config(data_file, runs, algo, name="first", **values)).run.path
+
+    def test_cql_does_not_clone_again(self, data_file: Path, tmp_path: Path) -> None:
+        run = self.trained("cql", data_file, tmp_path, bc_warmup_updates=1_000)
+        weights = {}
+        for warmup in (None, 0, 1_000):
+            given = {} if warmup is None else {"algo_kwargs": {"bc_warmup_updates": warmup}}
+            result, _ = finetuned(run, tmp_path, changes={"name": f"after-{warmup}", **given})
+            assert result.checkpoint.config.algo_kwargs["bc_warmup_updates"] == (warmup or 0)
+            weights[warmup] = digest(result.checkpoint.tensors)
+        assert weights[None] == weights[0] != weights[1_000]
+
+    def test_rlpd_neither_acts_at_random_nor_pretrains(self, data_file: Path, tmp_path: Path) -> None:
+        knobs = {"learning_starts": 8, "offline_pretrain_updates": 3, "buffer_capacity": 40}
+        run = self.trained("rlpd", data_file, tmp_path, **knobs)
+        result, look = finetuned(run, tmp_path)
+        assert (look.source.settings.learning_starts, look.source.pretraining) == (0, 0)
+        assert result.progress.updates == STEPS  # one after every step
+        assert result.checkpoint.config.algo_kwargs["buffer_capacity"] == 40
+
+    def test_rlpd_does_as_the_user_says(self, data_file: Path, tmp_path: Path) -> None:
+        run = self.trained("rlpd", data_file, tmp_path, learning_starts=8, buffer_capacity=40)
+        online = {"learning_starts": 4, "offline_pretrain_updates": 2}
+        result, _ = finetuned(run, tmp_path, online=online)
+        assert result.progress.updates == 2 + STEPS - 3
+        changes = {"algo_kwargs": {"learning_starts": 5}, "name": "newer"}
+        assert finetuned(run, tmp_path, changes=changes)[0].progress.updates == STEPS - 4
+
+    @pytest.mark.parametrize("algo", ["sac", "td3"])
+    def test_the_online_algorithms_go_on_at_once(self, algo: str, data_file: Path, tmp_path: Path) -> None:
+        """Their own `learning_starts` is for runs without data."""
+        result, look = finetuned(self.trained(algo, data_file, tmp_path, learning_starts=8), tmp_path)
+        assert look.source.settings.learning_starts == 0
+        assert result.progress.updates == STEPS
+
+
 class TestMistakes:
     @staticmethod
     def refused(run: Path, runs: Path, **options: Any) -> str:

@@ -94,9 +94,9 @@ def test_edac_scheme(last: float) -> None:
     assert np.abs(p["bias_2"]).max() > 0.3 * last
 
 
-def test_cql_starts_as_corl_s() -> None:
-    """Critics orthogonal √2 with 1e-2 on the last layer, the actor as torch's linear layers, log σ = x - 1."""
-    model = CQL(5, 2, actor_hidden=(16, 16), critic_hidden=(16, 12), seeds=(0, 1)).model
+def test_how_cql_starts() -> None:
+    """Critics orthogonal √2 with 1e-2 on the last layer (CORL's), the actor as torch's linear layers, log σ = x - 1."""
+    model = CQL(5, 2, actor_hidden=(16, 16), critic_hidden=(16, 12), seeds=(0, 1), target_gap=1.0).model
     critics = network(model.critics).tensors
     for m, e in np.ndindex(2, 2):
         np.testing.assert_allclose(critics["weight_1"][m, e].T @ critics["weight_1"][m, e], 2 * np.eye(12), atol=1e-5)

@@ -127,6 +127,16 @@ def test_observations_are_normalised_by_the_episodes_that_are_cloned(tmp_path: P
     assert parts.dataset is dataset
 
 
+def test_an_epoch_is_a_pass_over_the_episodes_that_are_cloned(tmp_path: Path) -> None:
+    """Of 60 rows in 5 episodes the two best have 8 and 16: 24 rows are 3 batches of 8, all 60 would be 8."""
+    dataset = episodes([3.0, -1.0, 7.0, 5.0, 0.0], [10, 20, 8, 16, 6], "tutut")
+    values = {"n_epochs": 4, "total_timesteps": None, "algo_kwargs": {"best_fraction": 0.4}}
+    result = manager.start(small_config(None, tmp_path, "bc", **values), dataset=dataset)
+    assert (result.progress.updates_per_epoch, result.progress.updates, result.progress.epoch) == (3, 12, 4.0)
+    whole = small_config(None, tmp_path, "bc", **{**values, "name": "whole", "algo_kwargs": {}})
+    assert manager.start(whole, dataset=dataset).progress.updates == 4 * 8
+
+
 def test_the_run_remembers_the_data_it_was_given(tmp_path: Path) -> None:
     dataset = episodes([3.0, -1.0], [2, 3], "tu")
     config = small_config(None, tmp_path, "bc", algo_kwargs={"best_fraction": 0.5})

@@ -112,7 +112,7 @@ def test_merge_by_hand() -> None:
         ({"algo": "rlpd", "preset": "papper"}, "preset: rlpd has no preset 'papper'; did you mean 'paper'?"),
         (
             {"algo": "iql", "preset": "x"},
-            "preset: iql has no preset 'x'; choose from corl-adroit, d4rl-adroit, d4rl-antmaze, d4rl-mujoco",
+            "preset: iql has no preset 'x'; choose from corl-adroit, d4rl-adroit, d4rl-antmaze, d4rl-mujoco, layernorm",
         ),
         ({"algo": "sac", "preset": "paper"}, "preset: sac has no preset 'paper'; sac has none"),
         ({"algo": "rlpdd", "preset": "paper"}, "algo: no algorithm 'rlpdd'; did you mean 'rlpd'?"),

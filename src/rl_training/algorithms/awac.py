@@ -10,8 +10,10 @@ online, Q̄ is the Polyak target:
     L_π = -mean( min(exp(A/λ), w_max)·log π(a|s) )  (exp)
 
 Order: critics, actor with the new critics, targets (CORL's; the authors take all losses first). The policy is an
-unsquashed Gaussian with a state-independent σ. On the sparse hand tasks the authors bound the critics' output by 0, as
-no reward is positive, and bootstrap through terminations (d = 0): `critic_max`, `bootstrap_terminations`.
+unsquashed Gaussian with a state-independent σ; the actions drawn from it, a' and a_π, are clipped to ±1 before the
+critics see them, where the authors pass them on as drawn. On the sparse hand tasks the authors bound the critics'
+output by 0, as no reward is positive, and bootstrap through terminations (d = 0): `critic_max`,
+`bootstrap_terminations`.
 """
 
 from __future__ import annotations
@@ -67,7 +69,13 @@ class AWACModel(nn.Module):
             obs_dim, act_dim, params.actor_hidden, seeds, log_std_bounds=(-6.0, 0.0), squash_log_std=True
         )
         self.critics = Critics(
-            obs_dim, act_dim, params.critic_hidden, seeds, n_critics=params.n_critics, maximum=params.critic_max
+            obs_dim,
+            act_dim,
+            params.critic_hidden,
+            seeds,
+            n_critics=params.n_critics,
+            layer_norm=params.layer_norm,
+            maximum=params.critic_max,
         )
         self.target_critics = self.critics.target()
 

@@ -3,22 +3,24 @@
 Kumar, Zhou, Tucker & Levine, "Conservative Q-Learning for Offline Reinforcement Learning", NeurIPS 2020: CQL(H) with
 importance sampling (appendix F). π and Q are online, Q̄ is the Polyak target:
 
-    y    = r + γ(1-d)·min_i Q̄_i(s', a'),  a' ~ π(s')               no entropy in the backup unless asked for
-    g_i  = mean( T·logsumexp_j C_ij / T - Q_i(s, a) )               the conservative gap of critic i
+    y    = r + γ(1-d)·min_i Q̄_i(s', a'),  a' ~ π(s')                               no entropy unless asked for
+    g_i  = mean( clip(T·logsumexp_j(C_ij / T) - Q_i(s, a), gap_min, gap_max) )     the conservative gap of critic i
     C_i  = Q_i(s, u) - log 0.5^|A|,  Q_i(s, a⁺) - log π(a⁺|s'),  Q_i(s, ã) - log π(ã|s)
            with n of each: u ~ U(-1, 1), a⁺ ~ π(s') but valued at s, ã ~ π(s); actions and densities are constants
-    L_Q  = Σ_i [ mean (Q_i(s, a) - y)² + w·g_i ]                    w = cql_alpha, n = num_cql_samples
+    L_Q  = Σ_i [ mean (Q_i(s, a) - y)² + w·g_i ]                                   w = cql_alpha, n = num_cql_samples
     L_π  = mean( α·log π(ã|s) - min_i Q_i(s, ã) ),   L_α = -mean( log α·(log π(ã|s) + H̄) )
 
 With `target_gap` set, w is scaled by a Lagrange multiplier α' that grows while the gap is above it:
-L_Q has α'·w·(g_i - gap) and L_α' = -½ Σ_i α'·w·(g_i - gap). All losses are taken at the same parameters, then the
-steps are α' → α → actor → critics → targets.
+L_Q has α'·w·(g_i - gap) and L_α' = -½ Σ_i α'·w·(g_i - gap). `max_target_backup` puts max_j over n actions a'_j ~ π(s')
+before min_i Q̄_i(s', a'_j), with `backup_entropy` before the soft values min_i Q̄_i(s', a'_j) - α·log π(a'_j|s'). All
+losses are taken at the same parameters, then the steps are α' → α → actor → critics → targets.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import torch
 from pydantic import Field, model_validator
@@ -40,7 +42,10 @@ from rl_training.models import Initialiser, MLPSACModel, polyak, reduce_critics
 
 
 class CQLParams(BootstrapParams):
-    """Defaults as in the authors' MuJoCo runs, without their 40,000 updates of warm-up; networks start as CORL's."""
+    """Defaults as in the authors' MuJoCo runs, without their 40,000 updates of warm-up.
+
+    Critics start as CORL's. The actor starts as torch has it; CORL's last actor layer is Xavier with gain 1e-2.
+    """
 
     cql_alpha: float = Field(5.0, gt=0.0, description="weight w of the conservative penalty")
     num_cql_samples: PositiveInt = Field(10, description="actions n of each of the three kinds in the penalty")
@@ -50,7 +55,7 @@ class CQLParams(BootstrapParams):
     gap_min: float | None = Field(None, description="lower clip of each transition's gap (CORL's AntMaze: -200)")
     gap_max: float | None = Field(None, description="upper clip of each transition's gap")
     max_target_backup: bool = Field(
-        False, description="bootstrap from the best (soft) value of n policy actions (AntMaze)"
+        False, description="bootstrap from the best of n policy actions, by soft value with backup_entropy (AntMaze)"
     )
     backup_entropy: bool = Field(False, description="subtract α·log π in the backup, as SAC does")
     bc_warmup_updates: int = Field(0, ge=0, description="first updates in which the actor clones the data's actions")
@@ -72,7 +77,7 @@ class CQLParams(BootstrapParams):
 
 
 class CQLModel(MLPSACModel):
-    """SAC's networks and the log of the Lagrange multiplier, `[M, 1]`, which starts at 1."""
+    """SAC's networks and, where `target_gap` is set, log α', `[M, 1]`, which starts at 1."""
 
     log_lagrange: nn.Parameter
 
@@ -141,12 +146,19 @@ def actor_loss(
     return loss, log_probs, {"actor/loss": loss, "actor/entropy": -log_probs.mean(-1), "actor/q": values.mean(-1)}
 
 
+def lagrange_loss(multiplier: Tensor, gap: Tensor, params: CQLParams) -> Tensor:
+    """L_α' `[M]`, from α' and the mean gap of the critics, `[M]` each."""
+    excess = gap.detach() - (params.target_gap or 0.0)
+    return -0.5 * multiplier * params.cql_alpha * excess * params.n_critics
+
+
 class CQL(Learner):
     """Learner; see the module's docstring for the equations."""
 
     Params = CQLParams
     params: CQLParams
     model: CQLModel
+    finetuning: ClassVar[Mapping[str, Any]] = {"bc_warmup_updates": 0}  # the policy is past cloning
 
     def build(self) -> CQLModel:
         p = self.params
@@ -158,7 +170,8 @@ class CQL(Learner):
             learn_log_std_affine=True,
             initial_alpha=p.alpha,
         )
-        model.log_lagrange = nn.Parameter(torch.ones(self.members, 1))
+        if p.target_gap is not None:
+            model.log_lagrange = nn.Parameter(torch.ones(self.members, 1))
         return model
 
     def build_optimisers(self) -> dict[str, Adam]:
@@ -184,14 +197,13 @@ class CQL(Learner):
     def step(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
         p, model = self.params, self.model
         policy_loss, log_probs, metrics = actor_loss(model, batch, noise, p, self.clock)
-        multiplier = model.log_lagrange.exp().clamp(max=1e6).squeeze(-1)
+        multiplier = None if p.target_gap is None else model.log_lagrange.exp().clamp(max=1e6).squeeze(-1)
         critic_loss, critic_metrics = cql_loss(
-            model, batch, noise, p, 1.0 if p.target_gap is None else multiplier.detach()
+            model, batch, noise, p, 1.0 if multiplier is None else multiplier.detach()
         )
         metrics |= critic_metrics
-        if p.target_gap is not None:
-            excess = metrics["critic/conservative_gap"].detach() - p.target_gap
-            self.optimisers["lagrange"].step(-0.5 * multiplier * p.cql_alpha * excess * p.n_critics)
+        if multiplier is not None:
+            self.optimisers["lagrange"].step(lagrange_loss(multiplier, metrics["critic/conservative_gap"], p))
             metrics["lagrange/value"] = multiplier
         if p.learn_alpha:
             entropy = -float(self.act_dim) if p.target_entropy is None else p.target_entropy

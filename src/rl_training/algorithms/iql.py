@@ -36,11 +36,19 @@ from rl_training.algorithms.base.losses import (
     require_shape,
     td_target,
 )
-from rl_training.models import DeterministicPolicy, Initialiser, MLPIQLModel, dropout_masks, polyak, reduce_critics
+from rl_training.models import (
+    DeterministicPolicy,
+    Initialiser,
+    LayerNormPlacement,
+    MLPIQLModel,
+    dropout_masks,
+    polyak,
+    reduce_critics,
+)
 
 
 class IQLParams(BootstrapParams):
-    """Defaults are the authors' for MuJoCo."""
+    """Defaults are the authors' for MuJoCo, without their reward range scaling, which `preset: d4rl-mujoco` has."""
 
     expectile: float = Field(0.7, gt=0.0, lt=1.0, description="expectile κ of the value")
     beta: float = Field(3.0, ge=0.0, description="inverse temperature β of the advantage weights")
@@ -57,6 +65,7 @@ class IQLParams(BootstrapParams):
     actor_hidden: HiddenSizes = Field((256, 256), description="widths of the actor's hidden layers")
     critic_hidden: HiddenSizes = Field((256, 256), description="widths of the critics' hidden layers")
     value_hidden: HiddenSizes = Field((256, 256), description="widths of the value's hidden layers")
+    value_layer_norm: LayerNormPlacement = Field("none", description="LayerNorm in the state value")
 
     @field_validator("lr_schedule", mode="after")
     @classmethod

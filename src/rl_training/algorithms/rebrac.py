@@ -10,8 +10,9 @@ NeurIPS 2023. π and Q are online, π̄ and Q̄ are Polyak targets, â' is the d
 
 β₁ = actor_bc_weight, β₂ = critic_bc_weight, w = actor_q_weight. Penalties are sums over action dimensions. The actor
 steps on the first of every `policy_delay` updates; then the targets move, the actor's towards the parameters it had
-before its step, as in the authors' code. Data without next actions leave the critics unpenalised. Going on online
-(`rl-training finetune`) sets β₂ = 0 and lets β₁ fall linearly to half over the run, as the authors do.
+before its step, as in the authors' code. A batch without next actions leaves the critics unpenalised; the trainer fills
+them in from the next row wherever episodes are whole. Going on online (`rl-training finetune`) sets β₂ = 0 and lets β₁
+fall linearly to half over the run, as the authors do.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from torch import Tensor
 from rl_training.algorithms.base import Batch, HiddenSizes, LearningRate, Metrics, PositiveInt
 from rl_training.algorithms.base.losses import critic_loss, require_shape, td_target
 from rl_training.algorithms.td3 import TD3, DelayedActorParams, smoothed_target_action
-from rl_training.models import Initialiser, MLPTD3Model, Reduction, polyak, reduce_critics
+from rl_training.models import Initialiser, LayerNormPlacement, MLPTD3Model, Reduction, polyak, reduce_critics
 
 
 class ReBRACParams(DelayedActorParams):
@@ -40,7 +41,7 @@ class ReBRACParams(DelayedActorParams):
     actor_q_weight: float = Field(1.0, ge=0.0, description="weight w of the value term in the actor's loss")
     normalise_q: bool = Field(True, description="divide w by mean|q|; false uses w as it is")
     actor_reduce: Literal["min", "first"] = Field("min", description="how the actor's loss combines the critics")
-    layer_norm: Literal["none", "pre", "post"] = Field("post", description="LayerNorm in the critics")
+    layer_norm: LayerNormPlacement = Field("post", description="LayerNorm in the critics")
     lagged_target_actor: bool = Field(True, description="the target actor follows the actor before its step")
     batch_size: PositiveInt = Field(1024, description="transitions per member and update")
     actor_lr: LearningRate = Field(1e-3, description="learning rate of the actor")
@@ -91,12 +92,10 @@ class ReBRAC(TD3):
     finetuning: ClassVar[Mapping[str, Any]] = {"critic_bc_weight": 0.0, "actor_bc_final": 0.5}
 
     def build(self) -> MLPTD3Model:
-        p = self.params
         return MLPTD3Model(
             self.obs_dim,
             self.act_dim,
             **self.network_options,
-            layer_norm=p.layer_norm,
             actor_init=Initialiser("edac", last=1e-3),
             critic_init=Initialiser("edac", last=3e-3),
         )

@@ -8,11 +8,15 @@ SAC's; what the paper adds is configuration (`preset: paper`) and the batches, w
     L_π = mean( α·log π(ã|s) - mean_i Q_i(s, ã) )      the mean over all critics, not their minimum
 
 Each round of `gradient_updates_per_step` updates steps the critics every time, the actor and α in its last update.
-Every batch holds exactly `offline_batch_ratio` of prior data. The authors average L_Q over the critics; Adam does not
-notice. The narrow defaults are SAC with mixed batches.
+Every batch holds exactly `offline_batch_ratio` of prior data, in whole rows. The batches of a round are drawn
+independently, where the authors cut up one large draw; L_Q is a sum over the critics, where theirs is the mean, a
+factor that Adam divides out but for its ε. The narrow defaults are SAC with mixed batches.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from pydantic import model_validator
 
@@ -38,6 +42,8 @@ class RLPD(SAC):
 
     Params = RLPDParams
     params: RLPDParams
+    # A trained policy needs neither random actions nor pretraining before it goes on.
+    finetuning: ClassVar[Mapping[str, Any]] = {"learning_starts": 0, "offline_pretrain_updates": 0}
 
     @property
     def period(self) -> int:

@@ -25,6 +25,7 @@ from rl_training.algorithms.base import (
     Batch,
     BootstrapParams,
     HiddenSizes,
+    InitParams,
     Learner,
     LearningRate,
     Metrics,
@@ -33,11 +34,11 @@ from rl_training.algorithms.base import (
     PositiveInt,
 )
 from rl_training.algorithms.base.losses import critic_loss, soft_actor_loss, td_target, temperature_loss
-from rl_training.models import Initialiser, MLPSACModel, polyak, random_subset, reduce_critics
+from rl_training.models import MLPSACModel, polyak, random_subset, reduce_critics
 
 
-class SACParams(BootstrapParams, OnlineParams):
-    """Defaults are the authors'."""
+class SACParams(BootstrapParams, InitParams, OnlineParams):
+    """Defaults are the authors', but for log α in L_α, where their code has α."""
 
     alpha: float = Field(1.0, gt=0.0, description="entropy temperature α: its start, or its value if not learned")
     learn_alpha: bool = Field(True, description="adapt α to the target entropy")
@@ -50,8 +51,6 @@ class SACParams(BootstrapParams, OnlineParams):
     target_subset: PositiveInt | None = Field(None, description="random target critics in the backup; none takes all")
     target_reduce: Literal["min", "mean"] = Field("min", description="how the backup combines the target critics")
     actor_reduce: Literal["min", "mean"] = Field("min", description="how the actor's loss combines the critics")
-    layer_norm: Literal["none", "pre", "post"] = Field("none", description="LayerNorm in the critics")
-    init: Literal["torch", "orthogonal", "xavier"] = Field("torch", description="how the networks start")
     actor_lr: LearningRate = Field(3e-4, description="learning rate of the actor")
     critic_lr: LearningRate = Field(3e-4, description="learning rate of the critics")
     alpha_lr: LearningRate = Field(3e-4, description="learning rate of α")
@@ -98,16 +97,7 @@ class SAC(Learner):
     model: MLPSACModel
 
     def build(self) -> MLPSACModel:
-        p = self.params
-        return MLPSACModel(
-            self.obs_dim,
-            self.act_dim,
-            **self.network_options,
-            layer_norm=p.layer_norm,
-            actor_init=Initialiser(p.init),
-            critic_init=Initialiser(p.init),
-            initial_alpha=p.alpha,
-        )
+        return MLPSACModel(self.obs_dim, self.act_dim, **self.network_options, initial_alpha=self.params.alpha)
 
     def build_optimisers(self) -> dict[str, Adam]:
         p, model = self.params, self.model

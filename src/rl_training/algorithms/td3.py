@@ -24,6 +24,7 @@ from rl_training.algorithms.base import (
     Batch,
     BootstrapParams,
     HiddenSizes,
+    InitParams,
     Learner,
     LearningRate,
     Metrics,
@@ -48,7 +49,7 @@ class DelayedActorParams(BootstrapParams):
     critic_hidden: HiddenSizes = Field((256, 256), description="widths of the critics' hidden layers")
 
 
-class TD3Params(DelayedActorParams, OnlineParams):
+class TD3Params(DelayedActorParams, InitParams, OnlineParams):
     """Defaults are the authors'."""
 
     learning_starts: int = Field(25_000, ge=0, description="steps of uniformly random actions before the first update")

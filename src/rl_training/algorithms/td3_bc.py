@@ -13,17 +13,17 @@ from collections.abc import Mapping
 from pydantic import Field
 from torch import Tensor
 
-from rl_training.algorithms.base import Batch, Metrics
+from rl_training.algorithms.base import Batch, InitParams, Metrics
 from rl_training.algorithms.base.losses import require_shape
 from rl_training.algorithms.td3 import TD3, DelayedActorParams
 from rl_training.models import MLPTD3Model, reduce_critics
 
 
-class TD3BCParams(DelayedActorParams):
+class TD3BCParams(DelayedActorParams, InitParams):
     """Defaults are the authors'."""
 
     alpha: float = Field(2.5, ge=0.0, description="weight α of the value term against cloning")
-    bc_weight: float = Field(1.0, ge=0.0, description="weight of the cloning term; 0 leaves TD3's actor loss")
+    bc_weight: float = Field(1.0, ge=0.0, description="weight of the cloning term; 0 leaves λ times TD3's actor loss")
     normalise_q: bool = Field(True, description="divide α by mean|Q|; false uses α as it is")
 
 

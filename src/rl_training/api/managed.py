@@ -21,6 +21,7 @@ from rl_training.runtime.checkpoint import save_checkpoint
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.console import ConsoleProgress
 from rl_training.runtime.evaluation import Evaluation
+from rl_training.runtime.presets import with_preset
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import TrainResult
 from rl_training.validation import shown
@@ -50,12 +51,10 @@ class ManagedAlgorithm:
         """Start from `config` (a `TrainConfig`, a YAML path or a packaged name), or from nothing.
 
         dataset: a `TransitionDataset`, a mapping of arrays, a path, or a `dataset:` section as in the YAML.
-        settings: any field of `TrainConfig` or any parameter of the algorithm, by name.
+        settings: any field of `TrainConfig` or any parameter of the algorithm, by name. A `preset` given here is laid
+        over `config` and beneath everything else given here.
         """
-        given = config if isinstance(config, TrainConfig) or config is None else read_config(str(config))
-        if given is not None and given.algo != self.algo:
-            raise ConfigError(f"algo: {type(self).__name__} got a configuration for {given.algo!r}")
-        values: dict[str, Any] = given.to_plain() if given is not None else {"algo": self.algo}
+        values = self._start(config, {name: settings[name] for name in ("preset",) if name in settings})
         self.dataset, section = _read_dataset(dataset)
         fields = {"env_id": env_id, "dataset": section, "total_timesteps": total_timesteps}
         values.update({name: value for name, value in fields.items() if value is not None})
@@ -66,6 +65,15 @@ class ManagedAlgorithm:
         self._policy: manager.LoadedPolicy | None = None
         self._run: RunDirectory | None = None
         self._draws = 0
+
+    def _start(self, config: TrainConfig | str | Path | None, preset: Mapping[str, Any]) -> dict[str, Any]:
+        """The values that the other keywords are laid over."""
+        if config is None:
+            return {"algo": self.algo}
+        given = config if isinstance(config, TrainConfig) else read_config(str(config), values=preset)
+        if given.algo != self.algo:
+            raise ConfigError(f"algo: {type(self).__name__} got a configuration for {given.algo!r}")
+        return with_preset(given.to_plain(), self.algo, preset.get("preset"))
 
     def _merge(self, values: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
         """Each setting to where it belongs: the run's configuration or the algorithm's parameters."""

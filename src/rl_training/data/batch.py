@@ -16,7 +16,7 @@ from rl_training.data.offline_mixers import batch_counts
 from rl_training.data.transforms import Transforms
 from rl_training.errors import DataError
 
-_CHUNK = 65_536  # rows packed at once: what packing needs beyond the matrix itself
+_CHUNK = 16_384  # rows packed at once: what packing needs beyond the matrix itself
 
 
 class Batch(NamedTuple):
@@ -65,9 +65,10 @@ class PackedTransitions:
         transforms: Transforms,
         device: torch.device | str = "cpu",
     ) -> PackedTransitions:
-        rows = np.empty((dataset.n_usable, sum(packed_widths(dataset).values())), dtype=np.float32)
-        pack_rows(dataset, transforms, rows)
-        return cls.describe(torch.from_numpy(rows).to(device), dataset)
+        # torch's memory, not numpy's: the huge pages numpy asks for cost far more to get than they save here.
+        matrix = torch.empty(dataset.n_usable, sum(packed_widths(dataset).values()))
+        pack_rows(dataset, transforms, matrix.numpy())
+        return cls.describe(matrix.to(device), dataset)
 
     @classmethod
     def describe(cls, matrix: Tensor, dataset: TransitionDataset) -> PackedTransitions:

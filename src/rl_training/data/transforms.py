@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from rl_training.data.checks import FloatArray
 from rl_training.data.offline_dataset import TransitionDataset
@@ -38,11 +38,20 @@ class TransformConfig(Section):
         default=False,
         description="Also scale rewards by 1000 / (largest - smallest episode return), as IQL does on MuJoCo tasks.",
     )
+    reward_clip: tuple[float, float] | None = Field(
+        default=None, description="Lowest and highest reward the networks see, after scale and shift."
+    )
+
+    @model_validator(mode="after")
+    def _clips_upwards(self) -> TransformConfig:
+        if self.reward_clip is not None and not self.reward_clip[0] < self.reward_clip[1]:
+            raise ValueError("reward_clip must be [lowest, highest], the lower first")
+        return self
 
 
 @dataclass(frozen=True)
 class Transforms:
-    """`s' = (s - obs_mean) / obs_std`, `r' = reward_scale * r + reward_shift`, actions between bounds and [-1, 1].
+    """`s' = (s - obs_mean) / obs_std`, `r' = clip(reward_scale * r + reward_shift)`, actions to and from [-1, 1].
 
     `obs_std` is the divisor itself, epsilon included. None for both observation statistics leaves observations as
     they are. The methods take and return numpy arrays with any leading axes, float32 out.
@@ -54,6 +63,7 @@ class Transforms:
     reward_shift: float
     action_low: tuple[float, ...]
     action_high: tuple[float, ...]
+    reward_clip: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         if (self.obs_mean is None) != (self.obs_std is None):
@@ -73,6 +83,8 @@ class Transforms:
     def rewards(self, r: npt.ArrayLike) -> FloatArray:
         """Raw rewards `[...]` to the training signal."""
         scaled = self.reward_scale * np.asarray(r, dtype=np.float64) + self.reward_shift
+        if self.reward_clip is not None:
+            scaled = np.clip(scaled, *self.reward_clip)
         return np.asarray(scaled, dtype=np.float32)
 
     def to_unit_actions(self, a: npt.ArrayLike) -> FloatArray:
@@ -106,6 +118,7 @@ class Transforms:
                 reward_shift=float(data["reward_shift"]),
                 action_low=numbers("action_low"),
                 action_high=numbers("action_high"),
+                reward_clip=None if data["reward_clip"] is None else _pair(data["reward_clip"]),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CheckpointError(f"transforms: stored value is malformed: {type(error).__name__}: {error}") from error
@@ -129,6 +142,7 @@ def fit_transforms(dataset: TransitionDataset, spaces: Spaces, config: Transform
         reward_shift=config.reward_shift,
         action_low=spaces.action_low,
         action_high=spaces.action_high,
+        reward_clip=config.reward_clip,
     )
 
 
@@ -141,3 +155,8 @@ def _range_scale(dataset: TransitionDataset) -> float:
             " turn it off"
         )
     return RETURN_SPAN / span
+
+
+def _pair(stored: Any) -> tuple[float, float]:
+    low, high = map(float, stored)
+    return low, high

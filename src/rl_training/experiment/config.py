@@ -10,6 +10,7 @@ from rl_training import algorithms, yaml_dialect
 from rl_training.errors import ConfigError, did_you_mean
 from rl_training.experiment.assets import ASSETS, packaged_configs
 from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.presets import with_preset
 from rl_training.validation import shortened, shown
 
 
@@ -37,16 +38,24 @@ def _packaged_hint(name: str) -> str:
 def read_config(name: str, overrides: Sequence[str] = (), values: Mapping[str, Any] | None = None) -> TrainConfig:
     """A complete configuration from a packaged name or a path, with `key.path=value` overrides applied.
 
-    values: options that are what they are, not YAML; they win over everything else.
+    values: options that are what they are, not YAML; they win over everything else. A preset among overrides or values
+    is laid over the file (in place of the file's own, which lies beneath it) and beneath the others.
     """
-    merged = _read_file(find_config(name))
-    for override in overrides:
-        apply_override(merged, override)
-    merged.update(values or {})
+    file, given = _read_file(find_config(name)), values or {}
+    merged = _laid_over(file, overrides, given)
     try:
+        if "preset" in given or any(override.partition("=")[0].strip() == "preset" for override in overrides):
+            merged = _laid_over(with_preset(file, merged.get("algo"), merged["preset"]), overrides, given)
         return TrainConfig.parse(merged)
     except ConfigError as error:
         raise ConfigError(f"{name}: {_misplaced(merged) or error}") from None
+
+
+def _laid_over(below: Mapping[str, Any], overrides: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for override in overrides:
+        apply_override(merged, override)
+    return {**merged, **values}
 
 
 def _read_file(path: Path) -> dict[str, Any]:

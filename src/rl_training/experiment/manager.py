@@ -22,7 +22,7 @@ from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, load_checkpoint
 from rl_training.runtime.config import EvaluationConfig, TrainConfig
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluation
-from rl_training.runtime.presets import merge
+from rl_training.runtime.presets import merge, with_preset
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import explain, shortened, shown
@@ -134,7 +134,8 @@ def finetune(
 
     online: the `online:` section (how experience is collected and mixed with the data); changes: any other values.
     Learning rates stay where they are: schedules belong to the offline run. An algorithm may have parameters of its own
-    for this (`Learner.finetuning`); `changes` come before them.
+    for this (`Learner.finetuning`); `changes` come before them. A preset among `changes` replaces values of the run,
+    none of these.
     """
     place = find_run(path)
     old = load_any(place).config
@@ -142,14 +143,15 @@ def finetune(
         if (place / "run.json").is_file() and RunDirectory.open(place).describe()["dataset"] is None:
             raise ConfigError(f"{path}: has learned online already; continue it with `rl-training resume`")
         raise ConfigError(f"{path}: was trained from arrays in memory; give the same arrays again as `dataset`")
-    constant = {network: {"kind": "constant"} for network in old.algo_kwargs["lr_schedule"]}
+    plain = with_preset(old.to_plain(), old.algo, (changes or {}).get("preset"))
+    constant = {network: {"kind": "constant"} for network in plain["algo_kwargs"]["lr_schedule"]}
     learner = algorithms.load(old.algo)
-    knobs = {**old.algo_kwargs, "lr_schedule": constant, **learner.finetuning}
+    knobs = {**plain["algo_kwargs"], "lr_schedule": constant, **learner.finetuning}
     mixes_itself = issubclass(learner.Params, PriorDataParams)
     if mixes_itself:
         knobs.update(online or {})
     values = {
-        **old.to_plain(),
+        **plain,
         "env_id": env_id or old.env_id,
         "total_timesteps": steps,
         "n_epochs": None,

@@ -2,7 +2,7 @@
 
 from rl_training.models.families import MLPIQLModel, MLPSACModel, MLPTD3Model
 from rl_training.models.initialisers import Initialiser
-from rl_training.models.layers import MLPSpec, StackedMLP, dropout_masks, polyak
+from rl_training.models.layers import LayerNormPlacement, MLPSpec, StackedMLP, dropout_masks, polyak
 from rl_training.models.policies import DeterministicPolicy, Gaussian, GaussianPolicy, Policy, TanhGaussianPolicy
 from rl_training.models.values import Critics, Reduction, StateValue, random_subset, reduce_critics
 
@@ -12,6 +12,7 @@ __all__ = [
     "Gaussian",
     "GaussianPolicy",
     "Initialiser",
+    "LayerNormPlacement",
     "MLPIQLModel",
     "MLPSACModel",
     "MLPSpec",

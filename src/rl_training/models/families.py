@@ -95,6 +95,8 @@ class MLPIQLModel(nn.Module):
         critic_hidden: Sequence[int] = (256, 256),
         value_hidden: Sequence[int] = (256, 256),
         n_critics: int = 2,
+        layer_norm: LayerNormPlacement = "none",
+        value_layer_norm: LayerNormPlacement = "none",
         deterministic_policy: bool = False,
         init: Initialiser | None = None,
         log_std_bounds: tuple[float, float] = (-5.0, 2.0),
@@ -107,7 +109,9 @@ class MLPIQLModel(nn.Module):
         else:
             bounds = log_std_bounds if fixed_std is None else (math.log(fixed_std), math.log(fixed_std))
             self.actor = GaussianPolicy(obs_dim, act_dim, actor_hidden, seeds, init=init, log_std_bounds=bounds)
-        self.value = StateValue(obs_dim, value_hidden, seeds, init=init)
+        self.value = StateValue(obs_dim, value_hidden, seeds, layer_norm=value_layer_norm, init=init)
         if n_critics:
-            self.critics = Critics(obs_dim, act_dim, critic_hidden, seeds, n_critics=n_critics, init=init)
+            self.critics = Critics(
+                obs_dim, act_dim, critic_hidden, seeds, n_critics=n_critics, layer_norm=layer_norm, init=init
+            )
             self.target_critics = self.critics.target()

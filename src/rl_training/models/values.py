@@ -51,9 +51,15 @@ class StateValue(StackedMLP):
     """V(s)."""
 
     def __init__(
-        self, obs_dim: int, hidden: Sequence[int], seeds: Sequence[int], *, init: Initialiser | None = None
+        self,
+        obs_dim: int,
+        hidden: Sequence[int],
+        seeds: Sequence[int],
+        *,
+        layer_norm: LayerNormPlacement = "none",
+        init: Initialiser | None = None,
     ) -> None:
-        super().__init__(MLPSpec((obs_dim, *hidden, 1), init=init or Initialiser()), seeds, "value")
+        super().__init__(MLPSpec((obs_dim, *hidden, 1), layer_norm, init or Initialiser()), seeds, "value")
 
     def values(self, obs: Tensor) -> Tensor:
         """`[M, B]`."""

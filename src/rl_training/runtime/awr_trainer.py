@@ -14,6 +14,7 @@ from rl_training.data.batch import Batch, PackedTransitions
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.returns import lambda_returns
 from rl_training.errors import ConfigError, DataError
+from rl_training.runtime.checkpoint import restore
 from rl_training.runtime.sources import BATCH_STREAM, OfflineSource, Source, Turn
 from rl_training.runtime.trainer import Parts, Trainer, trainer_function
 
@@ -78,9 +79,8 @@ class LambdaReturnSource(OfflineSource):
         return {"updates": torch.tensor(self.updates), "returns": self.returns, "advantages": self.advantages}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
+        restore(self.state(), state)
         self.updates = int(state["updates"])
-        self.returns.copy_(state["returns"])
-        self.advantages.copy_(state["advantages"])
 
 
 class AWRTrainer(Trainer):

@@ -11,6 +11,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
+from rl_training.runtime.progress import Progress
 from rl_training.runtime.sources import Source
 from rl_training.runtime.trainer import Parts, Trainer, trainer_function
 
@@ -27,11 +28,14 @@ def best_episodes(dataset: TransitionDataset, fraction: float) -> TransitionData
 
 
 class BCTrainer(Trainer):
-    """Chooses what is cloned; observation statistics are those of the chosen episodes, too."""
+    """Chooses what is cloned; epochs and observation statistics are those of the chosen episodes, too."""
 
     def check(self, parts: Parts) -> None:
         if parts.dataset is None or self.online is not None:
             raise ConfigError("online: BC clones a fixed dataset; online it would only clone itself")
+
+    def progress(self, dataset: TransitionDataset | None) -> Progress:
+        return super().progress(self.cloned(dataset))
 
     def fit(self, dataset: TransitionDataset | None, spaces: Spaces) -> Transforms:
         return super().fit(self.cloned(dataset), spaces)

@@ -17,6 +17,7 @@ from rl_training.data.replay_buffer import ReplayBuffer
 from rl_training.data.transforms import Transforms
 from rl_training.environments import make_env
 from rl_training.errors import CheckpointError
+from rl_training.runtime.checkpoint import require_alike
 from rl_training.runtime.sources import BATCH_STREAM, Turn
 
 _PRIOR_STREAM = streams.stream_id("prior batch")
@@ -226,11 +227,28 @@ class OnlineSource:
         return {**counters, **buffer, **{f"envs.{k}": v for k, v in self.collector.state().items()}}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
+        self._require_own(state)
         self.steps, self.pretraining = int(state["steps"]), int(state["pretraining"])
         self.drawn = state["drawn"].tolist()
         self.chosen = state["chosen"].numpy().copy()
         self.buffer.restore(_below(state, "buffer."))
         self.collector.restore(_below(state, "envs."))
+
+    def _require_own(self, state: Mapping[str, Tensor]) -> None:
+        """Refuse a state that this source cannot have written, such as an earlier version's."""
+        if not state:
+            raise CheckpointError("the checkpoint holds no experience and no environments to go on with")
+        live = self.state()
+        ragged = {name: 0 for name in live if name.startswith(("envs.actions.", "envs.finished"))}
+        require_alike(live, state, {"buffer.rows": 1, **ragged})
+        counters = ("steps", "pretraining", "drawn", "buffer.position", "envs.episodes")
+        wrong = [name for name in counters if bool((state[name] < 0).any())]
+        wrong += ["buffer.position"] if int(state["buffer.position"]) >= self.buffer.capacity else []
+        wrong += ["buffer.rows"] if state["buffer.rows"].shape[1] > self.buffer.capacity else []
+        owners = state["envs.finished"][:, 0]
+        wrong += [] if bool(((owners >= 0) & (owners < self.learner.members)).all()) else ["envs.finished"]
+        if wrong:
+            raise CheckpointError(f"{wrong[0]}: holds what no run of this configuration can have written")
 
     def close(self) -> None:
         self.collector.close()

@@ -31,6 +31,13 @@ def preset_values(algo: str, name: str) -> dict[str, Any]:
     return dict(known[name]["config"])
 
 
+def with_preset(values: Mapping[str, Any], algo: Any, name: Any) -> dict[str, Any]:
+    """A configuration under a preset that somebody asked for after it was written; none changes nothing."""
+    if algo is None or name is None:
+        return dict(values)
+    return merge(values, preset_values(str(algo), str(name)))
+
+
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     """Nested mappings laid over each other; what is above wins."""
     merged = dict(below)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rl_training.errors import CheckpointError
 from rl_training.runtime.evaluation import Evaluation
+
+_COUNTED = re.compile(r"(0|[1-9][0-9]{0,8})/[^/]+/.+")
 
 
 @dataclass
@@ -63,10 +66,19 @@ class Progress:
         scores = ("last", "best")
         wrong += [name for name in scores if not (stored[name] is None or _is_score(stored[name]))]
         wrong += [name for name in ("metric_counts", "callbacks") if not isinstance(stored[name], dict)]
+        wrong += [name for name in ("metric_counts",) if name not in wrong and not _are_counts(stored[name])]
         wrong += [name for name in ("unit",) if stored[name] not in ("updates", "steps")]
         if wrong:
             raise CheckpointError(f"progress.{wrong[0]}: {stored[wrong[0]]!r} is not a value it can have")
         return cls(**stored)
+
+
+def _are_counts(values: dict[Any, Any]) -> bool:
+    """Whether keys are a phase and a metric, as in `0/critic/loss`, and each was recorded at least once."""
+    return all(
+        isinstance(key, str) and _COUNTED.fullmatch(key) and type(count) is int and count > 0
+        for key, count in values.items()
+    )
 
 
 def _is_score(value: Any) -> bool:

@@ -34,7 +34,7 @@ from rl_training.environments import Spaces, read_spaces
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback, EarlyStopping
-from rl_training.runtime.checkpoint import Checkpoint, restore
+from rl_training.runtime.checkpoint import Checkpoint, require_alike, restore
 from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.engine import Engine, EngineMode, choose_mode, set_precision
 from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvaluator, Evaluator
@@ -143,7 +143,7 @@ class Trainer:
         dataset = self.load_data(spaces)
         if spaces is None:
             spaces = infer_spaces(_required(dataset))
-        progress = self.progress(dataset.n_usable if dataset is not None else 0)
+        progress = self.progress(dataset)
         learner = self.build_learner(spaces, progress.total_updates, device)
         mode = choose_mode(self.config.engine, progress.total_updates, learner.device)
         parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
@@ -181,9 +181,10 @@ class Trainer:
     def _loop_from(self, source: Source, parts: Parts, run: RunDirectory) -> Loop:
         engine = Engine(parts.learner, source, parts.mode)
         if self.checkpoint is not None:
-            engine.restore_metrics(self.checkpoint.metric_sums, parts.progress.metric_counts)
-            if self.checkpoint.source:
-                source.restore(self.checkpoint.source)
+            counts, per_seed = parts.progress.metric_counts, torch.zeros(parts.learner.members, dtype=torch.float64)
+            require_alike(dict.fromkeys(counts, per_seed), self.checkpoint.metric_sums)
+            engine.restore_metrics(self.checkpoint.metric_sums, counts)
+            source.restore(self.checkpoint.source)
             run.write_config(self.config)
             last = parts.progress.last
             run.rewind(parts.progress.steps, last["step"] if last else 0)
@@ -268,8 +269,9 @@ class Trainer:
                 raise CheckpointError(f"dataset: not the one {started} was started with (SHA-256 differs)")
         return dataset
 
-    def progress(self, transitions: int) -> Progress:
+    def progress(self, dataset: TransitionDataset | None) -> Progress:
         """The budget in steps and in updates, and how much of it is spent."""
+        transitions = dataset.n_usable if dataset is not None else 0
         per_epoch = math.ceil(transitions / int(self.config.algo_kwargs["batch_size"]))
         if self.config.total_timesteps is None and not transitions:
             raise ConfigError("total_timesteps: is required; without a dataset there are no epochs to count")
@@ -307,7 +309,13 @@ class Trainer:
         if settings.normalise_observations or settings.reward_range_scaling:
             raise ConfigError("transforms: statistics of a dataset are asked for, but there is no dataset")
         return Transforms(
-            None, None, settings.reward_scale, settings.reward_shift, spaces.action_low, spaces.action_high
+            None,
+            None,
+            settings.reward_scale,
+            settings.reward_shift,
+            spaces.action_low,
+            spaces.action_high,
+            settings.reward_clip,
         )
 
     def source(self, parts: Parts) -> Source:

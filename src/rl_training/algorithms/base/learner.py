@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from rl_training import streams
 from rl_training.algorithms.base.optimiser import Adam
-from rl_training.algorithms.base.params import AlgorithmParams
+from rl_training.algorithms.base.params import AlgorithmParams, InitParams
 from rl_training.data.batch import Batch
 from rl_training.errors import ConfigError, did_you_mean
-from rl_training.models import Policy
+from rl_training.models import Initialiser, Policy
 from rl_training.streams import Noise
 from rl_training.validation import explain
 
@@ -120,9 +120,12 @@ class Learner(ABC):
 
     @property
     def network_options(self) -> dict[str, Any]:
-        """What the parameters say about networks (widths of hidden layers, critics), and the members' seeds."""
-        named = {name: value for name, value in self.params if name.endswith("_hidden") or name == "n_critics"}
-        return {"seeds": self.seeds, **named}
+        """What the parameters say about networks (widths, critics, LayerNorm, start), and the members' seeds."""
+        kinds = ("_hidden", "n_critics", "layer_norm")
+        options = {"seeds": self.seeds, **{name: value for name, value in self.params if name.endswith(kinds)}}
+        if isinstance(self.params, InitParams):
+            options |= {"actor_init": Initialiser(self.params.init), "critic_init": Initialiser(self.params.init)}
+        return options
 
     def build_optimisers(self) -> dict[str, Adam]:
         """One optimiser per network that learns, by the name schedules and metrics use: actor, critic, value."""

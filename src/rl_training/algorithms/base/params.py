@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from rl_training.models.layers import LayerNormPlacement
 from rl_training.validation import Section
 
 PositiveInt = Annotated[int, Field(ge=1)]
@@ -36,6 +37,13 @@ class BootstrapParams(AlgorithmParams):
     gamma: float = Field(0.99, ge=0.0, lt=1.0, description="discount γ")
     tau: float = Field(0.005, gt=0.0, le=1.0, description="Polyak rate τ of the target networks")
     n_critics: PositiveInt = Field(2, description="critics in the ensemble")
+    layer_norm: LayerNormPlacement = Field("none", description="LayerNorm in the critics")
+
+
+class InitParams(Section):
+    """For algorithms whose networks may start in several ways."""
+
+    init: Literal["torch", "orthogonal", "xavier"] = Field("torch", description="how the networks start")
 
 
 class OnlineParams(Section):

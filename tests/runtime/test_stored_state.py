@@ -1,0 +1,173 @@
+"""What a checkpoint says about the source of batches and about pending metrics, if it cannot be so: one line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from rl_training.algorithms.rlpd import RLPD
+from rl_training.data.transforms import Transforms
+from rl_training.errors import CheckpointError
+from rl_training.experiment import manager
+from rl_training.runtime.checkpoint import save_checkpoint
+from rl_training.runtime.online import OnlineSource
+from rl_training.runtime.progress import Progress
+from rl_training.runtime.run_directory import RunDirectory
+from small_runs import StopAt, small_config
+from tiny_environments import CLIFF
+
+Change = Callable[[dict[str, Tensor]], object]
+
+
+def online_source() -> OnlineSource:
+    learner = RLPD(2, 1, seeds=(5, 2), actor_hidden=(4,), critic_hidden=(4,), batch_size=4, n_envs=2, buffer_capacity=9)
+    return OnlineSource(learner, Transforms(None, None, 1.0, 0.0, (-2.0,), (2.0,)), CLIFF, learner.params)
+
+
+@pytest.fixture
+def state() -> dict[str, Tensor]:
+    source = online_source()
+    for _ in range(7):
+        source.advance(1)
+    return {name: value.clone() for name, value in source.state().items()}
+
+
+def refusal(state: dict[str, Tensor]) -> str:
+    with pytest.raises(CheckpointError) as caught:
+        online_source().restore(state)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+class TestOnline:
+    def test_a_sound_one_is_taken(self, state: dict[str, Tensor]) -> None:
+        source = online_source()
+        source.restore(state)
+        assert (source.steps, len(source.buffer)) == (7, 7)
+
+    def test_every_entry_is_needed(self, state: dict[str, Tensor]) -> None:
+        assert "drawn" in state  # which the first versions did not write
+        for name in state:
+            missing = {other: value for other, value in state.items() if other != name}
+            assert refusal(missing) == f"{name}: in the algorithm only"
+
+    def test_every_entry_is_known(self, state: dict[str, Tensor]) -> None:
+        assert refusal({**state, "envs.moods": torch.zeros(2)}) == "envs.moods: in the checkpoint only"
+
+    def test_every_entry_has_its_shape_and_its_type(self, state: dict[str, Tensor]) -> None:
+        for name, value in state.items():
+            assert refusal({**state, name: torch.zeros(3, 1, 2)}).startswith(f"{name}: has shape (3, 1, 2), expected (")
+            assert refusal({**state, name: value.half()}).startswith(f"{name}: has type torch.float16, expected torch.")
+
+    def test_lengths_that_may_differ(self, state: dict[str, Tensor]) -> None:
+        assert refusal({**state, "buffer.rows": torch.zeros(2, 4, 8)}) == (
+            "buffer.rows: has shape (2, 4, 8), expected (2, any, 7)"
+        )
+        assert refusal({**state, "envs.actions.3": torch.zeros(5, 2)}) == (
+            "envs.actions.3: has shape (5, 2), expected (any, 1)"
+        )
+
+    @pytest.mark.parametrize(
+        ("name", "change"),
+        [
+            ("steps", lambda state: state["steps"].fill_(-1)),
+            ("pretraining", lambda state: state["pretraining"].fill_(-1)),
+            ("drawn", lambda state: state["drawn"].fill_(-1)),
+            ("envs.episodes", lambda state: state["envs.episodes"][1:2].fill_(-3)),
+            ("buffer.position", lambda state: state["buffer.position"].fill_(9)),
+            ("buffer.position", lambda state: state["buffer.position"].fill_(-1)),
+            ("buffer.rows", lambda state: state.update({"buffer.rows": torch.zeros(2, 10, 7)})),
+            ("envs.finished", lambda state: state.update({"envs.finished": torch.tensor([[2.0, 1.0]]).double()})),
+            ("envs.finished", lambda state: state.update({"envs.finished": torch.tensor([[torch.nan, 1.0]]).double()})),
+        ],
+    )
+    def test_values_it_cannot_have(self, name: str, change: Change, state: dict[str, Tensor]) -> None:
+        change(state)
+        assert refusal(state) == f"{name}: holds what no run of this configuration can have written"
+
+    def test_none_at_all(self) -> None:
+        assert refusal({}) == "the checkpoint holds no experience and no environments to go on with"
+
+
+def edited(run: RunDirectory, **changes: Any) -> None:
+    """The run's last checkpoint written anew with other contents."""
+    checkpoint = run.load()
+    step = int(checkpoint.progress["steps"])
+    run.checkpoint_path(step).rename(run.path / "before")
+    save_checkpoint(run.checkpoint_path(step), replace(checkpoint, **changes))
+
+
+class TestRuns:
+    @pytest.fixture
+    def run(self, data_file: Path, tmp_path: Path) -> RunDirectory:
+        config = small_config(data_file, tmp_path, "awr", algo_kwargs={"td_lambda": 0.9})
+        return manager.start(config, callbacks=[StopAt(7)]).run
+
+    def refusal(self, run: RunDirectory) -> str:
+        with pytest.raises(CheckpointError) as caught:
+            manager.resume(run.path)
+        assert run.describe()["status"] == "interrupted"
+        return str(caught.value)
+
+    def test_an_online_run_without_its_experience(self, tmp_path: Path) -> None:
+        knobs = {"learning_starts": 2, "buffer_capacity": 40}
+        config = small_config(None, tmp_path, "sac", env_id=CLIFF, algo_kwargs=knobs)
+        run = manager.start(config, callbacks=[StopAt(7)]).run
+        edited(run, source={})
+        assert self.refusal(run) == "the checkpoint holds no experience and no environments to go on with"
+
+    def test_targets_of_awr(self, run: RunDirectory) -> None:
+        source = run.load().source
+        edited(run, source={name: value for name, value in source.items() if name != "updates"})
+        assert self.refusal(run) == "updates: in the algorithm only"
+
+    def test_sums_of_other_metrics_than_were_counted(self, run: RunDirectory) -> None:
+        sums = run.load().metric_sums
+        assert sums
+        edited(run, metric_sums={f"{name}s": value for name, value in sums.items()})
+        assert self.refusal(run) == f"{min(sums)}: in the algorithm only"
+
+    def test_counts_of_no_metrics(self, run: RunDirectory) -> None:
+        edited(run, progress={**run.load().progress, "metric_counts": {"critic": 3}})
+        assert "progress.metric_counts: {'critic': 3} is not a value it can have" in self.refusal(run)
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [
+        {"critic/loss": 3},
+        {"0": 3},
+        {"0/": 3},
+        {"0/loss": 3},
+        {"/critic/loss": 3},
+        {"-1/critic/loss": 3},
+        {"01/critic/loss": 3},
+        {"²/critic/loss": 3},
+        {"9999999999/critic/loss": 3},
+        {"0/critic/loss": 0},
+        {"0/critic/loss": -2},
+        {"0/critic/loss": 2.0},
+        {"0/critic/loss": True},
+        {"0/critic/loss": "3"},
+        {"0/critic/loss": None},
+        {3: 3},
+        {"0/critic/loss": 3, "1/actor": 3},
+    ],
+    ids=str,
+)
+def test_malformed_counts(counts: dict[Any, Any]) -> None:
+    with pytest.raises(CheckpointError) as caught:
+        Progress.from_json({**asdict(Progress(3, 3, 1)), "metric_counts": counts})
+    assert str(caught.value) == f"progress.metric_counts: {counts!r} is not a value it can have"
+
+
+def test_sound_counts() -> None:
+    counts = {"0/critic/loss": 3, "12/actor/q/first": 1}
+    assert Progress.from_json({**asdict(Progress(3, 3, 1)), "metric_counts": counts}).metric_counts == counts
+    assert Progress.from_json(asdict(Progress(3, 3, 1))).metric_counts == {}
