@@ -237,6 +237,13 @@ class TestRefusals:
             (folder / "data" / "metadata.json").write_text(text)
             assert refusal(folder).startswith("metadata.json: ")
 
+    def test_the_data_file_alone(self, tmp_path: Path) -> None:
+        folder = dataset_folder(tmp_path)
+        (folder / "data" / "metadata.json").unlink()
+        assert refusal(folder / "data" / "main_data.hdf5") == (
+            "the data file of a Minari dataset; its metadata.json must lie beside it"
+        )
+
     def test_no_episodes(self, tmp_path: Path) -> None:
         folder = dataset_folder(tmp_path)
         with h5py.File(folder / "data" / "main_data.hdf5", "w") as file:

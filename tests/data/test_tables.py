@@ -233,6 +233,13 @@ class TestOrder:
         assert dataset.episode_lengths().tolist() == [4, 5, 1, 2]
         assert not dataset.terminations.any()
 
+    def test_a_count_over_all_episodes_changes_nothing(self) -> None:
+        """Steps may go on from one episode to the next, and may skip where a flag ends one."""
+        given = table(run=None, step=np.r_[0:6, 10:16])
+        dataset = TransitionDataset.from_table(given, {key: MAPPING[key] for key in MAPPING if key != "episode_ids"})
+        assert (dataset.episode_lengths().tolist(), dataset.notes) == ([6, 6], ())
+        assert not dataset.truncations.any()
+
     def test_a_step_twice(self) -> None:
         assert refusal(table(k=[0, 1, 1, 2, 3, 4] * 2), self.STEPS) == "column 'k': 1 occurs twice in episode 3"
 

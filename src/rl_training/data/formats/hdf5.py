@@ -10,6 +10,7 @@ import numpy as np
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF, IGNORED_PREFIXES, REQUIRED_FIELDS
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.raw import RawData
+from rl_training.data.formats.tables import listed
 from rl_training.errors import DataError
 
 # What h5py raises on files that are damaged or forged.
@@ -25,8 +26,10 @@ def read(path: Path) -> RawData:
             missing = set(REQUIRED_FIELDS) - {FIELD_OF.get(name) for name in fields}
             if missing:
                 lacking = ", ".join(name for name in REQUIRED_FIELDS if name in missing)
-                found = ", ".join(name for name in file if not name.startswith(IGNORED_PREFIXES)) or "nothing"
-                raise DataError(f"lacks {lacking}; the file has {found}")
+                if "episode_0" in file:
+                    raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
+                found = [name for name in file if not name.startswith(IGNORED_PREFIXES)]
+                raise DataError(f"lacks {lacking}; the file has {listed(found) if found else 'nothing'}")
             check_size(sum(field.size * field.dtype.itemsize for field in fields.values()))
             layout = "d3rlpy's layout" if EPISODE_ENDS in fields else "D4RL's layout"
             env_id = file.attrs.get("env_id")

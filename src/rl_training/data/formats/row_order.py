@@ -77,16 +77,16 @@ def _by_step(
         if (np.diff(order) != 1).any():
             arrays, step, episode = _taken(arrays, order), step[order], episode[order]
             notes.append(f"rows were not in order: they are sorted by episode and {name}")
-    inside = np.diff(episode) == 0
     strides = np.diff(step)
-    if (strides[inside] == 0).any():
-        row = int(np.flatnonzero(inside & (strides == 0))[0])
+    doubled = np.flatnonzero((np.diff(episode) == 0) & (strides == 0))
+    if len(doubled):
+        row = int(doubled[0])
         which = arrays[key][row] if key is not None else episode[row]
         raise DataError(f"column {name!r}: {step[row]:g} occurs twice in episode {which}")
-    gaps, note = _gaps(strides, inside, name)
+    gaps, note = _gaps(strides, _inside(arrays, episode), name)
     if note:
         notes.append(note)
-    if gaps.any() or key is None:
+    if gaps.any() or (key is None and episode.any()):
         arrays = _cut(arrays, key, episode, gaps)
     return arrays, tuple(notes)
 
@@ -111,15 +111,21 @@ def _gaps(
 def _not_following(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """After which rows of an episode the next one is not the stored successor, `[N - 1]`."""
     obs, successor = _field(arrays, "obs"), _field(arrays, "next_obs")
-    inside = np.diff(episode) == 0
+    inside = _inside(arrays, episode)
     if obs is None or successor is None or obs.shape != successor.shape:
         return np.zeros_like(inside)
+    differs = (successor[:-1] != obs[1:]).reshape(len(inside), -1).any(axis=1)
+    return np.asarray(inside & differs)
+
+
+def _inside(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """After which rows the same episode should go on, `[N - 1]`: no other one begins, and no flag ends it."""
+    inside = np.asarray(np.diff(episode) == 0)
     for field in ("terminations", "truncations"):
         flags = _field(arrays, field)
         if flags is not None and flags.ndim == 1:
-            inside &= flags[:-1] == 0
-    differs = (successor[:-1] != obs[1:]).reshape(len(inside), -1).any(axis=1)
-    return np.asarray(inside & differs)
+            inside = np.logical_and(inside, flags[:-1] == 0)
+    return inside
 
 
 def _cut(arrays: Arrays, key: str | None, episode: npt.NDArray[np.int64], cuts: npt.NDArray[np.bool_]) -> Arrays:
