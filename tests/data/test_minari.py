@@ -307,6 +307,7 @@ class TestById:
         )
 
 
+@pytest.mark.filterwarnings("ignore:`eval_env`|env_spec is None:UserWarning")
 def test_what_the_package_writes_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     minari = pytest.importorskip("minari")
     spaces = pytest.importorskip("gymnasium.spaces")
