@@ -6,7 +6,7 @@ PEERS := bench-env
 DATA ?= ../shared/data
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow lint bench bench-loading bench-scores scores docs install clean
+.PHONY: help demo test slow lint bench bench-loading bench-online bench-scores scores docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ lint: $(INSTALLED) ## check style, formatting and types
 bench: $(INSTALLED) ## measure updates per second
 	$(BIN)/python benchmarks/updates_per_second.py
 
+bench-online: $(INSTALLED) ## learning curves of the online algorithms, with and without prior data (half an hour)
+	$(BIN)/python benchmarks/online_curves.py
+
 scores: $(INSTALLED) ## train the packaged configurations with five seeds and score them
 	$(BIN)/python benchmarks/scores.py
 
@@ -36,6 +39,7 @@ bench-scores: $(INSTALLED) $(PEERS) ## learning on real data beside d3rlpy (hour
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[mujoco]'
 	$(BIN)/python benchmarks/offline_scores.py --data $(DATA)
 	$(PEERS)/bin/python benchmarks/d3rlpy_scores.py --data $(DATA)
+	$(BIN)/python benchmarks/online_curves.py
 	$(BIN)/python benchmarks/offline_scores.py --table
 
 bench-loading: $(INSTALLED) $(PEERS) ## loading a million rows beside d3rlpy, training from disk beside memory

@@ -57,16 +57,19 @@ DATASETS = {
 }
 
 NORMALISED: dict[str, Any] = {"transforms": {"normalise_observations": True}}
-# Updates, and what differs from the algorithm's own defaults. ReBRAC's weights were tuned by its authors on files ten
+# Updates, and what differs from the algorithm's own defaults; `algo/variant` is another setting of the same algorithm,
+# here the one JAX-CORL runs. ReBRAC's weights were tuned by its authors on files ten
 # times as large; on these, a larger weight on cloning is the fair setting (see docs/algorithms/rebrac.md).
 MUJOCO: dict[str, tuple[int, dict[str, Any]]] = {
     "bc": (50_000, NORMALISED),
     "td3_bc": (100_000, {"preset": "d4rl-mujoco"}),
     "iql": (100_000, {"preset": "d4rl-mujoco"}),
+    "td3_bc/layernorm": (100_000, {"preset": "layernorm"}),
+    "iql/layernorm": (100_000, {"preset": "layernorm"}),
     "cql": (60_000, NORMALISED | {"algo_kwargs": {"cql_alpha": 5.0}}),
     "awac": (60_000, {"preset": "d4rl-mujoco"}),
     "crr": (60_000, NORMALISED),
-    "rebrac": (100_000, {"algo_kwargs": {"actor_bc_weight": 0.1, "critic_bc_weight": 0.01}}),
+    "rebrac": (100_000, {"preset": "small-data"}),
     "awr": (50_000, NORMALISED),
     "sac": (30_000, NORMALISED),
     "td3": (30_000, NORMALISED),
@@ -104,7 +107,7 @@ def score(dataset: str, algo: str, data: Path, seeds: int, updates: int | None) 
     budget = updates or budget
     transitions = TransitionDataset.load(data / about.path)
     with tempfile.TemporaryDirectory() as runs_dir:
-        run: dict[str, Any] = {"algo": algo, "seed": list(range(seeds)), "total_timesteps": budget}
+        run: dict[str, Any] = {"algo": algo.partition("/")[0], "seed": list(range(seeds)), "total_timesteps": budget}
         run |= {"log_interval": 1000, "checkpoint_interval": budget, "runs_dir": runs_dir, **settings}
         run |= {"env_id": about.env_id, "evaluation": {"episodes": 1, "max_envs": 100}}
         began = time.perf_counter()
@@ -163,8 +166,8 @@ def table() -> str:
             other = ""
             if (name, algo) in peers:
                 other = f"{summary(name, peers[name, algo])} (d3rlpy)"
-            elif (name, algo) in references:
-                reference = references[name, algo]
+            elif (name, algo.partition("/")[0]) in references:
+                reference = references[name, algo.partition("/")[0]]
                 other = f"{reference['score']} ({reference['code']}, {reference['updates']:,} updates)"
             lines.append(
                 f"| {name} | {about.normalised(row['behaviour']):.1f} | {algo} | {summary(name, row)} "
@@ -222,8 +225,14 @@ def main() -> None:
         return
     # The longest first, so that no processor waits for the last.
     costs = {algo: rank for rank, algo in enumerate(("cql", "rebrac", "awac", "crr", "iql", "sac", "td3_bc", "td3"))}
-    algos = sorted(options.algo or MUJOCO, key=lambda algo: costs.get(algo, len(costs)))
-    pairs = [(dataset, algo) for algo in algos for dataset in options.dataset or DATASETS]
+    algos = sorted(options.algo or MUJOCO, key=lambda algo: costs.get(algo.partition("/")[0], len(costs)))
+    known = (MUJOCO, PENDULUM)
+    pairs = [
+        (dataset, algo)
+        for algo in algos
+        for dataset in options.dataset or DATASETS
+        if algo in known[dataset.startswith("pendulum")]
+    ]
     raw = options.raw or Path(tempfile.mkdtemp()) / "raw.jsonl"
     raw.touch()
     run_all(pairs, options, raw)

@@ -359,6 +359,13 @@ def broken_links(page: Path) -> list[str]:
     return [link for link in links if "://" not in link and not (page.parent / link).exists()]
 
 
+def test_steps_until_solved_are_the_measured_ones() -> None:
+    curves = json.loads((REPOSITORY / "benchmarks/results/online_curves.json").read_text())["curves"]
+    steps = [curves[name]["summary"]["every_seed_solved_at"] for name in ("rlpd:scripted", "sac_many", "sac_single")]
+    paragraph = next(text for text in README.split("\n\n") if text.startswith("Online, all five seeds"))
+    assert re.findall(r"after ([\d,]+)", paragraph) == [f"{count:,}" for count in steps]
+
+
 def test_links_lead_somewhere() -> None:
     assert re.findall(r"\]\(([^)#]+)\)", README)
     for page in (*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md")):

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rl_training.errors import CheckpointError, EnvironmentUnsupportedError, did_you_mean
 
@@ -93,6 +94,17 @@ def read_spaces(env_id: str) -> Spaces:
         return env_spaces(env)
     finally:
         env.close()
+
+
+def observation_bounds(env: Env) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
+    """The lowest and highest observation `[O]` of an open environment, infinite where there is no limit; None where
+    observations are not flat vectors."""
+    from gymnasium import spaces
+
+    space = env.observation_space
+    if not isinstance(space, spaces.Box) or len(space.shape) != 1:
+        return None
+    return np.asarray(space.low, dtype=np.float64), np.asarray(space.high, dtype=np.float64)
 
 
 def _observation_width(name: str, space: Any) -> int:

@@ -80,8 +80,8 @@ class TestMistakes:
             (("lag.csv", "a.npz"), "error: lag.csv: no such file"),
             (("log.csv", "log.csv"), "error: log.csv: exists already; --force replaces it"),
             (("log.csv", "a.npz"), "error: log.csv: lacks obs, actions, rewards; the table has run, x, y, u,"),
-            (("log.csv", "a.npz", "--columns", "obs"), "error: --columns obs: must have the form field=column,column"),
-            (("log.csv", "a.npz", "--columns", "obs=x,"), "error: --columns obs=x,: must have the form field="),
+            (("log.csv", "a.npz", "--columns", "obs"), "error: --columns obs: must name a field and its columns"),
+            (("log.csv", "a.npz", "--columns", "obs=x,"), "error: --columns obs=x,: must name a field and its columns"),
             (
                 ("log.csv", "a.npz", "--columns", "obs=x", "--columns", "obs=y"),
                 "error: --columns obs=y: obs is given twice",

@@ -43,6 +43,14 @@ class TestEpisodeIds:
         with pytest.raises(DataError, match="episode_ids: episode 0 goes on at row 5 after another one; sort rows"):
             TransitionDataset.from_dict(arrays(episode_ids=[0, 0, 0, 1, 1, 0, 0, 0]))
 
+    def test_not_a_number(self) -> None:
+        with pytest.raises(DataError, match="episode_ids: NaN at row 3; every row needs its episode"):
+            TransitionDataset.from_dict(arrays(episode_ids=[0, 0, 0, np.nan, np.nan, 1, 1, 1]))
+
+    def test_of_no_rows(self) -> None:
+        with pytest.raises(DataError, match="obs: 0 rows"):
+            TransitionDataset.from_dict({name: values[:0] for name, values in arrays(episode_ids=np.arange(8)).items()})
+
     def test_of_another_length(self) -> None:
         with pytest.raises(DataError, match="terminations: 8 rows, but 3 tell where episodes end"):
             TransitionDataset.from_dict(arrays(episode_ids=[0, 0, 0]))

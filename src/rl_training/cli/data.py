@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 data_app = typer.Typer(help="Look at, check, convert and record datasets.", rich_markup_mode=None)
+
+Data = Annotated[Path, typer.Argument(help="A dataset in any format that can be trained on, or minari:ID.")]
+EnvId = Annotated[str | None, typer.Option(help="The environment the data come from, if the file does not say so.")]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FIELD=NAMES", help="Which columns of a table hold a field: obs=x,y or obs=obs_* (repeat for more)."
+    ),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
 
 @data_app.callback(invoke_without_command=True)
@@ -16,14 +27,39 @@ def _help_alone(context: typer.Context) -> None:
 
 
 @data_app.command()
+def check(
+    path: Data,
+    env_id: EnvId = None,
+    columns: Columns = None,
+    as_json: AsJson = False,
+    html: Annotated[Path | None, typer.Option(help="Also write the report as a page to this file.")] = None,
+) -> None:
+    """Examine a dataset: facts, and what is wrong, where. Exit code 0 if nothing is, 1 on errors, 2 if unreadable."""
+    from rl_training.cli import data_check
+
+    raise typer.Exit(data_check.check(path, env_id, columns or (), as_json=as_json, html=html))
+
+
+@data_app.command()
+def info(
+    path: Annotated[Path, typer.Argument(help="A dataset, or a run's directory for the transforms it has stored.")],
+    env_id: EnvId = None,
+    columns: Columns = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a dataset holds, and what training would scale it by."""
+    from rl_training.cli import data_check
+
+    data_check.info(path, env_id, columns or (), as_json=as_json)
+
+
+@data_app.command()
 def convert(
     source: Annotated[str, typer.Argument(help="A file or folder, recognised by its content, or minari:ID.")],
     target: Annotated[
         str, typer.Argument(help="A name ending in .npz, .hdf5, .parquet or .csv, minari:ID, or a folder's with a /.")
     ],
-    columns: Annotated[
-        list[str] | None, typer.Option(help="Which columns hold a field: obs=x,y,z or obs=obs_* (repeat for more).")
-    ] = None,
+    columns: Columns = None,
     time_limits: Annotated[
         Literal["keep", "d4rl"], typer.Option(help="d4rl: drop rows at a time limit, successors from the next row.")
     ] = "keep",

@@ -7,8 +7,9 @@ from typing import Any
 
 import typer
 
-from rl_training.data.dataset_loaders import expand
-from rl_training.data.formats import MINARI_PREFIX, read, writers
+from rl_training.cli.column_option import column_mapping
+from rl_training.data.dataset_loaders import locate
+from rl_training.data.formats import read, writers
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import DataError
 from rl_training.runtime.console import readable
@@ -20,8 +21,8 @@ def convert(
     """Read, check and write; `options` are those of `TransitionDataset.from_raw`."""
     goal = writers.target_of(target)
     writers.check_free(goal, force=force)
-    mapping = _mapping(columns)
-    path = _find(source, download=download)
+    mapping = column_mapping(columns)
+    path = locate(source, download=download)
     try:
         raw = read(path, mapping)
         dataset = TransitionDataset.from_raw(raw, **options)
@@ -40,28 +41,6 @@ def convert(
     for note in writers.write(dataset, goal, env_id=raw.env_id, force=force):
         typer.echo(f"  note: {note}")
     typer.echo(f"written: {goal.path} ({_size(goal.path)})")
-
-
-def _find(source: str, *, download: bool) -> Path:
-    if not source.startswith(MINARI_PREFIX):
-        return expand(Path(source))
-    from rl_training.data.formats import minari
-
-    return minari.find(source.removeprefix(MINARI_PREFIX), download=download)
-
-
-def _mapping(columns: list[str]) -> dict[str, list[str]] | None:
-    """`obs=x,y,z` of each option."""
-    mapping: dict[str, list[str]] = {}
-    for text in columns:
-        field, separator, names = text.partition("=")
-        chosen = [name.strip() for name in names.split(",")]
-        if not separator or not field.strip() or not all(chosen):
-            raise DataError(f"--columns {text}: must have the form field=column,column: --columns obs=x,y")
-        if field.strip() in mapping:
-            raise DataError(f"--columns {text}: {field.strip()} is given twice")
-        mapping[field.strip()] = chosen
-    return mapping or None
 
 
 def _size(path: Path) -> str:

@@ -132,6 +132,15 @@ def expand(path: Path) -> Path:
         raise DataError(f"dataset: {path}: {error}") from None
 
 
+def locate(source: str, *, download: bool = False) -> Path:
+    """The path that `minari:ID` or a file's name stands for."""
+    if not source.startswith(MINARI_PREFIX):
+        return expand(Path(source))
+    from rl_training.data.formats import minari
+
+    return minari.find(source.removeprefix(MINARI_PREFIX), download=download)
+
+
 def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset:
     """Generate or read the configured dataset and hold it to the environment's spaces, where they are known."""
     match config:
@@ -213,9 +222,8 @@ def _read_file(config: FileDatasetConfig) -> TransitionDataset:
 
 
 def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:
-    from rl_training.data.formats import minari
-
-    return TransitionDataset.load(minari.find(config.id, download=config.download), columns=config.columns)
+    folder = locate(f"{MINARI_PREFIX}{config.id}", download=config.download)
+    return TransitionDataset.load(folder, columns=config.columns)
 
 
 def _nearest_file(path: Path) -> str:

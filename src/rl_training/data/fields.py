@@ -22,4 +22,6 @@ REQUIRED_FIELDS = ("obs", "actions", "rewards", "terminations")
 EPISODE_ENDS = "episode_terminals"  # d3rlpy's name for the last row of every episode, however it ended
 EPISODE_IDS = "episode_ids"
 IGNORED_PREFIXES = ("infos", "metadata")  # side information in D4RL's files
-BORDERS_LOST = "borders_lost"  # marks a saved selection whose rows are no longer whole episodes
+# Marks that files carry beside the fields.
+BORDERS_LOST = "borders_lost"  # a saved selection whose rows are no longer whole episodes
+DISCRETE_ACTIONS = "discrete_action"  # d3rlpy's: set where actions are the numbers of choices

@@ -69,9 +69,13 @@ def _episode_ends(given: Mapping[str, Any]) -> npt.NDArray[np.bool_] | None:
     if given.get(EPISODE_IDS) is None:
         return None
     ids = np.ravel(given[EPISODE_IDS])
+    if not len(ids):
+        return np.zeros(0, dtype=np.bool_)
+    if ids.dtype.kind == "f" and np.isnan(ids).any():
+        raise DataError(f"{EPISODE_IDS}: NaN at row {int(np.argmax(np.isnan(ids)))}; every row needs its episode")
     ends = np.ones(len(ids), dtype=np.bool_)
     ends[:-1] = ids[1:] != ids[:-1]
-    first = np.flatnonzero(np.r_[True, ends[:-1]][: len(ids)])
+    first = np.flatnonzero(np.r_[True, ends[:-1]])
     names, counts = np.unique(ids[first], return_counts=True)
     if (counts > 1).any():
         again = names[counts > 1][0]

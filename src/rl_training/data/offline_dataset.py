@@ -21,7 +21,7 @@ from rl_training.data.checks import (
     check_transitions,
     convert_fields,
 )
-from rl_training.data.fields import BORDERS_LOST, FIELD_ALIASES, REQUIRED_FIELDS
+from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, REQUIRED_FIELDS
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.flags import (
     DONES,
@@ -364,7 +364,11 @@ class TransitionDataset:
     ) -> TransitionDataset:
         """What a reader handed over, checked and completed; options as for `load`."""
         arrays: dict[str, Any] = dict(raw.arrays)
-        borders_lost = bool(arrays.pop(BORDERS_LOST, False))
+        borders_lost = bool(np.any(arrays.pop(BORDERS_LOST, False)))
+        if np.any(arrays.pop(DISCRETE_ACTIONS, False)):
+            raise DataError(
+                f"actions: discrete (the file's {DISCRETE_ACTIONS} is set); only continuous actions are supported"
+            )
         arrays, of_dones = settle_dones(arrays, dones_are, max_episode_steps)
         cut_by_dones = "truncations" in arrays and "truncations" not in raw.arrays
         if max_episode_steps is not None and not cut_by_dones:

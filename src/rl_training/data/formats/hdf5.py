@@ -7,7 +7,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from rl_training.data.fields import EPISODE_ENDS, FIELD_OF, IGNORED_PREFIXES, REQUIRED_FIELDS
+from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, IGNORED_PREFIXES, REQUIRED_FIELDS
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.raw import RawData
 from rl_training.data.formats.tables import listed
@@ -21,7 +21,6 @@ def read(path: Path) -> RawData:
     """The fields of the file by the names it gives them; side information (`infos/…`, `metadata/…`) is left alone."""
     try:
         with h5py.File(path, "r") as file:
-            _refuse_discrete_actions(file)
             fields = {name: array_in(file, name) for name in file if name in FIELD_OF}
             missing = set(REQUIRED_FIELDS) - {FIELD_OF.get(name) for name in fields}
             if missing:
@@ -33,8 +32,11 @@ def read(path: Path) -> RawData:
             check_size(sum(field.size * field.dtype.itemsize for field in fields.values()))
             layout = "d3rlpy's layout" if EPISODE_ENDS in fields else "D4RL's layout"
             env_id = file.attrs.get("env_id")
+            arrays = {name: np.asarray(field[()]) for name, field in fields.items()}
+            if _marks_discrete_actions(file):
+                arrays[DISCRETE_ACTIONS] = np.array(True)
             return RawData(
-                {name: np.asarray(field[()]) for name, field in fields.items()},
+                arrays,
                 f"HDF5, {layout}",
                 env_id if isinstance(env_id, str) else None,
             )
@@ -59,8 +61,7 @@ def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Data
     return field
 
 
-def _refuse_discrete_actions(file: h5py.File) -> None:
+def _marks_discrete_actions(file: h5py.File) -> bool:
     """d3rlpy's files say so themselves."""
-    flag = file.get("discrete_action")
-    if isinstance(flag, h5py.Dataset) and flag.shape == () and bool(flag[()]):
-        raise DataError("actions: discrete (the file's discrete_action is set); only continuous actions are supported")
+    mark = file.get(DISCRETE_ACTIONS)
+    return isinstance(mark, h5py.Dataset) and mark.shape == () and bool(mark[()])

@@ -1,0 +1,155 @@
+"""`rl-training data check` and `data info`: what is in a dataset, and what is wrong with it."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from rl_training.cli.column_option import column_mapping
+from rl_training.data import formats
+from rl_training.data.dataset_loaders import expand, locate
+from rl_training.data.doctor import Finding, Report, describe, examine
+from rl_training.data.doctor.facts_in_words import fact_lines
+from rl_training.data.doctor.observation_checks import ObsBounds
+from rl_training.data.doctor.page import report_page
+from rl_training.data.doctor.text import Line, labelled, report_lines, transform_lines
+from rl_training.data.formats import RawData
+from rl_training.data.reference_returns import reference_returns
+from rl_training.environments import Spaces, env_spaces, make_env, observation_bounds
+from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError
+
+_WIDEST = 100  # columns of text that are still easy to read
+_STYLES = {"title": "bold", "error": "bold red", "warning": "bold yellow", "note": "bold", "good": "bold green"}
+_STYLES |= {"faint": "dim", "heading": "bold"}
+
+
+def check(path: Path, env_id: str | None, columns: Sequence[str], *, as_json: bool, html: Path | None) -> int:
+    """`rl-training data check`; the exit code."""
+    raw = _read(path, columns)
+    spaces, bounds, findings = _environment(env_id, raw.env_id)
+    report = examine(raw, spaces, env_id, obs_bounds=bounds, also=findings)
+    if html is not None:
+        _write(html, report_page(report, path.name))
+    if as_json:
+        typer.echo(json.dumps({"path": str(path), **report.to_json()}, allow_nan=False))
+    else:
+        _show(report, path.name)
+        if html is not None:
+            typer.echo(f"page: {html}")
+    return 0 if report.ok else 1
+
+
+def info(path: Path, env_id: str | None, columns: Sequence[str], *, as_json: bool) -> None:
+    """`rl-training data info`."""
+    place = expand(path)
+    if any((place / name).is_file() for name in ("run.json", "manifest.json")):
+        _show_run(place, as_json=as_json)
+        return
+    raw = _read(path, columns)
+    try:
+        facts, transforms = describe(raw, env_id)
+    except DataError as error:
+        raise DataError(f"{path}: {error} (all that is wrong: rl-training data check {path})") from error
+    if as_json:
+        typer.echo(json.dumps({"path": str(path), **facts.to_json(), "transforms": transforms.to_json()}))
+        return
+    console, width = _console()
+    lines = [Line(path.name, "title"), *labelled(fact_lines(facts, brief=True), width)]
+    if facts.fingerprint:
+        lines += labelled([("fingerprint", facts.fingerprint)], width)
+    options = "transforms: normalise_observations, reward_range_scaling"
+    lines += [Line(""), Line(f"What training would scale them by, if asked to ({options})", "heading")]
+    _print(console, [*lines, *transform_lines(transforms.to_json(), width)])
+
+
+def _show_run(place: Path, *, as_json: bool) -> None:
+    """The transforms that a run's last checkpoint, or the checkpoint itself, holds."""
+    from rl_training.runtime.run_directory import load_any
+
+    checkpoint = load_any(place)
+    transforms = checkpoint.transforms.to_json()
+    if as_json:
+        typer.echo(json.dumps({"path": str(place), "algo": checkpoint.config.algo, "transforms": transforms}))
+        return
+    console, width = _console()
+    title = f"{place.name}: {checkpoint.config.algo} on {checkpoint.config.env_id or 'data alone'}"
+    lines = [Line(title, "title"), Line("Transforms in its last checkpoint", "heading")]
+    _print(console, [*lines, *transform_lines(transforms, width)])
+
+
+def _read(path: Path, columns: Sequence[str]) -> RawData:
+    mapping = column_mapping(columns)
+    place = locate(str(path))
+    try:
+        return formats.read(place, mapping)
+    except DataError as error:
+        raise DataError(f"{path}: {error}") from error
+
+
+def _environment(asked: str | None, recorded: str | None) -> tuple[Spaces | None, ObsBounds | None, list[Finding]]:
+    """Spaces of the environment that was asked for or that the file names, as far as they can be had."""
+    env_id = asked or recorded
+    if env_id is None:
+        return None, None, []
+    import gymnasium  # noqa: F401  (it sets filters of its own, which must not come after ours)
+
+    advice = "Action bounds and observations are then not held to it."
+    try:
+        if asked is None:
+            _require_registered(env_id)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of the environment's version, which is the data's
+            env = make_env(env_id)
+    except EnvironmentUnsupportedError as error:
+        if asked is not None and reference_returns(asked) is None:
+            raise
+        return None, None, [Finding("note", "env.unavailable", "data", _sentence(error), advice)]
+    try:
+        bounds = observation_bounds(env)
+        return env_spaces(env), bounds, []
+    except EnvironmentUnsupportedError as error:
+        return None, bounds, [Finding("error", "env.unsupported", "data", _sentence(error), "It cannot be trained on.")]
+    finally:
+        env.close()
+
+
+def _require_registered(env_id: str) -> None:
+    """A file may name an environment, but not have a module imported: `module:Name-v0` would."""
+    import gymnasium
+
+    if env_id not in gymnasium.registry:
+        raise EnvironmentUnsupportedError(f"the file names the environment {env_id!r}, which is not installed here")
+
+
+def _sentence(error: Exception) -> str:
+    text = str(error).rstrip(".")
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _console() -> tuple[Console, int]:
+    console = Console(highlight=False, markup=False, emoji=False)
+    return console, min(console.width, _WIDEST) if console.is_terminal else _WIDEST
+
+
+def _show(report: Report, title: str) -> None:
+    console, width = _console()
+    plain = not (console.encoding or "").lower().startswith("utf")
+    _print(console, report_lines(report, title, width, bar="#" if plain else "█"))
+
+
+def _print(console: Console, lines: Sequence[Line]) -> None:
+    for line in lines:
+        console.print(Text(line.text, style=_STYLES.get(line.kind, "")), soft_wrap=True)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--html {path}: cannot be written ({error.strerror or error})") from None

@@ -1,0 +1,175 @@
+"""Actions: outside their bounds, exactly on them, of few distinct values, constant."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.checks import BOUND_TOLERANCE, FloatArray
+from rl_training.data.doctor.findings import Finding, Level
+from rl_training.data.doctor.raw_checks import chunks
+from rl_training.data.doctor.subject import Columns, Subject, sample_rows
+from rl_training.data.doctor.wording import amount, columns_in_words, listed, number, share
+from rl_training.environments import Spaces
+
+_NEARLY_ALL = 0.99  # of the entries inside [-1, 1]: the others are then the suspects
+_MOSTLY = 0.5  # of the entries on a bound
+_FEW_VALUES = 20
+_FAR = 2.0  # widths of the range from the 1st to the 99th percentile, beyond its middle
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """The bounds `[A]` that actions are held to, and whose they are."""
+
+    low: npt.NDArray[np.float64]
+    high: npt.NDArray[np.float64]
+    source: str  # in words
+    known: bool  # they are the environment's: an action outside is refused
+    of_the_data: bool = False  # they are the extremes of the data
+
+    @property
+    def slack(self) -> npt.NDArray[np.float64]:
+        """How far outside rounding may leave an action."""
+        return BOUND_TOLERANCE * (self.high - self.low)
+
+
+def find_bounds(actions: FloatArray, columns: Columns, spaces: Spaces | None) -> Bounds:
+    """The environment's bounds, else [-1, 1] where nearly all actions lie inside, else the range of the data."""
+    width = actions.shape[1]
+    if spaces is not None and spaces.act_dim == width:
+        return Bounds(np.array(spaces.action_low), np.array(spaces.action_high), "the environment's", known=True)
+    unit = 1.0 + 2.0 * BOUND_TOLERANCE
+    rows = sample_rows(len(actions))
+    inside = np.abs(actions[rows]) <= unit
+    if (columns.min >= -unit).all() and (columns.max <= unit).all():
+        return Bounds(np.full(width, -1.0), np.ones(width), "the usual [-1, 1], as all lie inside", known=False)
+    if inside.mean(axis=0).min() >= _NEARLY_ALL:
+        return Bounds(np.full(width, -1.0), np.ones(width), "the usual [-1, 1], as nearly all lie inside", known=False)
+    return Bounds(columns.min, columns.max, "the smallest and largest in the data", known=False, of_the_data=True)
+
+
+def check_actions(subject: Subject, columns: Columns, bounds: Bounds, marked_discrete: bool) -> Iterator[Finding]:
+    """Every check on the actions."""
+    actions = subject.actions
+    assert actions is not None
+    discrete = _few_values(actions, columns, marked_discrete)
+    yield from discrete
+    yield from _constant(columns, bounds)
+    if not marked_discrete:
+        yield from _outside(subject, actions, columns, bounds)
+        yield from _far_out(subject, actions, columns, bounds)
+        if not discrete:
+            yield from _at_bounds(actions, bounds)
+
+
+def _outside(subject: Subject, actions: FloatArray, columns: Columns, bounds: Bounds) -> Iterator[Finding]:
+    low, high = bounds.low - bounds.slack, bounds.high + bounds.slack
+    if (columns.min >= low).all() and (columns.max <= high).all():
+        return
+    count, rows, first = 0, 0, None
+    for part in chunks(len(actions)):
+        wrong = (actions[part] < low) | (actions[part] > high)
+        count += int(np.count_nonzero(wrong))
+        rows += int(np.count_nonzero(wrong.any(axis=1)))
+        if first is None and wrong.any():
+            row, column = divmod(int(np.argmax(wrong)), wrong.shape[1])
+            first = (part.start + row, column)
+    assert first is not None
+    row, column = first
+    least, most = number(bounds.low[column]), number(bounds.high[column])
+    what = f"{amount(count, 'entry').replace('entrys', 'entries')} in {amount(rows, 'row')} lie outside the bounds"
+    what += f" ({bounds.source}); the first is {number(float(actions[row, column]))}, outside [{least}, {most}]."
+    if bounds.known:
+        advice = "Such data are refused: drop these episodes, or rescale the actions to the environment's units."
+    else:
+        advice = "Drop them if they are faulty; if the range is right, set env_id so that its bounds count."
+    level: Level = "error" if bounds.known else "warning"
+    yield Finding(level, "actions.outside", "actions", what, advice, count, subject.place(row, column))
+
+
+def _far_out(subject: Subject, actions: FloatArray, columns: Columns, bounds: Bounds) -> Iterator[Finding]:
+    """Where no bounds are known: single actions far from all others, which would become the bounds."""
+    if not bounds.of_the_data:
+        return
+    least, most = np.percentile(actions[sample_rows(len(actions))], [1, 99], axis=0)
+    middle, reach = (least + most) / 2, _FAR * np.maximum(most - least, 1e-6)
+    wide = np.flatnonzero((columns.max > middle + reach) | (columns.min < middle - reach))
+    for column in wide.tolist():
+        values = actions[:, column]
+        far = np.flatnonzero(np.abs(values - middle[column]) > reach[column])
+        what = f"{amount(far.size, 'action')} in column {column} lie far from all others, such as"
+        what += f" {number(float(values[far[0]]))}, where 98% are in"
+        what += f" [{number(float(least[column]))}, {number(float(most[column]))}]."
+        advice = "Without an environment the extremes become the bounds: drop these rows' episodes, or set env_id."
+        place = subject.place(int(far[0]), column)
+        yield Finding("warning", "actions.far-out", "actions", what, advice, int(far.size), place)
+
+
+def _at_bounds(actions: FloatArray, bounds: Bounds) -> Iterator[Finding]:
+    low, high = (bounds.low + bounds.slack).astype(np.float32), (bounds.high - bounds.slack).astype(np.float32)
+    counts = np.zeros(actions.shape[1], dtype=np.int64)
+    for part in chunks(len(actions)):
+        counts += np.count_nonzero((actions[part] <= low) | (actions[part] >= high), axis=0)
+    if bounds.of_the_data:  # its own two extremes lie on them in any case
+        counts = np.maximum(counts - 2, 0)
+    total = int(counts.sum())
+    part_at = total / actions.size
+    if part_at < 0.001:
+        return
+    worst = int(np.argmax(counts))
+    what = f"{share(part_at)} of all action entries lie exactly on a bound"
+    if len(counts) > 1:
+        what += f" (most in column {worst}: {share(counts[worst] / len(actions))})"
+    level: Level = "warning" if part_at > _MOSTLY else "note"
+    if part_at > _MOSTLY:
+        what += ": the behaviour switches between extremes, or its actions were clipped when they were recorded."
+        advice = "If they were clipped, record the actions that were executed; a smooth policy fits extremes badly."
+    else:
+        what += ", where atanh is infinite."
+        advice = "Nothing to do here: training moves them just inside; other code with tanh policies must clip them."
+    yield Finding(level, "actions.at-bound", "actions", what, advice, total)
+
+
+def _few_values(actions: FloatArray, columns: Columns, marked: bool) -> list[Finding]:
+    """Actions that are numbers of choices."""
+    rows = sample_rows(len(actions))
+    distinct = {column: np.unique(actions[rows, column]) for column in range(actions.shape[1])}
+    few = {
+        column: values
+        for column, values in distinct.items()
+        if 1 < len(values) <= _FEW_VALUES and len(values) <= len(rows) / 10
+    }
+    if not few and not marked:
+        return []
+    values = next(iter(few.values()), distinct[0])
+    shown = listed([number(float(value)) for value in values[:5]]) if len(values) <= 5 else f"{len(values)} values"
+    if marked:
+        what = f"The file says that actions are discrete; there are {len(values)} of them ({shown})."
+        advice = "Only continuous actions can be trained on; use a library for discrete actions."
+        return [Finding("error", "actions.discrete", "actions", what, advice, len(values))]
+    what = f"{columns_in_words(list(few)).capitalize()} take only {len(values)} distinct values ({shown})"
+    what = what.replace("take", "takes") if len(few) == 1 else what
+    whole = bool((values == np.round(values)).all())
+    what += ", which look like the numbers of choices." if whole else ", so the behaviour looks discrete."
+    advice = "A continuous policy would act in between: train on these only if that means something."
+    return [Finding("warning", "actions.discrete", "actions", what, advice, len(values))]
+
+
+def _constant(columns: Columns, bounds: Bounds) -> Iterator[Finding]:
+    constant = np.flatnonzero(columns.min == columns.max).tolist()
+    if not constant:
+        return
+    values = listed([number(float(columns.min[column])) for column in constant[:3]])
+    plural = len(constant) > 1
+    what = f"{columns_in_words(constant).capitalize()} never {'change' if plural else 'changes'} (always {values})."
+    unbounded = bool((bounds.low[constant] >= bounds.high[constant]).any())
+    if unbounded:
+        advice = "Its bounds cannot be inferred, so training is refused: leave the column out, or set env_id."
+    else:
+        advice = "Nothing can be learned about it: leave it out if it does not control anything."
+    level: Level = "error" if unbounded else "warning"
+    yield Finding(level, "actions.constant", "actions", what, advice, len(constant))

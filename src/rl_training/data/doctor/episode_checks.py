@@ -1,0 +1,98 @@
+"""Rewards, returns and episodes as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rl_training.data.doctor.findings import Finding
+from rl_training.data.doctor.subject import Subject
+from rl_training.data.doctor.wording import amount, number, share
+
+_FEW_EPISODES = 10
+_FAR_RETURN = 10.0  # interquartile ranges from the median
+_SPARSE = 0.95
+
+
+def check_rewards(subject: Subject) -> Iterator[Finding]:
+    """Rewards that say little."""
+    rewards = subject.rewards
+    assert rewards is not None
+    if len(rewards) < 2:
+        return
+    least, most = float(rewards.min()), float(rewards.max())
+    if least == most:
+        ends_tell = subject.terminations is not None and bool(subject.terminations.any())
+        what = f"Every reward is {number(least)}."
+        if least != 0 and ends_tell:
+            what += " Only the terminations tell good from bad."
+            advice = "Fine for tasks such as balancing, where it pays to last; else see what the recorder stored."
+            yield Finding("note", "rewards.constant", "rewards", what, advice)
+        else:
+            what += " Nothing tells good behaviour from bad."
+            advice = "Only behaviour cloning can use such data; see whether the rewards were recorded at all."
+            yield Finding("warning", "rewards.constant", "rewards", what, advice)
+        return
+    usual = float(np.median(rewards))
+    part = float((rewards == np.float32(usual)).mean())
+    if part > _SPARSE:
+        what = f"Rewards are sparse: {share(part)} of them are {number(usual)}."
+        advice = "Expect to need an algorithm and settings for sparse rewards (IQL's antmaze preset, for one)."
+        yield Finding("note", "rewards.sparse", "rewards", what, advice)
+
+
+def check_episodes(subject: Subject) -> Iterator[Finding]:
+    """Few episodes, odd ones, and means that depend on how one counts."""
+    if not subject.whole_episodes:
+        what = "The rows are a selection that has lost its episodes: returns and lengths mean nothing."
+        advice = "Algorithms that need episodes cannot use it; save the whole dataset for them."
+        yield Finding("note", "episodes.lost", "terminations", what, advice)
+        return
+    count = len(subject.ends)
+    if 1 < count < _FEW_EPISODES:
+        what = f"There are only {count} episodes: their mean return says little about the behaviour."
+        yield Finding(
+            "note", "episodes.few", "terminations", what, "Judge the data by rows rather than episodes.", count
+        )
+    if subject.returns is not None and count >= _FEW_EPISODES:
+        yield from _odd_returns(subject)
+        yield from _by_row(subject)
+
+
+def mean_by_row(subject: Subject) -> float | None:
+    """Mean return of the episodes that rows belong to: an episode counts as often as it has rows."""
+    returns = subject.returns
+    return None if returns is None else float((returns * subject.lengths).sum() / subject.rows)
+
+
+def _odd_returns(subject: Subject) -> Iterator[Finding]:
+    returns = subject.returns
+    assert returns is not None
+    lower, median, upper = np.percentile(returns, [25, 50, 75])
+    spread = upper - lower
+    if spread <= 0:
+        return
+    odd = np.flatnonzero(np.abs(returns - median) > _FAR_RETURN * spread)
+    if 0 < odd.size <= max(1, 0.01 * len(returns)):
+        what = f"{amount(odd.size, 'episode')} {'has a return' if odd.size == 1 else 'have returns'} far from all"
+        what += f" others, such as {number(float(returns[odd[0]]))} where the median is {number(float(median))}."
+        advice = "See whether they are real: unmarked borders and faulty rewards look like this, luck does too."
+        place = subject.place(int(subject.starts[odd[0]]))
+        yield Finding("note", "returns.far-out", "rewards", what, advice, int(odd.size), place)
+
+
+def _by_row(subject: Subject) -> Iterator[Finding]:
+    returns, by_row = subject.returns, mean_by_row(subject)
+    assert returns is not None
+    assert by_row is not None
+    by_episode = float(returns.mean())
+    if abs(by_row - by_episode) > 0.5 * float(returns.std()) > 0:
+        median = int(np.median(subject.lengths))
+        held = float(subject.lengths[subject.lengths <= median].sum() / subject.rows)
+        what = (
+            f"Short episodes dominate the mean return: {number(by_episode)} by episode, but {number(by_row)} by row;"
+            f" the shorter half of the episodes holds only {share(held)} of the rows."
+        )
+        advice = "Training draws rows, so compare a policy with the mean by row; hold out episodes, not rows."
+        yield Finding("note", "returns.by-row", "rewards", what, advice)

@@ -1,0 +1,181 @@
+"""The examination of a dataset: every check, in order, on whatever of it can be read."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rl_training.data.doctor.action_checks import check_actions, find_bounds
+from rl_training.data.doctor.coverage import (
+    action_range_visited,
+    action_spread,
+    check_coverage,
+    effective_dimension,
+)
+from rl_training.data.doctor.duplicates import check_duplicates
+from rl_training.data.doctor.episode_checks import check_episodes, check_rewards, mean_by_row
+from rl_training.data.doctor.findings import Distribution, Facts, Finding, Report
+from rl_training.data.doctor.flag_checks import check_flags
+from rl_training.data.doctor.observation_checks import ObsBounds, check_observations
+from rl_training.data.doctor.raw_checks import RawFields, read_fields
+from rl_training.data.doctor.reward_shift import check_reward_shift
+from rl_training.data.doctor.subject import Columns, Subject
+from rl_training.data.doctor.succession import check_successors
+from rl_training.data.doctor.wording import amount
+from rl_training.data.fields import BORDERS_LOST
+from rl_training.data.formats import RawData
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.reference_returns import reference_returns
+from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
+from rl_training.environments import Spaces
+from rl_training.errors import DataError
+
+
+def examine(
+    raw: RawData,
+    spaces: Spaces | None = None,
+    env_id: str | None = None,
+    *,
+    obs_bounds: ObsBounds | None = None,
+    also: Iterable[Finding] = (),
+) -> Report:
+    """Facts and findings of what a reader handed over; bad data never raise.
+
+    spaces, obs_bounds: the environment's, where they are known. env_id: for the scale of scores; the file's by default.
+    also: findings from elsewhere that belong into the report.
+    """
+    fields = read_fields(raw.arrays)
+    dataset, refusal = _dataset(raw)
+    whole = not np.any(raw.arrays.get(BORDERS_LOST, False))
+    if dataset is not None:
+        subject = Subject.from_dataset(dataset, "next_obs" in fields.sources)
+    else:
+        subject = Subject.from_fields(fields, whole)
+    findings = [*also, *fields.findings, *_widths(subject, spaces)]
+    facts = _facts(raw, fields, subject, dataset, env_id or raw.env_id)
+    if subject.rows:
+        findings += check_flags(fields, subject)
+        facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds)
+        findings += more
+    notes = raw.notes if dataset is None else dataset.notes
+    findings += [Finding("note", "data.read", "data", f"{note[:1].upper()}{note[1:]}.", "") for note in notes]
+    if refusal is not None and not any(finding.level == "error" for finding in findings):
+        advice = "Training refuses these data as they are."
+        findings.append(Finding("error", "data.refused", "data", f"{refusal[:1].upper()}{refusal[1:]}.", advice))
+    return Report.of(facts, findings)
+
+
+def describe(raw: RawData, env_id: str | None = None) -> tuple[Facts, Transforms]:
+    """The short facts of sound data, and every transform that can be fitted to them; bad data raise `DataError`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dataset = TransitionDataset.from_raw(raw)
+    fields = read_fields(raw.arrays)
+    subject = Subject.from_dataset(dataset, "next_obs" in fields.sources)
+    bounds = find_bounds(dataset.actions, Columns.of(dataset.actions), None)
+    low, high = tuple(bounds.low.tolist()), tuple(bounds.high.tolist())
+    facts = _facts(raw, fields, subject, dataset, env_id or raw.env_id)
+    facts = replace(facts, action_low=low, action_high=high, bounds_from=bounds.source)
+    spread = facts.returns is not None and facts.returns.max > facts.returns.min
+    config = TransformConfig(normalise_observations=True, reward_range_scaling=spread)
+    return facts, fit_transforms(dataset, Spaces(dataset.obs_dim, low, high), config)
+
+
+def _dataset(raw: RawData) -> tuple[TransitionDataset | None, str | None]:
+    """The dataset, or why there is none."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what they say is found here, too
+        try:
+            return TransitionDataset.from_raw(raw), None
+        except DataError as error:
+            return None, str(error)
+        except (TypeError, ValueError) as error:  # arrays that no reader makes, but a caller may
+            return None, f"the arrays cannot be read ({' '.join(str(error).split())})"
+
+
+def _check_fields(
+    facts: Facts, fields: RawFields, subject: Subject, spaces: Spaces | None, obs_bounds: ObsBounds | None
+) -> tuple[Facts, list[Finding]]:
+    """The checks that look at values, and the facts they bring to light."""
+    findings: list[Finding] = []
+    learned: dict[str, Any] = {}
+    visited = None
+    if subject.actions is not None:
+        columns = Columns.of(subject.actions)
+        bounds = find_bounds(subject.actions, columns, spaces)
+        findings += check_actions(subject, columns, bounds, fields.marked_discrete)
+        learned |= {"act_effective_dim": effective_dimension(subject.actions)}
+        if not fields.marked_discrete:
+            visited = action_range_visited(subject.actions, bounds)
+            learned |= {
+                "action_low": tuple(bounds.low.tolist()),
+                "action_high": tuple(bounds.high.tolist()),
+                "bounds_from": bounds.source,
+                "action_range_visited": tuple(visited.tolist()),
+            }
+    if subject.obs is not None:
+        columns = Columns.of(subject.obs)
+        findings += check_observations(subject, columns, obs_bounds)
+        findings += check_successors(subject, columns)
+        learned |= {"obs_effective_dim": effective_dimension(subject.obs)}
+    if subject.rewards is not None:
+        findings += check_rewards(subject)
+        findings += check_reward_shift(subject)
+    findings += check_episodes(subject)
+    findings += check_duplicates(subject)
+    learned["action_spread"] = spread = None if fields.marked_discrete else action_spread(subject)
+    findings += check_coverage(visited, spread)
+    return replace(facts, **learned), findings
+
+
+def _widths(subject: Subject, spaces: Spaces | None) -> list[Finding]:
+    """Observations and actions against the environment's."""
+    if spaces is None:
+        return []
+    found = []
+    for name, values, expected in (("obs", subject.obs, spaces.obs_dim), ("actions", subject.actions, spaces.act_dim)):
+        if values is not None and values.shape[1] != expected:
+            what = f"It has {amount(values.shape[1], 'column')}, but the environment has {expected}."
+            advice = "Give the environment that the data come from (env_id), in its version."
+            found.append(Finding("error", "env.width", name, what, advice))
+    return found
+
+
+def _facts(
+    raw: RawData, fields: RawFields, subject: Subject, dataset: TransitionDataset | None, env_id: str | None
+) -> Facts:
+    """What can be said without looking at values."""
+    episodic = subject.whole_episodes and subject.rows > 0
+    returns = subject.returns
+    by_row = mean_by_row(subject) if episodic else None
+    reference = reference_returns(env_id)
+    facts = Facts(format=raw.format, rows=subject.rows, fields=fields.shapes, env_id=env_id)
+    if "next_obs" in fields.sources or subject.obs is not None:
+        facts = replace(facts, successors="stored" if "next_obs" in fields.sources else "derived")
+    if dataset is not None:
+        facts = replace(facts, usable=dataset.n_usable, fingerprint=dataset.fingerprint())
+    if subject.obs is not None:
+        facts = replace(facts, obs_dim=subject.obs.shape[1])
+    if subject.actions is not None:
+        facts = replace(facts, act_dim=subject.actions.shape[1])
+    if subject.rewards is not None and subject.rows:
+        low, high = float(subject.rewards.min()), float(subject.rewards.max())
+        facts = replace(facts, rewards=(low, float(subject.rewards.mean(dtype=np.float64)), high))
+    if episodic:
+        lasts = subject.ends
+        terminated, truncated = (
+            None if flags is None else int(np.count_nonzero(flags[lasts]))
+            for flags in (subject.terminations, subject.truncations)
+        )
+        facts = replace(facts, episodes=len(lasts), terminated=terminated, truncated=truncated)
+        facts = replace(facts, lengths=Distribution.of(subject.lengths))
+    if returns is not None and by_row is not None:
+        facts = replace(facts, returns=Distribution.of(returns), return_by_row=by_row)
+        if reference is not None:
+            scores = reference.score(float(returns.mean())), reference.score(by_row)
+            facts = replace(facts, score_by_episode=scores[0], score_by_row=scores[1])
+    return facts

@@ -1,0 +1,139 @@
+"""Where episodes end: flags that contradict each other, that mark too much or too little, or time limits as deaths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from rl_training.data.checks import BoolArray
+from rl_training.data.doctor.findings import Finding, Level
+from rl_training.data.doctor.raw_checks import RawFields
+from rl_training.data.doctor.subject import Subject
+from rl_training.data.doctor.wording import amount, share
+from rl_training.data.fields import EPISODE_ENDS
+
+_LIMIT_LEAST = 20  # rows: shorter episodes end at the same length by chance
+_LIMIT_EPISODES = 3
+
+
+def check_flags(fields: RawFields, subject: Subject) -> Iterator[Finding]:
+    """Every check on the flags; `fields` has them as the file does, `subject` as they are read."""
+    if not subject.rows or not subject.whole_episodes:
+        return
+    yield from _two_rows(fields, subject)
+    yield from _overlap(fields)
+    yield from _no_ends(subject)
+    yield from _time_limits(fields, subject)
+    yield from _one_row(subject)
+
+
+def _two_rows(fields: RawFields, subject: Subject) -> Iterator[Finding]:
+    """The trap of d3rlpy's CartPole file: a terminated episode is marked on its last row and on the one before."""
+    if "terminations" not in fields.arrays:
+        return
+    flags: BoolArray = fields.arrays["terminations"]
+    name = fields.sources["terminations"]
+    if EPISODE_ENDS in fields.arrays:
+        stray = np.flatnonzero(flags & ~fields.arrays[EPISODE_ENDS])
+        if stray.size:
+            what = (
+                f"{name!r} is set on {amount(stray.size, 'row')} that {EPISODE_ENDS!r} does not call the last of an"
+                f" episode: with them there would be {len(subject.ends) + stray.size:,} episodes, not"
+                f" {len(subject.ends):,}."
+            )
+            advice = f"Here {EPISODE_ENDS!r} counts, which is right; beware of readers that split on {name!r}."
+            place = subject.place(int(stray[0]))
+            yield Finding("warning", "flags.two-rows", "terminations", what, advice, int(stray.size), place)
+        return
+    pairs = np.flatnonzero(flags[:-1] & flags[1:])
+    if not pairs.size:
+        return
+    runs = _count(flags) - pairs.size  # a run of set flags is one mark
+    what = f"{amount(pairs.size, 'row')} marked as terminated {'is' if pairs.size == 1 else 'are'} directly followed by"
+    what += " another one, which makes an episode of a single row of it."
+    systematic = pairs.size >= max(2, runs // 2)
+    advice = "Mark only the last row of an episode" + ("; here it looks like a habit of the recorder." * systematic)
+    level: Level = "error" if systematic else "warning"
+    place = subject.place(int(pairs[0]))
+    yield Finding(level, "flags.two-rows", "terminations", what, advice.rstrip(".") + ".", int(pairs.size), place)
+
+
+def _count(flags: BoolArray) -> int:
+    return int(np.count_nonzero(flags))
+
+
+def _overlap(fields: RawFields) -> Iterator[Finding]:
+    if "terminations" not in fields.arrays or "truncations" not in fields.arrays:
+        return
+    terminations, truncations = fields.arrays["terminations"], fields.arrays["truncations"]
+    both = np.flatnonzero(terminations & truncations)
+    if not both.size:
+        return
+    cut = _count(truncations)
+    what = f"{amount(both.size, 'row')} {'is' if both.size == 1 else 'are'} marked as terminated and as truncated"
+    level: Level = "error" if both.size == cut and cut >= _LIMIT_EPISODES else "warning"
+    if level == "error":
+        what += ": every truncation is also called a termination, so time limits would be learned as the task's end."
+        advice = "Set terminations only where the task itself ended; a flag for both is no termination."
+    else:
+        what += "; there the termination counts."
+        advice = "Mark a row in one of the two: terminated where the task ended, truncated where it was cut."
+    place = fields.place(int(both[0]))
+    yield Finding(level, "flags.overlap", "truncations", what, advice, int(both.size), place)
+
+
+def _no_ends(subject: Subject) -> Iterator[Finding]:
+    if subject.terminations is None and subject.truncations is None:
+        return
+    none = np.zeros(1, dtype=np.bool_)
+    flags = (subject.terminations if subject.terminations is not None else none) | (
+        subject.truncations if subject.truncations is not None else none
+    )
+    if not flags.any():
+        what = f"No row ends an episode: all {subject.rows:,} count as one, and its return means nothing."
+        advice = "Mark the last row of every episode as terminated or truncated, or give episode_ids."
+        yield Finding("warning", "flags.none", "terminations", what, advice)
+    elif not flags[-1]:
+        start = int(subject.starts[-1])
+        what = f"The last episode (rows {start:,} to {subject.rows - 1:,}) ends without a flag, as if cut off there."
+        advice = "Nothing to do if the recording stopped there: the last row then counts as cut, not as terminated."
+        yield Finding("note", "flags.open-end", "truncations", what, advice, place=subject.place(subject.rows - 1))
+
+
+def _time_limits(fields: RawFields, subject: Subject) -> Iterator[Finding]:
+    """Terminations that pile up at one length, the largest, where nothing is marked as truncated."""
+    if subject.terminations is None or (subject.truncations is not None and subject.truncations.any()):
+        return
+    terminated = subject.terminations[subject.ends]
+    lengths = subject.lengths[terminated]
+    if len(lengths) < _LIMIT_EPISODES:
+        return
+    limit = int(lengths.max())
+    at_limit = int(np.count_nonzero(lengths == limit))
+    near = int(np.count_nonzero((lengths >= 0.9 * limit) & (lengths < limit)))
+    name = fields.sources.get("terminations", "terminations")
+    if limit >= _LIMIT_LEAST and at_limit >= max(_LIMIT_EPISODES, 0.02 * len(lengths)) and at_limit > near:
+        episode = int(np.flatnonzero(terminated & (subject.lengths == limit))[0])
+        everyone = "every episode ends" if at_limit == len(lengths) else f"{amount(at_limit, 'episode')} end"
+        what = f"By {name!r}, {everyone} in a termination after exactly {limit:,} rows: that looks like a time limit."
+        advice = "If it is one, mark these rows as truncated instead; a termination tells the algorithm that no reward"
+        advice += " follows."
+        place = subject.place(int(subject.ends[episode]))
+        yield Finding("warning", "flags.time-limit", "terminations", what, advice, at_limit, place)
+    elif name in ("dones", "done") and "truncations" not in fields.arrays:
+        what = f"{name!r} is read as terminations, and nothing says where episodes were only cut."
+        advice = "If it also marks time limits, split it into terminations and truncations."
+        yield Finding("note", "flags.dones", "terminations", what, advice)
+
+
+def _one_row(subject: Subject) -> Iterator[Finding]:
+    short = np.flatnonzero(subject.lengths == 1)
+    if not short.size or len(subject.lengths) == 1:
+        return
+    part = short.size / len(subject.lengths)
+    what = f"{amount(short.size, 'episode')} of {len(subject.lengths):,} ({share(part)}) consist of a single row."
+    advice = "See whether the row before really ends an episode; a flag one row too early does this."
+    place = subject.place(int(subject.ends[short[0]]))
+    level: Level = "warning" if part > 0.01 and short.size > 1 else "note"
+    yield Finding(level, "episodes.one-row", "terminations", what, advice, int(short.size), place)

@@ -1,0 +1,116 @@
+"""Observations: constant columns, scales far apart, values outside the environment's space, values already scaled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.checks import FloatArray
+from rl_training.data.doctor.findings import Finding
+from rl_training.data.doctor.raw_checks import chunks
+from rl_training.data.doctor.subject import Columns, Subject, sample_rows
+from rl_training.data.doctor.wording import amount, columns_in_words, number, share
+
+_RARELY = 0.001  # share of rows in which a near-constant column departs from its usual value
+_SCALES_APART = 1e3
+_FAR_OUT = 100.0  # standard deviations
+_LOOKS_NORMALISED = 0.05
+
+ObsBounds = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]  # lowest and highest, [O] each
+
+
+def check_observations(subject: Subject, columns: Columns, bounds: ObsBounds | None) -> Iterator[Finding]:
+    """Every check on the observations."""
+    obs = subject.obs
+    assert obs is not None
+    varying = columns.std > 0
+    yield from _constant(obs, columns)
+    yield from _scales(columns, varying)
+    yield from _far_out(subject, obs, columns, varying)
+    yield from _normalised(columns, varying)
+    if bounds is not None and len(bounds[0]) == obs.shape[1]:
+        yield from _outside(subject, obs, columns, bounds)
+
+
+def _constant(obs: FloatArray, columns: Columns) -> Iterator[Finding]:
+    constant = np.flatnonzero(columns.std == 0).tolist()
+    if len(obs) > 1 and constant:
+        zero = bool((columns.min[constant] == 0).all())
+        what = f"{columns_in_words(constant).capitalize()} never {'changes' if len(constant) == 1 else 'change'}"
+        what += " (always 0)." if zero else "."
+        advice = "Harmless in training, but a policy that meets other values there later has never seen them."
+        yield Finding("note", "obs.constant", "obs", what, advice, len(constant))
+    rows = sample_rows(len(obs))
+    if len(rows) < 1 / _RARELY:
+        return
+    usual = np.median(obs[rows], axis=0)
+    departs = (obs[rows] != usual).mean(axis=0)
+    rare = np.flatnonzero((departs <= _RARELY) & (columns.std > 0)).tolist()
+    if rare:
+        what = f"{columns_in_words(rare).capitalize()} {'departs' if len(rare) == 1 else 'depart'} from the usual value"
+        what += f" in at most {share(_RARELY)} of the rows."
+        advice = "Normalising would blow up these few values: see whether they are faults of the recorder."
+        yield Finding("note", "obs.near-constant", "obs", what, advice, len(rare))
+
+
+def _scales(columns: Columns, varying: npt.NDArray[np.bool_]) -> Iterator[Finding]:
+    if np.count_nonzero(varying) < 2:
+        return
+    deviations = np.where(varying, columns.std, np.nan)
+    least, most = int(np.nanargmin(deviations)), int(np.nanargmax(deviations))
+    if deviations[most] > _SCALES_APART * deviations[least]:
+        what = (
+            f"Scales are far apart: column {most} varies by {number(deviations[most])} (standard deviation), column"
+            f" {least} by {number(deviations[least])}."
+        )
+        advice = "Train with transforms.normalise_observations=true."
+        yield Finding("note", "obs.scales", "obs", what, advice)
+
+
+def _far_out(subject: Subject, obs: FloatArray, columns: Columns, varying: npt.NDArray[np.bool_]) -> Iterator[Finding]:
+    """Values such as -9999, which recorders write for what they do not know."""
+    scale = np.where(varying, columns.std, 1.0)
+    reach = np.maximum(columns.max - columns.mean, columns.mean - columns.min) / scale
+    for column in np.flatnonzero(varying & (reach > _FAR_OUT)).tolist()[:3]:
+        values = obs[:, column].astype(np.float64)
+        far = np.flatnonzero(np.abs(values - columns.mean[column]) > _FAR_OUT * columns.std[column])
+        what = f"{amount(far.size, 'value')} in column {column} lie over {_FAR_OUT:.0f} standard deviations from the"
+        what += f" mean, such as {number(float(values[far[0]]))}."
+        advice = "See whether it stands for a missing measurement, and drop those episodes if so."
+        place = subject.place(int(far[0]), column)
+        yield Finding("warning", "obs.far-out", "obs", what, advice, int(far.size), place)
+
+
+def _normalised(columns: Columns, varying: npt.NDArray[np.bool_]) -> Iterator[Finding]:
+    if np.count_nonzero(varying) < 2:
+        return
+    mean, std = columns.mean[varying], columns.std[varying]
+    if (np.abs(mean) < _LOOKS_NORMALISED).all() and (np.abs(std - 1.0) < _LOOKS_NORMALISED).all():
+        what = "All columns have mean 0 and standard deviation 1: the observations look already normalised."
+        advice = "A policy trained on them needs the same normalisation where it acts; raw observations are safer."
+        yield Finding("note", "obs.normalised", "obs", what, advice)
+
+
+def _outside(subject: Subject, obs: FloatArray, columns: Columns, bounds: ObsBounds) -> Iterator[Finding]:
+    low, high = (np.asarray(bound, dtype=np.float64) for bound in bounds)
+    slack = 1e-4 * np.where(np.isfinite(high - low), high - low, 1.0) + 1e-6
+    low, high = low - slack, high + slack
+    wrong_columns = np.flatnonzero((columns.min < low) | (columns.max > high)).tolist()
+    if not wrong_columns:
+        return
+    rows, first = 0, None
+    for part in chunks(len(obs)):
+        wrong = (obs[part] < low) | (obs[part] > high)
+        rows += int(np.count_nonzero(wrong.any(axis=1)))
+        if first is None and wrong.any():
+            row, column = divmod(int(np.argmax(wrong)), wrong.shape[1])
+            first = (part.start + row, column)
+    assert first is not None
+    row, column = first
+    what = f"{amount(rows, 'row')} ({share(rows / len(obs))}) lie outside the environment's observation space, in"
+    what += f" {columns_in_words(wrong_columns)}; the first is {number(float(obs[row, column]))} where"
+    what += f" [{number(bounds[0][column])}, {number(bounds[1][column])}] is possible."
+    advice = "Perhaps they were filtered or normalised, or are another environment's: a policy would meet others."
+    yield Finding("warning", "obs.outside-space", "obs", what, advice, rows, subject.place(row, column))

@@ -1,0 +1,128 @@
+"""What the checks on the whole dataset look at: the sound fields as float32, and where episodes end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.checks import BoolArray, FloatArray, IndexArray
+from rl_training.data.doctor.findings import Place
+from rl_training.data.doctor.raw_checks import RawFields, chunks, place_of
+from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS
+from rl_training.data.flags import complete_flags
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.returns import episode_lengths
+from rl_training.errors import DataError
+
+SAMPLE = 20_000  # rows that are enough for an estimate
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A dataset, or what can be made of one that was refused: a field that is not sound is None."""
+
+    rows: int
+    ends: IndexArray  # last row of each episode, the last row of the data included
+    obs: FloatArray | None = None  # [N, O]
+    actions: FloatArray | None = None  # [N, A]
+    rewards: FloatArray | None = None  # [N]
+    next_obs: FloatArray | None = None  # [N, O]; only where the file stores them
+    terminations: BoolArray | None = None  # [N]
+    truncations: BoolArray | None = None  # [N]
+    whole_episodes: bool = True
+
+    @classmethod
+    def from_dataset(cls, dataset: TransitionDataset, next_obs_stored: bool) -> Subject:
+        """The subject that a sound dataset is; arrays are shared."""
+        return cls(
+            rows=len(dataset),
+            ends=dataset.episode_ends,
+            obs=dataset.obs,
+            actions=dataset.actions,
+            rewards=dataset.rewards,
+            next_obs=dataset.next_obs if next_obs_stored else None,
+            terminations=dataset.terminations,
+            truncations=dataset.truncations,
+            whole_episodes=dataset.whole_episodes,
+        )
+
+    @classmethod
+    def from_fields(cls, fields: RawFields, whole_episodes: bool) -> Subject:
+        """What is left of a dataset that was refused."""
+        numbers: dict[str, Any] = {
+            name: np.ascontiguousarray(fields.arrays[name], dtype=np.float32)
+            for name in ("obs", "actions", "rewards", "next_obs")
+            if name in fields.arrays
+        }
+        names = ("terminations", "truncations", EPISODE_ENDS, EPISODE_IDS)
+        try:
+            flags = complete_flags({name: fields.arrays[name] for name in names if name in fields.arrays})
+        except (DataError, TypeError, ValueError):  # it is the reason of the refusal
+            flags = {}
+        numbers |= {name: np.asarray(flags[name], dtype=np.bool_) for name in names[:2] if name in flags}
+        return cls(rows=fields.rows, ends=fields.ends, whole_episodes=whole_episodes, **numbers)
+
+    def place(self, row: int, column: int | None = None) -> Place:
+        """A row with its episode, where there are episodes."""
+        return place_of(self.ends, row, column) if self.whole_episodes else Place(row=row, column=column)
+
+    @cached_property
+    def lengths(self) -> IndexArray:
+        """Rows of each episode."""
+        return episode_lengths(self.ends)
+
+    @cached_property
+    def starts(self) -> IndexArray:
+        """First row of each episode."""
+        return self.ends - self.lengths + 1
+
+    @cached_property
+    def returns(self) -> npt.NDArray[np.float64] | None:
+        """Sum of each episode's rewards."""
+        if self.rewards is None or not self.whole_episodes or not self.rows:
+            return None
+        return np.add.reduceat(self.rewards, self.starts, dtype=np.float64)
+
+    @cached_property
+    def inner(self) -> IndexArray:
+        """Rows that are followed by another row of their episode."""
+        followed = np.ones(self.rows, dtype=np.bool_)
+        followed[self.ends] = False
+        return np.flatnonzero(followed)
+
+
+def sample_rows(rows: IndexArray | int, size: int = SAMPLE) -> IndexArray:
+    """At most `size` of the rows (or of so many), always the same ones, in their order."""
+    count = rows if isinstance(rows, int) else len(rows)
+    chosen = np.arange(count)
+    if count > size:
+        chosen = np.sort(np.random.default_rng(0).choice(count, size, replace=False))
+    return chosen if isinstance(rows, int) else rows[chosen]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Each column's statistics, `[K]` each, in float64."""
+
+    mean: npt.NDArray[np.float64]
+    std: npt.NDArray[np.float64]
+    min: npt.NDArray[np.float64]
+    max: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, values: FloatArray) -> Columns:
+        """Of at least one row, a piece at a time: no copy of the data is made."""
+        origin = values[0].astype(np.float64)  # keeps the digits of a column far from 0
+        total, square = np.zeros_like(origin), np.zeros_like(origin)
+        for part in chunks(len(values)):
+            piece = values[part].astype(np.float64) - origin
+            total += piece.sum(axis=0)
+            square += np.einsum("nk,nk->k", piece, piece)
+        mean = total / len(values)
+        variance = np.maximum(square / len(values) - mean * mean, 0.0)
+        least, most = values.min(axis=0).astype(np.float64), values.max(axis=0).astype(np.float64)
+        return cls(mean + origin, np.where(least == most, 0.0, np.sqrt(variance)), least, most)

@@ -1,0 +1,169 @@
+"""Whether rows follow each other: stored successors against the next row, jumps, and rows that occur twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.checks import FloatArray, IndexArray
+from rl_training.data.doctor.findings import Finding
+from rl_training.data.doctor.raw_checks import chunks
+from rl_training.data.doctor.subject import Columns, Subject, sample_rows
+from rl_training.data.doctor.wording import amount, share
+
+_MOST = 0.5
+_RIDGE = 1e-6
+# A border shows as a step of unusual size that the usual dynamics does not explain. Both are measured against what is
+# usual in the data, so that impacts and spins, which are large but follow the dynamics, are left alone.
+_USUAL_STEP, _FAR_STEP = 97.0, 1.7
+_USUAL_SURPRISE, _FAR_SURPRISE = 90.0, 8.0
+_LEAST_ROWS = 200
+_WIDEST = 2_000
+
+
+def check_successors(subject: Subject, columns: Columns) -> Iterator[Finding]:
+    """Stored successors, or without them the steps from row to row."""
+    if not subject.whole_episodes or not subject.inner.size:
+        return
+    assert subject.obs is not None
+    if subject.next_obs is None:
+        yield from _jumps(subject, columns)
+        return
+    inner = subject.inner
+    different = _mismatches(subject, columns, inner)
+    part = different.size / inner.size
+    if different.size and part > _MOST:
+        yield _most_differ(subject, different, part)
+    elif different.size:
+        what = f"In {amount(different.size, 'row')} inside episodes next_obs is not the next row's obs: the rows do not"
+        what += " follow each other there."
+        advice = "Probably unmarked ends of episodes (mark these rows as truncated) or rows that were dropped."
+        place = subject.place(int(different[0]))
+        yield Finding("warning", "successors.mismatch", "next_obs", what, advice, int(different.size), place)
+    yield from _resets(subject, columns)
+
+
+def _mismatches(subject: Subject, columns: Columns, rows: IndexArray) -> IndexArray:
+    """Those of the rows whose stored successor is not the next row, by more than rounding."""
+    obs, next_obs = subject.obs, subject.next_obs
+    assert obs is not None
+    assert next_obs is not None
+    tolerance = 1e-4 * columns.std + 1e-6 * np.maximum(np.abs(columns.min), np.abs(columns.max)) + 1e-12
+    found = []
+    for part in chunks(len(rows)):
+        here = rows[part]
+        suspects = here[(next_obs[here] != obs[here + 1]).any(axis=1)]
+        gap = np.abs(next_obs[suspects].astype(np.float64) - obs[suspects + 1])
+        found.append(suspects[(gap > tolerance).any(axis=1)])
+    return np.concatenate(found)
+
+
+def _most_differ(subject: Subject, different: IndexArray, part: float) -> Finding:
+    assert subject.obs is not None
+    assert subject.next_obs is not None
+    sample = sample_rows(different)
+    place = subject.place(int(different[0]))
+    if (subject.next_obs[sample] == subject.obs[sample]).all(axis=1).mean() > _MOST:
+        what = f"next_obs is a copy of obs in most rows ({share(part)} are not followed by it): nothing ever changes."
+        advice = "Store the observation after the action; or leave next_obs out, and the next row is taken."
+        return Finding("error", "successors.copied", "next_obs", what, advice, int(different.size), place)
+    what = (
+        f"next_obs is not the next row's obs in {share(part)} of the rows: the rows are shuffled, or some are missing."
+    )
+    advice = (
+        "Returns, lengths and next actions mean nothing then; keep the recorded order, or the successors are wrong."
+    )
+    return Finding("warning", "successors.mismatch", "next_obs", what, advice, int(different.size), place)
+
+
+def _resets(subject: Subject, columns: Columns) -> Iterator[Finding]:
+    """Truncated rows whose stored successor is the first observation of the next episode."""
+    obs, truncations = subject.obs, subject.truncations
+    assert obs is not None
+    cut = subject.ends[:-1][truncations[subject.ends[:-1]]] if truncations is not None else subject.ends[:0]
+    if cut.size < 2:
+        return
+    same = np.setdiff1d(cut, _mismatches(subject, columns, cut))
+    if same.size <= _MOST * cut.size:
+        return
+    usual = np.percentile(_step_sizes(obs, sample_rows(subject.inner), columns), _USUAL_STEP)
+    if np.median(_step_sizes(obs, same, columns)) <= usual:  # one long episode, cut into pieces
+        return
+    what = (
+        f"In {amount(same.size, 'row')} that end an episode by truncation, next_obs is the first obs of the next one."
+    )
+    advice = "Store the observation before the reset; or leave next_obs out, and these rows are not trained on."
+    place = subject.place(int(same[0]))
+    yield Finding("error", "successors.reset", "next_obs", what, advice, int(same.size), place)
+
+
+def _step_sizes(obs: FloatArray, rows: IndexArray, columns: Columns) -> npt.NDArray[np.float64]:
+    """Length of the step to the next row, in standard deviations per column."""
+    scale = np.where(columns.std > 0, columns.std, 1.0)
+    step = (obs[rows + 1].astype(np.float64) - obs[rows]) / scale
+    return np.asarray(np.sqrt(np.mean(step * step, axis=1)))
+
+
+def _jumps(subject: Subject, columns: Columns) -> Iterator[Finding]:
+    """Steps inside episodes that are large and that a linear model of the dynamics does not expect."""
+    obs, inner = subject.obs, subject.inner
+    assert obs is not None
+    varying = np.flatnonzero(columns.std > 0)
+    if inner.size < _LEAST_ROWS or not 0 < len(varying) <= _WIDEST:
+        return
+    model = _LinearSteps(subject, columns, varying)
+    sample = sample_rows(inner)
+    steps, surprises = model.measure(sample)
+    far = np.percentile(steps, _USUAL_STEP) * _FAR_STEP, np.percentile(surprises, _USUAL_SURPRISE) * _FAR_SURPRISE
+    if far[1] <= 0:
+        return
+    found = []
+    for part in chunks(len(inner)):
+        steps, surprises = model.measure(inner[part])
+        found.append(inner[part][(steps > far[0]) & (surprises > far[1])])
+    jumps = np.concatenate(found)
+    if not jumps.size:
+        return
+    what = f"After {amount(jumps.size, 'row')} inside episodes the next row is far from what the usual steps lead to."
+    advice = "Probably unmarked ends of episodes: mark these rows as truncated (or terminated, where the task ended)."
+    place = subject.place(int(jumps[0]))
+    yield Finding("warning", "successors.jump", "obs", what, advice, int(jumps.size), place)
+
+
+class _LinearSteps:
+    """A ridge regression of the step on the observation and the action, in standard units."""
+
+    def __init__(self, subject: Subject, columns: Columns, varying: IndexArray) -> None:
+        assert subject.obs is not None
+        self.obs, self.actions, self.varying = subject.obs, subject.actions, varying
+        self.mean, self.scale = columns.mean[varying], columns.std[varying]
+        if self.actions is not None:
+            some = self.actions[sample_rows(subject.rows)].astype(np.float64)
+            self.action_mean, self.action_scale = some.mean(axis=0), some.std(axis=0) + 1e-9
+        sample = sample_rows(subject.inner)
+        inputs, steps = self._inputs(sample), self._steps(sample)
+        gram = inputs.T @ inputs
+        gram[np.diag_indices_from(gram)] += _RIDGE * len(inputs)
+        self.weights = np.linalg.solve(gram, inputs.T @ steps)
+        errors = steps - inputs @ self.weights
+        spread = 1.4826 * np.median(np.abs(errors), axis=0)
+        # A column that mostly follows exactly (a goal, a flag) has no usual error to compare with.
+        self.spread = np.where(spread < 0.01 * errors.std(axis=0) + 1e-9, np.inf, spread)
+
+    def measure(self, rows: IndexArray) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        """Sizes of the steps after these rows, and how far each is from the expected one."""
+        steps = self._steps(rows)
+        errors = (steps - self._inputs(rows) @ self.weights) / self.spread
+        return np.sqrt((steps * steps).mean(axis=1)), np.sqrt((errors * errors).mean(axis=1))
+
+    def _steps(self, rows: IndexArray) -> npt.NDArray[np.float64]:
+        step = self.obs[rows + 1].astype(np.float64) - self.obs[rows]
+        return np.asarray(step[:, self.varying] / self.scale)
+
+    def _inputs(self, rows: IndexArray) -> npt.NDArray[np.float64]:
+        parts = [(self.obs[rows][:, self.varying] - self.mean) / self.scale, np.ones((len(rows), 1))]
+        if self.actions is not None:
+            parts.append((self.actions[rows] - self.action_mean) / self.action_scale)
+        return np.concatenate(parts, axis=1)

@@ -1,0 +1,54 @@
+"""Numbers and lists as a person writes them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+
+def number(value: float) -> str:
+    """As many digits as mean something: 12,135 / 1,251.5 / 1.25 / 0.00413 / 3.2e+08."""
+    if not math.isfinite(value):
+        return str(value)
+    size = abs(value)
+    if size >= 1e7 or 0 < size < 1e-4:
+        return f"{value:.3g}"
+    if value == round(value):
+        return f"{value:,.0f}"
+    if size >= 10:
+        return f"{value:,.1f}"
+    return f"{value:.3g}"
+
+
+def share(part: float) -> str:
+    """A share in per cent: 11%, 0.3%, below 0.01%."""
+    percent = 100.0 * part
+    if percent == 0 or percent == 100:
+        return f"{percent:.0f}%"
+    if percent < 0.01:
+        return "below 0.01%"
+    if percent > 99.9:
+        return f"{math.floor(percent * 100) / 100:g}%"
+    return f"{percent:.0f}%" if percent >= 10 else f"{percent:.1f}%" if percent >= 1 else f"{percent:.2g}%"
+
+
+def amount(count: int, noun: str) -> str:
+    """`1 row`, `2,000 rows`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def listed(items: Iterable[object], last: str = "and") -> str:
+    """`a, b and c`."""
+    words = [str(item) for item in items]
+    return f" {last} ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
+
+
+def columns_in_words(columns: list[int], most: int = 8) -> str:
+    """`column 3`, `columns 3, 4 and 7`, `columns 27 to 110`, `columns 0, 2, … and 40 more`."""
+    if len(columns) == 1:
+        return f"column {columns[0]}"
+    if len(columns) > 2 and columns[-1] - columns[0] == len(columns) - 1:
+        return f"columns {columns[0]} to {columns[-1]}"
+    if len(columns) <= most:
+        return f"columns {listed(columns)}"
+    return f"columns {', '.join(map(str, columns[:most]))} and {len(columns) - most} more"

@@ -1,0 +1,211 @@
+"""`rl-training data check` and `data info`: what they print, write and return."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rl_training
+from rl_training.data import TransitionDataset
+from sick_data import healthy
+
+SOURCE = Path(rl_training.__file__).parents[1]
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> Path:
+    path = tmp_path / "good.npz"
+    np.savez(path, **healthy())
+    return path
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Path:
+    path = tmp_path / "bad.npz"
+    arrays = healthy()
+    arrays["rewards"][40] = np.nan
+    np.savez(path, **arrays)
+    return path
+
+
+class TestCheck:
+    def test_healthy_data(self, command: Any, good: Path) -> None:
+        code, out, err = command("data", "check", good)
+        assert (code, err) == (0, "")
+        assert out.startswith("good.npz\n")
+        assert "  episodes      24: 12 terminated, 12 truncated\n" in out
+        assert out.endswith("verdict: healthy: no findings\n")
+        assert "\x1b" not in out  # plain where it is no terminal
+
+    def test_sick_data(self, command: Any, bad: Path) -> None:
+        code, out, _ = command("data", "check", bad)
+        assert code == 1
+        assert "Errors (1)\n  • rewards [values.nan]: 1 value is NaN, in 1 row of 1 episode. At row 40" in out
+        assert out.endswith("verdict: not fit for training: 1 error\n")
+
+    def test_warnings_are_no_failure(self, command: Any, tmp_path: Path) -> None:
+        np.savez(tmp_path / "zero.npz", **healthy(rewards=np.zeros(len(healthy()["obs"]))))
+        code, out, _ = command("data", "check", "zero.npz")
+        assert code == 0
+        assert "verdict: fit for training, but look at the warnings: 1 warning" in out
+
+    def test_json(self, command: Any, bad: Path) -> None:
+        code, out, _ = command("data", "check", bad, "--json")
+        report = json.loads(out)
+        assert code == 1
+        assert report["path"] == str(bad)
+        assert (report["ok"], report["findings"][0]["code"]) == (False, "values.nan")
+        assert report["facts"]["lengths"]["counts"]
+
+    def test_page(self, command: Any, bad: Path, tmp_path: Path) -> None:
+        code, out, _ = command("data", "check", bad, "--html", "report.html")
+        assert code == 1
+        assert out.endswith("page: report.html\n")
+        assert "not fit for training: 1 error" in (tmp_path / "report.html").read_text("utf-8")
+
+    def test_page_that_cannot_be_written(self, mistake: Any, good: Path) -> None:
+        assert mistake("data", "check", good, "--html", "nowhere/report.html", "--json").startswith(
+            "error: --html nowhere/report.html: cannot be written"
+        )
+
+    def test_no_such_file(self, mistake: Any) -> None:
+        assert mistake("data", "check", "nothing.npz") == "error: nothing.npz: no such file"
+
+    def test_no_dataset(self, mistake: Any, tmp_path: Path) -> None:
+        (tmp_path / "notes.txt").write_text("obs and actions")
+        assert mistake("data", "check", "notes.txt").startswith("error: notes.txt: not a dataset")
+
+    def test_columns_of_a_file_that_has_none(self, mistake: Any, good: Path) -> None:
+        assert "columns: this format has named arrays" in mistake("data", "check", good, "--columns", "obs=x,y")
+
+    def test_columns_said_wrongly(self, mistake: Any, good: Path) -> None:
+        assert mistake("data", "check", good, "--columns", "obs") == (
+            "error: --columns obs: must name a field and its columns, such as obs=x,y"
+        )
+
+
+class TestEnvironment:
+    def test_bounds_are_its_own(self, command: Any, data_file: Path) -> None:
+        code, out, _ = command("data", "check", data_file, "--env-id", "Pendulum-v1")
+        assert code == 0
+        assert "bounds [-2, 2] (the environment's)" in out
+
+    def test_actions_outside_are_errors(self, command: Any, dataset: TransitionDataset, tmp_path: Path) -> None:
+        arrays = dataset.to_dict()
+        arrays["actions"] = arrays["actions"] * 1.5
+        np.savez(tmp_path / "wide.npz", **arrays)
+        assert command("data", "check", "wide.npz").code == 0
+        code, out, _ = command("data", "check", "wide.npz", "--env-id", "Pendulum-v1")
+        assert code == 1
+        assert "actions [actions.outside]" in out
+
+    def test_filtered_observations(self, command: Any, dataset: TransitionDataset, tmp_path: Path) -> None:
+        """Cosines above 1, as in data whose observations were normalised by their recorder."""
+        arrays = dataset.to_dict()
+        for name in ("obs", "next_obs"):
+            arrays[name] = arrays[name] * 1.7
+        np.savez(tmp_path / "filtered.npz", **arrays)
+        code, out, _ = command("data", "check", "filtered.npz", "--env-id", "Pendulum-v1")
+        assert code == 0
+        assert "obs [obs.outside-space]" in out
+
+    def test_that_cannot_be_trained_on(self, command: Any, good: Path) -> None:
+        code, out, _ = command("data", "check", good, "--env-id", "CartPole-v1")
+        assert code == 1
+        assert "data [env.unsupported]" in out
+
+    def test_unknown(self, mistake: Any, good: Path) -> None:
+        assert "did you mean 'Pendulum-v1'?" in mistake("data", "check", good, "--env-id", "Pendulm-v1")
+
+    def test_known_only_by_its_scores(self, command: Any, good: Path) -> None:
+        code, out, _ = command("data", "check", good, "--env-id", "hopper-medium-v2")
+        assert code == 0
+        assert "D4RL's scale" in out
+        assert "note" in out
+
+    def test_named_by_a_file_imports_nothing(
+        self, command: Any, good: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        import h5py
+
+        (tmp_path / "trap.py").write_text("raise SystemExit('imported')")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        with h5py.File(tmp_path / "a.hdf5", "w") as file:
+            for name, values in healthy().items():
+                file[name] = values
+            file.attrs["env_id"] = "trap:Trap-v0"
+        code, out, _ = command("data", "check", "a.hdf5")
+        assert code == 0
+        assert "'trap:Trap-v0', which is not installed here" in " ".join(out.split())
+        assert "trap" not in sys.modules
+
+
+class TestInfo:
+    def test_of_data(self, command: Any, good: Path) -> None:
+        code, out, err = command("data", "info", good)
+        assert (code, err) == (0, "")
+        dataset = TransitionDataset.load(good)
+        assert f"  fingerprint   {dataset.fingerprint()}\n" in out
+        assert "normalise_observations" in out
+        scale = 1000.0 / (dataset.episode_returns().max() - dataset.episode_returns().min())
+        assert f"  rewards       times {scale:.1f}, plus 0\n" in out
+
+    def test_as_json(self, command: Any, good: Path) -> None:
+        facts = json.loads(command("data", "info", good, "--json").out)
+        dataset = TransitionDataset.load(good)
+        assert facts["fingerprint"] == dataset.fingerprint()
+        assert facts["transforms"]["obs_mean"] == pytest.approx(dataset.obs.mean(axis=0).tolist(), abs=1e-5)
+        assert facts["rows"] == len(dataset)
+
+    def test_of_equal_returns(self, command: Any, tmp_path: Path) -> None:
+        """There is no range to scale by, which is no reason to fail."""
+        np.savez(tmp_path / "zero.npz", **healthy(rewards=np.zeros(len(healthy()["obs"]))))
+        assert "times 1, plus 0" in command("data", "info", "zero.npz").out
+
+    def test_of_bad_data(self, mistake: Any, bad: Path) -> None:
+        message = mistake("data", "info", bad)
+        assert "rewards: NaN at row 40 (episode 0, step 40)" in message
+        assert message.endswith(f"(all that is wrong: rl-training data check {bad})")
+
+    def test_of_a_run(self, command: Any, run: Path) -> None:
+        code, out, _ = command("data", "info", run)
+        assert code == 0
+        assert out.startswith(f"{run.name}: bc on data alone\n")
+        assert "observations  as they are" in out
+
+    def test_of_a_run_as_json(self, command: Any, run: Path) -> None:
+        stored = json.loads(command("data", "info", run, "--json").out)
+        assert stored["algo"] == "bc"
+        assert set(stored["transforms"]) >= {"obs_mean", "obs_std", "reward_scale", "action_low"}
+
+
+COMMAND = """
+import sys
+from rl_training.cli.main import main
+
+try:
+    main()
+except SystemExit as stop:
+    assert not stop.code, stop.code
+assert "torch" not in sys.modules, "torch was imported"
+"""
+
+
+@pytest.mark.parametrize("arguments", [["data", "--help"], ["data", "check", "--help"], ["data", "check", "good.npz"]])
+def test_torch_is_not_needed(good: Path, arguments: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", COMMAND, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=good.parent,
+        env={**os.environ, "PYTHONPATH": str(SOURCE)},
+    )
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,216 @@
+"""The doctor on the ends of episodes and on whether rows follow each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training.data import TransitionDataset
+from sick_data import codes, ends_of, healthy, report_on, without_successors
+
+
+def flags(rows: int, *at: int) -> Any:
+    return np.isin(np.arange(rows), at)
+
+
+class TestTwoRows:
+    """Terminals on the last two rows of an episode, as in d3rlpy's CartPole file."""
+
+    def test_where_episode_terminals_tell_otherwise(self) -> None:
+        arrays = healthy(truncations=None)
+        terminals = np.flatnonzero(arrays["terminations"])
+        ends = ends_of(healthy())
+        doubled = flags(len(arrays["obs"]), *terminals, *(terminals - 1))
+        found = codes(arrays | {"terminations": doubled, "episode_terminals": flags(len(doubled), *ends)})
+        finding = found["flags.two-rows"]
+        assert (finding.level, finding.count, finding.place.row) == ("warning", 12, terminals[0] - 1)
+        assert "there would be 36 episodes, not 24" in finding.what
+        assert "episodes.one-row" not in found
+
+    def test_where_nothing_tells_otherwise(self) -> None:
+        arrays = healthy()
+        terminals = np.flatnonzero(arrays["terminations"])
+        arrays["terminations"] = flags(len(arrays["obs"]), *terminals, *(terminals - 1))
+        finding = codes(arrays)["flags.two-rows"]
+        assert (finding.level, finding.count, finding.place.episode) == ("error", 12, 0)
+
+    def test_a_single_pair(self) -> None:
+        arrays = healthy()
+        arrays["terminations"][np.flatnonzero(arrays["terminations"])[0] - 1] = True
+        found = codes(arrays)
+        assert found["flags.two-rows"].level == "warning"
+        assert found["episodes.one-row"].count == 1
+
+    def test_not_in_healthy_data(self) -> None:
+        arrays = healthy(truncations=None, episode_terminals=healthy()["terminations"] | healthy()["truncations"])
+        assert codes(arrays) == {}
+
+
+class TestOverlap:
+    def test_of_every_truncation_is_an_error(self) -> None:
+        arrays = healthy()
+        arrays["terminations"] = arrays["terminations"] | arrays["truncations"]
+        finding = codes(arrays)["flags.overlap"]
+        assert (finding.level, finding.count) == ("error", 12)
+
+    def test_as_dones_is_refused_and_told_once(self) -> None:
+        arrays = healthy()
+        arrays["dones"] = arrays.pop("terminations") | arrays["truncations"]
+        assert [finding.code for finding in report_on(arrays).at("error")] == ["flags.overlap"]
+
+
+class TestNoEnds:
+    def test_none_at_all(self) -> None:
+        rows = len(healthy()["obs"])
+        found = codes(without_successors(terminations=np.zeros(rows), truncations=None))
+        assert found["flags.none"].level == "warning"
+        assert "flags.open-end" not in found
+
+    def test_missing_at_the_very_end(self) -> None:
+        arrays = healthy()
+        arrays["truncations"][-1] = False
+        finding = codes(arrays)["flags.open-end"]
+        assert (finding.level, finding.place.row, finding.place.episode) == ("note", len(arrays["obs"]) - 1, 23)
+
+    def test_a_file_that_only_truncates(self) -> None:
+        """HalfCheetah never terminates: that is no fault."""
+        arrays = healthy()
+        arrays |= {"truncations": arrays["terminations"] | arrays["truncations"]}
+        arrays["terminations"] = np.zeros(len(arrays["obs"]), dtype=np.bool_)
+        assert codes(arrays) == {}
+
+
+class TestTimeLimits:
+    def equal_lengths(self, length: int = 50) -> dict[str, Any]:
+        arrays = healthy(episodes=40)
+        rows = len(arrays["obs"]) // length * length
+        return {name: values[:rows] for name, values in arrays.items()} | {
+            "terminations": np.arange(rows) % length == length - 1,
+            "truncations": np.zeros(rows, dtype=np.bool_),
+            "next_obs": np.r_[arrays["obs"][1:rows], arrays["next_obs"][rows - 1 : rows]],
+        }
+
+    def test_marked_as_terminations(self) -> None:
+        finding = codes(self.equal_lengths())["flags.time-limit"]
+        assert finding.level == "warning"
+        assert "every episode ends in a termination after exactly 50 rows" in finding.what
+        assert (finding.place.row, finding.place.episode) == (49, 0)
+
+    def test_among_true_terminations(self) -> None:
+        arrays = self.equal_lengths()
+        for row in range(20, len(arrays["obs"]), 300):
+            arrays["terminations"][row] = True
+        assert "episodes end in a termination after exactly 50 rows" in codes(arrays)["flags.time-limit"].what
+
+    def test_marked_as_truncations(self) -> None:
+        arrays = self.equal_lengths()
+        arrays |= {"truncations": arrays["terminations"], "terminations": arrays["truncations"]}
+        assert "flags.time-limit" not in codes(arrays)
+
+    def test_terminations_of_all_lengths(self) -> None:
+        arrays = healthy()
+        arrays |= {"terminations": arrays["terminations"] | arrays["truncations"], "truncations": None}
+        assert "flags.time-limit" not in codes({k: v for k, v in arrays.items() if v is not None})
+
+
+class TestStoredSuccessors:
+    def test_unmarked_borders(self) -> None:
+        arrays = healthy()
+        lost = np.flatnonzero(arrays["truncations"])[[2, 5]]
+        arrays["truncations"][lost] = False
+        finding = codes(arrays)["successors.mismatch"]
+        assert (finding.level, finding.count, finding.place.row) == ("warning", 2, lost[0])
+
+    def test_shuffled_rows(self) -> None:
+        order = np.random.default_rng(0).permutation(len(healthy()["obs"]))
+        finding = codes({name: values[order] for name, values in healthy().items()})["successors.mismatch"]
+        assert finding.level == "warning"
+        assert "shuffled" in finding.what
+
+    def test_a_selection_that_says_so(self) -> None:
+        arrays = TransitionDataset.from_dict(healthy()).sample(500, np.random.default_rng(0)).to_dict()
+        found = codes(arrays | {"borders_lost": np.array(True)})
+        assert found["episodes.lost"].level == "note"
+        assert "successors.mismatch" not in found
+
+    def test_copied_observations(self) -> None:
+        finding = codes(healthy(next_obs=healthy()["obs"].copy()))["successors.copied"]
+        assert finding.level == "error"
+
+    def test_observations_after_the_reset(self) -> None:
+        arrays = healthy()
+        arrays["obs"][ends_of(arrays)[:-1] + 1] += 4.0  # starts far from where episodes end
+        arrays["next_obs"][:-1] = arrays["obs"][1:]
+        finding = codes(arrays)["successors.reset"]
+        assert (finding.level, finding.count) == ("error", 11)
+        assert finding.place.row == np.flatnonzero(arrays["truncations"])[0]
+
+    def test_one_long_episode_in_pieces(self) -> None:
+        """Where the next piece goes on from the last, its first observation is the true successor."""
+        arrays = healthy()
+        arrays["next_obs"][:-1] = arrays["obs"][1:]
+        inside = np.setdiff1d(np.arange(10, 1300, 50), ends_of(arrays))
+        arrays["terminations"] = np.zeros(len(arrays["obs"]), dtype=np.bool_)
+        arrays["truncations"] = flags(len(arrays["obs"]), *inside, len(arrays["obs"]) - 1)
+        assert "successors.reset" not in codes(arrays)
+
+    def test_rounding_is_no_mismatch(self) -> None:
+        arrays = healthy()
+        arrays["next_obs"] = arrays["next_obs"] * np.float32(1 + 1e-6)
+        assert codes(arrays) == {}
+
+
+class TestJumps:
+    def test_unmarked_borders(self) -> None:
+        arrays = without_successors(episodes=60)
+        lost = np.flatnonzero(arrays["truncations"])[::3]
+        arrays["obs"][lost + 1] += 6.0
+        arrays["truncations"][lost] = False
+        finding = codes(arrays)["successors.jump"]
+        assert finding.level == "warning"
+        assert finding.place.row == lost[0]
+        assert finding.count is not None
+        assert finding.count >= len(lost) - 1
+
+    def test_marked_borders_are_none(self) -> None:
+        arrays = without_successors(episodes=60)
+        arrays["obs"][ends_of(arrays)[:-1] + 1] += 6.0
+        assert "successors.jump" not in codes(arrays)
+
+
+class TestDuplicates:
+    def test_a_whole_episode(self) -> None:
+        arrays = healthy()
+        start, end = ends_of(arrays)[3] + 1, ends_of(arrays)[4]
+        again = {name: np.concatenate([values, values[start : end + 1]]) for name, values in arrays.items()}
+        found = codes(again)
+        assert (found["duplicates.episodes"].level, found["duplicates.episodes"].count) == ("warning", 1)
+        assert "episode 24 is episode 4 again" in found["duplicates.episodes"].what
+        rows = found["duplicates.rows"]
+        assert (rows.count, rows.place.row, rows.place.episode) == (end - start + 1, len(arrays["obs"]), 24)
+        assert f"row {start:,} again" in rows.what
+
+    def test_a_single_row(self) -> None:
+        arrays = without_successors()
+        for name in ("obs", "actions", "rewards"):
+            arrays[name][700] = arrays[name][20]
+        found = codes(arrays)
+        assert (found["duplicates.rows"].level, found["duplicates.rows"].count) == ("note", 1)
+        assert "duplicates.episodes" not in found
+
+    @pytest.mark.parametrize("field", ["obs", "actions", "rewards"])
+    def test_rows_that_differ_in_one_field_are_none(self, field: str) -> None:
+        arrays = without_successors()
+        for name in ("obs", "actions", "rewards"):
+            if name != field:
+                arrays[name][700] = arrays[name][20]
+        assert "duplicates.rows" not in codes(arrays)
+
+    def test_zero_has_no_sign(self) -> None:
+        arrays = without_successors()
+        for name in ("obs", "actions", "rewards"):
+            arrays[name][20] = 0.0
+            arrays[name][700] = -0.0
+        assert codes(arrays)["duplicates.rows"].count == 1

@@ -1,0 +1,266 @@
+"""The doctor on values: actions, observations, rewards, returns, coverage."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training.data.doctor.coverage import effective_dimension
+from rl_training.data.doctor.subject import Columns
+from rl_training.data.reference_returns import reference_returns
+from rl_training.environments import Spaces
+from sick_data import codes, ends_of, healthy, report_on, without_successors
+
+ROWS = len(healthy()["obs"])
+
+
+class TestActionBounds:
+    def test_a_few_outside_the_usual_range(self) -> None:
+        arrays = healthy()
+        arrays["actions"][[100, 200], 0] = 1.8
+        finding = codes(arrays)["actions.outside"]
+        assert (finding.level, finding.count, finding.place.row, finding.place.column) == ("warning", 2, 100, 0)
+
+    def test_another_range_is_no_fault(self) -> None:
+        arrays = healthy()
+        arrays["actions"] = arrays["actions"] * 2.0
+        report = report_on(arrays)
+        assert report.findings == ()
+        assert report.facts.bounds_from == "the smallest and largest in the data"
+
+    def test_but_a_single_action_far_from_all_others_is(self) -> None:
+        arrays = healthy()
+        arrays["actions"] = arrays["actions"] * 2.0
+        arrays["actions"][321, 1] = 50.0
+        finding = codes(arrays)["actions.far-out"]
+        assert (finding.level, finding.count, finding.place.row, finding.place.column) == ("warning", 1, 321, 1)
+
+    def test_rounding_is_inside(self) -> None:
+        arrays = healthy()
+        arrays["actions"][5, 0] = np.float32(1.0 + 1e-6)
+        assert "actions.outside" not in codes(arrays, spaces=Spaces(3, (-1.0, -1.0), (1.0, 1.0)))
+
+
+class TestActionsOnABound:
+    def test_some_are_a_note(self) -> None:
+        arrays = healthy()
+        arrays["actions"][::9, 0] = 1.0
+        finding = codes(arrays)["actions.at-bound"]
+        assert (finding.level, finding.count) == ("note", len(arrays["actions"][::9]))
+        assert "5.6% of all action entries" in finding.what
+        assert "column 0: 11%" in finding.what
+
+    def test_most_are_a_warning(self) -> None:
+        arrays = healthy()
+        arrays["actions"] = np.where(np.abs(arrays["actions"]) > 0.1, np.sign(arrays["actions"]), arrays["actions"])
+        assert codes(arrays)["actions.at-bound"].level == "warning"
+
+
+class TestDiscreteActions:
+    def test_few_values(self) -> None:
+        actions = np.random.default_rng(0).integers(0, 4, ROWS)
+        finding = codes(without_successors(actions=actions))["actions.discrete"]
+        assert (finding.level, finding.count) == ("warning", 4)
+        assert "(0, 1, 2 and 3), which look like the numbers of choices" in finding.what
+
+    def test_as_the_file_says(self) -> None:
+        actions = np.random.default_rng(0).integers(0, 2, ROWS)
+        report = report_on(without_successors(actions=actions, discrete_action=np.array(True)))
+        assert [(f.code, f.count) for f in report.at("error")] == [("actions.discrete", 2)]
+        assert report.facts.returns is not None  # the rest is examined all the same
+
+    def test_a_constant_column(self) -> None:
+        arrays = healthy()
+        arrays["actions"][:, 1] = 0.25
+        found = codes(arrays)
+        assert (found["actions.constant"].level, found["actions.constant"].what) == (
+            "warning",
+            "Column 1 never changes (always 0.25).",
+        )
+        assert "actions.discrete" not in found
+
+    def test_a_constant_column_without_bounds_cannot_be_trained_on(self) -> None:
+        arrays = healthy()
+        arrays["actions"] = arrays["actions"] * 2.0
+        arrays["actions"][:, 1] = 3.0
+        assert codes(arrays)["actions.constant"].level == "error"
+
+
+class TestObservations:
+    def widened(self, *columns: Any) -> dict[str, Any]:
+        arrays = without_successors()
+        extra = [np.broadcast_to(column, ROWS)[:, None] for column in columns]
+        return arrays | {"obs": np.concatenate([arrays["obs"], *extra], axis=1).astype(np.float32)}
+
+    def test_constant(self) -> None:
+        finding = codes(self.widened(0.0, 0.0))["obs.constant"]
+        assert (finding.level, finding.count, finding.what) == (
+            "note",
+            2,
+            "Columns 3 and 4 never change (always 0).",
+        )
+
+    def test_near_constant(self) -> None:
+        rare = np.zeros(ROWS)
+        rare[77] = 1.0
+        assert codes(self.widened(rare))["obs.near-constant"].count == 1
+
+    def test_scales(self) -> None:
+        finding = codes(self.widened(np.random.default_rng(0).normal(0, 5e4, ROWS)))["obs.scales"]
+        assert finding.level == "note"
+        assert "column 3 varies by" in finding.what
+
+    def test_a_stand_in_for_what_is_missing(self) -> None:
+        arrays = without_successors(episodes=300)
+        arrays["obs"][50, 2] = -9999.0
+        finding = codes(arrays)["obs.far-out"]
+        assert (finding.level, finding.place.row, finding.place.column) == ("warning", 50, 2)
+        assert "-9,999" in finding.what
+
+    def test_already_normalised(self) -> None:
+        arrays = without_successors()
+        arrays["obs"] = (arrays["obs"] - arrays["obs"].mean(axis=0)) / arrays["obs"].std(axis=0)
+        assert codes(arrays)["obs.normalised"].level == "note"
+
+    def test_outside_the_space(self) -> None:
+        bounds = (np.full(3, -np.inf), np.array([np.inf, 0.9, np.inf]))
+        finding = codes(healthy(), obs_bounds=bounds)["obs.outside-space"]
+        above = np.flatnonzero(healthy()["obs"][:, 1] > 0.9)
+        assert (finding.level, finding.count, finding.place.row) == ("warning", len(above), above[0])
+        assert finding.place.column == 1
+
+    def test_inside_the_space(self) -> None:
+        assert codes(healthy(), obs_bounds=(np.full(3, -9.0), np.full(3, 9.0))) == {}
+
+
+class TestRewards:
+    def test_zero(self) -> None:
+        assert codes(healthy(rewards=np.zeros(ROWS)))["rewards.constant"].level == "warning"
+
+    def test_constant_where_terminations_tell(self) -> None:
+        """CartPole: one for every step, until it falls."""
+        assert codes(healthy(rewards=np.ones(ROWS)))["rewards.constant"].level == "note"
+
+    def test_constant_where_nothing_terminates(self) -> None:
+        arrays = healthy(rewards=np.ones(ROWS))
+        arrays["truncations"] = arrays["truncations"] | arrays["terminations"]
+        arrays["terminations"] = np.zeros(ROWS, dtype=np.bool_)
+        assert codes(arrays)["rewards.constant"].level == "warning"
+
+    def test_sparse(self) -> None:
+        rewards = np.zeros(ROWS)
+        rewards[ends_of(healthy())] = 1.0
+        assert "98% of them are 0" in codes(healthy(rewards=rewards))["rewards.sparse"].what
+
+    @pytest.mark.parametrize(("by", "direction"), [(1, "too late"), (-1, "too early")])
+    def test_shifted(self, by: int, direction: str) -> None:
+        finding = codes(healthy(rewards=np.roll(healthy()["rewards"], by)))["rewards.shifted"]
+        assert finding.level == "warning"
+        assert f"one row {direction}" in finding.what
+
+    def test_unrelated_rewards_are_not_shifted(self) -> None:
+        assert "rewards.shifted" not in codes(healthy(rewards=np.random.default_rng(0).normal(size=ROWS)))
+
+
+class TestEpisodes:
+    def test_few(self) -> None:
+        assert codes(healthy(episodes=4))["episodes.few"].count == 4
+
+    def test_of_one_row(self) -> None:
+        arrays = without_successors()
+        arrays["truncations"][[200, 201, 202]] = True
+        finding = codes(arrays)["episodes.one-row"]
+        assert (finding.level, finding.count, finding.place.row) == ("warning", 2, 201)
+
+    def test_far_returns(self) -> None:
+        arrays = healthy()
+        arrays["rewards"][ends_of(arrays)[7]] = -5000.0
+        finding = codes(arrays)["returns.far-out"]
+        assert (finding.level, finding.count, finding.place.episode) == ("note", 1, 7)
+
+    def test_short_ones_dominate_the_mean(self) -> None:
+        """Many short bad episodes and a few long good ones."""
+        lengths = np.array([5] * 80 + [200] * 8)
+        rows = int(lengths.sum())
+        rng = np.random.default_rng(0)
+        arrays = {
+            "obs": rng.normal(size=(rows, 2)),
+            "actions": rng.uniform(-0.9, 0.9, (rows, 1)),
+            "rewards": rng.normal(1.0, 0.1, rows),
+            "terminations": np.isin(np.arange(rows), np.cumsum(lengths) - 1),
+        }
+        report = report_on(arrays)
+        finding = next(f for f in report.findings if f.code == "returns.by-row")
+        assert "holds only 20% of the rows" in finding.what
+        assert report.facts.return_by_row == pytest.approx((80 * 25 + 8 * 200 * 200) / rows, rel=0.01)
+
+
+class TestCoverage:
+    def test_directions(self) -> None:
+        rng = np.random.default_rng(0)
+        independent = rng.normal(size=(5000, 4)).astype(np.float32)
+        assert effective_dimension(independent) == pytest.approx(4.0, abs=0.05)
+        assert effective_dimension(independent[:, [0, 0, 0]]) == pytest.approx(1.0, abs=1e-6)
+        assert effective_dimension(np.ones((10, 3), dtype=np.float32)) == 0.0
+
+    def test_a_narrow_range(self) -> None:
+        arrays = healthy()
+        arrays["actions"][:, 0] *= 0.1
+        finding = codes(arrays)["actions.narrow"]
+        assert finding.level == "note"
+        assert "in column 0" in finding.what
+
+    def test_a_deterministic_behaviour(self) -> None:
+        arrays = without_successors(episodes=300)
+        arrays["actions"] = np.tanh(-arrays["obs"][:, :2])
+        report = report_on(arrays)
+        assert report.facts.action_spread == pytest.approx(0.0, abs=0.02)
+        assert "behaviour.deterministic" in codes(arrays)
+
+    def test_a_few_episodes_tell_nothing_of_the_behaviour(self) -> None:
+        assert report_on(healthy(episodes=9)).facts.action_spread is None
+        assert report_on(healthy(episodes=12)).facts.action_spread is not None
+
+    def test_a_random_behaviour(self) -> None:
+        rng = np.random.default_rng(0)
+        arrays = without_successors(actions=rng.uniform(-0.99, 0.99, (ROWS, 2)))
+        assert codes(arrays)["behaviour.random"].level == "note"
+
+    def test_statistics_by_pieces(self) -> None:
+        values = np.random.default_rng(0).normal(1e4, 3.0, (70_000, 3)).astype(np.float32)
+        columns = Columns.of(values)
+        np.testing.assert_allclose(columns.mean, values.mean(axis=0, dtype=np.float64), rtol=1e-9)
+        np.testing.assert_allclose(columns.std, values.std(axis=0, dtype=np.float64), rtol=1e-6)
+
+
+class TestReferenceReturns:
+    @pytest.mark.parametrize(
+        ("env_id", "expert"),
+        [
+            ("Hopper-v4", 3234.3),
+            ("hopper-medium-v2", 3234.3),
+            ("HalfCheetah-v5", 12135.0),
+            ("Ant-v4", 3879.7),
+            ("AntMaze_UMaze-v4", 1.0),
+            ("antmaze-large-play-v0", 1.0),
+            ("AdroitHandDoor-v1", 2880.5693087298737),
+            ("D4RL/door/human-v2", 2880.5693087298737),
+        ],
+    )
+    def test_are_found_by_many_names(self, env_id: str, expert: float) -> None:
+        reference = reference_returns(env_id)
+        assert reference is not None
+        assert reference.expert == expert
+        assert reference.score(reference.random) == 0.0
+        assert reference.score(expert) == pytest.approx(100.0)
+
+    @pytest.mark.parametrize("env_id", [None, "Pendulum-v1", "CartPole-v1", "Giant-v0"])
+    def test_or_not(self, env_id: str | None) -> None:
+        assert reference_returns(env_id) is None
+
+    def test_score_in_the_facts(self) -> None:
+        facts = report_on(healthy(), env_id="Hopper-v4").facts
+        assert facts.returns is not None
+        assert facts.score_by_episode == pytest.approx(100 * (facts.returns.mean + 20.272305) / (3234.3 + 20.272305))
