@@ -11,6 +11,8 @@ import pytest
 
 from real_data import REAL, needs_real_data
 from rl_training.data import TransitionDataset
+from rl_training.data.doctor import examine
+from rl_training.data.formats import read
 from rl_training.errors import DataError
 
 pa = pytest.importorskip("pyarrow")
@@ -186,6 +188,10 @@ class TestRealFiles:
         assert any("all 3 episodes they end have 200 rows" in note for note in dataset.notes)
         said = TransitionDataset.load(self.FOLDER, dones_are="terminations")
         assert (said.terminations.sum(), said.n_usable) == (3, 600)
+
+    def test_the_doctor_knows_that_reset_observations_are_not_used(self) -> None:
+        found = [finding.code for finding in examine(read(self.FOLDER)).at("error")]
+        assert found == []
 
     def test_inside_episodes_every_row_is_followed_by_its_successor(self) -> None:
         dataset = TransitionDataset.load(self.FOLDER)
