@@ -21,11 +21,13 @@ _HOMES = {
     "TransitionDataset": "rl_training.data.offline_dataset",
     "Callback": "rl_training.runtime.callbacks",
     "RLTrainingError": "rl_training.errors",
+    "load_policy": "rl_training.experiment.manager",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if not name[:1].isupper() or name not in _public_names():  # submodules are found by the import system, not here
+    # Submodules are found by the import system, not here.
+    if name not in _HOMES and (not name[:1].isupper() or name not in _public_names()):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES.get(name, "rl_training.api")), name)
 

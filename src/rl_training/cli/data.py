@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
+from rl_training.cli.data_collect import collect
+
 data_app = typer.Typer(help="Look at, check, convert and record datasets.", rich_markup_mode=None)
 
 Data = Annotated[Path, typer.Argument(help="A dataset in any format that can be trained on, or minari:ID.")]
@@ -77,3 +79,6 @@ def convert(
 
     options = {"time_limits": time_limits, "max_episode_steps": max_episode_steps, "dones_are": dones_are}
     data_convert.convert(source, target, columns or [], options, download=download, force=force)
+
+
+data_app.command()(collect)

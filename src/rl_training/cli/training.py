@@ -23,7 +23,7 @@ from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.console import ConsoleProgress, plain_console, readable
 from rl_training.runtime.trainer import TrainResult, trainer_for
 
-_SIGNAL_EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
+SIGNAL_EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
 
 
 def train(name: str, overrides: Sequence[str], values: Mapping[str, Any], *, dry_run: bool, quiet: bool) -> None:
@@ -108,14 +108,14 @@ def _report(result: TrainResult, console: Console) -> None:
     for label, text in rows:
         if text:
             console.print(f"  {label:<15}{text}", soft_wrap=True)
-    command = f"{_program()} resume {shlex.quote(str(run.path))}"
+    command = f"{program()} resume {shlex.quote(str(run.path))}"
     if result.status == "interrupted":
         console.print(f"continue: {command}", soft_wrap=True)
-        raise SystemExit(_SIGNAL_EXIT_CODES.get((result.reason or "").partition(" ")[0], 1))
+        raise SystemExit(SIGNAL_EXIT_CODES.get((result.reason or "").partition(" ")[0], 1))
     console.print(f"continue: {command} --total-timesteps {2 * progress.total_steps}", soft_wrap=True)
 
 
-def _program() -> str:
+def program() -> str:
     """How this program can be called from here: by its name, or by its path where the name is not found."""
     called = Path(sys.argv[0])
     by_path = called.name == "rl-training" and called.is_file() and not shutil.which(called.name)

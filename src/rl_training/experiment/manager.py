@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +20,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import read_spaces
 from rl_training.errors import CheckpointError, ConfigError, DataError, EnvironmentUnsupportedError
 from rl_training.runtime.acting import Actor, FloatArray
+from rl_training.runtime.behaviour import TrainedBehaviour
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, load_checkpoint
 from rl_training.runtime.config import EvaluationConfig, TrainConfig
@@ -204,6 +207,28 @@ class LoadedPolicy:
                 f"environment {env_id!r}: has observations of {other.obs_dim} and actions of {other.act_dim} values;"
                 f" this policy was trained with {own.obs_dim} and {own.act_dim}"
             )
+
+    def behaviour(self, env_id: str, *, seed: int | None = None, sampling_seed: int | None = None) -> TrainedBehaviour:
+        """One member's policy, to collect data with in an environment of its widths.
+
+        seed: which member (the first, if none is named). sampling_seed: draw actions instead of taking the mode.
+        """
+        member = self._member(seed)
+        self._require_spaces(env_id)
+        return TrainedBehaviour(self.actor, member, sampling_seed)
+
+    def describe(self, seed: int | None = None) -> str:
+        """Which policy this is, in words that no other shares: the weights are in it as a sum."""
+        member = self._member(seed)
+        learner = self.actor.learner
+        sums = hashlib.sha256(
+            json.dumps([self.checkpoint.config.algo_kwargs, self.actor.transforms.to_json()], default=str).encode()
+        )
+        for name, tensor in sorted(learner.state().items()):
+            if name.startswith("model."):
+                sums.update(name.encode() + tensor.detach().cpu().numpy().tobytes())
+        step = int(self.checkpoint.progress["steps"])
+        return f"{self.checkpoint.config.algo} seed {learner.seeds[member]} step {step} ({sums.hexdigest()[:16]})"
 
     def predict(
         self, obs: npt.ArrayLike, *, deterministic: bool = True, seed: int | None = None, draw: int = 0

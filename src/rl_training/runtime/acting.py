@@ -10,6 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from rl_training import streams
 from rl_training.algorithms.base import Learner
 from rl_training.data.transforms import Transforms
 
@@ -25,6 +26,23 @@ class Actor:
 
     def __call__(self, obs: npt.NDArray[Any], noise: Mapping[str, Tensor] | None = None) -> FloatArray:
         """Actions `[M, B, act]` for raw observations `[M, B, obs]`; with `noise`, sampled ones."""
-        transformed = np.array(self.transforms.observations(obs), dtype=np.float32)  # a copy: torch wants it writable
-        unit = self.learner.act(torch.from_numpy(transformed).to(self.learner.device), noise)
+        # A copy in torch's own memory: numpy's is aligned by chance, and matrix products may round by alignment.
+        transformed = torch.tensor(self.transforms.observations(obs))
+        unit = self.learner.act(transformed.to(self.learner.device), noise)
         return np.asarray(self.transforms.from_unit_actions(unit.cpu().numpy()), dtype=np.float32)
+
+
+def episode_noise(learner: Learner, keys: Tensor, steps: Tensor | int, purpose: str) -> dict[str, Tensor]:
+    """Noise for one action in each of W episodes of every member, from the episodes' own keys `[M, W]`.
+
+    steps: of each episode, `[W]`, or of all. What an episode gets depends on its key and step alone.
+    """
+    one, two = learner.acting_noise(1), learner.acting_noise(2)
+    at = steps.repeat(len(keys)) if isinstance(steps, Tensor) else steps
+    drawn = streams.NoiseStreams(one, purpose).draw(keys.flatten(), at)
+    noise = {}
+    for name, values in drawn.items():
+        axis = next(i for i, size in enumerate(one[name].shape) if size != two[name].shape[i])  # where the batch lies
+        by_episode = values.view(*keys.shape, *one[name].shape)
+        noise[name] = by_episode.movedim(1, axis + 1).squeeze(axis + 2)
+    return noise

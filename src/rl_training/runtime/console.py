@@ -17,7 +17,7 @@ from rl_training.runtime.evaluation import Evaluation
 if TYPE_CHECKING:
     from rl_training.runtime.loop import Loop
 
-_PLAIN_SECONDS = 10.0  # at most one plain progress line in this time
+PLAIN_SECONDS = 10.0  # at most one plain progress line in this time
 
 
 def plain_console() -> Console:
@@ -28,6 +28,23 @@ def plain_console() -> Console:
 def readable(value: float) -> str:
     """A score with as many digits as mean something to a person: -152.3, 1.25, 0.00413."""
     return f"{value:.1f}" if abs(value) >= 10 or value == 0 else f"{value:.3g}"
+
+
+def progress_bar(console: Console) -> Progress:
+    """A live line; its tasks have the fields `unit` and `pace`."""
+    return Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=None),
+        TextColumn("{task.completed:,.0f}/{task.total:,.0f} {task.fields[unit]} · {task.fields[pace]}", markup=False),
+        console=console,
+        expand=True,
+    )
+
+
+def pace(done: int, left: int, seconds: float) -> str:
+    """How fast it goes, from what was `done` in so many seconds, and how long what is `left` will take."""
+    rate = done / max(seconds, 1e-9)
+    return f"{rate:,.0f}/s · {_clock(left / max(rate, 1e-9))} left"
 
 
 class ConsoleProgress(Callback):
@@ -55,15 +72,7 @@ class ConsoleProgress(Callback):
         for notice in loop.notices:
             self.console.print(f"note: {notice}", soft_wrap=True)
         if self.console.is_terminal:
-            self._bar = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=None),
-                TextColumn(
-                    "{task.completed:,.0f}/{task.total:,.0f} {task.fields[unit]} · {task.fields[pace]}", markup=False
-                ),
-                console=self.console,
-                expand=True,
-            )
+            self._bar = progress_bar(self.console)
             total, unit = loop.progress.total_steps, loop.progress.unit
             self._task = self._bar.add_task(loop.config.algo, total=total, completed=self._first, pace="", unit=unit)
             self._bar.start()
@@ -76,15 +85,14 @@ class ConsoleProgress(Callback):
             )
 
     def _pace(self, loop: Loop) -> str:
-        done = loop.progress.steps - self._first
-        rate = done / max(time.monotonic() - self._began, 1e-9)
-        left = (loop.progress.total_steps - loop.progress.steps) / max(rate, 1e-9)
-        return f"{rate:,.0f}/s · {_clock(left)} left"
+        progress = loop.progress
+        seconds = time.monotonic() - self._began
+        return pace(progress.steps - self._first, progress.total_steps - progress.steps, seconds)
 
     def on_metrics(self, loop: Loop, metrics: Mapping[str, list[float]]) -> None:
         losses = {name.split("/")[0]: fmean(values) for name, values in metrics.items() if name.endswith("/loss")}
         self._losses = " ".join(f"{name} {value:.3g}" for name, value in losses.items())
-        if self._bar is None and time.monotonic() - self._printed >= _PLAIN_SECONDS:
+        if self._bar is None and time.monotonic() - self._printed >= PLAIN_SECONDS:
             self._line(loop, self._losses)
 
     def on_evaluation(self, loop: Loop, evaluation: Evaluation) -> None:

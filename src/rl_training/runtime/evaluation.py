@@ -13,7 +13,7 @@ from torch import Tensor
 from rl_training import streams
 from rl_training.algorithms.base import Learner
 from rl_training.environments import make_env
-from rl_training.runtime.acting import Actor
+from rl_training.runtime.acting import Actor, episode_noise
 from rl_training.runtime.config import EvaluationConfig
 
 EVALUATION_METRICS = ("return_mean", "return_std", "return_min", "return_max", "length_mean")
@@ -98,7 +98,7 @@ class EnvironmentEvaluator:
         returns, lengths = np.zeros(len(envs)), np.zeros(len(envs), dtype=np.int64)
         running = list(range(len(envs)))
         while running:
-            noise = None if self.config.deterministic else _episode_noise(actor.learner, wave, int(lengths.max()))
+            noise = None if self.config.deterministic else _wave_noise(actor.learner, wave, int(lengths.max()))
             actions = actor(obs.reshape(members, width, -1), noise).reshape(len(envs), -1)
             still: list[int] = []
             for slot in running:
@@ -116,14 +116,7 @@ class EnvironmentEvaluator:
         self._envs = []
 
 
-def _episode_noise(learner: Learner, wave: range, step: int) -> dict[str, Tensor]:
-    """Noise for one action in each of the wave's episodes, whatever else is in the wave: each episode has its key."""
+def _wave_noise(learner: Learner, wave: range, step: int) -> dict[str, Tensor]:
+    """Noise for one action in each of the wave's episodes, whatever else is in the wave."""
     keys = streams.derive(learner.keys, torch.arange(wave.start, wave.stop, device=learner.device))
-    one, two = learner.acting_noise(1), learner.acting_noise(2)
-    drawn = streams.NoiseStreams(one, "evaluation/").draw(keys.flatten(), step)
-    noise = {}
-    for name, values in drawn.items():
-        axis = next(i for i, size in enumerate(one[name].shape) if size != two[name].shape[i])  # where the batch lies
-        by_episode = values.view(*keys.shape, *one[name].shape)
-        noise[name] = by_episode.movedim(1, axis + 1).squeeze(axis + 2)
-    return noise
+    return episode_noise(learner, keys, step, "evaluation/")

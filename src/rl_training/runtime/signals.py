@@ -6,13 +6,17 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Protocol
 
-from rl_training.runtime.loop import Loop
+
+class Stoppable(Protocol):
+    """What can be asked to end at the next opportunity."""
+
+    def stop(self, reason: str, status: str) -> None: ...
 
 
 @contextmanager
-def graceful_signals(loop: Loop) -> Iterator[None]:
+def graceful_signals(loop: Stoppable) -> Iterator[None]:
     """Ctrl-C and SIGTERM end the run after the present update, with a checkpoint; a second Ctrl-C ends it at once."""
     if threading.current_thread() is not threading.main_thread():
         yield

@@ -1,0 +1,287 @@
+"""Recording into a file: killed anywhere it goes on to the same bytes, and refuses what would not."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training.data import TransitionDataset, collect
+from rl_training.data import partial as partial_module
+from rl_training.data.behaviours import Behaviour, Exploring, Following, Uniform
+from rl_training.data.collection import Done
+from rl_training.data.partial import PartialFolder
+from rl_training.data.recording import Recording, check_output, partial_path, record
+from rl_training.environments import read_spaces
+from rl_training.errors import DataError
+from tiny_environments import CLIFF
+
+RECORDING = Recording(CLIFF, "random", 100, None, seed=3)
+
+
+class Killed(BaseException):
+    """Nothing runs after it: what was not on disk is gone."""
+
+
+@pytest.fixture
+def behaviour() -> Behaviour:
+    return Uniform(read_spaces(CLIFF))
+
+
+@pytest.fixture
+def whole(behaviour: Behaviour, tmp_path: Path) -> bytes:
+    """The file of a recording that nothing interrupted."""
+    record(RECORDING, behaviour, tmp_path / "whole.npz")
+    return (tmp_path / "whole.npz").read_bytes()
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(partial_module, "_BLOCK_ROWS", 20)
+
+
+def kill(monkeypatch: pytest.MonkeyPatch, cause: Callable[[pytest.MonkeyPatch], Any], run: Callable[..., Any]) -> None:
+    """Run with something that raises `Killed`, after which nothing is written any more."""
+    flush = PartialFolder.flush
+    dead = False
+
+    def die(*_: Any, **__: Any) -> None:
+        nonlocal dead
+        dead = True
+        raise Killed
+
+    def flush_alive(self: PartialFolder) -> None:
+        if not dead:
+            flush(self)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartialFolder, "flush", flush_alive)
+        options = cause(patch, die) or {}
+        with pytest.raises(Killed):
+            run(**options)
+
+
+def after_steps(count: int) -> Callable[..., Any]:
+    def cause(patch: pytest.MonkeyPatch, die: Callable[..., None]) -> dict[str, Any]:
+        ticks = 0
+
+        def watch(_: Done) -> None:
+            nonlocal ticks
+            ticks += 1
+            if ticks == count:
+                die()
+
+        return {"watch": watch}
+
+    return cause
+
+
+def in_the_save_of(what: str | int, *, before: bool) -> Callable[..., Any]:
+    """In writing the n-th block, or the file of that name, before or after it is there."""
+
+    def cause(patch: pytest.MonkeyPatch, die: Callable[..., None]) -> None:
+        save = TransitionDataset.save
+        saves = 0
+
+        def save_and_die(self: TransitionDataset, path: Path) -> None:
+            nonlocal saves
+            saves += 1
+            if what in (saves, path.name) and before:
+                path.with_name(f".{path.name}.0.tmp").write_bytes(b"half")
+                die()
+            save(self, path)
+            if what in (saves, path.name):
+                die()
+
+        patch.setattr(TransitionDataset, "save", save_and_die)
+
+    return cause
+
+
+def before_the_folder_goes(patch: pytest.MonkeyPatch, die: Callable[..., None]) -> None:
+    patch.setattr(PartialFolder, "remove", die)
+
+
+CAUSES: dict[str, Callable[..., Any]] = {
+    **{f"after {count} steps": after_steps(count) for count in (1, 7, 20, 33)},
+    **{f"before block {n}": in_the_save_of(n, before=True) for n in (1, 3)},
+    **{f"after block {n}": in_the_save_of(n, before=False) for n in (1, 3)},
+    "before the file": in_the_save_of("log.npz", before=True),
+    "after the file": in_the_save_of("log.npz", before=False),
+    "before the folder goes": before_the_folder_goes,
+}
+
+
+@pytest.mark.parametrize("n_envs", [1, 3])
+@pytest.mark.parametrize("cause", CAUSES)
+def test_killed_anywhere_it_ends_alike(
+    cause: str, n_envs: int, behaviour: Behaviour, whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "log.npz"
+
+    def run(**options: Any) -> None:
+        record(RECORDING, behaviour, output, n_envs=n_envs, **options)
+
+    kill(monkeypatch, CAUSES[cause], run)
+    assert partial_path(output).is_dir()
+    run(resume=True)
+    assert output.read_bytes() == whole
+    assert sorted(path.name for path in tmp_path.iterdir() if not path.name.endswith(".tmp")) == [
+        "log.npz",
+        "whole.npz",
+    ]
+
+
+def test_killed_again_and_again(
+    behaviour: Behaviour, whole: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "log.npz"
+    kill(monkeypatch, after_steps(30), lambda **o: record(RECORDING, behaviour, output, **o))
+    for n_envs in (4, 1, 2):
+        again = {"n_envs": n_envs, "resume": True}
+        kill(monkeypatch, after_steps(11), lambda again=again, **o: record(RECORDING, behaviour, output, **again, **o))
+    record(RECORDING, behaviour, output, resume=True)
+    assert output.read_bytes() == whole
+
+
+def test_what_is_finished_is_kept_when_it_is_stopped(behaviour: Behaviour, whole: bytes, tmp_path: Path) -> None:
+    """An exception is no kill: every finished episode goes to disk."""
+    output = tmp_path / "log.npz"
+
+    def stop(done: Done) -> None:
+        if done.rows >= 15:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        record(RECORDING, behaviour, output, watch=stop)
+    (block,) = partial_path(output).glob("*.npz")
+    kept = TransitionDataset.load(block)
+    assert 15 - 6 < len(kept) <= 15
+    seen: list[Done] = []
+    record(RECORDING, behaviour, output, resume=True, watch=seen.append)
+    assert seen[0].rows == len(kept) + 1
+    assert output.read_bytes() == whole
+
+
+def test_the_file_is_what_memory_would_hold(tmp_path: Path) -> None:
+    recording = Recording("Pendulum-v1", "random", 450, None, seed=1, noise=0.1)
+    spaces = read_spaces("Pendulum-v1")
+    made = record(recording, Exploring(Uniform(spaces), spaces, noise=0.1), tmp_path / "log.npz", n_envs=3)
+    loaded = TransitionDataset.load(tmp_path / "log.npz")
+    assert made.fingerprint() == loaded.fingerprint()
+    assert len(loaded) == 450
+    record(Recording(CLIFF, "random", 100, None, seed=3), Uniform(read_spaces(CLIFF)), tmp_path / "cliff.npz")
+    in_memory = collect(CLIFF, "random", 100, seed=3)
+    assert TransitionDataset.load(tmp_path / "cliff.npz").fingerprint() == in_memory.fingerprint()
+
+
+# Refused ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def begun(behaviour: Behaviour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A recording that was killed."""
+    output = tmp_path / "log.npz"
+
+    def run(**options: Any) -> None:
+        record(RECORDING, behaviour, output, command="rl-training data collect … --resume", **options)
+
+    kill(monkeypatch, after_steps(60), run)
+    return output
+
+
+def test_other_settings_are_refused_by_name(begun: Path, behaviour: Behaviour) -> None:
+    before = sorted(path.name for path in partial_path(begun).iterdir())
+    other = Recording(CLIFF, "random", 200, None, seed=4)
+    with pytest.raises(DataError) as caught:
+        record(other, behaviour, begun, resume=True)
+    folder = partial_path(begun)
+    assert str(caught.value) == (
+        f"{folder}: was begun with steps 100, seed 3, not steps 200, seed 4; use the same,"
+        f" or discard it with `rm -r {folder}`"
+    )
+    assert sorted(path.name for path in partial_path(begun).iterdir()) == before
+
+
+def test_an_unfinished_recording_is_not_overwritten(begun: Path, behaviour: Behaviour) -> None:
+    with pytest.raises(DataError) as caught:
+        check_output(begun, force=True, resume=False)
+    folder = partial_path(begun)
+    assert str(caught.value) == (
+        f"{folder}: holds an unfinished recording; continue it with `rl-training data collect … --resume`,"
+        f" or discard it with `rm -r {folder}`"
+    )
+    with pytest.raises(DataError, match="cannot be written"):
+        record(RECORDING, behaviour, begun)
+
+
+@pytest.mark.parametrize(("good_rows", "left"), [(0, []), (30, ["log.npz.partial"])])
+def test_a_mistake_at_the_start_leaves_nothing_behind(good_rows: int, left: list[str], tmp_path: Path) -> None:
+    asked = 0
+
+    def policy(obs: Any) -> Any:
+        nonlocal asked
+        asked += len(obs)
+        return np.full((len(obs), 1), 0.0 if asked <= good_rows else np.nan)
+
+    with pytest.raises(DataError, match="the policy gave an action that is not finite"):
+        record(RECORDING, Following(policy, 1), tmp_path / "log.npz")
+    assert [path.name for path in tmp_path.iterdir()] == left
+
+
+def test_damage_is_named(begun: Path, behaviour: Behaviour) -> None:
+    first, second, *_ = sorted(partial_path(begun).glob("*.npz"))
+    second.write_bytes(second.read_bytes()[:50])
+    with pytest.raises(DataError, match=f"{second.name}: not a readable"):
+        record(RECORDING, behaviour, begun, resume=True)
+    first.unlink()
+    with pytest.raises(DataError, match=f"{first.name} is missing; discard it with `rm -r "):
+        record(RECORDING, behaviour, begun, resume=True)
+    (partial_path(begun) / "settings.json").write_text("{")
+    for check in (
+        lambda: record(RECORDING, behaviour, begun, resume=True),
+        lambda: check_output(begun, force=False, resume=False),
+    ):
+        with pytest.raises(DataError, match=r"settings\.json cannot be read; discard it with `rm -r "):
+            check()
+    (partial_path(begun) / "settings.json").unlink()
+    with pytest.raises(DataError, match="cannot be opened"):
+        record(RECORDING, behaviour, begun, resume=True)
+
+
+def test_one_process_at_a_time(begun: Path, behaviour: Behaviour) -> None:
+    with (
+        PartialFolder.opened(partial_path(begun), {}, command="", resume=True),
+        pytest.raises(DataError, match="is being written by another process"),
+    ):
+        record(RECORDING, behaviour, begun, resume=True)
+
+
+def test_outputs_that_cannot_be(tmp_path: Path) -> None:
+    def refusal(output: Path, *, force: bool = False, resume: bool = False) -> str:
+        with pytest.raises(DataError) as caught:
+            check_output(output, force=force, resume=resume)
+        return str(caught.value).replace(str(tmp_path), "…")
+
+    (tmp_path / "old.npz").write_bytes(b"old")
+    (tmp_path / "folder").mkdir()
+    assert refusal(tmp_path / "old.npz").startswith("…/old.npz: exists already; replace it with --force")
+    assert refusal(tmp_path / "none" / "log.npz") == "…/none/log.npz: the folder '…/none' does not exist"
+    assert refusal(tmp_path / "folder", force=True) == "…/folder: is a folder; give the name of a file in it"
+    assert refusal(tmp_path / "log.txt").startswith("…/log.txt: ")
+    assert refusal(tmp_path / "log.npz", resume=True).startswith(
+        "…/log.npz.partial: no such folder, so there is nothing"
+    )
+    check_output(tmp_path / "old.npz", force=True, resume=False)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "old.npz"]
+
+
+def test_settings_are_readable(begun: Path) -> None:
+    contents = json.loads((partial_path(begun) / "settings.json").read_text())
+    assert contents["settings"]["env_id"] == CLIFF
+    assert contents["settings"]["seed"] == 3
+    assert "n_envs" not in contents["settings"]
