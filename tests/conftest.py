@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from real_data import REAL
 from rl_training.data.generation import generate_pendulum_dataset
 from rl_training.data.offline_dataset import TransitionDataset
-
-REPOSITORY = Path(__file__).resolve().parent.parent
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -31,10 +30,9 @@ def an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.Te
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The directory of real datasets beside the repository; a test that needs it is skipped where it is missing."""
-    directory = REPOSITORY.parent / "shared" / "data"
-    if not directory.is_dir():
-        pytest.skip("needs the directory ../shared/data beside the repository, which is not here")
-    return directory
+    if not REAL.is_dir():
+        pytest.skip(f"no real datasets in {REAL}")
+    return REAL
 
 
 @pytest.fixture(scope="session")

@@ -79,7 +79,7 @@ class TestCheck:
         assert mistake("data", "check", "nothing.npz") == "error: nothing.npz: no such file"
 
     def test_no_dataset(self, mistake: Any, tmp_path: Path) -> None:
-        (tmp_path / "notes.txt").write_text("obs, actions")
+        (tmp_path / "notes.txt").write_text("obs and actions")
         assert mistake("data", "check", "notes.txt").startswith("error: notes.txt: not a dataset")
 
     def test_columns_of_a_file_that_has_none(self, mistake: Any, good: Path) -> None:

@@ -71,6 +71,120 @@ class TestTimeLimit:
         assert dataset.origin == "test"
 
 
+class TestDones:
+    """A `dones` flag alone does not say what ended an episode."""
+
+    def load(self, rows: int = 60, dones: Any = (), **options: Any) -> TransitionDataset:
+        given = arrays(rows, dones=np.isin(np.arange(rows), dones), **options.pop("also", {}))
+        del given["terminations"]
+        return TransitionDataset.from_raw(RawData(given, "test"), **options)
+
+    def ends(self, dataset: TransitionDataset) -> tuple[list[int], list[int]]:
+        return dataset.terminations.nonzero()[0].tolist(), dataset.truncations.nonzero()[0].tolist()
+
+    def test_episodes_of_one_length_are_time_limits(self) -> None:
+        dataset = self.load(dones=[19, 39, 59])
+        assert self.ends(dataset) == ([], [19, 39, 59])
+        assert dataset.notes == (
+            "dones: all 3 episodes they end have 20 rows, so they are read as time limits (truncations);"
+            " if the task itself ended there, say dones_are: terminations",
+        )
+        assert self.ends(self.load(rows=50, dones=[19, 39])) == ([], [19, 39])
+
+    @pytest.mark.parametrize(
+        ("dones", "rows"),
+        [([19, 38, 59], 60), ([19], 40), ([3, 7, 11], 12), ([9, 19], 60)],
+        ids=["different lengths", "one episode", "very short", "a longer one follows"],
+    )
+    def test_else_they_are_terminations_with_a_note(self, dones: list[int], rows: int) -> None:
+        dataset = self.load(rows, dones)
+        assert self.ends(dataset) == (dones, [])
+        assert dataset.notes == (
+            "dones are read as terminations, which stop the bootstrap; where they also mark time limits, give"
+            " max_episode_steps, or dones_are: truncations",
+        )
+
+    def test_the_user_may_say(self) -> None:
+        said = self.load(dones=[19, 39, 59], dones_are="terminations")
+        assert (self.ends(said), said.notes) == (([19, 39, 59], []), ())
+        assert self.ends(self.load(dones=[19, 38], dones_are="truncations")) == ([], [19, 38])
+
+    def test_ends_of_either_kind_are_told_apart_by_the_other_flag(self) -> None:
+        limits = {"timeouts": np.isin(np.arange(60), [19, 39])}
+        assert self.ends(self.load(dones=[19, 25, 39], dones_are="ends", also=limits)) == ([25], [19, 39])
+        true_ends = {"terminated": np.isin(np.arange(60), [25])}
+        assert self.ends(self.load(dones=[19, 25, 39], dones_are="ends", also=true_ends)) == ([25], [19, 39])
+
+    def test_a_given_time_limit_tells_them_apart(self) -> None:
+        dataset = self.load(dones=[19, 25, 45], max_episode_steps=20)
+        assert self.ends(dataset) == ([25], [19, 45])
+        assert dataset.notes == ("dones after 20 rows are read as truncations, the others as terminations",)
+
+    def test_a_given_time_limit_that_no_done_marks(self) -> None:
+        dataset = self.load(dones=[5], max_episode_steps=20)
+        assert (self.ends(dataset), dataset.notes) == (([5], [25, 45]), ())
+
+    def test_episode_ids_count(self) -> None:
+        ids = {"eps_id": np.repeat([4, 2, 9], 20)}
+        assert self.ends(self.load(dones=[19, 39], also=ids)) == ([], [19, 39, 59])
+        with pytest.warns(UserWarning, match="'dones' are read as terminations"):
+            TransitionDataset.from_dict(
+                {**arrays(), "eps_id": [0] * 3 + [1] * 5, "terminations": None, "dones": [0, 0, 1, 0, 0, 0, 0, 1]}
+            )
+
+    @pytest.mark.parametrize(
+        ("also", "dones_are", "complaint"),
+        [
+            ({"terminated": np.zeros(60)}, "terminations", "dones_are: terminations, but the data have terminations"),
+            (
+                {"timeouts": np.zeros(60)},
+                "truncations",
+                "dones_are: truncations, but the data have truncations besides",
+            ),
+            ({}, "ends", "dones_are: ends needs either terminations or truncations besides dones"),
+            ({"timeouts": np.zeros(3)}, "ends", "truncations: 3 rows, but dones has 60"),
+            ({"dones": None}, "ends", "dones_are: the data have no dones, only obs, actions, rewards"),
+            ({"timeouts": np.isin(np.arange(60), [19])}, None, "dones: set on every truncated row, .* dones_are: ends"),
+        ],
+    )
+    def test_refusals(self, also: dict[str, Any], dones_are: Any, complaint: str) -> None:
+        given = {**arrays(60, dones=np.isin(np.arange(60), [19, 25])), **also}
+        given = {name: values for name, values in given.items() if values is not None and name != "terminations"}
+        with pytest.raises(DataError, match=complaint):
+            TransitionDataset.from_raw(RawData(given, "test"), dones_are=dones_are)
+
+
+class TestResetSuccessors:
+    """RLlib's `new_obs` may be the observation after a reset."""
+
+    def given(self, **changes: Any) -> dict[str, Any]:
+        given = arrays(9, terminations=np.zeros(9), truncations=np.isin(np.arange(9), [2, 5, 8]))
+        given["obs"] = given["obs"] + 1
+        return given | {"new_obs": np.r_[given["obs"][1:], np.zeros((1, 1))]} | changes
+
+    def test_counts_as_not_recorded(self) -> None:
+        dataset = TransitionDataset.from_raw(RawData(self.given(), "test"))
+        assert dataset.has_next_obs is not None
+        assert np.flatnonzero(~dataset.has_next_obs).tolist() == [2, 5, 8]
+        assert dataset.notes[0].startswith("new_obs at the end of an episode is the first observation of the next one")
+
+    def test_does_not_matter_after_a_termination(self) -> None:
+        given = self.given(terminations=np.isin(np.arange(9), [2]), truncations=np.isin(np.arange(9), [5, 8]))
+        dataset = TransitionDataset.from_raw(RawData(given, "test"))
+        assert dataset.has_next_obs is not None
+        assert np.flatnonzero(~dataset.has_next_obs).tolist() == [5, 8]
+
+    def test_true_successors_stay(self) -> None:
+        successors = self.given()["obs"] + 1
+        successors[[2, 5, 8]] = 77.0
+        assert TransitionDataset.from_raw(RawData(self.given(new_obs=successors), "test")).n_usable == 9
+
+    def test_other_names_are_believed(self) -> None:
+        given = self.given()
+        given["next_obs"] = given.pop("new_obs")
+        assert TransitionDataset.from_raw(RawData(given, "test")).n_usable == 9
+
+
 class TestD4RLConversion:
     def test_is_the_loop_it_stands_for(self) -> None:
         """Against the loop of `qlearning_dataset`, written out."""

@@ -9,14 +9,12 @@ import h5py
 import numpy as np
 import pytest
 
+from real_data import REAL, needs_real_data
 from rl_training.data import TransitionDataset
 from rl_training.data.batch import PackedTransitions
 from rl_training.data.transforms import TransformConfig, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
-
-REAL = Path(__file__).parents[3] / "shared" / "data"
-needs_real_data = pytest.mark.skipif(not REAL.is_dir(), reason=f"no real datasets in {REAL}")
 
 
 def d4rl(rows: int = 12, **changes: Any) -> dict[str, Any]:

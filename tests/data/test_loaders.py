@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from rl_training.data.dataset_loaders import (
     DatasetConfig,
     FileDatasetConfig,
+    MinariDatasetConfig,
     RandomDatasetConfig,
     ScriptedDatasetConfig,
     infer_spaces,
@@ -55,7 +56,10 @@ def test_the_source_chooses_the_section() -> None:
 @pytest.mark.parametrize(
     ("section", "complaint"),
     [
-        ({"source": "minari"}, "'scripted', 'random', 'file'"),
+        ({"source": "d4rl"}, "'scripted', 'random', 'file', 'minari'"),
+        ({"source": "minari"}, "Field required"),
+        ({"source": "minari", "id": ""}, "at least 1 character"),
+        ({"source": "file", "path": "a.csv", "dones_are": "limits"}, "'terminations', 'truncations' or 'ends'"),
         ({"source": "random", "size": 0}, "greater than or equal to 1"),
         ({"source": "scripted", "seed": -1}, "greater than or equal to 0"),
         ({"source": "scripted", "path": "a.npz"}, "Extra inputs are not permitted"),
@@ -67,7 +71,10 @@ def test_sections_are_validated(section: dict[str, Any], complaint: str) -> None
         SECTION.validate_python(section)
 
 
-@pytest.mark.parametrize("config", [ScriptedDatasetConfig, RandomDatasetConfig, FileDatasetConfig])
+SECTIONS = [ScriptedDatasetConfig, RandomDatasetConfig, FileDatasetConfig, MinariDatasetConfig]
+
+
+@pytest.mark.parametrize("config", SECTIONS)
 def test_every_option_is_described(config: Any) -> None:
     assert all(field.description for field in config.model_fields.values())
 
@@ -84,7 +91,7 @@ def test_sources_that_do_not_fit_the_environment() -> None:
         "dataset.source: 'scripted' has no policy for 'Hopper-v5', only for 'Pendulum-v1'; use source: random"
     )
     assert refusal(RandomDatasetConfig(), None) == (
-        "dataset.source: 'random' runs an environment; set env_id, or use source: file"
+        "dataset.source: 'random' runs an environment; set env_id, or use source: file or minari"
     )
 
 
@@ -102,7 +109,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     missing = tmp_path / "dta.npz"
     assert (
         refusal(FileDatasetConfig(path=missing))
-        == f"{missing}: no such file (the folder holds no .npz or .hdf5 or .h5 file)"
+        == f"{missing}: no such file (the folder holds no .npz, .hdf5, .h5, .parquet, .csv file)"
     )
     dataset([[0.0]]).save(tmp_path / "data.npz")
     dataset([[0.0]]).save(tmp_path / "other.npz")
@@ -113,13 +120,28 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(("content", "found"), [(b"", "it is empty"), (b"a,b\n1,2\n", r"it begins with b'a,b\n1,2\n'")])
+@pytest.mark.parametrize(
+    ("content", "found"),
+    [
+        (b"", "it is empty"),
+        (b'{"obs": [1, 2]}', """it begins with b'{"obs": '"""),
+        (b"one word\n", r"it begins with b'one word'"),
+        (b"a,b\0\n", r"it begins with b'a,b\x00\n'"),
+    ],
+)
 def test_other_formats(content: bytes, found: str, tmp_path: Path) -> None:
     path = tmp_path / "a.hdf5"
     path.write_bytes(content)
     assert refusal(FileDatasetConfig(path=path)) == (
-        f"{path}: not a dataset in a format this version reads (NumPy archive (.npz), HDF5): {found}"
+        f"{path}: not a dataset in a format this version reads (NumPy archive (.npz), HDF5, Parquet, CSV): {found}"
     )
+
+
+def test_folders_of_something_else(tmp_path: Path) -> None:
+    known = "not a folder this version reads (a column directory, a Minari dataset, Parquet files)"
+    assert refusal(FileDatasetConfig(path=tmp_path)) == f"{tmp_path}: {known}: it holds nothing"
+    (tmp_path / "notes.txt").write_text("x")
+    assert refusal(FileDatasetConfig(path=tmp_path)) == f"{tmp_path}: {known}: it holds notes.txt"
 
 
 def test_widths_and_bounds_are_held_to_the_environment(tmp_path: Path) -> None:

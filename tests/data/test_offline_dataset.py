@@ -251,7 +251,7 @@ def load_refusal(path: Path) -> str:
 def test_files_that_are_no_dataset(tmp_path: Path) -> None:
     path = tmp_path / "data.npz"
     assert load_refusal(path) == "no such file"
-    path.write_text("rewards,actions\n1,2\n")
+    path.write_text("no table\n1 2\n")
     assert load_refusal(path).startswith("not a dataset in a format this version reads")
     np.savez(path, obs=np.zeros((2, 1)))
     assert load_refusal(path).startswith("dataset lacks actions, rewards, terminations")
@@ -259,7 +259,7 @@ def test_files_that_are_no_dataset(tmp_path: Path) -> None:
     assert load_refusal(path) == "rewards.npy: holds Python objects; give plain numbers"
     np.savez(path, **(raw() | {"rewards": [1, 2, 3, 4, np.nan, 6]}))
     assert load_refusal(path).startswith("rewards: NaN at row 4 (episode 1, step 2)")
-    assert load_refusal(tmp_path) == "cannot be read: Is a directory"
+    assert load_refusal(tmp_path).startswith("not a folder this version reads")
 
 
 def test_damage_anywhere_in_a_file_is_found_or_harmless(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ class TestMistakes:
         assert self.refused(config, tmp_path) == f"env_id: is required where {algo} collects its own experience"
 
     def test_no_dataset(self, tmp_path: Path) -> None:
-        expected = "dataset: is required; a path to a file, `source: scripted` or `source: random`"
+        expected = "dataset: is required; a path to a file, minari:ID, `source: scripted` or `random`"
         assert self.refused(online_config(tmp_path, "rlpd"), tmp_path) == expected
         config = small_config(None, tmp_path, "iql", env_id=CLIFF, online={})
         assert self.refused(config, tmp_path) == expected

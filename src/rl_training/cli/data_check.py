@@ -11,14 +11,15 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from rl_training.cli.column_option import column_mapping
 from rl_training.data import formats
-from rl_training.data.dataset_loaders import expand
+from rl_training.data.dataset_loaders import expand, locate
 from rl_training.data.doctor import Finding, Report, describe, examine
 from rl_training.data.doctor.facts_in_words import fact_lines
 from rl_training.data.doctor.observation_checks import ObsBounds
 from rl_training.data.doctor.page import report_page
 from rl_training.data.doctor.text import Line, labelled, report_lines, transform_lines
-from rl_training.data.formats import Columns, RawData
+from rl_training.data.formats import RawData
 from rl_training.data.reference_returns import reference_returns
 from rl_training.environments import Spaces, env_spaces, make_env, observation_bounds
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError
@@ -83,23 +84,12 @@ def _show_run(place: Path, *, as_json: bool) -> None:
 
 
 def _read(path: Path, columns: Sequence[str]) -> RawData:
-    place = expand(path)
+    mapping = column_mapping(columns)
+    place = locate(str(path))
     try:
-        return formats.read(place, _columns(columns))
+        return formats.read(place, mapping)
     except DataError as error:
         raise DataError(f"{path}: {error}") from error
-
-
-def _columns(given: Sequence[str]) -> Columns | None:
-    """`obs=x,y` for each field."""
-    found: dict[str, str | list[str]] = {}
-    for entry in given:
-        field, sign, names = entry.partition("=")
-        if not sign or not field.strip() or not names.strip():
-            raise ConfigError(f"--columns {entry}: must name a field and its columns, such as obs=x,y")
-        parts = [name.strip() for name in names.split(",")]
-        found[field.strip()] = parts if len(parts) > 1 else parts[0]
-    return found or None
 
 
 def _environment(asked: str | None, recorded: str | None) -> tuple[Spaces | None, ObsBounds | None, list[Finding]]:

@@ -7,6 +7,7 @@ from rl_training.data.checks import check_action_bounds, check_transitions
 from rl_training.data.dataset_loaders import (
     DatasetConfig,
     FileDatasetConfig,
+    MinariDatasetConfig,
     RandomDatasetConfig,
     ScriptedDatasetConfig,
     infer_spaces,
@@ -25,6 +26,7 @@ __all__ = [
     "Behaviour",
     "DatasetConfig",
     "FileDatasetConfig",
+    "MinariDatasetConfig",
     "Mixture",
     "Policy",
     "RandomDatasetConfig",

@@ -42,7 +42,7 @@ def convert_fields(raw: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
             flags[name] = _as_vector(name, array)
         else:
             fields[name] = _as_float32(_as_vector(name, array))
-    _check_flag_values(flags)
+    check_flag_values(flags)
     return fields | {name: np.ascontiguousarray(values, dtype=np.bool_) for name, values in flags.items()}
 
 
@@ -77,7 +77,8 @@ def _as_float32(array: npt.NDArray[Any]) -> FloatArray:
         return np.ascontiguousarray(array, dtype=np.float32)
 
 
-def _check_flag_values(flags: Mapping[str, npt.NDArray[Any]]) -> None:
+def check_flag_values(flags: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Refuse flags `[N]` that are neither 0 nor 1."""
     for name, values in flags.items():
         wrong = np.flatnonzero((values != 0) & (values != 1)) if values.dtype != np.bool_ else np.empty(0, np.int64)
         if wrong.size:

@@ -10,6 +10,8 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from rl_training.data.checks import BOUND_TOLERANCE
+from rl_training.data.flags import DonesAre
+from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
@@ -48,6 +50,20 @@ class FileDatasetConfig(Section):
     max_episode_steps: int | None = Field(
         default=None, ge=1, description="Where the data mark no truncations: rows after which an episode was cut."
     )
+    dones_are: DonesAre | None = Field(
+        default=None, description="What a plain dones flag means; ends: either kind, another flag tells which."
+    )
+
+
+class MinariDatasetConfig(Section):
+    """Transitions of a Minari dataset."""
+
+    source: Literal["minari"] = Field(default="minari", description="Read a Minari dataset by its id.")
+    id: str = Field(min_length=1, description="Such as D4RL/door/human-v2, in MINARI_DATASETS_PATH or ~/.minari.")
+    download: bool = Field(default=False, description="Fetch it where it is not on this machine yet.")
+    columns: dict[str, str | list[str]] | None = Field(
+        default=None, description="Which entries of Dict observations to use: {obs: [observation, desired_goal]}."
+    )
 
 
 class MixturePart(Section):
@@ -79,7 +95,7 @@ class MixtureDatasetConfig(Section):
 
 
 DatasetConfig = Annotated[
-    ScriptedDatasetConfig | RandomDatasetConfig | FileDatasetConfig | MixtureDatasetConfig,
+    ScriptedDatasetConfig | RandomDatasetConfig | FileDatasetConfig | MinariDatasetConfig | MixtureDatasetConfig,
     Field(discriminator="source"),
 ]
 MixturePart.model_rebuild()
@@ -87,7 +103,9 @@ MixtureDatasetConfig.model_rebuild()
 
 
 def path_alone(value: Any) -> Any:
-    """`dataset: log.npz` is short for a file."""
+    """`dataset: log.npz` is short for a file, `dataset: minari:ID` for a Minari dataset."""
+    if isinstance(value, str) and value.startswith(MINARI_PREFIX):
+        return {"source": "minari", "id": value.removeprefix(MINARI_PREFIX)}
     return {"source": "file", "path": value} if isinstance(value, str | Path) else value
 
 
@@ -103,7 +121,7 @@ def with_absolute_paths(config: DatasetConfig) -> DatasetConfig:
             return config
 
 
-_SUFFIXES = (".npz", ".hdf5", ".h5")  # of files suggested for a mistyped name
+_SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv")  # of files suggested for a mistyped name
 
 
 def expand(path: Path) -> Path:
@@ -114,6 +132,15 @@ def expand(path: Path) -> Path:
         raise DataError(f"dataset: {path}: {error}") from None
 
 
+def locate(source: str, *, download: bool = False) -> Path:
+    """The path that `minari:ID` or a file's name stands for."""
+    if not source.startswith(MINARI_PREFIX):
+        return expand(Path(source))
+    from rl_training.data.formats import minari
+
+    return minari.find(source.removeprefix(MINARI_PREFIX), download=download)
+
+
 def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset:
     """Generate or read the configured dataset and hold it to the environment's spaces, where they are known."""
     match config:
@@ -121,14 +148,18 @@ def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | Non
             dataset = _scripted(config, env_id)
         case RandomDatasetConfig():
             if env_id is None:
-                raise ConfigError("dataset.source: 'random' runs an environment; set env_id, or use source: file")
+                raise ConfigError(
+                    "dataset.source: 'random' runs an environment; set env_id, or use source: file or minari"
+                )
             dataset = generate_random_dataset(env_id, config.size, config.seed)
         case FileDatasetConfig():
             dataset = _read_file(config)
+        case MinariDatasetConfig():
+            dataset = _read_minari(config)
         case MixtureDatasetConfig():
             dataset = _mixed(config, env_id, spaces)
     if spaces is not None:
-        source = str(config.path) if isinstance(config, FileDatasetConfig) else f"{config.source} dataset"
+        source = str(config.path) if isinstance(config, FileDatasetConfig) else f"{_title(config)} dataset"
         check_spaces(dataset, spaces, source, env_id)
     return dataset
 
@@ -168,7 +199,13 @@ def _mixed(config: MixtureDatasetConfig, env_id: str | None, spaces: Spaces | No
 
 
 def _title(config: DatasetConfig) -> str:
-    return config.path.name if isinstance(config, FileDatasetConfig) else config.source
+    match config:
+        case FileDatasetConfig():
+            return config.path.name
+        case MinariDatasetConfig():
+            return config.id
+        case _:
+            return config.source
 
 
 def _read_file(config: FileDatasetConfig) -> TransitionDataset:
@@ -176,8 +213,17 @@ def _read_file(config: FileDatasetConfig) -> TransitionDataset:
     if not path.exists():
         raise DataError(f"{path}: no such file{_nearest_file(path)}")
     return TransitionDataset.load(
-        path, columns=config.columns, time_limits=config.time_limits, max_episode_steps=config.max_episode_steps
+        path,
+        columns=config.columns,
+        time_limits=config.time_limits,
+        max_episode_steps=config.max_episode_steps,
+        dones_are=config.dones_are,
     )
+
+
+def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:
+    folder = locate(f"{MINARI_PREFIX}{config.id}", download=config.download)
+    return TransitionDataset.load(folder, columns=config.columns)
 
 
 def _nearest_file(path: Path) -> str:
@@ -189,7 +235,7 @@ def _nearest_file(path: Path) -> str:
     except OSError:
         return ""
     close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.0)
-    return f"; did you mean {close[0]!r}?" if close else f" (the folder holds no {' or '.join(_SUFFIXES)} file)"
+    return f"; did you mean {close[0]!r}?" if close else f" (the folder holds no {', '.join(_SUFFIXES)} file)"
 
 
 def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id: str | None) -> None:

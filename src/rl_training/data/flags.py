@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.checks import check_flag_values
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF, IGNORED_PREFIXES
 from rl_training.errors import DataError, did_you_mean
+
+DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]
+DONES = ("dones", "done")
+_END_FLAGS = ("terminations", "truncations")
+_SHORTEST_TIME_LIMIT = 10  # rows; episodes of one length below it say nothing about what ended them
 
 
 def resolve_names(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -39,18 +45,27 @@ def complete_flags(given: dict[str, Any]) -> dict[str, Any]:
     rest = {name: value for name, value in given.items() if name not in (EPISODE_ENDS, EPISODE_IDS)}
     if ends is None:
         return rest
-    flags = np.ravel(rest["terminations"]) != 0 if "terminations" in rest else np.zeros(len(ends), dtype=np.bool_)
+    flags = _flags("terminations", rest.get("terminations", np.zeros(len(ends))))
     if ends.shape != flags.shape:
         raise DataError(f"terminations: {len(flags)} rows, but {len(ends)} tell where episodes end")
     if EPISODE_ENDS in given:
         flags = flags & ends
-    truncations = np.ravel(rest["truncations"]) != 0 if "truncations" in rest else False
+    truncations = _flags("truncations", rest.get("truncations", np.zeros(len(ends))))
     return {**rest, "terminations": flags, "truncations": truncations | (ends & ~flags)}
+
+
+def _flags(name: str, values: Any) -> npt.NDArray[np.bool_]:
+    """`[N]` booleans; what is neither 0 nor 1 is refused, and a missing value is no flag either."""
+    flat = np.ravel(values)
+    if flat.dtype.kind not in "biuf":
+        raise DataError(f"{name}: dtype {flat.dtype} is not supported; give booleans, integers or floats")
+    check_flag_values({name: flat})
+    return np.asarray(flat != 0)
 
 
 def _episode_ends(given: Mapping[str, Any]) -> npt.NDArray[np.bool_] | None:
     if given.get(EPISODE_ENDS) is not None:
-        return np.asarray(np.ravel(given[EPISODE_ENDS]) != 0)
+        return _flags(EPISODE_ENDS, given[EPISODE_ENDS])
     if given.get(EPISODE_IDS) is None:
         return None
     ids = np.ravel(given[EPISODE_IDS])
@@ -73,18 +88,125 @@ def refuse_mixed_dones(
     mapping: Mapping[str, Any], terminations: npt.NDArray[np.bool_], truncations: npt.NDArray[np.bool_]
 ) -> None:
     """Old logs write `done = terminated or truncated`; read as terminations it would stop every bootstrap."""
-    name = next((key for key in ("dones", "done") if mapping.get(key) is not None), None)
+    name = _name_of_dones(mapping)
     if name and truncations.any() and terminations[truncations].all():
         raise DataError(
             f"{name}: set on every truncated row, so it seems to mean 'terminated or truncated';"
-            " give terminations (true ends only) under that name"
+            " give terminations (true ends only) under that name, or read it with dones_are: ends"
         )
+
+
+def _name_of_dones(mapping: Mapping[str, Any]) -> str | None:
+    return next((key for key in DONES if mapping.get(key) is not None), None)
+
+
+def settle_dones(
+    mapping: Mapping[str, Any], dones_are: DonesAre | None, max_episode_steps: int | None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The same arrays with a plain `dones` brought to terminations and truncations, and what to tell the user.
+
+    A log with `dones` alone does not say which of them are time limits. `dones_are` says it: `terminations`,
+    `truncations`, or `ends` (either of the two, the other flag telling which). Without it, a done after exactly
+    `max_episode_steps` rows is a time limit, and so are dones that all end episodes of one length.
+    """
+    name = _name_of_dones(mapping)
+    arrays = dict(mapping)
+    if name is None:
+        if dones_are is not None:
+            raise DataError(f"dones_are: the data have no dones, only {', '.join(map(str, mapping))}; leave it out")
+        return arrays, ()
+    others = {field for key in mapping if key != name and (field := FIELD_OF.get(key)) is not None}
+    if dones_are is not None:
+        return _dones_as_said(arrays, name, dones_are, others), ()
+    if not others.isdisjoint({EPISODE_ENDS, *_END_FLAGS}):
+        return arrays, ()  # the other flag is held against them later
+    dones = arrays.pop(name)
+    flags = _flags(name, dones)
+    lengths = _lengths_at(flags, arrays)
+    at_limit = flags & (lengths == max_episode_steps)
+    if at_limit.any():
+        note = f"{name} after {max_episode_steps} rows are read as truncations, the others as terminations"
+        return {**arrays, "terminations": flags & ~at_limit, "truncations": at_limit}, (note,)
+    ended = lengths[flags]
+    if len(ended) > 1 and (ended == ended[0]).all() and ended[0] >= _SHORTEST_TIME_LIMIT and lengths.max() <= ended[0]:
+        note = (
+            f"{name}: all {len(ended)} episodes they end have {ended[0]} rows, so they are read as time limits"
+            " (truncations); if the task itself ended there, say dones_are: terminations"
+        )
+        return {**arrays, "terminations": np.zeros_like(flags), "truncations": flags}, (note,)
+    note = (
+        f"{name} are read as terminations, which stop the bootstrap; where they also mark time limits,"
+        " give max_episode_steps, or dones_are: truncations"
+    )
+    return {**arrays, "terminations": dones}, (note,) if flags.any() and max_episode_steps is None else ()
+
+
+def _dones_as_said(arrays: dict[str, Any], name: str, dones_are: DonesAre, others: set[str]) -> dict[str, Any]:
+    dones = arrays.pop(name)
+    if dones_are in others:
+        raise DataError(f"dones_are: {dones_are}, but the data have {dones_are} besides {name}; leave it out")
+    if dones_are == "terminations":
+        return {**arrays, "terminations": dones}
+    flags = _flags(name, dones)
+    given = {field: _flags(key, arrays[key]) for key in arrays if (field := FIELD_OF.get(key)) in _END_FLAGS}
+    for field, values in given.items():
+        if values.shape != flags.shape:
+            raise DataError(f"{field}: {len(values)} rows, but {name} has {len(flags)}")
+    if dones_are == "truncations":
+        terminations = given.get("terminations", np.zeros_like(flags))
+        return {**arrays, **({} if given else {"terminations": terminations}), "truncations": flags & ~terminations}
+    if len(given) != 1:
+        raise DataError(f"dones_are: ends needs either terminations or truncations besides {name}, to tell them apart")
+    ((field, values),) = given.items()
+    return {**arrays, ("truncations" if field == "terminations" else "terminations"): flags & ~values}
+
+
+def _lengths_at(flags: npt.NDArray[np.bool_], arrays: Mapping[str, Any]) -> npt.NDArray[np.int64]:
+    """Rows of the episode that ends at each row, 0 where none does; `flags` and episode ids tell where, `[N]`."""
+    given = {field: arrays[key] for key in arrays if (field := FIELD_OF.get(key)) == EPISODE_IDS}
+    borders = _episode_ends(given)
+    ends = flags | borders if borders is not None and borders.shape == flags.shape else flags.copy()
+    ends[-1:] = True
+    rows = np.flatnonzero(ends)
+    lengths = np.zeros(len(flags), dtype=np.int64)
+    lengths[rows] = np.diff(np.r_[-1, rows])
+    return lengths
+
+
+def distrust_reset_successors(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """RLlib's `new_obs` may be the next row's `obs` even after an episode's end, or zeros after the last: no successor.
+
+    Where that is so at every end, rows that end an episode without a termination get `has_next_obs` False.
+    """
+    arrays = dict(mapping)
+    given = complete_flags(resolve_names(mapping)) if "new_obs" in mapping else {}
+    if not {"obs", "terminations"} <= given.keys() or "has_next_obs" in given:
+        return arrays, ()
+    obs, successors = np.asarray(given["obs"]), np.asarray(given["next_obs"])
+    terminated = _flags("terminations", given["terminations"])
+    truncated = _flags("truncations", given.get("truncations", np.zeros_like(terminated)))
+    if obs.shape != successors.shape or len(obs) != len(terminated) or truncated.shape != terminated.shape:
+        return arrays, ()  # for the checks to complain about
+    ends = np.flatnonzero(terminated | truncated)
+    following = np.minimum(ends + 1, len(obs) - 1)
+    axes = tuple(range(1, obs.ndim))
+    after_reset = (successors[ends] == obs[following]).all(axis=axes) & (following > ends)
+    unknown = ends[~terminated[ends]]
+    if not unknown.size or not (after_reset | (successors[ends] == 0).all(axis=axes)).all():
+        return arrays, ()
+    known = np.ones(len(obs), dtype=np.bool_)
+    known[unknown] = False
+    note = (
+        "new_obs at the end of an episode is the first observation of the next one (or zeros), not the successor:"
+        " it counts as not recorded"
+    )
+    return {**arrays, "has_next_obs": known}, (note,)
 
 
 def cut_at_time_limit(mapping: Mapping[str, Any], steps: int) -> dict[str, Any]:
     """The same arrays with a truncation wherever an episode reaches `steps` rows; refused where they have their own."""
     given = complete_flags(resolve_names(mapping))
-    flags = np.ravel(given.get("terminations", ())) != 0
+    flags = _flags("terminations", given.get("terminations", ()))
     if "truncations" in given and np.any(given["truncations"]):
         raise DataError("max_episode_steps: the data mark their truncations themselves; leave it out")
     truncations = np.zeros(len(flags), dtype=np.bool_)
@@ -102,8 +224,8 @@ def d4rl_conversion(mapping: Mapping[str, Any]) -> dict[str, Any]:
     missing = [name for name in ("obs", "terminations") if name not in given]
     if missing:
         raise DataError(f"dataset lacks {', '.join(missing)}")
-    terminated = np.ravel(given["terminations"]) != 0
-    limits = np.ravel(given.get("truncations", np.zeros_like(terminated))) != 0
+    terminated = _flags("terminations", given["terminations"])
+    limits = _flags("truncations", given.get("truncations", np.zeros_like(terminated)))
     keep = np.flatnonzero(~limits[:-1])
     last = limits | (np.arange(len(limits)) == len(limits) - 1)
     truncations = np.r_[last[1:], False] & ~terminated

@@ -24,13 +24,17 @@ from rl_training.data.checks import (
 from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, REQUIRED_FIELDS
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.flags import (
+    DONES,
+    DonesAre,
     complete_flags,
     cut_at_time_limit,
     d4rl_conversion,
+    distrust_reset_successors,
     refuse_mixed_dones,
     resolve_names,
+    settle_dones,
 )
-from rl_training.data.formats import Columns, RawData, read
+from rl_training.data.formats import Columns, RawData, read, read_table
 from rl_training.data.formats.columns import SCHEMA, open_columns
 from rl_training.data.formats.npz import write
 from rl_training.data.offline_mixers import Mixture
@@ -92,11 +96,13 @@ class TransitionDataset:
             raise DataError(f"dataset: must be a mapping of arrays by name, is {type(mapping).__name__}")
         if (action_low is None) != (action_high is None):
             raise DataError("action_low and action_high are given together or not at all")
-        given = complete_flags(resolve_names(mapping))
+        named = resolve_names(mapping)
+        given = complete_flags(named)
         missing = [name for name in REQUIRED_FIELDS if name not in given]
         if missing:
             raise DataError(f"dataset lacks {', '.join(missing)}; found {', '.join(map(str, mapping)) or 'nothing'}")
-        if "truncations" not in given and any(name in mapping for name in ("dones", "done")):
+        cuts_known = "truncations" in named or np.any(given.get("truncations", False))
+        if not cuts_known and any(name in mapping for name in DONES):
             warnings.warn(
                 "'dones' are read as terminations, which stop the bootstrap; give time limits apart, as truncations",
                 stacklevel=2,
@@ -293,21 +299,41 @@ class TransitionDataset:
         columns: Columns | None = None,
         time_limits: Literal["keep", "d4rl"] = "keep",
         max_episode_steps: int | None = None,
+        dones_are: DonesAre | None = None,
     ) -> TransitionDataset:
         """Read a file in any format of `rl_training.data.formats`, with the names of `FIELD_ALIASES`.
 
         columns: which columns hold which field, in formats that have columns.
         time_limits: `d4rl` converts as D4RL's `qlearning_dataset` does; `keep` keeps rows at a time limit.
         max_episode_steps: where the data have no truncations, an episode is cut after so many rows.
+        dones_are: what a plain `dones` flag means: `terminations`, `truncations`, or `ends` of either kind.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
-        if (Path(path) / SCHEMA).is_file() and columns is None and time_limits == "keep" and max_episode_steps is None:
+        as_it_is = columns is None and time_limits == "keep" and max_episode_steps is None and dones_are is None
+        if as_it_is and (Path(path) / SCHEMA).is_file():
             return cls.open(path)
         try:
             raw = read(Path(path), columns)
-            return cls.from_raw(raw, time_limits=time_limits, max_episode_steps=max_episode_steps)
+            return cls.from_raw(raw, time_limits=time_limits, max_episode_steps=max_episode_steps, dones_are=dones_are)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
+
+    @classmethod
+    def from_table(
+        cls,
+        table: Any,
+        columns: Columns | None = None,
+        *,
+        max_episode_steps: int | None = None,
+        dones_are: DonesAre | None = None,
+    ) -> TransitionDataset:
+        """Build from a table: a pandas DataFrame, an Arrow table or a mapping of columns by name.
+
+        columns: which columns hold which field, `{"obs": ["x", "y"], "actions": "u"}`; what it leaves out is found
+        by the names of `FIELD_ALIASES`, numbered columns (`obs_0`, `obs_1`, …) together. Other options as for `load`.
+        """
+        raw = read_table(table, columns)
+        return cls.from_raw(raw, max_episode_steps=max_episode_steps, dones_are=dones_are)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> TransitionDataset:
@@ -329,16 +355,25 @@ class TransitionDataset:
 
     @classmethod
     def from_raw(
-        cls, raw: RawData, *, time_limits: Literal["keep", "d4rl"] = "keep", max_episode_steps: int | None = None
+        cls,
+        raw: RawData,
+        *,
+        time_limits: Literal["keep", "d4rl"] = "keep",
+        max_episode_steps: int | None = None,
+        dones_are: DonesAre | None = None,
     ) -> TransitionDataset:
         """What a reader handed over, checked and completed; options as for `load`."""
-        arrays = dict(raw.arrays)
+        arrays: dict[str, Any] = dict(raw.arrays)
         borders_lost = bool(np.any(arrays.pop(BORDERS_LOST, False)))
         if np.any(arrays.pop(DISCRETE_ACTIONS, False)):
             raise DataError(
                 f"actions: discrete (the file's {DISCRETE_ACTIONS} is set); only continuous actions are supported"
             )
-        if max_episode_steps is not None:
+        arrays, of_dones = settle_dones(arrays, dones_are, max_episode_steps)
+        cut_by_dones = "truncations" in arrays and "truncations" not in raw.arrays
+        if max_episode_steps is not None and not cut_by_dones:
             arrays = cut_at_time_limit(arrays, max_episode_steps)
+        arrays, of_successors = distrust_reset_successors(arrays)
         dataset = cls.from_dict(d4rl_conversion(arrays) if time_limits == "d4rl" else arrays)
-        return replace(dataset, whole_episodes=not borders_lost, origin=raw.format, notes=raw.notes)
+        notes = (*raw.notes, *of_dones, *of_successors)
+        return replace(dataset, whole_episodes=not borders_lost, origin=raw.format, notes=notes)

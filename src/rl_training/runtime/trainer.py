@@ -261,7 +261,7 @@ class Trainer:
         elif dataset is None and self.config.dataset is not None:
             dataset = load_dataset(self.config.dataset, self.config.env_id, spaces)
         if dataset is None and (self.online is None or isinstance(self.online, PriorDataParams)):
-            raise ConfigError("dataset: is required; a path to a file, `source: scripted` or `source: random`")
+            raise ConfigError("dataset: is required; a path to a file, minari:ID, `source: scripted` or `random`")
         if self.run_directory is not None and dataset is not None:
             original = self.run_directory.describe().get("dataset") or {}
             if dataset.fingerprint() != original.get("fingerprint"):

@@ -61,7 +61,8 @@ def examine(
         findings += check_flags(fields, subject)
         facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds)
         findings += more
-    findings += [Finding("note", "data.read", "data", f"{note[:1].upper()}{note[1:]}.", "") for note in raw.notes]
+    notes = raw.notes if dataset is None else dataset.notes
+    findings += [Finding("note", "data.read", "data", f"{note[:1].upper()}{note[1:]}.", "") for note in notes]
     if refusal is not None and not any(finding.level == "error" for finding in findings):
         advice = "Training refuses these data as they are."
         findings.append(Finding("error", "data.refused", "data", f"{refusal[:1].upper()}{refusal[1:]}.", advice))

@@ -33,6 +33,7 @@ class Subject:
     next_obs: FloatArray | None = None  # [N, O]; only where the file stores them
     terminations: BoolArray | None = None  # [N]
     truncations: BoolArray | None = None  # [N]
+    has_next_obs: BoolArray | None = None  # [N]; False where next_obs is known to be only a stand-in
     whole_episodes: bool = True
 
     @classmethod
@@ -47,6 +48,7 @@ class Subject:
             next_obs=dataset.next_obs if next_obs_stored else None,
             terminations=dataset.terminations,
             truncations=dataset.truncations,
+            has_next_obs=dataset.has_next_obs,
             whole_episodes=dataset.whole_episodes,
         )
 

@@ -83,6 +83,8 @@ def _resets(subject: Subject, columns: Columns) -> Iterator[Finding]:
     obs, truncations = subject.obs, subject.truncations
     assert obs is not None
     cut = subject.ends[:-1][truncations[subject.ends[:-1]]] if truncations is not None else subject.ends[:0]
+    if subject.has_next_obs is not None:  # nobody takes those for successors
+        cut = cut[subject.has_next_obs[cut]]
     if cut.size < 2:
         return
     same = np.setdiff1d(cut, _mismatches(subject, columns, cut))

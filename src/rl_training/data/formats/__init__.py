@@ -1,47 +1,112 @@
-"""File formats. A module per format turns a file into plain arrays by name; files are recognised by their content.
+"""File formats. A module per format turns a file or a folder into plain arrays by name, recognised by its content.
 
-A format's module is imported when such a file is read: not everyone needs HDF5.
+A format's module is imported when such a file is read: not everyone needs HDF5, and Parquet needs a package more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+
+from rl_training.data.fields import BORDERS_LOST
+from rl_training.data.formats.csv import is_text
 from rl_training.data.formats.raw import Arrays, Columns, RawData
+from rl_training.data.formats.tables import read_table
 from rl_training.errors import DataError
 
-__all__ = ["Arrays", "Columns", "RawData", "read", "recognise"]
+__all__ = ["MINARI_PREFIX", "Arrays", "Columns", "RawData", "read", "read_table", "recognise"]
+
+MINARI_PREFIX = "minari:"  # before an id, where a dataset is named in one word
 
 # By the first bytes of a file.
-_SIGNATURES = {"npz": (b"PK\x03\x04", "NumPy archive (.npz)"), "hdf5": (b"\x89HDF\r\n\x1a\n", "HDF5")}
+_SIGNATURES = {
+    "npz": (b"PK\x03\x04", "NumPy archive (.npz)"),
+    "hdf5": (b"\x89HDF\r\n\x1a\n", "HDF5"),
+    "parquet": (b"PAR1", "Parquet"),
+}
+# By what lies in a folder, the first that fits.
+_FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
+    "columns": (lambda folder: (folder / "schema.json").is_file(), "a column directory"),
+    "minari": (lambda folder: _is_minari(folder), "a Minari dataset"),
+    "parquet": (lambda folder: any(folder.glob("*.parquet")), "Parquet files"),
+}
 
 
 def recognise(path: Path) -> str:
-    """The format of a file, by its content: the name of the module here that reads it."""
+    """The format of a file or folder, by its content: the name of the module here that reads it."""
     try:
+        if path.is_dir():
+            return _recognise_folder(path)
         with path.open("rb") as file:
-            start = file.read(8)
+            start = file.read(4096)
     except FileNotFoundError as error:
         raise DataError("no such file") from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}") from error
     for name, (signature, _) in _SIGNATURES.items():
         if start.startswith(signature):
-            return name
+            return "minari" if path.name == "main_data.hdf5" and _is_minari(path.parent) else name
+    if is_text(start):
+        return "csv"
     known = ", ".join(title for _, title in _SIGNATURES.values())
-    described = "it is empty" if not start else f"it begins with {start!r}"
-    raise DataError(f"not a dataset in a format this version reads ({known}): {described}")
+    described = "it is empty" if not start else f"it begins with {start[:8]!r}"
+    raise DataError(f"not a dataset in a format this version reads ({known}, CSV): {described}")
+
+
+def _recognise_folder(folder: Path) -> str:
+    for name, (fits, _) in _FOLDERS.items():
+        if fits(folder):
+            return name
+    known = ", ".join(title for _, title in _FOLDERS.values())
+    held = sorted(entry.name for entry in folder.iterdir())[:5]
+    raise DataError(f"not a folder this version reads ({known}): it holds {', '.join(held) or 'nothing'}")
+
+
+def _is_minari(folder: Path) -> bool:
+    """Whether a folder is a Minari dataset, or the `data` folder of one."""
+    own = (folder / "metadata.json").is_file() and (folder / "main_data.hdf5").is_file()
+    return own or (folder / "data" / "metadata.json").is_file()
 
 
 def read(path: Path, columns: Columns | None = None) -> RawData:
-    """The arrays of a file. `columns` says which columns hold which field, in formats that have columns."""
+    """The arrays of a file or folder. `columns` says which columns hold which field, in formats that have columns."""
     name = recognise(path)
-    if columns is not None:
+    if columns is not None and name in ("npz", "hdf5", "columns"):
         raise DataError("columns: this format has named arrays, not columns; leave them out")
-    if name == "hdf5":
-        from rl_training.data.formats import hdf5
+    match name:
+        case "npz":
+            from rl_training.data.formats import npz
 
-        return hdf5.read(path)
-    from rl_training.data.formats import npz
+            return npz.read(path)
+        case "columns":
+            from rl_training.data.formats.columns import open_columns
 
-    return npz.read(path)
+            mapped, schema = open_columns(path)
+            lost = {} if schema["whole_episodes"] else {BORDERS_LOST: np.array(True)}
+            return RawData({**mapped, **lost}, "column directory")
+        case "hdf5":
+            from rl_training.data.formats import hdf5
+
+            return hdf5.read(path)
+        case "minari":
+            from rl_training.data.formats import minari
+
+            return minari.read(path, columns)
+        case "parquet":
+            return _parquet(path, columns)
+        case _:
+            from rl_training.data.formats import csv
+
+            return csv.read(path, columns)
+
+
+def _parquet(path: Path, columns: Columns | None) -> RawData:
+    try:
+        from rl_training.data.formats import parquet
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "pyarrow":
+            raise
+        raise DataError("reading Parquet needs pyarrow: pip install 'rl-training[parquet]'") from None
+    return parquet.read(path, columns)

@@ -10,19 +10,25 @@ import numpy as np
 from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, IGNORED_PREFIXES, REQUIRED_FIELDS
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.raw import RawData
+from rl_training.data.formats.tables import listed
 from rl_training.errors import DataError
+
+# What h5py raises on files that are damaged or forged.
+DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError, OverflowError)
 
 
 def read(path: Path) -> RawData:
     """The fields of the file by the names it gives them; side information (`infos/…`, `metadata/…`) is left alone."""
     try:
         with h5py.File(path, "r") as file:
-            fields = {name: _field(file, name) for name in file if name in FIELD_OF}
+            fields = {name: array_in(file, name) for name in file if name in FIELD_OF}
             missing = set(REQUIRED_FIELDS) - {FIELD_OF.get(name) for name in fields}
             if missing:
                 lacking = ", ".join(name for name in REQUIRED_FIELDS if name in missing)
-                found = ", ".join(name for name in file if not name.startswith(IGNORED_PREFIXES)) or "nothing"
-                raise DataError(f"lacks {lacking}; the file has {found}")
+                if "episode_0" in file:
+                    raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
+                found = [name for name in file if not name.startswith(IGNORED_PREFIXES)]
+                raise DataError(f"lacks {lacking}; the file has {listed(found) if found else 'nothing'}")
             check_size(sum(field.size * field.dtype.itemsize for field in fields.values()))
             layout = "d3rlpy's layout" if EPISODE_ENDS in fields else "D4RL's layout"
             env_id = file.attrs.get("env_id")
@@ -34,24 +40,24 @@ def read(path: Path) -> RawData:
                 f"HDF5, {layout}",
                 env_id if isinstance(env_id, str) else None,
             )
-    except DataError:
-        raise
-    except (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError, OverflowError) as error:
+    except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"not a readable HDF5 file ({reason})") from error
 
 
-def _field(file: h5py.File, name: str) -> h5py.Dataset:
-    link = file.get(name, getlink=True)
+def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Dataset:
+    """A member of the group that is a plain array of numbers in this very file; messages name it as `said`."""
+    said = said or name
+    link = group.get(name, getlink=True)
     if not isinstance(link, h5py.HardLink):
-        raise DataError(f"{name}: is a link to elsewhere; give the array itself")
-    field = file[name]
+        raise DataError(f"{said}: is a link to elsewhere; give the array itself")
+    field = group[name]
     if not isinstance(field, h5py.Dataset):
-        raise DataError(f"{name}: is a group, not an array")
+        raise DataError(f"{said}: is a group, not an array")
     if field.is_virtual or field.external:
-        raise DataError(f"{name}: its data lie in other files; give them in this one")
+        raise DataError(f"{said}: its data lie in other files; give them in this one")
     if field.dtype.kind not in "biuf":
-        raise DataError(f"{name}: dtype {field.dtype} is not supported; give booleans, integers or floats")
+        raise DataError(f"{said}: dtype {field.dtype} is not supported; give booleans, integers or floats")
     return field
 
 

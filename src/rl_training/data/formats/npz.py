@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import uuid
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -15,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.fields import IGNORED_PREFIXES
+from rl_training.data.formats.atomic import new_file
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.raw import RawData
 from rl_training.errors import DataError
@@ -22,21 +20,8 @@ from rl_training.errors import DataError
 
 def write(target: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
     """Write the arrays by name: complete under `target` or not there at all."""
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with temporary.open("xb") as file:
-            np.savez(file, allow_pickle=False, **arrays)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(target)
-    finally:
-        temporary.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):  # not every system lets a folder be synced
-        folder = os.open(target.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+    with new_file(target) as temporary, temporary.open("xb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
 
 
 def read(path: Path) -> RawData:

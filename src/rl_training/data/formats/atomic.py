@@ -1,0 +1,64 @@
+"""Files and folders that are complete under their name or not there at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+def temporary_name(target: Path) -> Path:
+    """A name beside the target, hidden and not used by anyone else."""
+    return target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
+
+
+@contextmanager
+def new_file(target: Path) -> Iterator[Path]:
+    """A temporary name to write a file under; at the end it takes the target's place."""
+    temporary = temporary_name(target)
+    try:
+        yield temporary
+        sync(temporary)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # not every system lets a folder be synced
+        sync(target.parent)
+
+
+@contextmanager
+def new_folder(target: Path) -> Iterator[Path]:
+    """A temporary name to make a folder under; at the end it takes the target's place.
+
+    What lies there already is moved aside first and removed last: a crash leaves one of the two under its name or
+    beside it.
+    """
+    temporary, aside = temporary_name(target), temporary_name(target)
+    try:
+        yield temporary
+        for file in temporary.rglob("*"):
+            if file.is_file():
+                sync(file)
+        if target.exists():
+            target.replace(aside)
+        temporary.replace(target)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+        if aside.exists() and not target.exists():
+            aside.replace(target)
+        shutil.rmtree(aside, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        sync(target.parent)
+
+
+def sync(path: Path) -> None:
+    """Have the system write a file or a folder to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

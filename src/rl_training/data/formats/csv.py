@@ -1,0 +1,145 @@
+"""CSV: text with a header line that names the columns, separated by commas, semicolons or tabs."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.formats.cells import numbers
+from rl_training.data.formats.limits import check_size
+from rl_training.data.formats.raw import Columns, RawData
+from rl_training.data.formats.tables import Plan, assemble, plan
+from rl_training.errors import DataError
+from rl_training.validation import shortened, shown
+
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_LONGEST_HEADER = 2**20  # bytes
+_ROWS_AT_A_TIME = 50_000
+_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
+
+
+def is_text(start: bytes) -> bool:
+    """Whether the beginning of a file reads like a header line: printable, with a separator, no JSON or markup."""
+    if start.startswith(_BYTE_ORDER_MARKS):
+        return True
+    line = start.decode("utf-8-sig", "replace").splitlines()[:1]
+    if b"\0" in start or not line or line[0].lstrip()[:1] in ("{", "[", "<"):
+        return False
+    return line[0].replace("\t", "").isprintable() and any(separator in line[0] for separator in _SEPARATORS)
+
+
+def read(path: Path, columns: Columns | None = None) -> RawData:
+    """The arrays of the file; with pyarrow installed large files are read several times faster."""
+    try:
+        names, separator = _header(path)
+        planned = plan(names, columns)
+        check_size(path.stat().st_size)
+        found = _read_fast(path, names, separator, planned)
+        if found is None:
+            found = _read_plainly(path, names, separator, planned)
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        byte = error.object[error.start]
+        raise DataError(f"is not UTF-8 text (byte 0x{byte:02x}); save it as UTF-8") from error
+    except csv.Error as error:
+        raise DataError(f"not a readable CSV file ({error})") from error
+    arrays, notes = assemble(planned, found.__getitem__)
+    return RawData(arrays, f"CSV, separated by {_SEPARATORS[separator]}", notes=notes)
+
+
+def _header(path: Path) -> tuple[list[str], str]:
+    with path.open("rb") as file:
+        line = file.readline(_LONGEST_HEADER)
+    if line.startswith(_BYTE_ORDER_MARKS):
+        raise DataError("is UTF-16 text; save it as UTF-8")
+    if len(line) == _LONGEST_HEADER:
+        raise DataError("the first line is longer than 1 MiB; it must name the columns")
+    text = line.decode("utf-8-sig").rstrip("\r\n")
+    split = {separator: next(csv.reader([text], delimiter=separator), []) for separator in _SEPARATORS}
+    separator = max(split, key=lambda separator: len(split[separator]))
+    names = [name.strip() for name in split[separator]]
+    if all(_is_number(name) for name in names if name) or not any(names):
+        raise DataError(f"the first line must name the columns; it is {shown(shortened(text))}")
+    return names, separator
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _read_fast(path: Path, names: list[str], separator: str, planned: Plan) -> dict[str, npt.NDArray[Any]] | None:
+    """The planned columns by way of pyarrow; None where it is missing or the file is not plain enough for it."""
+    try:
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+
+        from rl_training.data.formats.arrow import column_values
+    except ImportError:
+        return None
+    wanted = {name: f"c{names.index(name)}" for name in planned.columns}
+    try:
+        table = arrow_csv.read_csv(
+            path,
+            read_options=arrow_csv.ReadOptions(column_names=[f"c{i}" for i in range(len(names))], skip_rows=1),
+            parse_options=arrow_csv.ParseOptions(delimiter=separator),
+            convert_options=arrow_csv.ConvertOptions(
+                include_columns=list(wanted.values()),
+                column_types={wanted[name]: pa.string() for name in planned.labels},
+                null_values=["", "nan", "NaN"],
+                timestamp_parsers=[],
+            ),
+        )
+    except (pa.ArrowException, OSError):  # read it again in a way that can say where the fault lies
+        return None
+    if any(pa.types.is_binary(field.type) for field in table.schema):  # text in another encoding
+        return None
+    return {name: _plain(name, column_values(name, table.column(key)), planned) for name, key in wanted.items()}
+
+
+def _plain(name: str, values: npt.NDArray[Any], planned: Plan) -> npt.NDArray[Any]:
+    return values if name in planned.labels else numbers(name, values)
+
+
+def _read_plainly(path: Path, names: list[str], separator: str, planned: Plan) -> dict[str, npt.NDArray[Any]]:
+    """The planned columns by way of Python's own reader, some rows at a time."""
+    positions = {name: names.index(name) for name in planned.columns}
+    parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in positions}
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        next(file)
+        reader = csv.reader(file, delimiter=separator, strict=True)
+        done = 0
+        while rows := list(islice(_complete(reader, len(names)), _ROWS_AT_A_TIME)):
+            cells = list(zip(*rows, strict=True))
+            for name, position in positions.items():
+                text = name in planned.labels
+                parts[name].append(np.array(cells[position]) if text else _floats(name, cells[position], done))
+            done += len(rows)
+    return {name: np.concatenate(found) if found else np.empty(0) for name, found in parts.items()}
+
+
+def _floats(name: str, cells: tuple[str, ...], first_row: int) -> npt.NDArray[Any]:
+    try:
+        return np.array(list(map(float, cells)))
+    except ValueError:  # true, false, nothing, or a mistake
+        return numbers(name, np.array(cells, dtype=object), first_row)
+
+
+def _complete(reader: Any, width: int) -> Iterator[list[str]]:
+    """Rows with a value for every column; empty lines are passed over."""
+    for row in reader:
+        if not row:
+            continue
+        if len(row) != width:
+            raise DataError(f"line {reader.line_num + 1} has {len(row)} values, but the header names {width} columns")
+        yield row

@@ -1,0 +1,274 @@
+"""Minari datasets: a folder with an HDF5 group per episode, by its path or by its id.
+
+The files are read directly, for `minari.load_dataset` may build the environment that the metadata name; the package
+itself is needed only to download.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.fields import FIELD_OF
+from rl_training.data.formats.hdf5 import DAMAGE, array_in
+from rl_training.data.formats.limits import check_size
+from rl_training.data.formats.raw import Columns, RawData
+from rl_training.errors import DataError, did_you_mean
+from rl_training.validation import shown
+
+_ID = re.compile(r"(?:[-\w]+/)*[-\w]+-v\d+")
+_DEEPEST_ID = 5  # folders between the root of the local datasets and a dataset
+_PER_STEP = ("rewards", "terminations", "truncations")
+
+
+def local_root() -> Path:
+    """Where Minari keeps its datasets: `MINARI_DATASETS_PATH`, or a folder in the home."""
+    given = os.environ.get("MINARI_DATASETS_PATH")
+    return Path(given) if given else Path.home() / ".minari" / "datasets"
+
+
+def folder_of(dataset_id: str) -> Path:
+    """Where the dataset of an id lies, if it is there."""
+    if not _ID.fullmatch(dataset_id):
+        raise DataError(f"minari: {shown(dataset_id)} is no id; one looks like D4RL/door/human-v2")
+    return local_root() / dataset_id
+
+
+def local_ids() -> list[str]:
+    """The ids of the datasets on this machine."""
+    root = local_root()
+    found = [
+        metadata.parent.parent.relative_to(root).as_posix()
+        for depth in range(1, _DEEPEST_ID)
+        for metadata in root.glob("/".join(["*"] * depth + ["data", "metadata.json"]))
+    ]
+    return sorted(found)
+
+
+def find(dataset_id: str, *, download: bool = False) -> Path:
+    """The folder of a dataset by its id; with `download` it is fetched where it is not there yet."""
+    folder = folder_of(dataset_id)
+    if (folder / "data" / "metadata.json").is_file():
+        return folder
+    if not download:
+        where = f"{local_root()} (download: true fetches it)"
+        raise DataError(f"minari: no dataset {dataset_id!r} in {where}{_local(dataset_id)}")
+    try:
+        import minari
+    except ImportError:
+        raise DataError("downloading from Minari needs minari: pip install 'rl-training[minari]'") from None
+    try:
+        minari.download_dataset(dataset_id)
+    except Exception as error:  # whatever the network and the libraries on the way raise
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(
+            f"minari: {dataset_id!r} could not be downloaded ({reason[:200]}){_local(dataset_id)}"
+        ) from error
+    return folder
+
+
+def _local(dataset_id: str) -> str:
+    ids = local_ids()
+    hint = did_you_mean(dataset_id, ids) if "did you mean" in did_you_mean(dataset_id, ids) else ""
+    return hint or (f"; here are {', '.join(ids[:12])}" if ids else "; none is here")
+
+
+def read(path: Path, columns: Columns | None = None) -> RawData:
+    """The transitions of every episode; `columns: {obs: [key, …]}` chooses among observations by name."""
+    folder = path if path.is_dir() else path.parent
+    data = folder / "data" if (folder / "data" / "metadata.json").is_file() else folder
+    metadata = _metadata(data / "metadata.json")
+    storage = metadata.get("data_format", "hdf5")
+    if storage != "hdf5":
+        raise DataError(f"a Minari dataset stored as {shown(storage)}; only those stored as HDF5 are read")
+    _check_actions(_space(metadata, "action_space"))
+    keys = _observation_keys(_space(metadata, "observation_space"), columns)
+    try:
+        with h5py.File(data / "main_data.hdf5", "r") as file:
+            arrays, notes = _transitions(_episodes(file), keys)
+    except FileNotFoundError as error:
+        raise DataError(f"a Minari dataset without its {data.name}/main_data.hdf5") from error
+    except DAMAGE as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"not a readable Minari dataset ({reason})") from error
+    name = metadata.get("dataset_id")
+    described = f"Minari dataset {shown(name)[1:-1]}" if isinstance(name, str) else "Minari dataset"
+    return RawData(arrays, described, _env_id(metadata), notes)
+
+
+def _metadata(path: Path) -> dict[str, Any]:
+    try:
+        check_size(path.stat().st_size)
+        metadata = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{path.name}: not readable as JSON ({error})") from error
+    if not isinstance(metadata, dict):
+        raise DataError(f"{path.name}: must be a mapping")
+    return metadata
+
+
+def _space(metadata: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """A space as Minari writes it: JSON inside the JSON. Nothing where it is not given."""
+    try:
+        space = json.loads(metadata[name])
+    except (KeyError, ValueError, TypeError, RecursionError):
+        return {}
+    return space if isinstance(space, dict) else {}
+
+
+def _env_id(metadata: Mapping[str, Any]) -> str | None:
+    env_id = _space(metadata, "env_spec").get("id")
+    return env_id if isinstance(env_id, str) else None
+
+
+def _check_actions(space: Mapping[str, Any]) -> None:
+    kind = space.get("type", "Box")
+    if kind != "Box":
+        raise DataError(f"actions: {_described(space)}; only continuous actions (Box) are supported")
+
+
+def _described(space: Any) -> str:
+    """`Discrete(4)`, `Box(3)`."""
+    if not isinstance(space, Mapping):
+        return "unknown"
+    size = space.get("shape", space.get("n", ""))
+    shape = ", ".join(map(str, size)) if isinstance(size, list) else str(size)
+    return f"{shown(space.get('type'))[1:-1]}({shape})"
+
+
+def _observation_keys(space: Mapping[str, Any], columns: Columns | None) -> list[str] | None:
+    """Which entries of a Dict observation to use, in order; none where observations are plain vectors."""
+    wanted = _wanted(columns)
+    kind = space.get("type", "Box")
+    if kind != "Dict":
+        if kind != "Box" or len(space.get("shape", [0])) != 1:
+            raise DataError(f"observations: {_described(space)}; only vectors (Box of one dimension) are supported")
+        if wanted is not None:
+            raise DataError("columns: the observations of this dataset are plain vectors; leave columns out")
+        return None
+    entries = space.get("subspaces")
+    entries = dict(entries) if isinstance(entries, Mapping) else {}
+    if wanted is None:
+        there = ", ".join(f"{name}: {_described(entry)}" for name, entry in entries.items())
+        usable = [name for name, entry in entries.items() if _is_vector(entry)]
+        raise DataError(
+            f"observations are a Dict of {there or 'nothing'}; choose entries with"
+            f" columns: {{obs: [{', '.join(usable[:2]) or '…'}]}}"
+        )
+    for name in wanted:
+        if name not in entries:
+            raise DataError(f"columns.obs: the observations have no {name!r}{did_you_mean(name, entries)}")
+        if not _is_vector(entries[name]):
+            raise DataError(f"columns.obs: {name!r} is {_described(entries[name])}; only vectors are supported")
+    return wanted
+
+
+def _is_vector(space: Any) -> bool:
+    return isinstance(space, Mapping) and space.get("type") == "Box" and len(space.get("shape", ())) == 1
+
+
+def _wanted(columns: Columns | None) -> list[str] | None:
+    if columns is None:
+        return None
+    if not isinstance(columns, Mapping) or [FIELD_OF.get(key) for key in columns] != ["obs"]:
+        raise DataError("columns: of a Minari dataset only obs can be chosen: {obs: [observation, desired_goal]}")
+    (value,) = columns.values()
+    return [value] if isinstance(value, str) else [str(name) for name in value]
+
+
+def _episodes(file: h5py.File) -> list[tuple[str, h5py.Group]]:
+    """The groups of the file by number."""
+    numbered = {int(name[8:]): name for name in file if re.fullmatch(r"episode_\d{1,12}", name)}
+    found = []
+    for number in sorted(numbered):
+        name = numbered[number]
+        if not isinstance(file.get(name, getlink=True), h5py.HardLink) or not isinstance(file[name], h5py.Group):
+            raise DataError(f"{name}: is not a group of arrays")
+        found.append((name, file[name]))
+    if not found:
+        raise DataError("the Minari dataset has no episodes")
+    return found
+
+
+def _observations(name: str, episode: h5py.Group, keys: Sequence[str] | None) -> list[h5py.Dataset]:
+    """The arrays that side by side are an episode's observations, each `[T + 1, …]`."""
+    if keys is None:
+        return [array_in(episode, "observations", f"{name}/observations")]
+    group = episode.get("observations")
+    if not isinstance(group, h5py.Group) or not isinstance(episode.get("observations", getlink=True), h5py.HardLink):
+        raise DataError(f"{name}/observations: is not a group of arrays")
+    return [array_in(group, key, f"{name}/observations/{key}") for key in keys]
+
+
+def _transitions(
+    episodes: Sequence[tuple[str, h5py.Group]], keys: Sequence[str] | None
+) -> tuple[dict[str, npt.NDArray[Any]], tuple[str, ...]]:
+    """T rows of each episode from its T + 1 observations."""
+    plan = [_measured(name, episode, keys) for name, episode in episodes]
+    steps = [fields["rewards"][0].shape[0] for fields in plan]
+    check_size(
+        sum(2 * part.size * part.dtype.itemsize for fields in plan for parts in fields.values() for part in parts)
+    )
+    found: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in ("obs", "next_obs", "actions", *_PER_STEP)}
+    for fields, length in zip(plan, steps, strict=True):
+        if not length:
+            continue
+        with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused with its row
+            parts = [part[()].reshape(length + 1, -1).astype(np.float32) for part in fields["obs"]]
+        whole = np.concatenate(parts, axis=1)
+        found["obs"].append(whole[:-1])
+        found["next_obs"].append(whole[1:])
+        for name in ("actions", *_PER_STEP):
+            found[name].append(fields[name][0][()])
+    if not found["obs"]:
+        raise DataError("no episode of the Minari dataset has a step")
+    arrays = {name: np.concatenate(values) for name, values in found.items()}
+    return _closed(arrays, np.cumsum([length for length in steps if length]) - 1)
+
+
+def _measured(name: str, episode: h5py.Group, keys: Sequence[str] | None) -> dict[str, list[h5py.Dataset]]:
+    """The arrays of an episode, their lengths checked against each other before anything is read."""
+    absent = [field for field in ("observations", "actions", *_PER_STEP) if field not in episode]
+    if absent:
+        raise DataError(f"{name}: lacks {', '.join(absent)}")
+    fields = {"obs": _observations(name, episode, keys)}
+    fields |= {field: [array_in(episode, field, f"{name}/{field}")] for field in ("actions", *_PER_STEP)}
+    for field, parts in fields.items():
+        for part in parts:
+            if not part.shape:
+                raise DataError(f"{name}/{field}: is a single number, not one per step")
+    steps = fields["rewards"][0].shape[0]
+    for field, parts in fields.items():
+        expected = steps + 1 if field == "obs" else steps
+        for part in parts:
+            if part.shape[0] != expected:
+                raise DataError(f"{name}/{field}: {part.shape[0]} rows, but {steps} rewards ask for {expected}")
+    return fields
+
+
+def _closed(
+    arrays: dict[str, npt.NDArray[Any]], last: npt.NDArray[np.int64]
+) -> tuple[dict[str, npt.NDArray[Any]], tuple[str, ...]]:
+    """The last row of every episode marked as an end, and a word where flags and episodes do not agree."""
+    notes = []
+    flagged = (arrays["terminations"] != 0) | (arrays["truncations"] != 0)
+    if flagged.ndim != 1:
+        return arrays, ()  # for the checks to complain about
+    unmarked = last[~flagged[last]]
+    if len(unmarked):
+        truncations = arrays["truncations"] != 0
+        truncations[unmarked] = True
+        arrays = {**arrays, "truncations": truncations}
+        notes.append(f"{len(unmarked)} episodes end without a flag: they count as truncated")
+    inside = int(flagged.sum()) - (len(last) - len(unmarked))
+    if inside:
+        notes.append(f"{inside} rows inside an episode are flagged as ends: an episode counts as ended there")
+    return arrays, tuple(notes)

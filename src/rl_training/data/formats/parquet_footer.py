@@ -1,0 +1,130 @@
+"""How large a Parquet file unpacks, from its footer. Read here, as pyarrow ends the process on some damaged footers.
+
+The footer is a Thrift structure in the compact protocol: https://parquet.apache.org/docs/file-format/metadata/
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from rl_training.errors import DataError
+
+_BOOLEAN, _INT32, _FLOAT = 0, 1, 4  # Parquet's physical types
+_ITEM_SIZES = {_BOOLEAN: 1, _INT32: 4, _FLOAT: 4}  # bytes; of every other type 8
+_TRUE, _FALSE = 1, 2  # of the protocol's types
+_DEEPEST = 32  # structures inside each other; Parquet needs a handful
+
+
+def unpacked_size(path: Path, columns: Collection[str]) -> int:
+    """Bytes the columns take, as the file declares: of its pages, or of so many values, whichever is larger.
+
+    Repeated values are packed into next to nothing, so the pages alone do not tell.
+    """
+    total = 0
+    for group in _fields(_Thrift(_footer(path)).struct()).get(4, ()):
+        rows = _number(_fields(group).get(3))
+        for column in _fields(group).get(1, ()):
+            about = _fields(_fields(column).get(3))
+            parts = [part.decode("utf-8", "replace") for part in about.get(3, ()) if isinstance(part, bytes)]
+            if ".".join(parts) in columns or (parts[:1] and parts[0] in columns):
+                count = max(_number(about.get(5)), rows)
+                total += max(_number(about.get(6)), count * _ITEM_SIZES.get(about.get(1, -1), 8))
+    return total
+
+
+def _footer(path: Path) -> bytes:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 8))
+        tail = file.read(8)
+        length = int.from_bytes(tail[:4], "little")
+        if tail[4:] != b"PAR1" or length + 12 > size:
+            raise DataError("not a readable Parquet file (it does not end as one; perhaps it is incomplete)")
+        file.seek(size - 8 - length)
+        return file.read(length)
+
+
+def _fields(value: Any) -> dict[int, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _number(value: Any) -> int:
+    return max(0, value) if isinstance(value, int) else 0
+
+
+class _Thrift:
+    """Values of the compact protocol: structures as mappings by field number, nothing interpreted."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data, self.place, self.depth = data, 0, 0
+
+    def struct(self) -> dict[int, Any]:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise _damaged()
+        found: dict[int, Any] = {}
+        number = 0
+        while head := self._byte():
+            step, kind = head >> 4, head & 15
+            number = number + step if step else self._integer()
+            found[number] = self._value(kind)
+        self.depth -= 1
+        return found
+
+    def _value(self, kind: int) -> Any:
+        match kind:
+            case 1 | 2:
+                return kind == _TRUE
+            case 3:
+                return self._byte()
+            case 4 | 5 | 6:
+                return self._integer()
+            case 7:
+                return self._bytes(8)
+            case 8:
+                return self._bytes(self._varint())
+            case 9 | 10:
+                return self._list()
+            case 12:
+                return self.struct()
+        raise _damaged()  # Parquet's footer has no maps
+
+    def _list(self) -> list[Any]:
+        head = self._byte()
+        count, kind = head >> 4, head & 15
+        count = self._varint() if count == 15 else count
+        if count > len(self.data) - self.place:  # every item takes a byte at least
+            raise _damaged()
+        if kind in (_TRUE, _FALSE):
+            return [self._byte() == _TRUE for _ in range(count)]
+        return [self._value(kind) for _ in range(count)]
+
+    def _byte(self) -> int:
+        return self._bytes(1)[0]
+
+    def _bytes(self, count: int) -> bytes:
+        found = self.data[self.place : self.place + count]
+        if len(found) < count:
+            raise _damaged()
+        self.place += count
+        return found
+
+    def _varint(self) -> int:
+        value = 0
+        for shift in range(0, 70, 7):
+            byte = self._byte()
+            value |= (byte & 127) << shift
+            if byte < 128:
+                return value
+        raise _damaged()
+
+    def _integer(self) -> int:
+        value = self._varint()
+        return (value >> 1) ^ -(value & 1)
+
+
+def _damaged() -> DataError:
+    return DataError("not a readable Parquet file (its footer is damaged)")

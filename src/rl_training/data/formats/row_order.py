@@ -1,0 +1,142 @@
+"""The order of a table's rows: inside an episode each row must follow the one before it, or the episode is cut there.
+
+A log may come in pieces, interleaved, shuffled or with rows lost. Rows are sorted where a step column says how, and
+never joined where something is missing between them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.fields import EPISODE_IDS, FIELD_OF
+from rl_training.data.formats.raw import Arrays
+from rl_training.errors import DataError
+
+_LARGEST_SHARE_OF_CUTS = 0.1  # more rows that do not follow mean that observations cannot be compared that way
+
+
+def in_order(
+    arrays: Arrays, step: npt.NDArray[Any] | None, step_name: str, *, check_successors: bool
+) -> tuple[Arrays, tuple[str, ...]]:
+    """The arrays with rows sorted by episode and `step` `[N]`, cut where rows are missing; notes say what was done.
+
+    check_successors: also cut where a row's stored successor is not the observation of the next row.
+    """
+    rows = {len(values) for values in arrays.values()} | ({len(step)} if step is not None else set())
+    if len(rows) != 1 or rows == {0}:
+        return arrays, ()  # for the checks to complain about
+    key = next((key for key in arrays if FIELD_OF[key] == EPISODE_IDS), None)
+    episode = None if key is None else _by_appearance(arrays[key])
+    if step is not None:
+        return _by_step(arrays, step, step_name, key, episode)
+    stored = _field(arrays, "next_obs") is not None
+    if episode is None and not (check_successors and stored):
+        return arrays, ()
+    episode = np.zeros(rows.pop(), dtype=np.int64) if episode is None else episode
+    notes: list[str] = []
+    interleaved = bool((np.diff(episode) < 0).any())
+    if interleaved and stored:
+        order = np.argsort(episode, kind="stable")
+        arrays, episode = _taken(arrays, order), episode[order]
+        notes.append("episodes were interleaved: rows are brought together by episode, in the order they have in it")
+    cuts = _not_following(arrays, episode) if interleaved or check_successors else np.zeros(0, dtype=np.bool_)
+    comparable = interleaved or cuts.sum() <= _LARGEST_SHARE_OF_CUTS * len(cuts)
+    if cuts.any() and comparable:
+        arrays = _cut(arrays, key, episode, cuts)
+        notes.append(
+            f"in {cuts.sum()} places inside an episode a row's successor is not the next row: rows are missing"
+            " there, and the pieces count as episodes"
+        )
+    if check_successors and not (stored and comparable):
+        notes.append("without a step column (t) it cannot be seen whether rows inside an episode are missing")
+    return arrays, tuple(notes)
+
+
+def _by_appearance(ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
+    """Episodes numbered in the order in which they first appear, `[N]`."""
+    _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
+    rank = np.empty(len(first), dtype=np.int64)
+    rank[np.argsort(first)] = np.arange(len(first))
+    return rank[inverse.reshape(-1)]
+
+
+def _by_step(
+    arrays: Arrays, step: npt.NDArray[Any], name: str, key: str | None, episode: npt.NDArray[np.int64] | None
+) -> tuple[Arrays, tuple[str, ...]]:
+    if step.ndim != 1 or not np.isfinite(step).all():
+        where = "" if step.ndim != 1 else f" at row {int(np.argmin(np.isfinite(step)))}"
+        raise DataError(f"column {name!r}: the step inside an episode must be one number{where}")
+    notes: list[str] = []
+    if episode is None:
+        episode = np.r_[0, np.cumsum(np.diff(step) <= 0)]
+    else:
+        order = np.lexsort((step, episode))
+        if (np.diff(order) != 1).any():
+            arrays, step, episode = _taken(arrays, order), step[order], episode[order]
+            notes.append(f"rows were not in order: they are sorted by episode and {name}")
+    strides = np.diff(step)
+    doubled = np.flatnonzero((np.diff(episode) == 0) & (strides == 0))
+    if len(doubled):
+        row = int(doubled[0])
+        which = arrays[key][row] if key is not None else episode[row]
+        raise DataError(f"column {name!r}: {step[row]:g} occurs twice in episode {which}")
+    gaps, note = _gaps(strides, _inside(arrays, episode), name)
+    if note:
+        notes.append(note)
+    if gaps.any() or (key is None and episode.any()):
+        arrays = _cut(arrays, key, episode, gaps)
+    return arrays, tuple(notes)
+
+
+def _gaps(
+    strides: npt.NDArray[Any], inside: npt.NDArray[np.bool_], name: str
+) -> tuple[npt.NDArray[np.bool_], str | None]:
+    """After which rows steps are missing, `[N - 1]`: where the stride is not the usual one."""
+    none = np.zeros_like(inside)
+    if not inside.any():
+        return none, None
+    values, counts = np.unique(strides[inside], return_counts=True)
+    usual = values[np.argmax(counts)]
+    gaps = inside & (strides != usual)
+    if not gaps.any():
+        return none, None
+    if 2 * counts.max() < counts.sum():
+        return none, f"{name} is not evenly spaced: it tells the order of rows, but not whether any is missing"
+    return gaps, f"{name} skips in {gaps.sum()} places: rows are missing there, and the pieces count as episodes"
+
+
+def _not_following(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """After which rows of an episode the next one is not the stored successor, `[N - 1]`."""
+    obs, successor = _field(arrays, "obs"), _field(arrays, "next_obs")
+    inside = _inside(arrays, episode)
+    if obs is None or successor is None or obs.shape != successor.shape:
+        return np.zeros_like(inside)
+    differs = (successor[:-1] != obs[1:]).reshape(len(inside), -1).any(axis=1)
+    return np.asarray(inside & differs)
+
+
+def _inside(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+    """After which rows the same episode should go on, `[N - 1]`: no other one begins, and no flag ends it."""
+    inside = np.asarray(np.diff(episode) == 0)
+    for field in ("terminations", "truncations"):
+        flags = _field(arrays, field)
+        if flags is not None and flags.ndim == 1:
+            inside = np.logical_and(inside, flags[:-1] == 0)
+    return inside
+
+
+def _cut(arrays: Arrays, key: str | None, episode: npt.NDArray[np.int64], cuts: npt.NDArray[np.bool_]) -> Arrays:
+    """The arrays with every piece numbered as an episode of its own."""
+    pieces = np.r_[0, np.cumsum((np.diff(episode) != 0) | cuts)]
+    return {**{name: values for name, values in arrays.items() if name != key}, EPISODE_IDS: pieces}
+
+
+def _field(arrays: Arrays, field: str) -> npt.NDArray[Any] | None:
+    return next((values for name, values in arrays.items() if FIELD_OF[name] == field), None)
+
+
+def _taken(arrays: Arrays, order: npt.NDArray[np.int64]) -> Arrays:
+    return {name: values[order] for name, values in arrays.items()}

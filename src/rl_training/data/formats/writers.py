@@ -1,0 +1,258 @@
+"""Datasets as files, in the formats other programs read: complete under their name or not there at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.fields import BORDERS_LOST
+from rl_training.data.formats import MINARI_PREFIX, npz, recognise
+from rl_training.data.formats.atomic import new_file, new_folder
+from rl_training.errors import DataError
+
+if TYPE_CHECKING:
+    from rl_training.data.offline_dataset import TransitionDataset
+
+_D4RL_NAMES = {
+    "obs": "observations",
+    "next_obs": "next_observations",
+    "terminations": "terminals",
+    "truncations": "timeouts",
+}
+_ROWS_AT_A_TIME = 10_000
+
+
+@dataclass(frozen=True)
+class Target:
+    """Where a dataset goes, and as what: `npz`, `hdf5`, `parquet`, `csv`, `minari` or `columns`."""
+
+    path: Path
+    format: str
+    dataset_id: str | None = None
+
+
+_SUFFIXES = {".npz": "npz", ".hdf5": "hdf5", ".h5": "hdf5", ".parquet": "parquet", ".csv": "csv"}
+
+
+def target_of(text: str) -> Target:
+    """The target a user names: by its suffix, `minari:ID`, or a folder's name that ends in a slash."""
+    if text.startswith(MINARI_PREFIX):
+        from rl_training.data.formats.minari import folder_of
+
+        dataset_id = text.removeprefix(MINARI_PREFIX)
+        return Target(folder_of(dataset_id), "minari", dataset_id)
+    if text.endswith("/"):
+        return Target(Path(text), "columns")
+    path = Path(text)
+    if path.suffix.lower() not in _SUFFIXES:
+        raise DataError(f"{text}: must end in {', '.join(_SUFFIXES)} or in / (a folder of columns), or be minari:ID")
+    return Target(path, _SUFFIXES[path.suffix.lower()])
+
+
+def write(
+    dataset: TransitionDataset, target: Target, *, env_id: str | None = None, force: bool = False
+) -> tuple[str, ...]:
+    """Write the dataset and return what its reader should know. What is there already stays, unless `force`."""
+    path = target.path
+    check_free(target, force=force)
+    if not dataset.whole_episodes and target.format not in ("npz", "columns"):
+        raise DataError(f"{path}: the rows were sampled or reordered; only .npz and a folder of columns can say so")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return _WRITERS[target.format](dataset, target, env_id)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package not in ("pyarrow", "minari"):
+            raise
+        extra = {"pyarrow": "parquet", "minari": "minari"}[package]
+        raise DataError(f"writing this format needs {package}: pip install 'rl-training[{extra}]'") from None
+
+
+def check_free(target: Target, *, force: bool) -> None:
+    """Refuse a target that is there already, or that cannot be replaced by what is to be written."""
+    path = target.path
+    if not path.exists():
+        return
+    if not force:
+        raise DataError(f"{path}: exists already; --force replaces it")
+    if path.is_dir() != (target.format in ("columns", "minari")):
+        raise DataError(f"{path}: is {'a folder' if path.is_dir() else 'a file'} and will not be replaced")
+    if path.is_dir() and not _is_dataset(path, target.format):
+        raise DataError(f"{path}: is a folder, but no dataset, and will not be replaced")
+
+
+def _is_dataset(folder: Path, expected: str) -> bool:
+    try:
+        return recognise(folder) == expected
+    except DataError:
+        return False
+
+
+def _npz(dataset: TransitionDataset, target: Target, env_id: str | None) -> tuple[str, ...]:
+    arrays = dataset.to_dict()
+    if not dataset.whole_episodes:
+        arrays[BORDERS_LOST] = np.array(True)
+    npz.write(target.path, arrays)
+    return ()
+
+
+def _columns(dataset: TransitionDataset, target: Target, env_id: str | None) -> tuple[str, ...]:
+    from rl_training.data.formats import columns
+
+    if not target.path.exists():
+        columns.write(dataset, target.path)
+        return ()
+    with new_folder(target.path) as temporary:
+        columns.write(dataset, temporary)
+    return ()
+
+
+def _hdf5(dataset: TransitionDataset, target: Target, env_id: str | None) -> tuple[str, ...]:
+    """D4RL's layout and names; what it has no name for keeps ours."""
+    import h5py
+
+    with new_file(target.path) as temporary, h5py.File(temporary, "x") as file:
+        for name, values in dataset.to_dict().items():
+            file.create_dataset(_D4RL_NAMES.get(name, name), data=values, compression="gzip", shuffle=True)
+        if env_id is not None:
+            file.attrs["env_id"] = env_id
+    return ()
+
+
+def _parquet(dataset: TransitionDataset, target: Target, env_id: str | None) -> tuple[str, ...]:
+    """One column per field; matrices are columns of lists."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    def column(values: npt.NDArray[Any]) -> Any:
+        if values.ndim == 1:
+            return pa.array(values)
+        return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
+
+    table = pa.table({name: column(values) for name, values in dataset.to_dict().items()})
+    if env_id is not None:
+        table = table.replace_schema_metadata({"env_id": env_id})
+    with new_file(target.path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+    return ()
+
+
+def _csv(dataset: TransitionDataset, target: Target, env_id: str | None) -> tuple[str, ...]:
+    """One column per number: `obs_0`, `obs_1`, …; nine digits give every float32 back exactly."""
+    arrays = dataset.to_dict()
+    header = [name for field, values in arrays.items() for name in _column_names(field, values)]
+    line = ",".join(part for values in arrays.values() for part in _formats(values))
+    with new_file(target.path) as temporary, temporary.open("x", encoding="utf-8", newline="") as file:
+        file.write(",".join(header) + "\n")
+        for first in range(0, len(dataset), _ROWS_AT_A_TIME):
+            block = [values[first : first + _ROWS_AT_A_TIME] for values in arrays.values()]
+            table = np.column_stack([values.astype(np.float64) for values in block])
+            file.writelines(line % tuple(row) + "\n" for row in table.tolist())
+    return ()
+
+
+def _column_names(field: str, values: npt.NDArray[Any]) -> list[str]:
+    return [field] if values.ndim == 1 else [f"{field}_{i}" for i in range(values.shape[1])]
+
+
+def _formats(values: npt.NDArray[Any]) -> list[str]:
+    return ["%.9g" if values.dtype.kind == "f" else "%d"] * (1 if values.ndim == 1 else values.shape[1])
+
+
+def _minari(dataset: TransitionDataset, target: Target, env_id: str | None) -> tuple[str, ...]:
+    """By way of Minari's own storage, in a temporary folder. An episode has one observation more than rows."""
+    from minari.data_collector.episode_buffer import EpisodeBuffer
+    from minari.dataset.minari_storage import MinariStorage
+
+    usable = dataset.usable()
+    notes = []
+    if len(usable) < len(dataset):
+        left_out = len(dataset) - len(usable)
+        notes.append(f"{left_out:,} rows are left out: Minari cannot hold rows whose next observation is unknown")
+    if lost := [name for name in ("next_actions", "returns_to_go", "part_ids") if getattr(dataset, name) is not None]:
+        notes.append(f"Minari does not hold {', '.join(lost)}")
+    _require_successors(usable)
+    with new_folder(target.path) as temporary:
+        temporary.mkdir()
+        storage = MinariStorage.new(temporary / "data", env_spec=_registered(env_id), **_spaces(usable))
+        storage.update_metadata(_minari_metadata(target.dataset_id or ""))
+        storage.update_episodes(EpisodeBuffer(**episode) for episode in _episodes(usable))
+    _name_spaces(target)
+    return tuple(notes)
+
+
+def _episodes(dataset: TransitionDataset) -> Iterator[dict[str, Any]]:
+    first = 0
+    for last in dataset.episode_ends.tolist():
+        rows = slice(first, last + 1)
+        yield {
+            "observations": np.concatenate([dataset.obs[rows], dataset.next_obs[last : last + 1]]),
+            **{name: getattr(dataset, name)[rows] for name in ("actions", "rewards", "terminations", "truncations")},
+        }
+        first = last + 1
+
+
+def _require_successors(dataset: TransitionDataset) -> None:
+    inside = np.ones(len(dataset), dtype=np.bool_)
+    inside[dataset.episode_ends] = False
+    rows = np.flatnonzero(inside)
+    wrong = rows[(dataset.next_obs[rows] != dataset.obs[rows + 1]).any(axis=1)]
+    if len(wrong):
+        raise DataError(
+            f"next_obs: of row {wrong[0]} is not the observation of the next row, which is all that Minari can hold"
+        )
+
+
+def _spaces(dataset: TransitionDataset) -> dict[str, Any]:
+    """Boxes: unbounded observations; actions in [-1, 1] where all lie inside, else between their extremes."""
+    from gymnasium.spaces import Box
+
+    low, high = dataset.actions.min(axis=0), dataset.actions.max(axis=0)
+    if (low >= -1.0).all() and (high <= 1.0).all():
+        low, high = np.full_like(low, -1.0), np.ones_like(high)
+    return {
+        "observation_space": Box(-np.inf, np.inf, (dataset.obs_dim,), np.float32),
+        "action_space": Box(low, high, (dataset.act_dim,), np.float32),
+    }
+
+
+def _registered(env_id: str | None) -> Any:
+    """What Gymnasium knows of an environment, without building it; nothing where it is not installed."""
+    import gymnasium
+
+    try:
+        return None if env_id is None else gymnasium.spec(env_id)
+    except gymnasium.error.Error:
+        return None
+
+
+def _minari_metadata(dataset_id: str) -> Mapping[str, Any]:
+    import minari
+
+    return {"dataset_id": dataset_id, "minari_version": minari.__version__}
+
+
+def _name_spaces(target: Target) -> None:
+    """Minari lists a namespace by a file of its own in each folder above the dataset."""
+    for namespace in list(target.path.parents)[: (target.dataset_id or "").count("/")]:
+        marker = namespace / "namespace_metadata.json"
+        if not marker.exists():
+            with new_file(marker) as temporary:
+                temporary.write_text("{}", "utf-8")
+
+
+_WRITERS: dict[str, Callable[[TransitionDataset, Target, str | None], tuple[str, ...]]] = {
+    "npz": _npz,
+    "columns": _columns,
+    "hdf5": _hdf5,
+    "parquet": _parquet,
+    "csv": _csv,
+    "minari": _minari,
+}

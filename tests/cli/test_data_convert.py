@@ -1,0 +1,118 @@
+"""`rl-training data convert`: what it says, what it writes, and its mistakes in one line."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from real_data import REAL, needs_real_data
+from rl_training.data import TransitionDataset
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Three runs of twenty rows with columns of our own naming."""
+    lines = ["run,x,y,u,r,done,note"]
+    lines += [f"{i // 20},{i},{-i},0.5,1,{int(i % 20 == 19)},-" for i in range(60)]
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+COLUMNS = ("--columns", "obs=x,y", "--columns", "actions=u", "--columns", "rewards=r", "--columns", "episode_ids=run")
+
+
+def test_says_what_it_found_and_wrote(command: Any, log: Path, tmp_path: Path) -> None:
+    code, out, err = command("data", "convert", "log.csv", "log.npz", *COLUMNS)
+    size = (tmp_path / "log.npz").stat().st_size
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "log.csv: CSV, separated by commas",
+        "  note: columns not used: note",
+        "  note: done: all 3 episodes they end have 20 rows, so they are read as time limits (truncations);"
+        " if the task itself ended there, say dones_are: terminations",
+        "  60 rows, 3 episodes, mean return 20.0; observations 2, actions 1",
+        "  3 rows have no recorded successor",
+        f"written: log.npz ({size / 1000:.1f} kB)",
+    ]
+    assert TransitionDataset.load("log.npz").truncations.nonzero()[0].tolist() == [19, 39, 59]
+
+
+def test_options_are_passed_on(command: Any, log: Path) -> None:
+    assert command("data", "convert", log, "a.npz", *COLUMNS, "--dones-are", "terminations").code == 0
+    assert TransitionDataset.load("a.npz").terminations.sum() == 3
+    assert command("data", "convert", "a.npz", "b.hdf5", "--time-limits", "d4rl").code == 0
+    assert len(TransitionDataset.load("b.hdf5")) == 59
+    assert command("data", "convert", log, "c/", *COLUMNS, "--max-episode-steps", 20).code == 0
+    assert TransitionDataset.load("c").truncations.sum() == 3
+
+
+def test_every_format_into_every_other(command: Any, log: Path) -> None:
+    pytest.importorskip("pyarrow")
+    command("data", "convert", log, "a.npz", *COLUMNS)
+    expected = TransitionDataset.load("a.npz").fingerprint()
+    for source, target in [("a.npz", "b.parquet"), ("b.parquet", "c.csv"), ("c.csv", "d.h5"), ("d.h5", "e/")]:
+        assert command("data", "convert", source, target).code == 0
+        assert TransitionDataset.load(target).fingerprint() == expected
+    assert "e: column directory" in command("data", "convert", "e", "f.npz").out
+
+
+def test_minari(command: Any, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Any) -> None:
+    pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+    out = command("data", "convert", log, "minari:own/log-v0", *COLUMNS).out
+    assert "  note: 3 rows are left out: Minari cannot hold rows whose next observation is unknown" in out
+    out = command("data", "convert", "minari:own/log-v0", "back.npz").out
+    assert out.startswith("minari:own/log-v0: Minari dataset own/log-v0\n  57 rows, 3 episodes, mean return 19.0;")
+    assert "did you mean 'own/log-v0'?" in mistake("data", "convert", "minari:own/lag-v0", "x.npz")
+
+
+class TestMistakes:
+    @pytest.mark.parametrize(
+        ("arguments", "complaint"),
+        [
+            (("log.csv", "log.txt"), "error: log.txt: must end in .npz, .hdf5, .h5, .parquet, .csv or in /"),
+            (("lag.csv", "a.npz"), "error: lag.csv: no such file"),
+            (("log.csv", "log.csv"), "error: log.csv: exists already; --force replaces it"),
+            (("log.csv", "a.npz"), "error: log.csv: lacks obs, actions, rewards; the table has run, x, y, u,"),
+            (("log.csv", "a.npz", "--columns", "obs"), "error: --columns obs: must name a field and its columns"),
+            (("log.csv", "a.npz", "--columns", "obs=x,"), "error: --columns obs=x,: must name a field and its columns"),
+            (
+                ("log.csv", "a.npz", "--columns", "obs=x", "--columns", "obs=y"),
+                "error: --columns obs=y: obs is given twice",
+            ),
+            (
+                ("log.csv", "a.npz", "--columns", "obs=x,z"),
+                "error: log.csv: columns.obs: no column 'z'; the table has run, x, y, u, r, done, note",
+            ),
+            (("log.csv", "a.npz", *COLUMNS, "--columns", "terminations=note"), "error: log.csv: column 'note': '-' at"),
+            (("log.csv", "a.npz", "--dones-are", "limits"), "error: Invalid value for '--dones-are'"),
+            (("log.csv", "minari:x"), "error: minari: 'x' is no id; one looks like D4RL/door/human-v2"),
+        ],
+    )
+    def test_are_one_line(self, arguments: tuple[str, ...], complaint: str, log: Path, mistake: Any) -> None:
+        assert mistake("data", "convert", *arguments).startswith(complaint)
+
+
+def test_help_loads_nothing_heavy() -> None:
+    code = (
+        "import sys\nfrom rl_training.cli.main import app\n"
+        "for a in (['data', '--help'], ['data', 'convert', '--help']): app(a, standalone_mode=False)\n"
+        "print([m for m in ('torch', 'numpy', 'pyarrow', 'h5py') if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stderr == "[]\n"
+    assert "--dones-are" in done.stdout
+
+
+@needs_real_data
+def test_the_real_minari_dataset(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(REAL / "minari"))
+    out = command("data", "convert", "minari:D4RL/door/human-v2", "door.npz").out
+    assert "Minari dataset D4RL/door/human-v2, recorded in AdroitHandDoor-v1\n  6,729 rows, 25 episodes" in out
+    assert np.isfinite(TransitionDataset.load("door.npz").obs).all()

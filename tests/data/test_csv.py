@@ -1,0 +1,166 @@
+"""CSV: separators, words, encodings and mistakes, with pyarrow and without."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training.data import TransitionDataset
+from rl_training.errors import DataError
+
+HEADER = "obs_0,obs_1,action,reward,terminal,timeout"
+LINES = [f"{i}.5,{-i},0.25,{i},{'true' if i == 4 else 'False'},{int(i == 8)}" for i in range(12)]
+
+
+@pytest.fixture(params=["pyarrow", "plain"], autouse=True)
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    if request.param == "pyarrow":
+        pytest.importorskip("pyarrow")
+    else:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
+    return request.param
+
+
+def write(path: Path, *lines: str, encoding: str = "utf-8", end: str = "\n") -> Path:
+    path.write_bytes((end.join(lines) + end).encode(encoding))
+    return path
+
+
+def refusal(path: Path, **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        TransitionDataset.load(path, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{path}: ")
+
+
+def expected() -> TransitionDataset:
+    rows = np.arange(12)
+    return TransitionDataset.from_dict(
+        {
+            "obs": np.stack([rows + 0.5, -rows], axis=1),
+            "actions": np.full((12, 1), 0.25),
+            "rewards": rows,
+            "terminations": rows == 4,
+            "truncations": rows == 8,
+        }
+    )
+
+
+class TestReading:
+    @pytest.mark.parametrize(("separator", "name"), [(",", "commas"), (";", "semicolons"), ("\t", "tabs")])
+    @pytest.mark.parametrize("end", ["\n", "\r\n"])
+    def test_separators(self, separator: str, name: str, end: str, tmp_path: Path) -> None:
+        lines = [line.replace(",", separator) for line in [HEADER, *LINES]]
+        dataset = TransitionDataset.load(write(tmp_path / "log.txt", *lines, end=end))
+        assert dataset.fingerprint() == expected().fingerprint()
+        assert dataset.origin == f"CSV, separated by {name}"
+        assert dataset.notes == ("obs from obs_0 … obs_1 (2 columns)",)
+
+    @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-8"])
+    def test_a_byte_order_mark_is_no_part_of_a_name(self, encoding: str, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.csv", HEADER, *LINES, encoding=encoding)
+        assert TransitionDataset.load(path).fingerprint() == expected().fingerprint()
+
+    def test_quotes_empty_lines_spaces_and_no_last_newline(self, tmp_path: Path) -> None:
+        header = ",".join(f' "{name}"'.strip() for name in HEADER.split(","))
+        quoted = [",".join(f'"{cell}"' for cell in line.split(",")) for line in LINES]
+        path = tmp_path / "a.csv"
+        path.write_text("\n".join([header, *quoted[:6], "", *quoted[6:]]))
+        assert TransitionDataset.load(path).fingerprint() == expected().fingerprint()
+
+    def test_names_beyond_ascii_and_a_mapping(self, tmp_path: Path) -> None:
+        lines = [f"{i},{i},0,0" for i in range(3)]
+        path = write(tmp_path / "a.csv", "größe;µ;r;ende".replace(";", ","), *lines)
+        mapping: Any = {"obs": "größe", "actions": "µ", "rewards": "r", "terminations": "ende"}
+        assert TransitionDataset.load(path, columns=mapping).obs[2].tolist() == [2.0]
+
+    def test_names_of_episodes(self, tmp_path: Path) -> None:
+        lines = [f"{i},0,0,{'001' if i < 2 else '1'}" for i in range(5)]
+        dataset = TransitionDataset.load(write(tmp_path / "a.csv", "obs,action,reward,episode", *lines))
+        assert dataset.episode_lengths().tolist() == [2, 3]
+
+    def test_an_index_column_without_a_name(self, tmp_path: Path) -> None:
+        lines = [f"{i},{line}" for i, line in enumerate(LINES)]
+        path = write(tmp_path / "a.csv", f",{HEADER}", *lines)
+        assert TransitionDataset.load(path).fingerprint() == expected().fingerprint()
+
+    def test_digits_are_read_as_python_reads_them(self, tmp_path: Path) -> None:
+        values = np.random.default_rng(0).normal(size=500).astype(np.float32)
+        lines = [f"{value:.9g},{value:.9g},1e-3,{i % 100 == 99:d}" for i, value in enumerate(values)]
+        dataset = TransitionDataset.load(write(tmp_path / "a.csv", "obs,action,reward,terminal", *lines))
+        np.testing.assert_array_equal(dataset.obs[:, 0], values)
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("line", "complaint"),
+        [
+            ("1,2,x,0,0,0", "column 'action': 'x' at row 2 is not a number"),
+            (
+                "1,,0,0,0,0",
+                "obs: NaN at row 2, column 1 (episode 0, step 2); all values must be finite (in float32)",
+            ),
+            ("1,2,0,inf,0,0", "rewards: Inf at row 2 (episode 0, step 2); all values must be finite (in float32)"),
+            ("1,2,0,0,,0", "terminations: nan at row 2 (episode 0, step 2); flags must be 0 or 1 (or booleans)"),
+            ("1,2,0,0,3,0", "terminations: 3 at row 2 (episode 0, step 2); flags must be 0 or 1 (or booleans)"),
+            ("1,2,0,0,maybe,0", "column 'terminal': 'maybe' at row 2 is not a number"),
+            ("1,2,0,2024-01-01,0,0", "column 'reward': '2024-01-01' at row 2 is not a number"),
+            ("1,2,0", "line 4 has 3 values, but the header names 6 columns"),
+            ("1,2,0,0,0,0,0", "line 4 has 7 values, but the header names 6 columns"),
+        ],
+    )
+    def test_cells(self, line: str, complaint: str, tmp_path: Path) -> None:
+        rows = ["0,0,0,0,0,0", "1,0,0,0,0,0", line, "2,0,0,0,0,0"]
+        assert refusal(write(tmp_path / "a.csv", HEADER, *rows)) == complaint
+
+    def test_decimal_commas(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.csv", "obs;action;reward;terminal", "0,5;0;0;0")
+        assert refusal(path) == "column 'obs': '0,5' at row 0 is not a number; write decimals with a point"
+
+    @pytest.mark.parametrize(
+        ("content", "complaint"),
+        [
+            (b"1,2,3\n4,5,6\n", "the first line must name the columns; it is '1,2,3'"),
+            (b",,\n1,2,3\n", "the first line must name the columns; it is ',,'"),
+            (b"obs,action,reward,obs\n1,2,3,4\n", "two columns are named 'obs'; give each its own name"),
+            (b"obs,action,reward,done\n", "obs: 0 rows; a dataset needs at least one transition"),
+            ("obs,größe\n1,2\n".encode("latin-1"), "is not UTF-8 text (byte 0xf6); save it as UTF-8"),
+            ("obs,action\n1,2\n".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
+            (b"obs,action,reward,done\n0,0,0,0\n0,\xe4,0,0\n", "is not UTF-8 text (byte 0xe4); save it as UTF-8"),
+            (b"obs," + b"x" * 2**20, "the first line is longer than 1 MiB; it must name the columns"),
+            (
+                b"obs,velocity\n1,2\n",
+                "lacks actions, rewards, terminations (or episode_ids); the table has obs, velocity;"
+                " say which columns hold them with columns: {actions: …}",
+            ),
+        ],
+    )
+    def test_files(self, content: bytes, complaint: str, tmp_path: Path) -> None:
+        path = tmp_path / "a.csv"
+        path.write_bytes(content)
+        assert refusal(path) == complaint
+
+    def test_an_open_quote(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.csv", HEADER, *LINES, '1,2,"0,0,0,0')
+        assert refusal(path)
+
+    def test_damage_gives_a_line(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.csv", HEADER, *LINES)
+        whole = path.read_bytes()
+        rng = np.random.default_rng(0)
+        lines: list[str] = []
+        for place in rng.integers(0, len(whole), 200).tolist():
+            damaged = bytearray(whole)
+            damaged[place] ^= int(rng.integers(1, 256))
+            path.write_bytes(damaged)
+            try:
+                TransitionDataset.load(path)
+            except DataError as error:
+                lines.append(str(error))
+        assert lines
+        assert not any("\n" in line for line in lines)

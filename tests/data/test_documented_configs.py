@@ -1,0 +1,32 @@
+"""The `dataset:` lines of the documents are accepted as they stand."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rl_training import yaml_dialect
+from rl_training.runtime.config import TrainConfig
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TEXT = "\n".join((REPOSITORY / page).read_text("utf-8") for page in ("README.md", "docs/data.md"))
+BLOCKS = re.findall(r"^```yaml\n(.*?)^```", TEXT, flags=re.MULTILINE | re.DOTALL)
+LINES = [line for block in BLOCKS for line in block.splitlines()] + re.findall(r"`(dataset: [^`]+)`", TEXT)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_is_a_configuration(line: str) -> None:
+    section = yaml_dialect.read(line)
+    config = TrainConfig.parse({"algo": "iql", "total_timesteps": 1, **section})
+    assert config.dataset is not None
+    given = section["dataset"]
+    if isinstance(given, dict):
+        assert all(str(getattr(config.dataset, key)) == str(value) for key, value in given.items())
+    else:
+        assert config.dataset.source == ("minari" if given.startswith("minari:") else "file")
+
+
+def test_there_are_some() -> None:
+    assert len(LINES) >= 15

@@ -1,0 +1,199 @@
+"""Parquet: files, folders, RLlib's layout; twins made here, and the real files where they are at hand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from real_data import REAL, needs_real_data
+from rl_training.data import TransitionDataset
+from rl_training.data.doctor import examine
+from rl_training.data.formats import read
+from rl_training.errors import DataError
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+
+def columns(rows: int = 60) -> dict[str, Any]:
+    """Three episodes of twenty rows, as RLlib logs them."""
+    obs = np.random.default_rng(1).normal(size=(rows, 3)).astype(np.float32)
+    return {
+        "obs": tensor(obs),
+        "actions": pa.array(np.zeros((rows, 1)).tolist()),
+        "rewards": pa.array(np.ones(rows)),
+        "dones": pa.array(np.arange(rows) % 20 == 19),
+        "agent_index": pa.array(np.zeros(rows, dtype=np.int64)),
+        "action_dist_inputs": pa.array(np.zeros((rows, 2)).tolist()),
+        "eps_id": pa.array(np.repeat([17, 5, 11], rows // 3)),
+        "unroll_id": pa.array(np.repeat([1, 2, 3], rows // 3)),
+        "new_obs": tensor(np.r_[obs[1:], np.zeros((1, 3), np.float32)]),
+    }
+
+
+def tensor(values: Any) -> Any:
+    return pa.array(values.tolist(), pa.list_(pa.float32()))
+
+
+TENSOR = {b"ARROW:extension:name": b"ray.data.arrow_tensor", b"ARROW:extension:metadata": b"[3]"}
+
+
+def rllib_table() -> Any:
+    """With the mark that Ray leaves on its tensors, unknown to a reader without Ray."""
+    table = pa.table(columns())
+    fields = [field.with_metadata(TENSOR) if field.name in ("obs", "new_obs") else field for field in table.schema]
+    return table.cast(pa.schema(fields))
+
+
+def refusal(path: Path, **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        TransitionDataset.load(path, **options)
+    assert "\n" not in str(caught.value)
+    return str(caught.value).removeprefix(f"{path}: ")
+
+
+def in_files(folder: Path, table: Any, rows: int = 5) -> Path:
+    """Consecutive files whose names sort as numbers only."""
+    folder.mkdir()
+    for number, first in enumerate(range(0, len(table), rows)):
+        pq.write_table(table.slice(first, rows), folder / f"1_{number}_0.parquet")
+    (folder / "_SUCCESS").touch()
+    return folder
+
+
+class TestReading:
+    def test_a_file(self, tmp_path: Path) -> None:
+        pq.write_table(rllib_table(), tmp_path / "log")  # the name does not matter
+        dataset = TransitionDataset.load(tmp_path / "log")
+        assert dataset.origin == "Parquet, RLlib's layout"
+        assert dataset.episode_lengths().tolist() == [20, 20, 20]
+
+    def test_a_folder_is_one_table(self, tmp_path: Path) -> None:
+        pq.write_table(rllib_table(), tmp_path / "whole.parquet")
+        folder = in_files(tmp_path / "parts", rllib_table())
+        dataset = TransitionDataset.load(folder)
+        assert dataset.fingerprint() == TransitionDataset.load(tmp_path / "whole.parquet").fingerprint()
+        assert dataset.notes[0] == "12 files, in the order of their names"
+
+    def test_a_lost_file_is_not_stitched_over(self, tmp_path: Path) -> None:
+        folder = in_files(tmp_path / "parts", rllib_table())
+        (folder / "1_5_0.parquet").unlink()
+        dataset = TransitionDataset.load(folder)
+        assert dataset.episode_lengths().tolist() == [20, 5, 10, 20]
+
+    def test_names_with_points(self, tmp_path: Path) -> None:
+        table = pa.table(
+            {
+                "observation.0": np.arange(4.0),
+                "observation.1": -np.arange(4.0),
+                "action": np.zeros(4),
+                "next.reward": np.ones(4),
+                "next.done": [False, True, False, True],
+            }
+        )
+        pq.write_table(table, tmp_path / "a.parquet")
+        mapping: Any = {"rewards": "next.reward", "terminations": "next.done"}
+        dataset = TransitionDataset.load(tmp_path / "a.parquet", columns=mapping)
+        assert dataset.obs[2].tolist() == [2.0, -2.0]
+        assert (dataset.origin, dataset.n_episodes) == ("Parquet", 2)
+
+    def test_columns_that_are_not_used_are_not_read(self, tmp_path: Path) -> None:
+        table = pa.table({**columns(), "junk": pa.array([b"x"] * 60)})
+        pq.write_table(table, tmp_path / "a.parquet")
+        notes = TransitionDataset.load(tmp_path / "a.parquet").notes
+        assert notes[0] == "columns not used: action_dist_inputs, unroll_id, junk"
+
+
+class TestRefusals:
+    def test_without_pyarrow(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        pq.write_table(rllib_table(), tmp_path / "a.parquet")
+        for name in [name for name in sys.modules if name.partition(".")[0] == "pyarrow"]:
+            monkeypatch.delitem(sys.modules, name)
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        for name in ("arrow", "parquet"):
+            monkeypatch.delitem(sys.modules, f"rl_training.data.formats.{name}", raising=False)
+            monkeypatch.delattr(f"rl_training.data.formats.{name}", raising=False)
+        assert refusal(tmp_path / "a.parquet") == "reading Parquet needs pyarrow: pip install 'rl-training[parquet]'"
+
+    def test_files_that_do_not_belong_together(self, tmp_path: Path) -> None:
+        folder = in_files(tmp_path / "parts", rllib_table())
+        pq.write_table(pa.table({"a": [1]}), folder / "1_3_0.parquet")
+        assert refusal(folder) == "1_3_0.parquet: has other columns than 1_0_0.parquet; convert them one by one"
+
+    def test_packed_episodes(self, tmp_path: Path) -> None:
+        pq.write_table(pa.table({"item": [b"x"], "eps_id": ["a"], "agent_id": ["b"]}), tmp_path / "a.parquet")
+        assert refusal(tmp_path / "a.parquet") == (
+            "RLlib's packed episodes (column 'item') cannot be read; record with output_write_episodes=False"
+        )
+
+    def test_a_bomb_is_measured_before_it_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """One value repeated takes next to nothing in the file."""
+        monkeypatch.setattr("rl_training.data.formats.limits.free_memory", lambda: 2**20)
+        rows = 500_000
+        zeros = pa.array(np.zeros(rows))
+        table = pa.table({"obs": zeros, "actions": zeros, "rewards": zeros, "dones": np.zeros(rows, bool)})
+        pq.write_table(table, tmp_path / "a.parquet")
+        assert (tmp_path / "a.parquet").stat().st_size < 2**20
+        monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", lambda *_, **__: pytest.fail("was read"))
+        assert refusal(tmp_path / "a.parquet").startswith("needs 0.0 GiB unpacked, but only 0.0 GiB of memory is free")
+
+    def test_truncated(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.parquet"
+        pq.write_table(rllib_table(), path)
+        whole = path.read_bytes()
+        for length in (4, 8, 100, len(whole) // 2, len(whole) - 1):
+            path.write_bytes(whole[:length])
+            assert refusal(path).startswith("not a readable Parquet file (")
+        folder = in_files(tmp_path / "parts", rllib_table())
+        (folder / "1_2_0.parquet").write_bytes(whole[:50])
+        assert refusal(folder).startswith("1_2_0.parquet: not a readable Parquet file (")
+
+    def test_damage_gives_a_line(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.parquet"
+        pq.write_table(rllib_table(), path, compression="none")
+        whole = path.read_bytes()
+        rng = np.random.default_rng(0)
+        lines: list[str] = []
+        for place in rng.integers(0, len(whole), 300).tolist():
+            damaged = bytearray(whole)
+            damaged[place] ^= int(rng.integers(1, 256))
+            path.write_bytes(damaged)
+            try:
+                TransitionDataset.load(path)
+            except DataError as error:
+                lines.append(str(error))
+        assert lines
+        assert not any("\n" in line for line in lines)
+
+
+@needs_real_data
+class TestRealFiles:
+    FOLDER = REAL / "rllib" / "pendulum-v1_large"
+
+    def test_rows_and_episodes(self) -> None:
+        dataset = TransitionDataset.load(self.FOLDER)
+        assert dataset.origin == "Parquet, RLlib's layout"
+        assert (len(dataset), dataset.n_usable) == (600, 597)
+        assert dataset.episode_lengths().tolist() == [200, 200, 200]
+        assert dataset.episode_returns().mean() == pytest.approx(-255.99, abs=0.01)
+
+    def test_dones_are_time_limits_unless_one_says_otherwise(self) -> None:
+        dataset = TransitionDataset.load(self.FOLDER)
+        assert dataset.terminations.sum() == 0
+        assert dataset.truncations.nonzero()[0].tolist() == [199, 399, 599]
+        assert any("all 3 episodes they end have 200 rows" in note for note in dataset.notes)
+        said = TransitionDataset.load(self.FOLDER, dones_are="terminations")
+        assert (said.terminations.sum(), said.n_usable) == (3, 600)
+
+    def test_the_doctor_knows_that_reset_observations_are_not_used(self) -> None:
+        found = [finding.code for finding in examine(read(self.FOLDER)).at("error")]
+        assert found == []
+
+    def test_inside_episodes_every_row_is_followed_by_its_successor(self) -> None:
+        dataset = TransitionDataset.load(self.FOLDER)
+        inside = np.setdiff1d(np.arange(600), dataset.episode_ends)
+        np.testing.assert_array_equal(dataset.next_obs[inside], dataset.obs[inside + 1])

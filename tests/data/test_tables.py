@@ -1,0 +1,410 @@
+"""Tables: which columns become which field, in which order rows belong, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training.data import TransitionDataset
+from rl_training.data.formats.tables import natural, plan
+from rl_training.errors import DataError
+
+ROWS = 12
+
+
+def table(**changes: Any) -> dict[str, Any]:
+    """Two episodes of six rows: one terminated, one cut. A column of None is left out."""
+    columns = {
+        "run": np.repeat([3, 8], 6),
+        "x": np.arange(ROWS) * 1.0,
+        "y": -np.arange(ROWS) * 1.0,
+        "u": np.linspace(-1, 1, ROWS),
+        "r": np.ones(ROWS),
+        "end": np.arange(ROWS) == 5,
+    }
+    return {name: values for name, values in (columns | changes).items() if values is not None}
+
+
+MAPPING = {"obs": ["x", "y"], "actions": "u", "rewards": "r", "terminations": "end", "episode_ids": "run"}
+
+
+def refusal(given: Any, columns: Any = None) -> str:
+    with pytest.raises(DataError) as caught:
+        TransitionDataset.from_table(given, columns)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def numbered(separator: str = "_", start: int = 0, close: str = "") -> dict[str, Any]:
+    names = [f"obs{separator}{i + start}{close}" for i in range(11)]
+    return {
+        **{name: np.full(ROWS, float(i)) for i, name in reversed(list(enumerate(names)))},
+        "action": np.zeros(ROWS),
+        "reward": np.zeros(ROWS),
+        "terminal": np.zeros(ROWS),
+    }
+
+
+class TestMapping:
+    def test_says_which_column_holds_what(self) -> None:
+        dataset = TransitionDataset.from_table(table(), MAPPING)
+        np.testing.assert_array_equal(dataset.obs, np.stack([np.arange(ROWS), -np.arange(ROWS)], axis=1))
+        assert dataset.episode_lengths().tolist() == [6, 6]
+        assert dataset.terminations.nonzero()[0].tolist() == [5]
+        assert dataset.truncations.nonzero()[0].tolist() == [11]
+        assert (dataset.origin, dataset.notes) == ("table of columns", ())
+
+    def test_what_it_leaves_out_is_found_by_name(self) -> None:
+        given = {**table(u=None, r=None), "Action": np.zeros(ROWS), "reward": np.ones(ROWS), "extra": np.zeros(ROWS)}
+        dataset = TransitionDataset.from_table(given, {"obs": ["x", "y"], "episode_ids": "run"})
+        assert dataset.act_dim == 1
+        assert dataset.notes == ("columns not used: end, extra",)
+
+    def test_patterns_go_in_numeric_order(self) -> None:
+        given = numbered("/")
+        dataset = TransitionDataset.from_table(given, {"obs": "obs/*"})
+        assert dataset.obs[0].tolist() == list(range(11))
+        assert dataset.notes == ("obs from obs/0 … obs/10 (11 columns)",)
+
+    def test_lists_and_patterns_mix(self) -> None:
+        given = table() | {"v_1": np.zeros(ROWS), "v_0": np.ones(ROWS)}
+        dataset = TransitionDataset.from_table(given, MAPPING | {"obs": ["y", "v_*"]})
+        assert dataset.obs[3].tolist() == [-3.0, 1.0, 0.0]
+
+    @pytest.mark.parametrize(
+        ("changes", "complaint"),
+        [
+            ({"obss": "x"}, "columns: no field 'obss'; did you mean 'obs'?"),
+            ({"obs": ["x", "z"]}, "columns.obs: no column 'z'; the table has run, x, y, u, r, end"),
+            ({"terminations": "ends"}, "columns.terminations: no column 'ends'; did you mean 'end'?"),
+            ({"obs": "q_*"}, "columns.obs: no column matches 'q_*'; the table has run, x, y, u, r, end"),
+            ({"obs": ["x", "x"]}, "columns.obs: 'x' is given twice"),
+            ({"rewards": ["r", "u"]}, "columns.rewards: takes one column, got 2: r, u"),
+            ({"obs": []}, "columns.obs: must be a column's name or a list of names, got []"),
+            ({"obs": 3}, "columns.obs: must be a column's name or a list of names, got 3"),
+            ({"dones": "end"}, "columns: terminations is given twice, under two of its names; keep one"),
+        ],
+    )
+    def test_mistakes(self, changes: dict[str, Any], complaint: str) -> None:
+        assert refusal(table(), MAPPING | changes) == complaint
+
+    def test_not_a_mapping(self) -> None:
+        assert refusal(table(), ["x"]) == "columns: must map fields to columns: {obs: [x, y], actions: u}"
+
+
+class TestNames:
+    @pytest.mark.parametrize(("separator", "close"), [("_", ""), (".", ""), ("[", "]"), (" ", ""), ("", "")])
+    @pytest.mark.parametrize("start", [0, 1])
+    def test_numbered_columns_are_gathered(self, separator: str, close: str, start: int) -> None:
+        dataset = TransitionDataset.from_table(numbered(separator, start, close))
+        assert dataset.obs[0].tolist() == list(range(11))
+        first, last = f"obs{separator}{start}{close}", f"obs{separator}{start + 10}{close}"
+        assert dataset.notes == (f"obs from {first} … {last} (11 columns)",)
+
+    def test_a_number_is_missing(self) -> None:
+        given = numbered()
+        del given["obs_4"]
+        assert refusal(given) == "obs: columns obs_0 … obs_10 (10 columns), but number 4 is missing"
+
+    def test_a_number_occurs_twice(self) -> None:
+        assert (
+            refusal({**numbered(), "obs.4": np.zeros(ROWS)}) == "obs: both 'obs_4' and 'obs.4' are number 4; keep one"
+        )
+
+    def test_two_columns_for_one_field(self) -> None:
+        assert refusal({**numbered(), "rewards": np.zeros(ROWS)}) == (
+            "rewards: both 'reward' and 'rewards' hold it; say which in columns"
+        )
+        assert refusal({**numbered(), "observation": np.zeros(ROWS)}) == (
+            "obs: both 'obs' and 'obs_0' hold it; say which in columns"
+        )
+
+    def test_a_flag_of_true_ends_wins_over_dones(self) -> None:
+        planned = plan(["obs", "actions", "rewards", "dones", "terminateds", "truncateds"])
+        assert planned.fields["terminateds"] == ("terminateds",)
+        assert planned.notes == ("columns not used: dones",)
+
+    def test_what_is_missing(self) -> None:
+        assert refusal(table()) == (
+            "lacks obs, actions, rewards, terminations (or episode_ids); the table has run, x, y, u, r, end;"
+            " say which columns hold them with columns: {obs: …}"
+        )
+        assert refusal({f"c{i}": np.zeros(2) for i in range(15)}).startswith(
+            "lacks obs, actions, rewards, terminations (or episode_ids);"
+            " the table has c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 and 3 more;"
+        )
+        assert refusal({}).startswith(
+            "lacks obs, actions, rewards, terminations (or episode_ids); the table has no columns;"
+        )
+
+    def test_two_columns_of_one_name(self) -> None:
+        with pytest.raises(DataError, match=r"^two columns are named 'a'; give each its own name$"):
+            plan(["a", "b", "a"])
+
+    def test_natural_order(self) -> None:
+        assert sorted(["x10", "x2", "x", "x1a"], key=natural) == ["x", "x1a", "x2", "x10"]
+
+
+class TestCells:
+    def test_lists_become_matrices(self) -> None:
+        given = table(x=[[i, 2.0 * i] for i in range(ROWS)])
+        assert TransitionDataset.from_table(given, MAPPING | {"obs": "x"}).obs[3].tolist() == [3.0, 6.0]
+        assert TransitionDataset.from_table(given, MAPPING).obs[3].tolist() == [3.0, 6.0, -3.0]
+
+    def test_words(self) -> None:
+        given = table(end=["false"] * 5 + [" TRUE"] + ["False"] * 6, r=["1"] * ROWS)
+        assert TransitionDataset.from_table(given, MAPPING).terminations.nonzero()[0].tolist() == [5]
+
+    def test_names_of_episodes(self) -> None:
+        given = table(run=["a"] * 4 + ["b"] * 8)
+        assert TransitionDataset.from_table(given, MAPPING).episode_lengths().tolist() == [4, 2, 6]
+
+    @pytest.mark.parametrize(
+        ("changes", "complaint"),
+        [
+            ({"x": ["1"] * 7 + ["abc"] * 5}, "column 'x': 'abc' at row 7 is not a number"),
+            (
+                {"x": ["1"] * 7 + ["0,5"] * 5},
+                "column 'x': '0,5' at row 7 is not a number; write decimals with a point",
+            ),
+            (
+                {"x": ["[1, 2]"] * ROWS},
+                "column 'x': '[1, 2]' at row 0 is not a number; give one column per value (obs_0, obs_1, …)",
+            ),
+            ({"x": [[1, 2]] * 5 + [[1]] + [[1, 2]] * 6}, "column 'x': row 5 has 1 values, row 0 has 2;"),
+            ({"x": [[1, 2]] * 5 + [None] * 7}, "column 'x': row 5 holds None, not a list as row 0 does"),
+            ({"x": [[1, 2]] * 5 + [[1, "a"]] * 7}, "column 'x': row 5 is not a list of numbers: ['1', 'a']"),
+            ({"x": np.zeros(ROWS, dtype="M8[s]")}, "column 'x': datetime64[s] values are not numbers"),
+            ({"x": np.zeros(3)}, "columns 'x' and 'run' have 3 and 12 rows; all must agree"),
+            ({"x": 3}, "column 'x': holds 3, not one value per row"),
+            ({"x": [1.0] * 3 + [None] + [1.0] * 8}, "obs: NaN at row 3, column 0 (episode 0, step 3);"),
+            ({"run": ["a"] * 3 + [""] + ["b"] * 8}, "column 'run': row 3 has no episode"),
+            ({"run": [1.0] * 3 + [np.nan] * 9}, "column 'run': row 3 has no episode"),
+            ({"run": np.zeros((ROWS, 2))}, "column 'run': holds lists; the episode of a row is one number or name"),
+            ({"end": [None] * ROWS}, "terminations: nan at row 0 (episode 0, step 0); flags must be 0 or 1"),
+            ({"end": np.full(ROWS, 2)}, "terminations: 2 at row 0 (episode 0, step 0); flags must be 0 or 1"),
+            ({"x": np.zeros((ROWS, 2, 2))}, "column 'x': holds nested lists; expected flat ones"),
+        ],
+    )
+    def test_mistakes(self, changes: dict[str, Any], complaint: str) -> None:
+        assert refusal(table(**changes), MAPPING).startswith(complaint)
+
+    def test_not_a_table(self) -> None:
+        assert refusal([1, 2]) == ("table: must be a pandas DataFrame, an Arrow table or a mapping of columns, is list")
+
+    def test_no_rows(self) -> None:
+        empty = {name: values[:0] for name, values in table().items()}
+        assert refusal(empty, MAPPING).startswith("obs: 0 rows")
+
+
+class TestOrder:
+    STEPS = MAPPING | {"step": "k"}
+
+    def test_rows_are_sorted_inside_episodes(self) -> None:
+        k = np.tile(np.arange(6), 2)
+        straight = TransitionDataset.from_table(table(k=k), self.STEPS)
+        shuffled = np.random.default_rng(0).permutation(ROWS)
+        shuffled = np.r_[shuffled[shuffled < 6][:1], shuffled[shuffled != shuffled[shuffled < 6][0]]]
+        mixed = TransitionDataset.from_table({n: np.asarray(v)[shuffled] for n, v in table(k=k).items()}, self.STEPS)
+        assert mixed.notes == ("rows were not in order: they are sorted by episode and k",)
+        assert mixed.fingerprint() == straight.fingerprint()
+        assert straight.notes == ()
+
+    @pytest.mark.parametrize("stride", [1, 4])
+    def test_a_gap_cuts_the_episode(self, stride: int) -> None:
+        k = np.array([0, 1, 2, 4, 5, 6, 0, 1, 2, 3, 4, 5]) * stride
+        dataset = TransitionDataset.from_table(table(k=k), self.STEPS)
+        assert dataset.episode_lengths().tolist() == [3, 3, 6]
+        assert dataset.has_next_obs is not None
+        assert not dataset.has_next_obs[2]
+        assert dataset.notes == ("k skips in 1 places: rows are missing there, and the pieces count as episodes",)
+
+    def test_time_stamps_only_give_the_order(self) -> None:
+        k = np.cumsum(np.random.default_rng(0).uniform(0.01, 0.02, ROWS))
+        dataset = TransitionDataset.from_table(table(k=k), self.STEPS)
+        assert dataset.episode_lengths().tolist() == [6, 6]
+        assert dataset.notes == ("k is not evenly spaced: it tells the order of rows, but not whether any is missing",)
+
+    def test_steps_alone_tell_episodes(self) -> None:
+        given = table(run=None, end=None, t=[0, 1, 2, 3, 0, 1, 2, 3, 4, 0, 0, 1])
+        dataset = TransitionDataset.from_table(given, {"obs": ["x", "y"], "actions": "u", "rewards": "r"})
+        assert dataset.episode_lengths().tolist() == [4, 5, 1, 2]
+        assert not dataset.terminations.any()
+
+    def test_a_count_over_all_episodes_changes_nothing(self) -> None:
+        """Steps may go on from one episode to the next, and may skip where a flag ends one."""
+        given = table(run=None, step=np.r_[0:6, 10:16])
+        dataset = TransitionDataset.from_table(given, {key: MAPPING[key] for key in MAPPING if key != "episode_ids"})
+        assert (dataset.episode_lengths().tolist(), dataset.notes) == ([6, 6], ())
+        assert not dataset.truncations.any()
+
+    def test_a_step_twice(self) -> None:
+        assert refusal(table(k=[0, 1, 1, 2, 3, 4] * 2), self.STEPS) == "column 'k': 1 occurs twice in episode 3"
+
+    def test_a_step_that_is_missing(self) -> None:
+        complaint = "column 'k': the step inside an episode must be one number at row 2"
+        assert refusal(table(k=[0, 1, None, 3, 4, 5] * 2), self.STEPS) == complaint
+
+    def test_interleaved_episodes_need_steps_or_successors(self) -> None:
+        run = np.tile([3, 8], 6)
+        assert refusal(table(run=run, end=None), {**MAPPING, "terminations": "r"}).startswith(
+            "episode_ids: episode 3 goes on at row 2 after another one"
+        )
+        sorted_by_step = TransitionDataset.from_table(table(run=run, end=run * 0, k=np.arange(ROWS) // 2), self.STEPS)
+        assert sorted_by_step.obs[:, 0].tolist() == [0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11]
+
+    def test_interleaved_episodes_are_joined_only_where_they_follow(self) -> None:
+        x = np.arange(ROWS) * 1.0
+        successors = x + 2
+        successors[4] = 99.0  # the row after it is lost
+        given = table(run=np.tile([3, 8], 6), end=np.zeros(ROWS), x2=successors)
+        dataset = TransitionDataset.from_table(given, {**MAPPING, "obs": "x", "next_obs": "x2"})
+        assert dataset.obs[:, 0].tolist() == [0, 2, 4, 6, 8, 10, 1, 3, 5, 7, 9, 11]
+        assert dataset.episode_lengths().tolist() == [3, 3, 6]
+        assert dataset.notes == (
+            "columns not used: y",
+            "episodes were interleaved: rows are brought together by episode, in the order they have in it",
+            "in 1 places inside an episode a row's successor is not the next row: rows are missing there, and the"
+            " pieces count as episodes",
+        )
+
+
+class TestRLlib:
+    """RLlib's names, in a small twin of what it writes."""
+
+    def columns(self, **changes: Any) -> dict[str, Any]:
+        rows = 60
+        obs = np.random.default_rng(1).normal(size=(rows, 3)).astype(np.float32)
+        given = {
+            "obs": obs,
+            "actions": np.zeros((rows, 1)),
+            "rewards": np.ones(rows),
+            "dones": np.arange(rows) % 20 == 19,
+            "agent_index": np.zeros(rows, dtype=int),
+            "eps_id": np.repeat([17, 5, 11], 20),
+            "unroll_id": np.repeat([1, 2, 3], 20),
+            "new_obs": np.r_[obs[1:], np.zeros((1, 3), np.float32)],
+        }
+        return {name: values for name, values in (given | changes).items() if values is not None}
+
+    def test_layout(self) -> None:
+        dataset = TransitionDataset.from_table(self.columns())
+        assert dataset.episode_lengths().tolist() == [20, 20, 20]
+        assert dataset.truncations.nonzero()[0].tolist() == [19, 39, 59]
+        assert (dataset.n_usable, dataset.terminations.sum()) == (57, 0)
+        assert [note.split(":")[0] for note in dataset.notes] == [
+            "columns not used",
+            "dones",
+            "new_obs at the end of an episode is the first observation of the next one (or zeros), not the successor",
+        ]
+
+    def test_a_lost_file_cuts_the_episode(self) -> None:
+        keep = np.r_[0:25, 30:60]
+        dataset = TransitionDataset.from_table({name: values[keep] for name, values in self.columns().items()})
+        assert dataset.episode_lengths().tolist() == [20, 5, 10, 20]
+        assert "in 1 places inside an episode a row's successor is not the next row" in " ".join(dataset.notes)
+        assert dataset.has_next_obs is None or dataset.has_next_obs[24]  # its successor was recorded
+
+    def test_without_successors_a_loss_cannot_be_seen(self) -> None:
+        dataset = TransitionDataset.from_table(self.columns(new_obs=None))
+        assert "without a step column (t) it cannot be seen whether rows inside an episode are missing" in dataset.notes
+
+    def test_steps_show_it(self) -> None:
+        keep = np.r_[0:25, 30:60]
+        given = {name: v[keep] for name, v in self.columns(new_obs=None, t=np.tile(np.arange(20), 3)).items()}
+        dataset = TransitionDataset.from_table(given)
+        assert dataset.episode_lengths().tolist() == [20, 5, 10, 20]
+
+    def test_fragments_without_episodes(self) -> None:
+        dataset = TransitionDataset.from_table(self.columns(eps_id=None, new_obs=None, dones=np.arange(60) == 7))
+        assert dataset.episode_lengths().tolist() == [8, 12, 20, 20]
+        assert "nothing but unroll_id tells fragments apart: each ends an episode where it ends" in dataset.notes
+
+    def test_fragments_whose_successors_show_what_follows(self) -> None:
+        given = self.columns(eps_id=None, unroll_id=np.repeat(np.arange(6), 10))
+        assert TransitionDataset.from_table(given).episode_lengths().tolist() == [20, 20, 20]
+
+    def test_several_agents(self) -> None:
+        assert refusal(self.columns(agent_index=np.arange(60) % 2)) == (
+            "column 'agent_index': rows of 2 agents; keep those of one"
+        )
+
+    def test_the_name_stays_when_it_is_mapped(self) -> None:
+        assert TransitionDataset.from_table(self.columns(), {"next_obs": "new_obs"}).n_usable == 57
+
+
+class TestPandas:
+    def test_is_the_same_as_a_mapping(self) -> None:
+        pandas = pytest.importorskip("pandas")
+        plain = TransitionDataset.from_table(table(), MAPPING)
+        frame = pandas.DataFrame(table())
+        dataset = TransitionDataset.from_table(frame, MAPPING)
+        assert dataset.fingerprint() == plain.fingerprint()
+        assert dataset.origin == "pandas DataFrame"
+
+    def test_nullable_columns_lists_and_categories(self) -> None:
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame(table(x=[[i, i] for i in range(ROWS)], run=["a"] * 6 + ["b"] * 6))
+        frame["r"] = frame["r"].astype("Float32")
+        frame["end"] = frame["end"].astype("boolean")
+        frame["run"] = frame["run"].astype("category")
+        dataset = TransitionDataset.from_table(frame, MAPPING)
+        assert (dataset.obs_dim, dataset.n_episodes) == (3, 2)
+        frame.loc[4, "r"] = pandas.NA
+        assert refusal(frame, MAPPING).startswith("rewards: NaN at row 4")
+        frame["r"] = frame["r"].astype(object)
+        assert refusal(frame, MAPPING).startswith("rewards: NaN at row 4")
+
+    def test_two_columns_of_one_name(self) -> None:
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame(np.zeros((2, 2)), columns=["a", "a"])
+        assert refusal(frame) == "two columns are named 'a'; give each its own name"
+
+
+class TestArrow:
+    def test_is_the_same_as_a_mapping(self) -> None:
+        arrow = pytest.importorskip("pyarrow")
+        plain = TransitionDataset.from_table(table(), MAPPING)
+        dataset = TransitionDataset.from_table(arrow.table(table()), MAPPING)
+        assert (dataset.fingerprint(), dataset.origin) == (plain.fingerprint(), "Arrow table")
+
+    def test_kinds_of_columns(self) -> None:
+        arrow = pytest.importorskip("pyarrow")
+        matrix = np.arange(2 * ROWS, dtype=np.float32).reshape(ROWS, 2)
+        flat = arrow.array(matrix.reshape(-1))
+        kinds = {
+            "list": arrow.array(matrix.tolist()),
+            "large list": arrow.array(matrix.tolist(), arrow.large_list(arrow.float32())),
+            "fixed": arrow.FixedSizeListArray.from_arrays(flat, 2),
+            "tensor": arrow.FixedShapeTensorArray.from_numpy_ndarray(matrix),
+            "chunks": arrow.chunked_array([matrix[:5].tolist(), matrix[5:].tolist()]),
+        }
+        for name, column in kinds.items():
+            given = arrow.table({**table(), "x": column})
+            dataset = TransitionDataset.from_table(given, MAPPING | {"obs": "x"})
+            np.testing.assert_array_equal(dataset.obs, matrix, err_msg=name)
+
+    def test_text_and_decimals(self) -> None:
+        arrow = pytest.importorskip("pyarrow")
+        given = arrow.table(table(run=["a"] * 6 + ["b"] * 6, end=["false"] * 5 + ["true"] + ["false"] * 6))
+        given = given.set_column(2, "y", given["y"].cast(arrow.decimal128(10, 2)))
+        given = given.set_column(0, "run", given["run"].dictionary_encode())
+        dataset = TransitionDataset.from_table(given, MAPPING)
+        assert (dataset.n_episodes, dataset.obs[3].tolist()) == (2, [3.0, -3.0])
+
+    @pytest.mark.parametrize(
+        ("values", "complaint"),
+        [
+            ([[1.0, 2.0]] * 3 + [[1.0]] + [[1.0, 2.0]] * 8, "column 'x': row 3 has 1 values, row 0 has 2;"),
+            ([[1.0, 2.0]] * 3 + [None] * 9, "column 'x': row 3 is empty"),
+            ([["a"]] * ROWS, "column 'x': holds lists of string; give lists of numbers"),
+            ([{"a": 1}] * ROWS, "column 'x': Arrow type struct<a: int64> is not supported;"),
+            ([b"\x00"] * ROWS, "column 'x': Arrow type binary is not supported; give numbers or lists of numbers"),
+            ([1.0] * 4 + [None] * 8, "obs: NaN at row 4, column 0 (episode 0, step 4);"),
+        ],
+    )
+    def test_mistakes(self, values: Any, complaint: str) -> None:
+        arrow = pytest.importorskip("pyarrow")
+        assert refusal(arrow.table({**table(), "x": arrow.array(values)}), MAPPING | {"obs": "x"}).startswith(complaint)
