@@ -204,7 +204,13 @@ def from_disk(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     )
     equal = len({row["weights"] for rows in rates.values() for row in rows}) == 1
     print(f"from disk at {ratio:.0%} of the speed from memory; weights equal: {equal}", flush=True)
-    return {"rows": options.millions * 1_000_000, "packed_bytes": size, "allowed_bytes": allowed, "ratio": ratio} | {
+    return {
+        "threads": options.threads,
+        "rows": options.millions * 1_000_000,
+        "packed_bytes": size,
+        "allowed_bytes": allowed,
+        "ratio": ratio,
+    } | {
         "weights_equal": equal,
         "raw": rates,
     }

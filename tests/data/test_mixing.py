@@ -153,10 +153,26 @@ class TestSection:
         config = MixtureDatasetConfig.model_validate(section)
         mixed = load_dataset(config, None, None)
         assert mixed.mixture is not None
-        assert mixed.mixture.names == ("a.npz (1)", "a.npz (2)")
+        assert mixed.mixture.names == ("a.npz (part 1)", "a.npz (part 2)")
         absolute = with_absolute_paths(config)
         monkeypatch.chdir("/")
         assert load_dataset(absolute, None, None).fingerprint() == mixed.fingerprint()
+
+    def test_a_mixture_of_mixtures_is_refused(self) -> None:
+        inner = mix_datasets({"a": part(6, 1.0), "b": part(4, 2.0)}, {"a": 9, "b": 1})
+        with pytest.raises(ConfigError, match="mixture: x is a mixture itself; name its parts here"):
+            mix_datasets({"x": inner, "y": part(4, 3.0)})
+
+    def test_a_mixture_is_not_written(self, tmp_path: Path) -> None:
+        with pytest.raises(DataError, match="a mixture is not written: its shares would be lost"):
+            mix_datasets({"a": part(6, 1.0), "b": part(4, 2.0)}).save(tmp_path / "m.npz")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_names_that_cannot_be_told_apart(self, tmp_path: Path) -> None:
+        part(6, 1.0).save(tmp_path / "a.npz")
+        named = [{"dataset": tmp_path / "a.npz", "name": n} for n in ("a", "a", "a (part 1)")]
+        with pytest.raises(ConfigError, match=r"dataset\.parts: names must differ"):
+            load_dataset(MixtureDatasetConfig.model_validate({"parts": named}), None, None)
 
     def test_weights_for_all_or_none(self) -> None:
         parts = [{"dataset": "a.npz", "weight": 1.0}, {"dataset": "b.npz"}]

@@ -119,3 +119,26 @@ class TestMetrics:
             many.run(first, count)
         assert one.take_metrics() == many.take_metrics()
         assert digest(one.learner.state()) == digest(many.learner.state())
+
+
+class TestCapture:
+    """What a GPU would capture, told without one."""
+
+    @pytest.mark.parametrize("resumed", [False, True])
+    def test_only_what_has_run_in_this_process(
+        self, resumed: bool, make: object, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        engine = make("one")
+        engine._captures = True
+        if resumed:
+            other = make("other")
+            other.run(0, 3)
+            engine.restore_metrics(*other.metric_state())
+
+        class Replay:
+            def replay(self) -> None:
+                assert engine._ran == {0, 1}
+
+        monkeypatch.setattr(engine, "_capture", lambda phases: Replay())
+        engine.run(0, 40)
+        assert engine._graphs

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from rl_training.data import TransitionDataset
+from rl_training.algorithms.td3_bc import TD3BC
+from rl_training.data import TransformConfig, TransitionDataset, fit_transforms
 from rl_training.data.formats import columns
+from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment import manager
 from rl_training.runtime import mapped_source
@@ -34,6 +36,29 @@ def test_gives_the_weights_and_metrics_of_memory(folder: Path, tmp_path: Path) -
     assert digest(ram.checkpoint.tensors) == digest(mapped.checkpoint.tensors)
     records = [(run.run.path / "metrics.jsonl").read_text() for run in (ram, mapped)]
     assert records[0] == records[1]
+
+
+def test_through_the_map_where_direct_reads_do_not_work(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    direct = train(config(folder, tmp_path / "runs", name="direct", data_memory="mapped"))
+    monkeypatch.setattr("platform.machine", lambda: "another")
+    plain = train(config(folder, tmp_path / "runs", name="plain", data_memory="mapped"))
+    assert digest(direct.checkpoint.tensors) == digest(plain.checkpoint.tensors)
+
+
+def test_goes_where_the_clock_goes(folder: Path) -> None:
+    """Batches are a function of the update's number, in whatever order updates come."""
+    data = TransitionDataset.load(folder)
+    transforms = fit_transforms(data, Spaces(3, (-2.0,), (2.0,)), TransformConfig())
+    learner = TD3BC(3, 1, seeds=[0, 1], batch_size=8)
+    mapped, ram = (mapped_source.offline_source(data, transforms, learner, where) for where in ("mapped", "ram"))
+    for update in (0, 160, 96, 128, 160, 192, 31):
+        learner.clock.fill_(update)
+        mapped.advance(1)
+        pairs = zip(*(s.batch(learner.keys, learner.clock, 8) for s in (mapped, ram)), strict=True)
+        assert all(torch.equal(a, b) for a, b in pairs if a is not None)
+    mapped.close()
 
 
 def test_resumes_exactly(folder: Path, tmp_path: Path) -> None:

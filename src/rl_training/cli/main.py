@@ -222,3 +222,7 @@ def _say(mistake: object) -> int:
     """Messages quote users and libraries, who may write more than one line."""
     typer.echo(f"error: {' '.join(line.strip() for line in str(mistake).splitlines())}", err=True)
     return 2
+
+
+if __name__ == "__main__":
+    main()

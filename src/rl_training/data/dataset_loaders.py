@@ -192,7 +192,9 @@ def _scripted(config: ScriptedDatasetConfig, env_id: str | None) -> TransitionDa
 
 def _mixed(config: MixtureDatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset:
     names = [part.name or _title(part.dataset) for part in config.parts]
-    unique = [name if names.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(names)]
+    unique = [name if names.count(name) == 1 else f"{name} (part {i + 1})" for i, name in enumerate(names)]
+    if len(set(unique)) < len(unique):
+        raise ConfigError(f"dataset.parts: names must differ, got {', '.join(names)}")
     parts = {name: load_dataset(part.dataset, env_id, spaces) for name, part in zip(unique, config.parts, strict=True)}
     weights = {name: part.weight for name, part in zip(unique, config.parts, strict=True) if part.weight is not None}
     return mix_datasets(parts, weights or None, exact=config.exact)
@@ -251,9 +253,11 @@ def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id
         raise DataError(f"{source}: {error} of {owner}") from error
 
 
-def data_notices(dataset: TransitionDataset) -> list[str]:
+def data_notices(dataset: TransitionDataset, env_id: str | None) -> list[str]:
     """What the user should know of the data before they are trained on."""
     notices = list(dataset.notes)
+    if dataset.env_id is not None and env_id is None:
+        notices.append(f"the data name their environment, {dataset.env_id}: set env_id to have policies evaluated")
     if dataset.n_episodes == 1 and not (dataset.terminations | dataset.truncations).any():
         notices.append(
             f"no row of the data ends an episode (terminations, truncations): all {len(dataset):,} count as one"

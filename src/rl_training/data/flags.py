@@ -80,7 +80,10 @@ def _episode_ends(given: Mapping[str, Any]) -> npt.NDArray[np.bool_] | None:
     if (counts > 1).any():
         again = names[counts > 1][0]
         row = int(first[ids[first] == again][1])
-        raise DataError(f"{EPISODE_IDS}: episode {again} goes on at row {row} after another one; sort rows by episode")
+        raise DataError(
+            f"{EPISODE_IDS}: episode {again} goes on at row {row} after another one; sort rows by episode,"
+            " or name the column that counts its steps, if a table has one (columns: step)"
+        )
     return ends
 
 

@@ -6,6 +6,7 @@ the column directory, is made once for every choice of transforms, and can be de
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import mmap
@@ -18,6 +19,7 @@ import torch
 from torch import Tensor
 
 from rl_training.data.batch import PackedTransitions, pack_rows, packed_widths
+from rl_training.data.direct_reads import DirectReader
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
 from rl_training.errors import DataError
@@ -44,6 +46,9 @@ class MappedTransitions(PackedTransitions):
         packed = PackedTransitions.describe(torch.from_numpy(rows), dataset)
         super().__init__(packed.rows, packed.widths, packed.parts, packed.exact_shares)
         self._row_bytes = rows.shape[1] * 4
+        self._direct: DirectReader | None = None
+        with contextlib.suppress(OSError):  # not everywhere; then rows come through the map
+            self._direct = DirectReader(path, rows.shape[1])
 
     @classmethod
     def of_folder(cls, dataset: TransitionDataset, transforms: Transforms) -> MappedTransitions:
@@ -57,8 +62,18 @@ class MappedTransitions(PackedTransitions):
             _write(dataset, transforms, path, shape)
         return cls(path, dataset)
 
+    def read(self, indices: Tensor, out: Tensor) -> None:
+        """Fill `out` `[…, width]` with the rows at `indices` `[…]`, without torch's threads."""
+        if self._direct is not None:
+            self._direct.read(indices.flatten().numpy(), out.view(-1, out.shape[-1]).numpy())
+            return
+        for slot, rows in zip(out.flatten(0, -3), indices.flatten(0, -2), strict=True):  # few enough for one thread
+            torch.index_select(self.rows, 0, rows, out=slot)
+
     def ask_for(self, indices: Tensor) -> None:
-        """Have the system read these rows ahead; returns at once."""
+        """Have the system read these rows ahead, where they come through the map; returns at once."""
+        if self._direct is not None or not hasattr(os, "posix_fadvise"):
+            return
         rows = indices.flatten().numpy()
         first = rows * self._row_bytes // _PAGE
         last = ((rows + 1) * self._row_bytes - 1) // _PAGE
@@ -73,13 +88,20 @@ class MappedTransitions(PackedTransitions):
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
+        if self._direct is not None:
+            self._direct.close()
 
 
 def _write(dataset: TransitionDataset, transforms: Transforms, path: Path, shape: tuple[int, int]) -> None:
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         path.parent.mkdir(exist_ok=True)
-        rows = np.memmap(temporary, dtype=np.float32, mode="w+", shape=shape)
+        with temporary.open("xb") as file:  # all of it now: a full disk found out later would kill the process
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(file.fileno(), 0, shape[0] * shape[1] * 4)
+            else:
+                file.truncate(shape[0] * shape[1] * 4)
+        rows = np.memmap(temporary, dtype=np.float32, mode="r+", shape=shape)
         pack_rows(dataset, transforms, rows)
         rows.flush()
         temporary.replace(path)

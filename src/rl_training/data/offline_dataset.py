@@ -42,7 +42,7 @@ from rl_training.data.returns import discounted_returns_to_go, episode_lengths, 
 from rl_training.errors import DataError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TransitionDataset:
     """N transitions in recorded order. Arrays are shared with the caller where possible: do not write to them.
 
@@ -69,6 +69,7 @@ class TransitionDataset:
     notes: tuple[str, ...] = ()  # what was done on reading that a user should know
     mixture: Mixture | None = None  # what `part_ids` stand for
     folder: Path | None = None  # the column directory the fields are mapped from
+    env_id: str | None = None  # the environment the file says it was recorded in
 
     def __post_init__(self) -> None:
         arrays = convert_fields(self.to_dict())
@@ -93,7 +94,10 @@ class TransitionDataset:
         float32, and 0/1 flags become booleans. Actions are checked against the bounds when both are given.
         """
         if not isinstance(mapping, Mapping):
-            raise DataError(f"dataset: must be a mapping of arrays by name, is {type(mapping).__name__}")
+            raise DataError(
+                f"dataset: must be a mapping of arrays by name, is {type(mapping).__name__};"
+                " TransitionDataset.from_table takes tables"
+            )
         if (action_low is None) != (action_high is None):
             raise DataError("action_low and action_high are given together or not at all")
         named = resolve_names(mapping)
@@ -120,6 +124,11 @@ class TransitionDataset:
     def check_bounds(self, action_low: npt.ArrayLike, action_high: npt.ArrayLike) -> None:
         """Refuse an action outside the bounds (each a scalar or `[A]`) by more than rounding."""
         check_action_bounds(self.actions, action_low, action_high, self.terminations | self.truncations)
+
+    def __repr__(self) -> str:
+        """Short: the arrays themselves are long."""
+        what = f"{len(self):,} transitions, {self.n_episodes:,} episodes, obs {self.obs_dim}, actions {self.act_dim}"
+        return f"TransitionDataset({what}, fields {', '.join(self.to_dict())})"
 
     def __len__(self) -> int:
         return len(self.rewards)
@@ -178,6 +187,10 @@ class TransitionDataset:
     def select(self, rows: npt.NDArray[Any]) -> TransitionDataset:
         """The given rows (indices, or a mask `[N]`) with every field they have; derive fields before, not after."""
         chosen = np.asarray(rows)
+        if chosen.dtype == np.bool_ and chosen.shape != (len(self),):
+            raise DataError(f"rows: a mask of shape {chosen.shape}, but the dataset has {len(self)} rows")
+        if chosen.dtype.kind not in "biu" and chosen.size:
+            raise DataError(f"rows: give a mask or integers, not {chosen.dtype}")
         index = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
         if index.size and (index.min() < 0 or index.max() >= len(self)):
             raise DataError(f"rows: indices {index.min()} to {index.max()}; the dataset has 0 to {len(self) - 1}")
@@ -233,6 +246,11 @@ class TransitionDataset:
         kept = replace(self, truncations=truncations, has_next_obs=None)
         return kept._take(np.flatnonzero(self.has_next_obs), whole_episodes=True)
 
+    def refuse_mixture(self) -> None:
+        """A file holds rows, not how often they are drawn."""
+        if self.mixture is not None:
+            raise DataError("a mixture is not written: its shares would be lost; write its parts and mix them again")
+
     def with_next_actions(self) -> TransitionDataset:
         """Fill `next_actions` with each row's successor in its episode.
 
@@ -282,6 +300,7 @@ class TransitionDataset:
         target = Path(path)
         if target.suffix != ".npz":
             raise DataError(f"{target}: a dataset is saved as .npz")
+        self.refuse_mixture()
         arrays = self.to_dict()
         if not self.whole_episodes:
             arrays[BORDERS_LOST] = np.array(True)
@@ -376,4 +395,5 @@ class TransitionDataset:
         arrays, of_successors = distrust_reset_successors(arrays)
         dataset = cls.from_dict(d4rl_conversion(arrays) if time_limits == "d4rl" else arrays)
         notes = (*raw.notes, *of_dones, *of_successors)
-        return replace(dataset, whole_episodes=not borders_lost, origin=raw.format, notes=notes)
+        whole = not borders_lost
+        return replace(dataset, whole_episodes=whole, origin=raw.format, notes=notes, env_id=raw.env_id)

@@ -43,8 +43,13 @@ def mix_datasets(
     if not all(math.isfinite(weight) and weight > 0.0 for weight in given.values()):
         raise ConfigError(f"mixture: weights must be positive numbers, got {given}")
     total = sum(given.values())
+    for name, part in parts.items():
+        if part.mixture is not None:
+            raise ConfigError(
+                f"mixture: {name} is a mixture itself; name its parts here, with the product of the weights"
+            )
     mixture = Mixture(tuple(parts), tuple(given[name] / total for name in parts), exact)
-    return _concatenate(mixture, list(parts.values()))
+    return _concatenate(mixture, [replace(part, part_ids=None) for part in parts.values()])
 
 
 def _concatenate(mixture: Mixture, parts: list[TransitionDataset]) -> TransitionDataset:

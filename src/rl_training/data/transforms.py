@@ -147,6 +147,8 @@ def fit_transforms(dataset: TransitionDataset, spaces: Spaces, config: Transform
 
 
 def _range_scale(dataset: TransitionDataset) -> float:
+    if not dataset.whole_episodes:
+        raise DataError("reward_range_scaling: needs whole episodes in order; the rows were sampled or reordered")
     returns = dataset.episode_returns()
     span = float(returns.max() - returns.min())
     if span <= 0.0:

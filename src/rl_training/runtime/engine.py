@@ -63,6 +63,7 @@ class Engine:
         self._noise = streams.NoiseStreams(learner.noise(learner.params.batch_size))
         self._metrics = _MetricSums(learner)
         self._graphs: dict[Phases, torch.cuda.CUDAGraph] = {}
+        self._ran: set[int] = set()  # kinds of update compiled by having run once; only such can be captured
         self._update: Callable[[int, Tensor], tuple[str, ...]] = self._one
         if mode == "compiled":
             self._update = _compile(self._one)
@@ -87,16 +88,17 @@ class Engine:
             torch.cuda.synchronize(self.learner.device)  # what a caller measures or saves has happened
 
     def _run_block(self, phases: Phases) -> None:
-        known = self._metrics.knows(phases)
+        warm = self._ran.issuperset(phases)
         for phase in phases:
             self._metrics.counts[phase] = self._metrics.counts.get(phase, 0) + 1
-        if self._captures and known:
+        if self._captures and warm:
             if phases not in self._graphs:
                 self._graphs[phases] = self._capture(phases)
             self._graphs[phases].replay()
             return
         for phase in phases:  # the first of its kind: compiled by running it
             self._metrics.names[phase] = self._update(phase, self._metrics.sums_of(phase))
+            self._ran.add(phase)
 
     def _capture(self, phases: Phases) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
@@ -145,9 +147,6 @@ class _MetricSums:
             shape = (_METRICS_PER_UPDATE, self._learner.members)
             self._buffers[phase] = torch.zeros(shape, dtype=torch.float64, device=self._learner.device)
         return self._buffers[phase]
-
-    def knows(self, phases: Phases) -> bool:
-        return all(phase in self.names for phase in phases)
 
     def means(self) -> dict[str, list[float]]:
         """By name, over every kind of update that reports it."""

@@ -43,6 +43,10 @@ class MappedSource(OfflineSource):
         """At most to the end of a block, whose rows are there when this returns."""
         at = int(self._learner.clock)
         block = at // _BLOCK
+        if self._blocks and block not in self._blocks:  # not where it was expected: what is staged is of no use
+            for pending in self._blocks.values():
+                pending.result()
+            self._blocks = {}
         for wanted in (block, block + 1):
             if wanted not in self._blocks:
                 self._blocks[wanted] = self._reader.submit(self._stage, wanted)
@@ -55,9 +59,7 @@ class MappedSource(OfflineSource):
         """Ask for the rows of the block after this one, then gather this one's."""
         self._mapped.ask_for(self._indices(block + 1))
         place = block % 2 * _BLOCK
-        slots = self._staged[place : place + _BLOCK].flatten(0, 1)
-        for slot, indices in zip(slots, self._indices(block), strict=True):  # one by one: torch leaves the cores alone
-            torch.index_select(self._mapped.rows, 0, indices, out=slot)
+        self._mapped.read(self._indices(block), self._staged[place : place + _BLOCK].flatten(0, 1))
 
     def _indices(self, block: int) -> Tensor:
         """`[updates · M, B]`: the rows of every update of a block."""

@@ -148,7 +148,7 @@ class Trainer:
         mode = choose_mode(self.config.engine, progress.total_updates, learner.device)
         parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
         if dataset is not None:
-            self.notices += data_notices(dataset)
+            self.notices += data_notices(dataset, self.config.env_id)
         if self.online is None and isinstance(learner.params, OnlineParams):
             self.notices.append(
                 f"{self.config.algo} is not an offline algorithm: with no experience of its own it overrates actions "

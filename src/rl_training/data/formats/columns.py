@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.fields import FIELD_ALIASES
+from rl_training.data.checks import FLAG_FIELDS, INDEX_FIELDS, MATRIX_FIELDS, VECTOR_FIELDS
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.errors import DataError
 
@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 
 SCHEMA = "schema.json"
 FORMAT, VERSION = "rl_training columns", 1
-_DTYPES = {"<f4", "|b1", "<i8"}
+_LAYOUT = {  # dtype and number of axes
+    **dict.fromkeys(MATRIX_FIELDS, ("<f4", 2)),
+    **dict.fromkeys(VECTOR_FIELDS, ("<f4", 1)),
+    **dict.fromkeys(FLAG_FIELDS, ("|b1", 1)),
+    **dict.fromkeys(INDEX_FIELDS, ("<i8", 1)),
+}
 _SCHEMA_LIMIT = 1 << 20  # bytes; a real one has a few thousand
 
 
@@ -191,18 +196,25 @@ def _read_schema(folder: Path) -> dict[str, Any]:
         raise DataError(f"{SCHEMA}: malformed")
     if not {"obs", "actions", "rewards", "next_obs", "terminations", "truncations"} <= set(schema["fields"]):
         raise DataError(f"{SCHEMA}: lacks a field that every dataset has")
-    if len({about["shape"][0] for about in schema["fields"].values()}) != 1:
+    shapes = {name: about["shape"] for name, about in schema["fields"].items()}
+    if len({shape[0] for shape in shapes.values()}) != 1:
         raise DataError(f"{SCHEMA}: its fields have different numbers of rows")
+    if shapes["obs"] != shapes["next_obs"] or shapes.get("next_actions", shapes["actions"]) != shapes["actions"]:
+        raise DataError(f"{SCHEMA}: a field and its successor have different widths")
+    if not set(_Facts().counts) | {"episodes", "return_mean", "return_min", "return_max"} <= set(schema["summary"]):
+        raise DataError(f"{SCHEMA}: malformed")
     return schema
 
 
 def _is_sound(name: str, about: Any) -> bool:
-    if name not in FIELD_ALIASES or not isinstance(about, Mapping) or about.get("dtype") not in _DTYPES:
+    if name not in _LAYOUT or not isinstance(about, Mapping):
         return False
+    dtype, rank = _LAYOUT[name]
     shape = about.get("shape")
     return (
-        isinstance(shape, list)
-        and len(shape) in (1, 2)
+        about.get("dtype") == dtype
+        and isinstance(shape, list)
+        and len(shape) == rank
         and all(isinstance(n, int) and 0 < n < 2**48 for n in shape)
         and isinstance(about.get("sha256"), str)
     )

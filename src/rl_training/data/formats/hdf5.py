@@ -63,5 +63,7 @@ def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Data
 
 def _marks_discrete_actions(file: h5py.File) -> bool:
     """d3rlpy's files say so themselves."""
-    mark = file.get(DISCRETE_ACTIONS)
+    if not isinstance(file.get(DISCRETE_ACTIONS, getlink=True), h5py.HardLink):
+        return False
+    mark = file[DISCRETE_ACTIONS]
     return isinstance(mark, h5py.Dataset) and mark.shape == () and bool(mark[()])

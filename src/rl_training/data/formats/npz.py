@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -50,6 +51,9 @@ def read(path: Path) -> RawData:
         RuntimeError,
         MemoryError,
         OverflowError,
+        TypeError,
+        SyntaxError,
+        tokenize.TokenError,
     ) as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"not a readable .npz file ({reason})") from error
@@ -70,6 +74,8 @@ def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
     if version not in readers:
         raise DataError(f"{member.filename}: npy version {version} is not supported")
     shape, _, dtype = readers[version](file)
+    if dtype.itemsize == 0:
+        raise DataError(f"{member.filename}: its items have no size")
     if dtype.hasobject:
         raise DataError(f"{member.filename}: holds Python objects; give plain numbers")
     count = 1

@@ -92,7 +92,9 @@ def _checked(columns: Columns | None) -> dict[str, list[str]]:
     checked: dict[str, list[str]] = {}
     for key, value in columns.items():
         if key != STEP and key not in FIELD_OF:
-            raise DataError(f"columns: no field {shown(key)}{did_you_mean(str(key), [*FIELD_ALIASES, STEP])}")
+            known = [*FIELD_ALIASES, STEP]
+            hint = did_you_mean(str(key), known) or f"; fields are {', '.join(known)}"
+            raise DataError(f"columns: no field {shown(key)}{hint}")
         wanted = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
         if not wanted or not all(isinstance(name, str) for name in wanted):
             raise DataError(f"columns.{key}: must be a column's name or a list of names, got {shown(value)}")

@@ -59,6 +59,7 @@ def write(
 ) -> tuple[str, ...]:
     """Write the dataset and return what its reader should know. What is there already stays, unless `force`."""
     path = target.path
+    dataset.refuse_mixture()
     check_free(target, force=force)
     if not dataset.whole_episodes and target.format not in ("npz", "columns"):
         raise DataError(f"{path}: the rows were sampled or reordered; only .npz and a folder of columns can say so")
