@@ -185,6 +185,29 @@ class TestResetSuccessors:
         assert TransitionDataset.from_raw(RawData(given, "test")).n_usable == 9
 
 
+class TestTimeLimitOfDones:
+    """A given length counts, whatever the flags look like."""
+
+    def given(self, rows: int, dones: list[int], **options: Any) -> TransitionDataset:
+        flags = np.isin(np.arange(rows), dones)
+        raw = {name: values for name, values in arrays(rows).items() if name != "terminations"}
+        return TransitionDataset.from_raw(RawData(raw | {"dones": flags}, "test"), **options)
+
+    def test_cuts_everywhere(self) -> None:
+        dataset = self.given(400, [99, 349], max_episode_steps=100)
+        assert dataset.episode_ends.tolist() == [99, 199, 299, 349, 399]
+        assert dataset.terminations.nonzero()[0].tolist() == [349]
+
+    def test_is_no_guess(self) -> None:
+        dataset = self.given(24, [11, 23], max_episode_steps=1000)
+        assert dataset.terminations.nonzero()[0].tolist() == [11, 23]
+        assert not dataset.truncations.any()
+
+    def test_not_beside_another_reading_of_them(self) -> None:
+        with pytest.raises(DataError, match="max_episode_steps: dones are said to be truncations already"):
+            self.given(24, [11, 23], max_episode_steps=6, dones_are="truncations")
+
+
 class TestD4RLConversion:
     def test_is_the_loop_it_stands_for(self) -> None:
         """Against the loop of `qlearning_dataset`, written out."""

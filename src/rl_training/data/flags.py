@@ -119,6 +119,10 @@ def settle_dones(
             raise DataError(f"dones_are: the data have no dones, only {', '.join(map(str, mapping))}; leave it out")
         return arrays, ()
     others = {field for key in mapping if key != name and (field := FIELD_OF.get(key)) is not None}
+    if dones_are in ("truncations", "ends") and max_episode_steps is not None:
+        raise DataError(
+            f"max_episode_steps: {name} are said to be {dones_are} already (dones_are); leave one of them out"
+        )
     if dones_are is not None:
         return _dones_as_said(arrays, name, dones_are, others), ()
     if not others.isdisjoint({EPISODE_ENDS, *_END_FLAGS}):
@@ -126,10 +130,11 @@ def settle_dones(
     dones = arrays.pop(name)
     flags = _flags(name, dones)
     lengths = _lengths_at(flags, arrays)
-    at_limit = flags & (lengths == max_episode_steps)
-    if at_limit.any():
+    if max_episode_steps is not None:
+        cuts = _every(max_episode_steps, lengths > 0)
         note = f"{name} after {max_episode_steps} rows are read as truncations, the others as terminations"
-        return {**arrays, "terminations": flags & ~at_limit, "truncations": at_limit}, (note,)
+        notes = (note,) if (flags & cuts).any() else ()
+        return {**arrays, "terminations": flags & ~cuts, "truncations": cuts}, notes
     ended = lengths[flags]
     if len(ended) > 1 and (ended == ended[0]).all() and ended[0] >= _SHORTEST_TIME_LIMIT and lengths.max() <= ended[0]:
         note = (
@@ -141,7 +146,7 @@ def settle_dones(
         f"{name} are read as terminations, which stop the bootstrap; where they also mark time limits,"
         " give max_episode_steps, or dones_are: truncations"
     )
-    return {**arrays, "terminations": dones}, (note,) if flags.any() and max_episode_steps is None else ()
+    return {**arrays, "terminations": dones}, (note,) if flags.any() else ()
 
 
 def _dones_as_said(arrays: dict[str, Any], name: str, dones_are: DonesAre, others: set[str]) -> dict[str, Any]:
@@ -212,12 +217,19 @@ def cut_at_time_limit(mapping: Mapping[str, Any], steps: int) -> dict[str, Any]:
     flags = _flags("terminations", given.get("terminations", ()))
     if "truncations" in given and np.any(given["truncations"]):
         raise DataError("max_episode_steps: the data mark their truncations themselves; leave it out")
-    truncations = np.zeros(len(flags), dtype=np.bool_)
+    ends = flags.copy()
+    ends[-1:] = True
+    return {**given, "truncations": _every(steps, ends) & ~flags}
+
+
+def _every(steps: int, ends: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """Every `steps`-th row of each episode, `[N]`; `ends` marks the last rows, that of the data among them."""
+    cuts = np.zeros(len(ends), dtype=np.bool_)
     start = 0
-    for end in [*np.flatnonzero(flags).tolist(), len(flags) - 1]:
-        truncations[start + steps - 1 : end + 1 : steps] = True
+    for end in np.flatnonzero(ends).tolist():
+        cuts[start + steps - 1 : end + 1 : steps] = True
         start = end + 1
-    return {**given, "truncations": truncations & ~flags}
+    return cuts
 
 
 def d4rl_conversion(mapping: Mapping[str, Any]) -> dict[str, Any]:
