@@ -231,3 +231,12 @@ class TestD4RLConversion:
     def test_keeps_the_borders(self) -> None:
         dataset = TransitionDataset.from_dict(d4rl_conversion(arrays(timeouts=np.arange(8) == 5)))
         assert dataset.episode_lengths().tolist() == [3, 2, 1]
+
+    def test_fields_of_another_length(self) -> None:
+        with pytest.raises(DataError, match=r"next_actions: shape \(7, 1\), but obs has shape \(8, 1\)"):
+            d4rl_conversion(arrays(next_actions=np.zeros((7, 1))))
+
+    def test_not_of_rows_out_of_order(self) -> None:
+        raw = RawData(arrays() | {"borders_lost": np.array(True)}, "test")
+        with pytest.raises(DataError, match="time limits: the rows were sampled or reordered"):
+            TransitionDataset.from_raw(raw, time_limits="d4rl")

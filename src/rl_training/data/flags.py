@@ -239,10 +239,13 @@ def d4rl_conversion(mapping: Mapping[str, Any]) -> dict[str, Any]:
     missing = [name for name in ("obs", "terminations") if name not in given]
     if missing:
         raise DataError(f"dataset lacks {', '.join(missing)}")
+    for name, values in given.items():
+        if values.ndim == 0 or values.shape[:1] != given["obs"].shape[:1]:
+            raise DataError(f"{name}: shape {values.shape}, but obs has shape {given['obs'].shape}; rows must agree")
     terminated = _flags("terminations", given["terminations"])
     limits = _flags("truncations", given.get("truncations", np.zeros_like(terminated)))
     keep = np.flatnonzero(~limits[:-1])
     last = limits | (np.arange(len(limits)) == len(limits) - 1)
     truncations = np.r_[last[1:], False] & ~terminated
-    converted = {name: values[keep] for name, values in given.items() if len(values) == len(limits)}
+    converted = {name: values[keep] for name, values in given.items()}
     return {**converted, "next_obs": given["obs"][keep + 1], "truncations": truncations[keep]}

@@ -384,6 +384,8 @@ class TransitionDataset:
         """What a reader handed over, checked and completed; options as for `load`."""
         arrays: dict[str, Any] = dict(raw.arrays)
         borders_lost = bool(np.any(arrays.pop(BORDERS_LOST, False)))
+        if borders_lost and (time_limits == "d4rl" or max_episode_steps is not None):
+            raise DataError("time limits: the rows were sampled or reordered, so episodes are not known")
         if np.any(arrays.pop(DISCRETE_ACTIONS, False)):
             raise DataError(
                 f"actions: discrete (the file's {DISCRETE_ACTIONS} is set); only continuous actions are supported"
@@ -395,5 +397,4 @@ class TransitionDataset:
         arrays, of_successors = distrust_reset_successors(arrays)
         dataset = cls.from_dict(d4rl_conversion(arrays) if time_limits == "d4rl" else arrays)
         notes = (*raw.notes, *of_dones, *of_successors)
-        whole = not borders_lost
-        return replace(dataset, whole_episodes=whole, origin=raw.format, notes=notes, env_id=raw.env_id)
+        return replace(dataset, whole_episodes=not borders_lost, origin=raw.format, notes=notes, env_id=raw.env_id)
