@@ -100,7 +100,8 @@ def score(dataset: str, algo: str, seed: int, options: argparse.Namespace) -> di
             show_progress=False,
         )
     seconds = time.perf_counter() - began
-    return {"seed": seed, "seconds": round(seconds, 1), "returns": evaluate(policy, DATASETS[dataset].env_id)}
+    returns = evaluate(policy, DATASETS[dataset].env_id)
+    return {"seed": seed, "d3rlpy": d3rlpy.__version__, "seconds": round(seconds, 1), "returns": returns}
 
 
 def main() -> None:
@@ -166,9 +167,10 @@ def merge(lines: list[dict[str, Any]]) -> None:
         first = next(iter(seeds.values()))
         returns = [[round(value, 3) for value in seeds[seed]["returns"]] for seed in sorted(seeds)]
         row = {"dataset": dataset, "algo": algo, "updates": first["updates"], "device": first["device"]}
+        row["d3rlpy"] = first["d3rlpy"]
         rows.append(row | {"seeds": sorted(seeds), "returns": returns})
         print(f"{dataset:<16} {algo:<7} {summary(dataset, rows[-1])}")
-    store("d3rlpy_scores", rows, {"d3rlpy": "2.8.1"})
+    store("d3rlpy_scores", rows)
 
 
 if __name__ == "__main__":

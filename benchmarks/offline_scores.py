@@ -121,7 +121,7 @@ def score(dataset: str, algo: str, data: Path, seeds: int, updates: int | None) 
         "updates": budget,
         "settings": settings,
         "seconds": round(seconds, 1),
-        "device": str(result.actor.learner.device),
+        "machine": about_this_machine(),
         "behaviour": float(transitions.episode_returns().mean()),
         "returns": evaluation.returns.round(3).tolist(),
     }
@@ -136,12 +136,12 @@ def stored(name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def store(name: str, rows: list[dict[str, Any]], about: dict[str, Any]) -> None:
+def store(name: str, rows: list[dict[str, Any]]) -> None:
     """Write `rows` over earlier ones of the same dataset and algorithm."""
     merged = {(row["dataset"], row["algo"]): row for row in [*stored(name), *rows]}
     order = sorted(merged, key=lambda pair: (list(DATASETS).index(pair[0]), pair[1]))
     text = ",\n".join(json.dumps(merged[pair]) for pair in order)
-    (RESULTS / f"{name}.json").write_text(f'{{"about": {json.dumps(about)}, "results": [\n{text}\n]}}\n')
+    (RESULTS / f"{name}.json").write_text(f'{{"results": [\n{text}\n]}}\n')
 
 
 def summary(dataset: str, row: dict[str, Any]) -> str:
@@ -220,7 +220,7 @@ def main() -> None:
         return
     if options.merge:
         rows = [json.loads(line) for path in options.merge for line in path.read_text().splitlines()]
-        store("offline_scores", rows, about_this_machine())
+        store("offline_scores", rows)
         print(table())
         return
     # The longest first, so that no processor waits for the last.
@@ -237,7 +237,7 @@ def main() -> None:
     raw.touch()
     run_all(pairs, options, raw)
     if not options.raw:
-        store("offline_scores", [json.loads(line) for line in raw.read_text().splitlines()], about_this_machine())
+        store("offline_scores", [json.loads(line) for line in raw.read_text().splitlines()])
         print(table())
 
 

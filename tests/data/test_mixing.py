@@ -13,6 +13,7 @@ from rl_training import streams
 from rl_training.data import TransitionDataset, mix_datasets
 from rl_training.data.batch import PackedTransitions
 from rl_training.data.dataset_loaders import MixtureDatasetConfig, load_dataset, with_absolute_paths
+from rl_training.data.formats import columns
 from rl_training.data.offline_mixers import batch_counts
 from rl_training.data.transforms import Transforms
 from rl_training.errors import ConfigError, DataError
@@ -166,6 +167,8 @@ class TestSection:
     def test_a_mixture_is_not_written(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="a mixture is not written: its shares would be lost"):
             mix_datasets({"a": part(6, 1.0), "b": part(4, 2.0)}).save(tmp_path / "m.npz")
+        with pytest.raises(DataError, match="a mixture is not written: its shares would be lost"):
+            columns.write(mix_datasets({"a": part(6, 1.0), "b": part(4, 2.0)}), tmp_path / "m")
         assert list(tmp_path.iterdir()) == []
 
     def test_names_that_cannot_be_told_apart(self, tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ class ColumnWriter:
         try:
             self._folder.mkdir(parents=True)
             for block in blocks:
+                block.refuse_mixture()
                 arrays = block.to_dict()
                 if not files:
                     files = {name: (self._folder / f"{name}.npy").open("xb") for name in arrays}

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.fields import BORDERS_LOST
-from rl_training.data.formats import MINARI_PREFIX, npz, recognise
+from rl_training.data.formats import MINARI_PREFIX, recognise
 from rl_training.data.formats.atomic import new_file, new_folder
 from rl_training.errors import DataError
 
@@ -97,10 +96,7 @@ def _is_dataset(folder: Path, expected: str) -> bool:
 
 
 def _npz(dataset: TransitionDataset, target: Target, env_id: str | None) -> tuple[str, ...]:
-    arrays = dataset.to_dict()
-    if not dataset.whole_episodes:
-        arrays[BORDERS_LOST] = np.array(True)
-    npz.write(target.path, arrays)
+    dataset.save(target.path)
     return ()
 
 
