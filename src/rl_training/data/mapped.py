@@ -11,7 +11,6 @@ import hashlib
 import json
 import mmap
 import os
-import uuid
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from rl_training.data.batch import PackedTransitions, pack_rows, packed_widths
 from rl_training.data.direct_reads import DirectReader
+from rl_training.data.formats.atomic import new_file
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
 from rl_training.errors import DataError
@@ -93,19 +93,16 @@ class MappedTransitions(PackedTransitions):
 
 
 def _write(dataset: TransitionDataset, transforms: Transforms, path: Path, shape: tuple[int, int]) -> None:
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         path.parent.mkdir(exist_ok=True)
-        with temporary.open("xb") as file:  # all of it now: a full disk found out later would kill the process
-            if hasattr(os, "posix_fallocate"):
-                os.posix_fallocate(file.fileno(), 0, shape[0] * shape[1] * 4)
-            else:
-                file.truncate(shape[0] * shape[1] * 4)
-        rows = np.memmap(temporary, dtype=np.float32, mode="r+", shape=shape)
-        pack_rows(dataset, transforms, rows)
-        rows.flush()
-        temporary.replace(path)
+        with new_file(path) as temporary:
+            with temporary.open("xb") as file:  # all of it now: a full disk found out later would kill the process
+                if hasattr(os, "posix_fallocate"):
+                    os.posix_fallocate(file.fileno(), 0, shape[0] * shape[1] * 4)
+                else:
+                    file.truncate(shape[0] * shape[1] * 4)
+            rows = np.memmap(temporary, dtype=np.float32, mode="r+", shape=shape)
+            pack_rows(dataset, transforms, rows)
+            rows.flush()
     except OSError as error:
         raise DataError(f"{path.parent}: the packed rows cannot be written: {error.strerror or error}") from error
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -7,18 +7,17 @@ are memory-mapped. `schema.json` holds the SHA-256 of every field; `verify` comp
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import uuid
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.checks import FLAG_FIELDS, INDEX_FIELDS, MATRIX_FIELDS, VECTOR_FIELDS
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
+from rl_training.data.formats.atomic import new_folder
 from rl_training.errors import DataError
 
 if TYPE_CHECKING:
@@ -47,7 +46,6 @@ class ColumnWriter:
         if target.exists():
             raise DataError(f"{target}: exists already")
         self.target = target
-        self._folder = target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
 
     def write(self, dataset: TransitionDataset) -> None:
         """The whole of `dataset`."""
@@ -55,61 +53,56 @@ class ColumnWriter:
 
     def write_blocks(self, blocks: Iterable[TransitionDataset]) -> None:
         """Every block in turn; blocks are whole episodes, with the same fields each."""
-        files: dict[str, Any] = {}
-        shapes: dict[str, tuple[int, ...]] = {}
-        dtypes: dict[str, str] = {}
-        facts = _Facts()
         try:
-            self._folder.mkdir(parents=True)
-            for block in blocks:
-                block.refuse_mixture()
-                arrays = block.to_dict()
-                if not files:
-                    files = {name: (self._folder / f"{name}.npy").open("xb") for name in arrays}
-                    for name, values in arrays.items():
-                        shapes[name], dtypes[name] = (0, *values.shape[1:]), values.dtype.str
-                        files[name].write(_header(dtypes[name], shapes[name]))
-                if set(arrays) != set(files):
-                    raise DataError(f"blocks differ in their fields: {sorted(arrays)} and {sorted(files)}")
-                for name, values in arrays.items():
-                    files[name].write(np.ascontiguousarray(values).data)
-                    shapes[name] = (shapes[name][0] + len(values), *shapes[name][1:])
-                facts.add(block)
-            if not files:
-                raise DataError("nothing to write: no rows")
-            for name, file in files.items():
-                file.seek(0)
-                file.write(_header(dtypes[name], shapes[name]))
-                file.flush()
-                os.fsync(file.fileno())
-                file.close()
-            self._finish(list(files), facts)
+            with new_folder(self.target) as folder, ExitStack() as open_files:
+                folder.mkdir(parents=True)
+                facts = _Facts()
+                names = _write_fields(folder, blocks, facts, open_files)
+                open_files.close()
+                (folder / SCHEMA).write_text(json.dumps(_schema(folder, names, facts), indent=1), encoding="utf-8")
         except OSError as error:
             raise DataError(f"{self.target}: cannot be written: {error.strerror or error}") from error
-        finally:
-            for file in files.values():
-                file.close()
-            shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _finish(self, names: list[str], facts: _Facts) -> None:
-        arrays = {name: np.load(self._folder / f"{name}.npy", mmap_mode="r") for name in names}
-        digests = {name: field_digest(values) for name, values in arrays.items()}
-        schema = {
-            "format": FORMAT,
-            "version": VERSION,
-            "fields": {
-                name: {"dtype": arrays[name].dtype.str, "shape": list(arrays[name].shape), "sha256": digests[name]}
-                for name in names
-            },
-            "fingerprint": combined_fingerprint(digests),
-            "whole_episodes": facts.whole_episodes,
-            "summary": facts.summary(),
-        }
-        with (self._folder / SCHEMA).open("x", encoding="utf-8") as file:
-            json.dump(schema, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        self._folder.replace(self.target)
+
+def _write_fields(folder: Path, blocks: Iterable[TransitionDataset], facts: _Facts, open_files: ExitStack) -> list[str]:
+    """One file per field, its header written again at the end, when the number of rows is known."""
+    files: dict[str, IO[bytes]] = {}
+    first: dict[str, npt.NDArray[Any]] = {}
+    for block in blocks:
+        block.refuse_mixture()
+        arrays = block.to_dict()
+        if not files:
+            first = arrays
+            files = {name: open_files.enter_context((folder / f"{name}.npy").open("xb")) for name in arrays}
+            for name, file in files.items():
+                file.write(_header(first[name].dtype.str, first[name].shape))
+        if set(arrays) != set(files):
+            raise DataError(f"blocks differ in their fields: {sorted(arrays)} and {sorted(files)}")
+        for name, values in arrays.items():
+            files[name].write(np.ascontiguousarray(values).data)
+        facts.add(block)
+    if not files:
+        raise DataError("nothing to write: no rows")
+    for name, file in files.items():
+        file.seek(0)
+        file.write(_header(first[name].dtype.str, (facts.counts["transitions"], *first[name].shape[1:])))
+    return list(files)
+
+
+def _schema(folder: Path, names: list[str], facts: _Facts) -> dict[str, Any]:
+    arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names}
+    digests = {name: field_digest(values) for name, values in arrays.items()}
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "fields": {
+            name: {"dtype": arrays[name].dtype.str, "shape": list(arrays[name].shape), "sha256": digests[name]}
+            for name in names
+        },
+        "fingerprint": combined_fingerprint(digests),
+        "whole_episodes": facts.whole_episodes,
+        "summary": facts.summary(),
+    }
 
 
 class _Facts:
