@@ -51,6 +51,8 @@ class DirectReader:
         self._libc: Any = ctypes.CDLL(None, use_errno=True)
         self._width, self._row_bytes = width, 4 * width
         self._window = -(-(self._row_bytes + _SECTOR - 1) // _SECTOR) * _SECTOR
+        memory = mmap.mmap(-1, _DEPTH * self._window)  # page-aligned, as direct reads want it
+        self._windows = np.frombuffer(memory, dtype=np.float32).reshape(_DEPTH, -1)
         self._file = os.open(path, os.O_RDONLY | os.O_DIRECT)
         self._context = ctypes.c_ulong(0)
         try:
@@ -58,8 +60,6 @@ class DirectReader:
         except OSError:
             os.close(self._file)
             raise
-        memory = mmap.mmap(-1, _DEPTH * self._window)  # page-aligned, as direct reads want it
-        self._windows = np.frombuffer(memory, dtype=np.float32).reshape(_DEPTH, -1)
         self._events = np.zeros((_DEPTH, 4), dtype=np.int64)  # data, request, bytes read, second result
         self._requests = np.zeros(_DEPTH, dtype=_REQUEST)
         self._requests["data"] = np.arange(_DEPTH)

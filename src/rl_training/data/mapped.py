@@ -38,23 +38,26 @@ class MappedTransitions(PackedTransitions):
 
     def __init__(self, path: Path, dataset: TransitionDataset) -> None:
         """`path`: the packed rows of `dataset`."""
+        self._direct: DirectReader | None = None
         self._file = os.open(path, os.O_RDONLY)
-        # Copy-on-write: torch wants memory that could be written to, and nobody writes.
-        mapping = mmap.mmap(self._file, 0, access=mmap.ACCESS_COPY)
-        mapping.madvise(mmap.MADV_RANDOM)  # reading on around every row would evict what is needed
-        rows = np.frombuffer(mapping, dtype=np.float32).reshape(dataset.n_usable, -1)
-        packed = PackedTransitions.describe(torch.from_numpy(rows), dataset)
+        try:
+            # Copy-on-write: torch wants memory that could be written to, and nobody writes.
+            mapping = mmap.mmap(self._file, 0, access=mmap.ACCESS_COPY)
+            mapping.madvise(mmap.MADV_RANDOM)  # reading on around every row would evict what is needed
+            rows = np.frombuffer(mapping, dtype=np.float32).reshape(dataset.n_usable, -1)
+            packed = PackedTransitions.describe(torch.from_numpy(rows), dataset)
+        except BaseException:
+            os.close(self._file)
+            raise
         super().__init__(packed.rows, packed.widths, packed.parts, packed.exact_shares)
         self._row_bytes = rows.shape[1] * 4
-        self._direct: DirectReader | None = None
         with contextlib.suppress(OSError):  # not everywhere; then rows come through the map
             self._direct = DirectReader(path, rows.shape[1])
 
     @classmethod
     def of_folder(cls, dataset: TransitionDataset, transforms: Transforms) -> MappedTransitions:
         """The packed file of a column directory, made if it is not there yet."""
-        if dataset.folder is None:
-            raise DataError("only a column directory can be trained from disk; see `rl-training data convert`")
+        assert dataset.folder is not None
         shape = (dataset.n_usable, sum(packed_widths(dataset).values()))
         text = json.dumps([dataset.fingerprint(), transforms.to_json(), packed_widths(dataset)])
         path = dataset.folder / _FOLDER / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.f32"
@@ -84,12 +87,14 @@ class MappedTransitions(PackedTransitions):
             os.posix_fadvise(self._file, start, length, os.POSIX_FADV_WILLNEED)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file; nothing can be read any more."""
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
         if self._direct is not None:
             self._direct.close()
+            self._direct = None
+        self.rows = self.rows.new_empty(0, self.rows.shape[1])  # the map, and a descriptor of its own, end with it
 
 
 def _write(dataset: TransitionDataset, transforms: Transforms, path: Path, shape: tuple[int, int]) -> None:
