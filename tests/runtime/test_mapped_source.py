@@ -10,6 +10,7 @@ import torch
 
 from rl_training.algorithms.td3_bc import TD3BC
 from rl_training.data import TransformConfig, TransitionDataset, fit_transforms
+from rl_training.data.batch import PackedTransitions
 from rl_training.data.formats import columns
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
@@ -89,6 +90,91 @@ def test_is_chosen_where_memory_is_short(
 def test_only_from_a_column_directory(data_file: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="only a column directory can be trained from disk"):
         train(config(data_file, tmp_path / "runs", data_memory="mapped"))
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("algo", "changes", "complaint"),
+    [
+        (
+            "td3_bc",
+            {"online": {"learning_starts": 4}, "env_id": "Pendulum-v1"},
+            "data_memory: mapped is for training on a fixed dataset; online use auto or ram",
+        ),
+        (
+            "rlpd",
+            {"env_id": "Pendulum-v1"},
+            "data_memory: mapped is for training on a fixed dataset; online use auto or ram",
+        ),
+        (
+            "awr",
+            {"algo_kwargs": {"td_lambda": 0.9}},
+            "data_memory: mapped does not go with algo_kwargs.td_lambda, whose returns are computed anew over all rows"
+            " in memory; use auto or ram, or leave td_lambda out",
+        ),
+        (
+            "bc",
+            {"algo_kwargs": {"best_fraction": 0.5}},
+            "data_memory: mapped trains on a column directory as it is; a best_fraction of it is held in memory:"
+            " use auto or ram",
+        ),
+    ],
+)
+def test_is_refused_where_it_would_do_nothing(
+    algo: str, changes: dict[str, Any], complaint: str, folder: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        train(small_config(folder, tmp_path / "runs", algo, data_memory="mapped", **changes))
+    assert str(caught.value) == complaint
+    assert not (tmp_path / "runs").exists()
+
+
+def held_open() -> set[str]:
+    """Packed files of which this process has a descriptor or a map."""
+    links = Path("/proc/self/fd").iterdir()
+    opened = {str(link.readlink()) for link in links if link.is_symlink()}  # the listing's own is gone by now
+    mapped = {line.split(maxsplit=5)[-1].strip() for line in Path("/proc/self/maps").read_text().splitlines()}
+    return {path for path in opened | mapped if ".f32" in path}
+
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/maps").exists(), reason="needs /proc")
+
+
+@needs_proc
+def test_nothing_stays_open(folder: Path) -> None:
+    data = TransitionDataset.load(folder)
+    transforms = fit_transforms(data, Spaces(3, (-2.0,), (2.0,)), TransformConfig())
+    learner = TD3BC(3, 1, seeds=[0], batch_size=8)
+    source = mapped_source.offline_source(data, transforms, learner, "mapped")
+    source.advance(1)
+    assert held_open()
+    source.close()
+    assert not held_open()
+    source.close()  # a second time does no harm
+
+
+@needs_proc
+def test_nothing_stays_open_when_construction_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = TransitionDataset.load(folder)
+    transforms = fit_transforms(data, Spaces(3, (-2.0,), (2.0,)), TransformConfig())
+
+    def refuse(*_: Any) -> None:
+        raise DataError("refused")
+
+    learner = TD3BC(3, 1, seeds=[0], batch_size=8)
+    for owner, name in ((PackedTransitions, "describe"), (mapped_source.MappedSource, "__init__")):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, refuse)
+            with pytest.raises(DataError, match="refused"):
+                mapped_source.offline_source(data, transforms, learner, "mapped")
+        assert not held_open()
+
+
+@needs_proc
+def test_nothing_stays_open_after_looking_for_a_metric(folder: Path, tmp_path: Path) -> None:
+    stopping = {"metric": "critic/loss", "patience": 1}
+    Trainer(config(folder, tmp_path / "runs", data_memory="mapped", early_stopping=stopping)).assemble()
+    assert not held_open()
 
 
 def test_not_on_a_gpu(folder: Path, dataset: TransitionDataset) -> None:

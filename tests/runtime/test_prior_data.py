@@ -13,9 +13,12 @@ from rl_training.algorithms.base import PriorDataParams
 from rl_training.algorithms.rlpd import RLPD
 from rl_training.data.batch import Batch, PackedTransitions
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.offline_mixers import mix_datasets
 from rl_training.data.transforms import Transforms
+from rl_training.errors import ConfigError
+from rl_training.runtime.config import OnlineConfig
 from rl_training.runtime.engine import Engine
-from rl_training.runtime.online import OnlineSource
+from rl_training.runtime.online import OnlineSource, check_prior
 from rl_training.runtime.sources import Turn
 from small_runs import digest
 from tiny_environments import CLIFF
@@ -42,11 +45,23 @@ def prior() -> PackedTransitions:
     return PackedTransitions.from_dataset(complete, PLAIN)
 
 
-def source_of(*, prior_in_buffer: bool = False, **knobs: Any) -> OnlineSource:
+def mixed_prior(*sizes: int, weights: tuple[float, ...]) -> PackedTransitions:
+    """Parts whose rows are numbered from 1,000, 2,000, … on."""
+    parts = {}
+    for i, rows in enumerate(sizes):
+        column = 1_000.0 * (i + 1) + np.arange(rows)
+        obs = np.stack((column, column), 1)
+        ends = np.arange(rows) == rows - 1
+        parts[f"part {i}"] = TransitionDataset(obs, np.zeros((rows, 1)), -column, obs, ends, ~ends & ends)
+    mixed = mix_datasets(parts, dict(zip(parts, weights, strict=True)))
+    return PackedTransitions.from_dataset(mixed, PLAIN)
+
+
+def source_of(*, prior_in_buffer: bool = False, data: PackedTransitions | None = None, **knobs: Any) -> OnlineSource:
     sizes = {"actor_hidden": (8,), "critic_hidden": (8,)}
     knobs = {"batch_size": 8, "learning_starts": 0, "buffer_capacity": 50, **knobs}
     owner = RLPD(2, 1, seeds=SEEDS, **sizes, **knobs)
-    return OnlineSource(owner, PLAIN, CLIFF, owner.params, prior(), prior_in_buffer=prior_in_buffer)
+    return OnlineSource(owner, PLAIN, CLIFF, owner.params, data or prior(), prior_in_buffer=prior_in_buffer)
 
 
 def steps(source: OnlineSource, count: int) -> None:
@@ -195,6 +210,52 @@ def test_the_buffer_is_one_source_whatever_the_ratio() -> None:
     steps(source, 20)
     share = from_prior(batch_at(source, 0)).double().mean(-1)
     np.testing.assert_allclose(share.numpy(), 0.6, atol=4 * np.sqrt(0.24 / 400))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "weights", "capacity", "counts"),
+    [
+        ((30, 10), (30.0, 10.0), 50, [30, 10]),  # by their rows: each is there once
+        ((30, 10), (1.0, 3.0), 50, [10, 30]),  # thinned and repeated
+        ((30, 10), (1.0, 3.0), 20, [5, 15]),
+        ((30, 10, 20), (1.0, 1.0, 1.0), 30, [10, 10, 10]),
+        ((30, 1), (1.0, 1.0), 2, [1, 1]),
+    ],
+)
+def test_a_mixture_is_in_the_buffer_by_its_weights(
+    sizes: tuple[int, ...], weights: tuple[float, ...], capacity: int, counts: list[int]
+) -> None:
+    source = source_of(data=mixed_prior(*sizes, weights=weights), prior_in_buffer=True, buffer_capacity=capacity)
+    held = source.buffer.rows[0, : len(source.buffer), 0].numpy().astype(int)
+    for i, (rows, count) in enumerate(zip(sizes, counts, strict=True)):
+        times = np.bincount(held[held // 1_000 == i + 1] % 1_000, minlength=rows)
+        assert times.sum() == count
+        assert times.max() - times.min() <= 1  # all rows alike
+
+
+def test_the_weights_hold_while_prior_data_age_out_of_the_buffer() -> None:
+    data = mixed_prior(30, 10, weights=(1.0, 3.0))
+    source = source_of(data=data, prior_in_buffer=True, buffer_capacity=40)
+    for _ in range(8):
+        steps(source, 4)
+        held = source.buffer.rows[0, :, 0]
+        first, second = ((held // 1_000 == part).sum().item() for part in (1, 2))
+        assert abs(first - (first + second) / 4) <= 1
+
+
+def test_a_mixture_the_buffer_cannot_hold() -> None:
+    parts = {"a": _rows(4), "b": _rows(4)}
+    settings = OnlineConfig(prior="buffer", buffer_capacity=1)
+    with pytest.raises(ConfigError, match=r"^dataset\.exact: a buffer holds shares on average; use online\.prior"):
+        check_prior(mix_datasets(parts, exact=True), settings, in_buffer=True, memory="auto")
+    with pytest.raises(ConfigError, match=r"^online\.buffer_capacity: must be at least 2, the parts of the mixture$"):
+        check_prior(mix_datasets(parts), settings, in_buffer=True, memory="auto")
+    check_prior(mix_datasets(parts, exact=True), settings, in_buffer=False, memory="auto")
+
+
+def _rows(count: int) -> TransitionDataset:
+    none = np.zeros(count, dtype=bool)
+    return TransitionDataset(np.zeros((count, 2)), np.zeros((count, 1)), none, np.zeros((count, 2)), none, none)
 
 
 def test_a_buffer_that_started_with_prior_data_is_resumed() -> None:

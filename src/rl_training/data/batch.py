@@ -101,6 +101,20 @@ class PackedTransitions:
             chosen = torch.bucketize(streams.uniform(keys, stream + 1, clock, (size,)), self._edges, right=True)
         return self._starts[chosen] + streams.integers(keys, stream, clock, size, self._bounds[chosen])
 
+    def first_contents(self, capacity: int) -> Tensor:
+        """`[n]` rows, at most `capacity`, to fill a buffer with that is drawn from uniformly: the newest.
+
+        Of a mixture they hold every part by its share: a part that has more rows is thinned evenly, one that has fewer
+        repeated. Parts alternate, so that the shares stay while the oldest rows make room for experience.
+        """
+        count = min(len(self), capacity)
+        if len(self.parts) == 1:
+            return torch.arange(len(self) - count, len(self), device=self.rows.device)
+        counts = batch_counts([part.share for part in self.parts], count)
+        rows = [part.start + torch.arange(n) * part.rows // n for part, n in zip(self.parts, counts, strict=True)]
+        moments = [(torch.arange(n, dtype=torch.float64) + 0.5) / n for n in counts]
+        return torch.cat(rows)[torch.cat(moments).argsort(stable=True)].to(self.rows.device)
+
     def rows_at(self, indices: Tensor) -> Tensor:
         """`[M, B, width]`: the rows at `indices`, `[M, B]`."""
         return self.rows.index_select(0, indices.flatten()).view(*indices.shape, -1)

@@ -89,6 +89,11 @@ class AWRTrainer(Trainer):
     def check(self, parts: Parts) -> None:
         if parts.dataset is None or self.online is not None:
             raise ConfigError("online: AWR regresses on the returns of a fixed dataset; it has no online part here")
+        if self.config.data_memory == "mapped" and self.config.algo_kwargs["td_lambda"] is not None:
+            raise ConfigError(
+                "data_memory: mapped does not go with algo_kwargs.td_lambda, whose returns are computed anew over all"
+                " rows in memory; use auto or ram, or leave td_lambda out"
+            )
         if not parts.dataset.whole_episodes:
             raise DataError("dataset: AWR needs whole episodes in order; these rows were sampled or reordered")
 

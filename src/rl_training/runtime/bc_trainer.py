@@ -33,6 +33,11 @@ class BCTrainer(Trainer):
     def check(self, parts: Parts) -> None:
         if parts.dataset is None or self.online is not None:
             raise ConfigError("online: BC clones a fixed dataset; online it would only clone itself")
+        if self.config.data_memory == "mapped" and self.config.algo_kwargs["best_fraction"] < 1.0:
+            raise ConfigError(
+                "data_memory: mapped trains on a column directory as it is; a best_fraction of it is held in memory:"
+                " use auto or ram"
+            )
 
     def progress(self, dataset: TransitionDataset | None) -> Progress:
         return super().progress(self.cloned(dataset))

@@ -49,7 +49,9 @@ class OnlineConfig(PriorDataParams):
     """How an offline algorithm goes on online (`rl-training finetune`)."""
 
     prior: Literal["mixed", "buffer"] = Field(
-        "mixed", description="prior data in a share of every batch, or as the first contents of the replay buffer"
+        "mixed",
+        description="prior data in a share of every batch, or as the first contents of the replay buffer (a mixture by"
+        " its weights)",
     )
     learning_starts: int = Field(0, ge=0, description="steps of uniformly random actions before the first update")
 

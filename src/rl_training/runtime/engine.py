@@ -31,6 +31,16 @@ _METRICS_PER_UPDATE = 64  # rows of the accumulator; far more than any algorithm
 _BLOCKS = (64, 8, 1)  # updates captured at once: what is due is made up of these, the largest first
 
 
+def choose_device(name: str) -> str:
+    """`auto` is CUDA where there is one."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    index = int(name.partition(":")[2] or 0)
+    if name != "cpu" and index >= torch.cuda.device_count():
+        raise ConfigError(f"device: {name!r} asked for, but torch sees {torch.cuda.device_count()} CUDA devices")
+    return name
+
+
 def choose_mode(mode: EngineMode, total_updates: int, device: torch.device) -> EngineMode:
     """`auto` compiles long runs where a C++ compiler is at hand; missing it is an error only if asked for by name."""
     if mode == "compiled" and not compiler_available():

@@ -19,7 +19,7 @@ from rl_training.data.formats.limits import free_memory
 from rl_training.data.mapped import MappedTransitions, packed_bytes
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
-from rl_training.errors import ConfigError
+from rl_training.errors import ConfigError, DataError
 from rl_training.runtime.sources import BATCH_STREAM, OfflineSource, Turn
 
 _BLOCK = 32  # updates whose rows are gathered at once
@@ -34,10 +34,10 @@ class MappedSource(OfflineSource):
         super().__init__(transitions)
         self._mapped = transitions
         self._learner = learner
-        self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
         self._blocks: dict[int, Future[None]] = {}
         width = transitions.rows.shape[1]
         self._staged = torch.empty(2 * _BLOCK, learner.members, learner.params.batch_size, width)
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
 
     def advance(self, limit: int) -> Turn:
         """At most to the end of a block, whose rows are there when this returns."""
@@ -76,15 +76,34 @@ class MappedSource(OfflineSource):
         self._mapped.close()
 
 
+def trains_from_disk(dataset: TransitionDataset, learner: Learner, memory: Literal["auto", "ram", "mapped"]) -> bool:
+    """Whether rows are read as they are needed; refuses where that is asked for and cannot be.
+
+    `auto` is from disk if the data would fill half of what is free.
+    """
+    if memory == "ram" or (memory == "auto" and dataset.folder is None):
+        return False
+    if memory == "auto" and packed_bytes(dataset) <= free_memory() // 2:
+        return False
+    if learner.device.type != "cpu":
+        raise ConfigError("data_memory: data on disk are trained from on the CPU; a GPU needs them in its own memory")
+    if dataset.folder is None:
+        raise DataError(
+            "data_memory: mapped: only a column directory can be trained from disk, and only as it is, not mixed or"
+            " selected from; see `rl-training data convert`, or use auto or ram"
+        )
+    return True
+
+
 def offline_source(
     dataset: TransitionDataset, transforms: Transforms, learner: Learner, memory: Literal["auto", "ram", "mapped"]
 ) -> OfflineSource:
-    """Draws from memory or from disk, as asked for; `auto` is from disk if the data would fill half of what is free."""
-    mapped = memory == "mapped"
-    if memory == "auto":
-        mapped = dataset.folder is not None and packed_bytes(dataset) > free_memory() // 2
-    if not mapped:
+    """Draws from memory or from disk; see `trains_from_disk`."""
+    if not trains_from_disk(dataset, learner, memory):
         return OfflineSource(PackedTransitions.from_dataset(dataset, transforms, learner.device))
-    if learner.device.type != "cpu":
-        raise ConfigError("data_memory: data on disk are trained from on the CPU; a GPU needs them in its own memory")
-    return MappedSource(MappedTransitions.of_folder(dataset, transforms), learner)
+    transitions = MappedTransitions.of_folder(dataset, transforms)
+    try:
+        return MappedSource(transitions, learner)
+    except BaseException:
+        transitions.close()
+        raise

@@ -13,10 +13,11 @@ from torch import Tensor
 from rl_training import streams
 from rl_training.algorithms.base import Learner, OnlineParams, PriorDataParams
 from rl_training.data.batch import Batch, PackedTransitions, unpack
+from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.replay_buffer import ReplayBuffer
 from rl_training.data.transforms import Transforms
 from rl_training.environments import make_env
-from rl_training.errors import CheckpointError
+from rl_training.errors import CheckpointError, ConfigError
 from rl_training.runtime.checkpoint import require_alike
 from rl_training.runtime.sources import BATCH_STREAM, Turn
 
@@ -112,7 +113,10 @@ class OnlineSource:
         *,
         prior_in_buffer: bool = False,
     ) -> None:
-        """`prior_in_buffer`: prior data are the buffer's first contents and age out of it (AWAC, IQL)."""
+        """`prior_in_buffer`: prior data are the buffer's first contents and age out of it (AWAC, IQL).
+
+        A mixture is in the buffer by its shares (see `PackedTransitions.first_contents`).
+        """
         self.learner = learner
         self.transforms = transforms
         self.settings = settings
@@ -125,8 +129,8 @@ class OnlineSource:
         self.widths = {**dims, "next_obs": learner.obs_dim, "terminations": 1}
         self.buffer = ReplayBuffer(learner.members, settings.buffer_capacity, self.widths, learner.device)
         if prior_in_buffer and prior is not None:
-            newest = prior.rows[-settings.buffer_capacity :, : sum(self.widths.values())]
-            self.buffer.add(newest.expand(learner.members, -1, -1))
+            first = prior.rows[prior.first_contents(settings.buffer_capacity), : sum(self.widths.values())]
+            self.buffer.add(first.expand(learner.members, -1, -1))
         self.collector = Collector(env_id, learner.act_dim, learner.keys, settings.n_envs)
         self.steps = 0
         self.drawn = [0, 0]  # rows of the batches paid for since last asked, and how many of them are prior data
@@ -252,6 +256,19 @@ class OnlineSource:
 
     def close(self) -> None:
         self.collector.close()
+
+
+def check_prior(dataset: TransitionDataset | None, settings: OnlineParams, *, in_buffer: bool, memory: str) -> None:
+    """Refuse prior data that cannot be used as asked for."""
+    if memory == "mapped":
+        raise ConfigError("data_memory: mapped is for training on a fixed dataset; online use auto or ram")
+    mixture = dataset.mixture if dataset is not None and in_buffer else None
+    if mixture is None:
+        return
+    if mixture.exact:
+        raise ConfigError("dataset.exact: a buffer holds shares on average; use online.prior: mixed, or exact: false")
+    if settings.buffer_capacity < len(mixture.names):
+        raise ConfigError(f"online.buffer_capacity: must be at least {len(mixture.names)}, the parts of the mixture")
 
 
 def _below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:

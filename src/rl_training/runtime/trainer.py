@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -36,11 +36,11 @@ from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback, EarlyStopping
 from rl_training.runtime.checkpoint import Checkpoint, require_alike, restore
 from rl_training.runtime.config import OnlineConfig, TrainConfig
-from rl_training.runtime.engine import Engine, EngineMode, choose_mode, set_precision
+from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose_mode, set_precision
 from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvaluator, Evaluator
 from rl_training.runtime.loop import Loop
-from rl_training.runtime.mapped_source import offline_source
-from rl_training.runtime.online import OnlineSource
+from rl_training.runtime.mapped_source import offline_source, trains_from_disk
+from rl_training.runtime.online import OnlineSource, check_prior
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any, new_path
 from rl_training.runtime.signals import graceful_signals
@@ -155,6 +155,7 @@ class Trainer:
                 "that the data lack; good as a negative control"
             )
         self.check(parts)
+        self.check_data_use(parts)
         if self.config.early_stopping is not None:
             self.check_stopping_metric(self.config.early_stopping.metric, parts)
         return parts
@@ -241,9 +242,10 @@ class Trainer:
         twin = type(learner)(
             learner.obs_dim, learner.act_dim, learner.params, seeds=learner.seeds, device=learner.device
         )
-        rehearsal = Engine(twin, self.source(replace(parts, learner=twin)))
-        for first in {twin.phase(update): update for update in reversed(range(twin.period))}.values():
-            rehearsal.run(first, 1)
+        with closing(self.source(replace(parts, learner=twin))) as source:
+            rehearsal = Engine(twin, source)
+            for first in {twin.phase(update): update for update in reversed(range(twin.period))}.values():
+                rehearsal.run(first, 1)
         known = {*EVALUATION_METRICS, *rehearsal.metric_names}
         if metric not in known:
             raise ConfigError(f"early_stopping.metric: no metric {metric!r}{did_you_mean(metric, known)}")
@@ -252,6 +254,17 @@ class Trainer:
 
     def check(self, parts: Parts) -> None:
         """Refuse what this algorithm cannot be trained on."""
+
+    def check_data_use(self, parts: Parts) -> None:
+        """Refuse what the configuration asks for and the source of batches could not do."""
+        if self.online is not None:
+            check_prior(parts.dataset, self.online, in_buffer=self.prior_in_buffer, memory=self.config.data_memory)
+        elif parts.dataset is not None and self.config.data_memory == "mapped":
+            trains_from_disk(parts.dataset, parts.learner, "mapped")
+
+    @property
+    def prior_in_buffer(self) -> bool:
+        return isinstance(self.online, OnlineConfig) and self.online.prior == "buffer"
 
     def load_data(self, spaces: Spaces | None) -> TransitionDataset | None:
         """The dataset, checked against the environment's spaces and, on resuming, against the original's hash."""
@@ -325,10 +338,8 @@ class Trainer:
         packed = None
         if parts.dataset is not None:
             packed = PackedTransitions.from_dataset(parts.dataset, parts.transforms, learner.device)
-        in_buffer = isinstance(self.online, OnlineConfig) and self.online.prior == "buffer"
-        return OnlineSource(
-            learner, parts.transforms, str(self.config.env_id), self.online, packed, prior_in_buffer=in_buffer
-        )
+        env_id, in_buffer = str(self.config.env_id), self.prior_in_buffer
+        return OnlineSource(learner, parts.transforms, env_id, self.online, packed, prior_in_buffer=in_buffer)
 
     def evaluator(self) -> Evaluator | None:
         return EnvironmentEvaluator(self.config.env_id, self.config.evaluation) if self.config.env_id else None
@@ -339,16 +350,6 @@ def _updates_in(steps: int, settings: OnlineParams) -> int:
     rounds = steps // settings.train_frequency - max(settings.learning_starts - 1, 0) // settings.train_frequency
     pretraining = settings.offline_pretrain_updates if isinstance(settings, PriorDataParams) else 0
     return max(1, pretraining + max(rounds, 0) * settings.gradient_updates_per_step)
-
-
-def choose_device(name: str) -> str:
-    """`auto` is CUDA where there is one."""
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    index = int(name.partition(":")[2] or 0)
-    if name != "cpu" and index >= torch.cuda.device_count():
-        raise ConfigError(f"device: {name!r} asked for, but torch sees {torch.cuda.device_count()} CUDA devices")
-    return name
 
 
 def trainer_for(algo: str) -> type[Trainer]:
