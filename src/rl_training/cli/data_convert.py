@@ -31,16 +31,19 @@ def convert(
     typer.echo(f"{source}: {dataset.origin}" + (f", recorded in {raw.env_id}" if raw.env_id else ""))
     for note in dataset.notes:
         typer.echo(f"  note: {note}")
-    typer.echo(
-        f"  {len(dataset):,} rows, {dataset.n_episodes:,} episodes,"
-        f" mean return {readable(float(dataset.episode_returns().mean()))};"
-        f" observations {dataset.obs_dim}, actions {dataset.act_dim}"
-    )
+    widths = f"observations {dataset.obs_dim}, actions {dataset.act_dim}"
+    typer.echo(f"  {len(dataset):,} rows, {_episodes(dataset)}; {widths}")
     if dataset.n_usable < len(dataset):
         typer.echo(f"  {len(dataset) - dataset.n_usable:,} rows have no recorded successor")
     for note in writers.write(dataset, goal, env_id=raw.env_id, force=force):
         typer.echo(f"  note: {note}")
     typer.echo(f"written: {goal.path} ({_size(goal.path)})")
+
+
+def _episodes(dataset: TransitionDataset) -> str:
+    if not dataset.whole_episodes:
+        return "sampled or reordered"
+    return f"{dataset.n_episodes:,} episodes, mean return {readable(float(dataset.episode_returns().mean()))}"
 
 
 def _size(path: Path) -> str:

@@ -94,13 +94,13 @@ def _print_plan(config: TrainConfig, console: Console) -> None:
 def _report(result: TrainResult, console: Console) -> None:
     """What came out of the run, and the one command that goes on from there."""
     progress, run = result.progress, result.run
-    data = run.describe()["dataset"]  # none where the run collected its own
+    data = run.describe()["dataset"] or {}  # none where the run collected its own
     reason = f": {result.reason}" if result.reason else ""
     console.print(f"\n{result.status} after {progress.steps:,} {progress.unit}{reason}")
     rows = [
         ("last return", _score(progress.last, progress.unit)),
         ("best return", _score(progress.best, progress.unit)),
-        ("data's return", readable(data["return_mean"]) if data else ""),
+        ("data's return", readable(data["return_mean"]) if "return_mean" in data else ""),
         ("run", str(run.path)),
         ("learning curve", _curve(run)),
         ("checkpoint", str(run.checkpoint_path(progress.steps))),

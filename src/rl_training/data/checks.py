@@ -159,3 +159,18 @@ def describe_row(row: int, ends: BoolArray, column: int | None = None) -> str:
     step = row - (int(earlier[-1]) + 1 if earlier.size else 0)
     place = f"row {row}" if column is None else f"row {row}, column {column}"
     return f"{place} (episode {earlier.size}, step {step})"
+
+
+def row_indices(rows: npt.ArrayLike, count: int) -> IndexArray:
+    """The rows a mask `[count]` or integers `[n]` choose of `count`: at least one."""
+    chosen = np.asarray(rows)
+    if chosen.dtype == np.bool_ and chosen.shape != (count,):
+        raise DataError(f"rows: a mask of shape {chosen.shape}, but the dataset has {count} rows")
+    if chosen.ndim != 1 or (chosen.dtype.kind not in "biu" and chosen.size):
+        raise DataError(f"rows: give a mask or integers [n], not {chosen.dtype} of shape {chosen.shape}")
+    index = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
+    if not index.size:
+        raise DataError("rows: none are selected; a dataset needs at least one transition")
+    if index.min() < 0 or index.max() >= count:
+        raise DataError(f"rows: indices {index.min()} to {index.max()}; the dataset has 0 to {count - 1}")
+    return index

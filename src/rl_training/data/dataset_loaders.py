@@ -258,7 +258,7 @@ def data_notices(dataset: TransitionDataset, env_id: str | None) -> list[str]:
     notices = list(dataset.notes)
     if dataset.env_id is not None and env_id is None:
         notices.append(f"the data name their environment, {dataset.env_id}: set env_id to have policies evaluated")
-    if dataset.n_episodes == 1 and not (dataset.terminations | dataset.truncations).any():
+    if dataset.whole_episodes and dataset.n_episodes == 1 and not (dataset.terminations | dataset.truncations).any():
         notices.append(
             f"no row of the data ends an episode (terminations, truncations): all {len(dataset):,} count as one"
         )

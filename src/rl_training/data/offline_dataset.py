@@ -20,6 +20,7 @@ from rl_training.data.checks import (
     check_action_bounds,
     check_transitions,
     convert_fields,
+    row_indices,
 )
 from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, REQUIRED_FIELDS
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
@@ -39,6 +40,7 @@ from rl_training.data.formats.columns import SCHEMA, open_columns
 from rl_training.data.formats.npz import write
 from rl_training.data.offline_mixers import Mixture
 from rl_training.data.returns import discounted_returns_to_go, episode_lengths, shift_within_episodes
+from rl_training.data.summaries import ROW_FACTS, Facts
 from rl_training.errors import DataError
 
 
@@ -50,8 +52,7 @@ class TransitionDataset:
     the last row's successor is simply not known. Only a termination stops bootstrapping; where both flags are set,
     termination wins. Rows without `has_next_obs` count in episodes and returns but are never trained on, as their
     `next_obs` is only a stand-in. `whole_episodes` is False after `sample` and other selections that lose the
-    episodes' order: episode ids, returns and lengths then mean nothing, and what must not cross a border is no longer
-    computed.
+    episodes' order: episode ids, returns and lengths would mean nothing then, and are refused.
     """
 
     obs: FloatArray  # [N, O]
@@ -68,7 +69,7 @@ class TransitionDataset:
     origin: str | None = None  # what the data were read from, in words
     notes: tuple[str, ...] = ()  # what was done on reading that a user should know
     mixture: Mixture | None = None  # what `part_ids` stand for
-    folder: Path | None = None  # the column directory the fields are mapped from
+    folder: Path | None = None  # the column directory whose rows these are, all of them
     env_id: str | None = None  # the environment the file says it was recorded in
 
     def __post_init__(self) -> None:
@@ -127,7 +128,8 @@ class TransitionDataset:
 
     def __repr__(self) -> str:
         """Short: the arrays themselves are long."""
-        what = f"{len(self):,} transitions, {self.n_episodes:,} episodes, obs {self.obs_dim}, actions {self.act_dim}"
+        episodes = f"{self.n_episodes:,} episodes" if self.whole_episodes else "sampled or reordered"
+        what = f"{len(self):,} transitions, {episodes}, obs {self.obs_dim}, actions {self.act_dim}"
         return f"TransitionDataset({what}, fields {', '.join(self.to_dict())})"
 
     def __len__(self) -> int:
@@ -153,20 +155,24 @@ class TransitionDataset:
     @property
     def episode_ids(self) -> IndexArray:
         """Number of the episode each row belongs to, `[N]`, from 0."""
+        self._require_whole_episodes("episode_ids")
         return np.repeat(np.arange(self.n_episodes, dtype=np.int64), self.episode_lengths())
 
     @property
     def n_episodes(self) -> int:
         """Number of episodes, a cut-off last one included."""
+        self._require_whole_episodes("n_episodes")
         return len(self.episode_ends)
 
     def episode_returns(self) -> npt.NDArray[np.float64]:
         """Undiscounted sum of the raw rewards of each episode, `[n_episodes]`."""
+        self._require_whole_episodes("episode_returns")
         starts = self.episode_ends - self.episode_lengths() + 1
         return np.add.reduceat(self.rewards.astype(np.float64), starts)
 
     def episode_lengths(self) -> IndexArray:
         """Rows of each episode, `[n_episodes]`."""
+        self._require_whole_episodes("episode_lengths")
         return episode_lengths(self.episode_ends)
 
     def to_dict(self) -> dict[str, npt.NDArray[Any]]:
@@ -186,24 +192,19 @@ class TransitionDataset:
 
     def select(self, rows: npt.NDArray[Any]) -> TransitionDataset:
         """The given rows (indices, or a mask `[N]`) with every field they have; derive fields before, not after."""
-        chosen = np.asarray(rows)
-        if chosen.dtype == np.bool_ and chosen.shape != (len(self),):
-            raise DataError(f"rows: a mask of shape {chosen.shape}, but the dataset has {len(self)} rows")
-        if chosen.dtype.kind not in "biu" and chosen.size:
-            raise DataError(f"rows: give a mask or integers, not {chosen.dtype}")
-        index = np.flatnonzero(chosen) if chosen.dtype == np.bool_ else chosen.astype(np.int64)
-        if index.size and (index.min() < 0 or index.max() >= len(self)):
-            raise DataError(f"rows: indices {index.min()} to {index.max()}; the dataset has 0 to {len(self) - 1}")
+        index = row_indices(rows, len(self))
         keeps_borders = self.whole_episodes and self._follows_episodes(index)
         return self._take(index, whole_episodes=keeps_borders)
 
     def sample(self, batch_size: int, rng: np.random.Generator) -> TransitionDataset:
         """`batch_size` rows drawn uniformly with replacement."""
+        if batch_size < 1:
+            raise DataError(f"batch_size: must be at least 1, is {batch_size}")
         return self._take(rng.integers(0, len(self), size=batch_size), whole_episodes=False)
 
     def _take(self, rows: IndexArray, whole_episodes: bool) -> TransitionDataset:
         arrays: dict[str, Any] = {name: values[rows] for name, values in self.to_dict().items()}
-        return replace(self, **arrays, whole_episodes=whole_episodes)
+        return replace(self, **arrays, whole_episodes=whole_episodes, folder=None)
 
     def _follows_episodes(self, rows: IndexArray) -> bool:
         """Whether neighbours in the selection are neighbours in an episode, or have an episode's flagged end between.
@@ -276,24 +277,17 @@ class TransitionDataset:
 
     def summary(self) -> dict[str, Any]:
         """What a person wants to know of a dataset, as JSON values."""
-        return {**self._summary, "fingerprint": self.fingerprint()}
+        self._require_whole_episodes("summary")
+        return {**self._facts, **self.row_summary()}
+
+    def row_summary(self) -> dict[str, Any]:
+        """As much of it as can be said of any rows, sampled ones too."""
+        counts = {name: self._facts[name] for name in ROW_FACTS}
+        return {**counts, "obs_dim": self.obs_dim, "act_dim": self.act_dim, "fingerprint": self.fingerprint()}
 
     @cached_property
-    def _summary(self) -> dict[str, Any]:
-        returns = self.episode_returns()
-        return {
-            "transitions": len(self),
-            "usable": self.n_usable,
-            "episodes": self.n_episodes,
-            "return_mean": float(returns.mean()),
-            "return_min": float(returns.min()),
-            "return_max": float(returns.max()),
-            "length_mean": float(self.episode_lengths().mean()),
-            "terminations": int(self.terminations.sum()),
-            "truncations": int(self.truncations.sum()),
-            "obs_dim": self.obs_dim,
-            "act_dim": self.act_dim,
-        }
+    def _facts(self) -> dict[str, Any]:
+        return Facts.of(self).to_json()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write an `.npz` file: complete under its name or not there at all."""
@@ -368,8 +362,7 @@ class TransitionDataset:
         for name, value in values.items():
             object.__setattr__(dataset, name, value)
         object.__setattr__(dataset, "folder", path.resolve())
-        facts = {**schema["summary"], "obs_dim": dataset.obs_dim, "act_dim": dataset.act_dim}
-        dataset.__dict__.update(_fingerprint=schema["fingerprint"], _summary=facts)
+        dataset.__dict__.update(_fingerprint=schema["fingerprint"], _facts=schema["summary"])
         return dataset
 
     @classmethod

@@ -23,6 +23,12 @@ class Mixture:
     shares: tuple[float, ...]
     exact: bool = False
 
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.shares):
+            raise ConfigError(f"mixture: {len(self.names)} names, but {len(self.shares)} shares")
+        if not all(share > 0.0 for share in self.shares) or abs(math.fsum(self.shares) - 1.0) > 1e-6:
+            raise ConfigError(f"mixture: shares must be positive and sum to 1, got {self.shares}")
+
 
 def mix_datasets(
     parts: Mapping[str, TransitionDataset], weights: Mapping[str, float] | None = None, *, exact: bool = False
@@ -40,14 +46,15 @@ def mix_datasets(
     given = {name: float(len(part)) for name, part in parts.items()} if weights is None else dict(weights)
     if set(given) != set(parts):
         raise ConfigError(f"mixture: weights for {sorted(given)}, but the parts are {sorted(parts)}")
-    if not all(math.isfinite(weight) and weight > 0.0 for weight in given.values()):
+    numbers = [weight for weight in given.values() if isinstance(weight, int | float | np.number)]
+    if len(numbers) < len(given) or not all(math.isfinite(weight) and weight > 0.0 for weight in numbers):
         raise ConfigError(f"mixture: weights must be positive numbers, got {given}")
-    total = sum(given.values())
     for name, part in parts.items():
         if part.mixture is not None:
             raise ConfigError(
                 f"mixture: {name} is a mixture itself; name its parts here, with the product of the weights"
             )
+    total = sum(given.values())
     mixture = Mixture(tuple(parts), tuple(given[name] / total for name in parts), exact)
     return _concatenate(mixture, [replace(part, part_ids=None) for part in parts.values()])
 
@@ -62,10 +69,14 @@ def _concatenate(mixture: Mixture, parts: list[TransitionDataset]) -> Transition
             )
     parts, notes = _with_common_fields(mixture, parts)
     arrays: dict[str, Any] = {
-        name: np.concatenate([part.to_dict()[name] for part in parts]) for name in _closed(parts[0]).to_dict()
+        name: np.concatenate([part.to_dict()[name] for part in parts]) for name in parts[0].to_dict()
     }
     arrays["truncations"] = np.concatenate([_closed(part).truncations for part in parts])
     arrays["part_ids"] = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
+    recorded = {name: part.env_id for name, part in zip(mixture.names, parts, strict=True) if part.env_id}
+    if len(set(recorded.values())) > 1:
+        named = ", ".join(f"{name} in {env_id}" for name, env_id in recorded.items())
+        notes = (*notes, f"the parts were recorded in different environments: {named}")
     said = tuple(f"{name}: {note}" for name, part in zip(mixture.names, parts, strict=True) for note in part.notes)
     return replace(
         parts[0],
@@ -74,6 +85,8 @@ def _concatenate(mixture: Mixture, parts: list[TransitionDataset]) -> Transition
         origin=f"mixture of {', '.join(mixture.names)}",
         notes=said + notes,
         mixture=mixture,
+        folder=None,
+        env_id=next(iter(recorded.values())) if len(set(recorded.values())) == 1 else None,
     )
 
 

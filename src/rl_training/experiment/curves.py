@@ -31,9 +31,8 @@ def draw_learning_curve(run: RunDirectory) -> Path | None:
         (line,) = axes.plot(steps, mean, marker="o", markersize=3, label=f"seed {seed}")
         axes.fill_between(steps, mean - spread, mean + spread, color=line.get_color(), alpha=0.12, linewidth=0)
     facts = run.describe()
-    data = facts["dataset"]
-    if data is not None:
-        behaviour = data["return_mean"]
+    behaviour = (facts["dataset"] or {}).get("return_mean")  # none of rows that are not whole episodes
+    if behaviour is not None:
         axes.axhline(behaviour, color="0.4", linestyle="--", linewidth=1, label=f"data's mean ({readable(behaviour)})")
     axes.set_xlabel(facts["unit"])
     axes.set_ylabel(f"return (mean ± std of {records[0]['episodes']} episodes)")

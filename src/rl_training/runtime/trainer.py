@@ -162,8 +162,7 @@ class Trainer:
 
     def open_run(self, parts: Parts) -> RunDirectory:
         """The directory of the run that is continued, or a new one."""
-        facts = parts.dataset.summary() if parts.dataset is not None else None
-        return self.run_directory or RunDirectory.create(self.config, facts)
+        return self.run_directory or RunDirectory.create(self.config, _facts(parts.dataset))
 
     def prepare(self) -> Loop:
         """Every part of the run and its directory, ready for `Loop.run`."""
@@ -209,12 +208,10 @@ class Trainer:
         config, parts = self.config, self.assemble()
         path, progress = new_path(config), parts.progress
         lines = []
-        if parts.dataset is not None:
-            facts = parts.dataset.summary()
-            lines.append(
-                f"data: {facts['transitions']:,} transitions in {facts['episodes']:,} episodes, "
-                f"mean return {facts['return_mean']:.1f}"
-            )
+        if facts := _facts(parts.dataset):
+            known = "episodes" in facts
+            of = f"in {facts['episodes']:,} episodes, mean return {facts['return_mean']:.1f}" if known else "(sampled)"
+            lines.append(f"data: {facts['transitions']:,} transitions {of}")
         if self.online is not None:
             lines.append(f"collect: {progress.total_steps:,} steps in {config.env_id}, {self.online.n_envs} at once")
         parameters = sum(p.numel() for p in parts.learner.model.parameters() if p.requires_grad)
@@ -379,6 +376,13 @@ def trainer_function(algo: str) -> Callable[..., TrainResult]:
     train_algorithm.__name__ = train_algorithm.__qualname__ = f"train_{algo}"
     train_algorithm.__doc__ = f"Train {algo} as configured; keywords as for `Trainer` (dataset, callbacks, …)."
     return train_algorithm
+
+
+def _facts(dataset: TransitionDataset | None) -> dict[str, Any] | None:
+    """What is known of the data: less where rows were sampled and are not whole episodes."""
+    if dataset is None:
+        return None
+    return dataset.summary() if dataset.whole_episodes else dataset.row_summary()
 
 
 def _required(value: T | None) -> T:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from rl_training.data.checks import FLAG_FIELDS, INDEX_FIELDS, MATRIX_FIELDS, VECTOR_FIELDS
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.formats.atomic import new_folder
+from rl_training.data.summaries import EPISODE_FACTS, ROW_FACTS, Facts
 from rl_training.errors import DataError
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class ColumnWriter:
         try:
             with new_folder(self.target) as folder, ExitStack() as open_files:
                 folder.mkdir(parents=True)
-                facts = _Facts()
+                facts = Facts()
                 names = _write_fields(folder, blocks, facts, open_files)
                 open_files.close()
                 (folder / SCHEMA).write_text(json.dumps(_schema(folder, names, facts), indent=1), encoding="utf-8")
@@ -64,7 +65,7 @@ class ColumnWriter:
             raise DataError(f"{self.target}: cannot be written: {error.strerror or error}") from error
 
 
-def _write_fields(folder: Path, blocks: Iterable[TransitionDataset], facts: _Facts, open_files: ExitStack) -> list[str]:
+def _write_fields(folder: Path, blocks: Iterable[TransitionDataset], facts: Facts, open_files: ExitStack) -> list[str]:
     """One file per field, its header written again at the end, when the number of rows is known."""
     files: dict[str, IO[bytes]] = {}
     first: dict[str, npt.NDArray[Any]] = {}
@@ -85,11 +86,11 @@ def _write_fields(folder: Path, blocks: Iterable[TransitionDataset], facts: _Fac
         raise DataError("nothing to write: no rows")
     for name, file in files.items():
         file.seek(0)
-        file.write(_header(first[name].dtype.str, (facts.counts["transitions"], *first[name].shape[1:])))
+        file.write(_header(first[name].dtype.str, (facts.rows, *first[name].shape[1:])))
     return list(files)
 
 
-def _schema(folder: Path, names: list[str], facts: _Facts) -> dict[str, Any]:
+def _schema(folder: Path, names: list[str], facts: Facts) -> dict[str, Any]:
     arrays = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in names}
     digests = {name: field_digest(values) for name, values in arrays.items()}
     return {
@@ -101,39 +102,8 @@ def _schema(folder: Path, names: list[str], facts: _Facts) -> dict[str, Any]:
         },
         "fingerprint": combined_fingerprint(digests),
         "whole_episodes": facts.whole_episodes,
-        "summary": facts.summary(),
+        "summary": facts.to_json(),
     }
-
-
-class _Facts:
-    """What a summary says, gathered block by block."""
-
-    def __init__(self) -> None:
-        self.whole_episodes = True
-        self.returns: list[npt.NDArray[np.float64]] = []
-        self.counts = {"transitions": 0, "usable": 0, "terminations": 0, "truncations": 0}
-
-    def add(self, block: TransitionDataset) -> None:
-        self.whole_episodes &= block.whole_episodes
-        self.returns.append(block.episode_returns())
-        for name, count in (
-            ("transitions", len(block)),
-            ("usable", block.n_usable),
-            ("terminations", int(block.terminations.sum())),
-            ("truncations", int(block.truncations.sum())),
-        ):
-            self.counts[name] += count
-
-    def summary(self) -> dict[str, Any]:
-        returns = np.concatenate(self.returns)
-        return {
-            **self.counts,
-            "episodes": len(returns),
-            "return_mean": float(returns.mean()),
-            "return_min": float(returns.min()),
-            "return_max": float(returns.max()),
-            "length_mean": self.counts["transitions"] / len(returns),
-        }
 
 
 def _header(dtype: str, shape: tuple[int, ...]) -> bytes:
@@ -195,7 +165,8 @@ def _read_schema(folder: Path) -> dict[str, Any]:
         raise DataError(f"{SCHEMA}: its fields have different numbers of rows")
     if shapes["obs"] != shapes["next_obs"] or shapes.get("next_actions", shapes["actions"]) != shapes["actions"]:
         raise DataError(f"{SCHEMA}: a field and its successor have different widths")
-    if not set(_Facts().counts) | {"episodes", "return_mean", "return_min", "return_max"} <= set(schema["summary"]):
+    facts = (*ROW_FACTS, *EPISODE_FACTS) if schema["whole_episodes"] else ROW_FACTS
+    if not all(isinstance(schema["summary"].get(name), int | float) for name in facts):
         raise DataError(f"{SCHEMA}: malformed")
     return schema
 
