@@ -72,6 +72,16 @@ def test_minari(command: Any, log: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert "did you mean 'own/log-v0'?" in mistake("data", "convert", "minari:own/lag-v0", "x.npz")
 
 
+@pytest.mark.parametrize("arguments", [("check", "cols"), ("info", "cols"), ("convert", "cols", "b.npz")])
+def test_damage_to_a_column_directory_is_found(command: Any, log: Path, arguments: Any, mistake: Any) -> None:
+    command("data", "convert", log, "cols/", *COLUMNS)
+    raw = bytearray(Path("cols/rewards.npy").read_bytes())
+    raw[130] ^= 1
+    Path("cols/rewards.npy").write_bytes(raw)
+    line = mistake("data", *arguments)
+    assert line == "error: cols: rewards.npy: damaged (its SHA-256 is not the schema's)"
+
+
 class TestMistakes:
     @pytest.mark.parametrize(
         ("arguments", "complaint"),

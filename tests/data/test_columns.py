@@ -11,8 +11,11 @@ import numpy as np
 import pytest
 
 from rl_training.data import TransitionDataset
+from rl_training.data.batch import PackedTransitions
 from rl_training.data.formats import columns
 from rl_training.data.generation import generate_pendulum_dataset
+from rl_training.data.mapped import MappedTransitions
+from rl_training.data.transforms import Transforms
 from rl_training.errors import DataError
 
 
@@ -83,18 +86,55 @@ class TestWriting:
             columns.ColumnWriter(tmp_path / "log").write_blocks(blocks())
         assert list(tmp_path.iterdir()) == []
 
+    def test_blocks_of_other_widths(self, dataset: TransitionDataset, tmp_path: Path) -> None:
+        wide = np.zeros((len(dataset), 4), dtype=np.float32)
+        with pytest.raises(DataError, match=r"^blocks differ in their widths: obs \(4,\) and \(3,\)$"):
+            columns.ColumnWriter(tmp_path / "log").write_blocks([dataset, replace(dataset, obs=wide, next_obs=wide)])
+        assert list(tmp_path.iterdir()) == []
+
     def test_no_rows(self, tmp_path: Path) -> None:
         with pytest.raises(DataError, match="nothing to write"):
             columns.ColumnWriter(tmp_path / "log").write_blocks([])
         assert list(tmp_path.iterdir()) == []
 
 
+def damage(folder: Path) -> None:
+    """One bit of one reward."""
+    raw = bytearray((folder / "rewards.npy").read_bytes())
+    raw[200] ^= 1
+    (folder / "rewards.npy").write_bytes(raw)
+
+
 class TestDamage:
     def test_a_changed_value_is_found_by_verifying(self, folder: Path) -> None:
-        raw = bytearray((folder / "rewards.npy").read_bytes())
-        raw[200] ^= 1
-        (folder / "rewards.npy").write_bytes(raw)
+        damage(folder)
         with pytest.raises(DataError, match=r"rewards.npy: damaged \(its SHA-256 is not the schema's\)"):
+            columns.verify(folder)
+
+    def test_a_changed_value_is_found_by_reading_it_with_options(self, folder: Path) -> None:
+        damage(folder)
+        with pytest.raises(DataError) as caught:
+            TransitionDataset.load(folder, time_limits="d4rl")
+        assert str(caught.value) == f"{folder}: rewards.npy: damaged (its SHA-256 is not the schema's)"
+
+    def test_a_changed_value_is_found_by_packing(self, folder: Path) -> None:
+        damage(folder)
+        transforms = Transforms(None, None, 1.0, 0.0, (-2.0,), (2.0,))
+        with pytest.raises(DataError, match=r"rewards.npy: damaged \(its SHA-256 is not the schema's\)"):
+            MappedTransitions.of_folder(TransitionDataset.load(folder), transforms)
+        assert not (folder / ".packed").exists()
+
+    def test_a_value_that_is_not_finite_is_not_trained_on(self, folder: Path) -> None:
+        raw = bytearray((folder / "rewards.npy").read_bytes())
+        raw[128 + 4 * 17 : 128 + 4 * 18] = np.float32(np.nan).tobytes()
+        (folder / "rewards.npy").write_bytes(raw)
+        transforms = Transforms(None, None, 1.0, 0.0, (-2.0,), (2.0,))
+        with pytest.raises(DataError, match=r"^rewards: nan at row 17 once transforms are applied; all values must be"):
+            PackedTransitions.from_dataset(TransitionDataset.load(folder), transforms)
+
+    def test_another_fingerprint(self, folder: Path) -> None:
+        change(folder, fingerprint="0" * 64)
+        with pytest.raises(DataError, match=r"schema.json: damaged \(its fingerprint is not that of the fields\)"):
             columns.verify(folder)
 
     def test_a_shorter_file(self, folder: Path) -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from rl_training.data.batch import PackedTransitions
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 from rl_training.environments import Spaces
@@ -128,3 +130,11 @@ def test_rewards_are_clipped_after_scale_and_shift() -> None:
 def test_a_clip_is_given_lowest_first() -> None:
     with pytest.raises(ValueError, match=r"reward_clip must be \[lowest, highest\], the lower first"):
         TransformConfig(reward_clip=(1.0, -1.0))
+
+
+def test_transforms_that_overflow_are_refused_with_their_row() -> None:
+    given = dataset((1.0, 2.0, 5.0, 7.0))
+    known = np.array([False, True, True, True])
+    steep = Transforms(None, None, 1e38, 0.0, SPACES.action_low, SPACES.action_high)
+    with pytest.raises(DataError, match=r"^rewards: inf at row 2 once transforms are applied; all values must be"):
+        PackedTransitions.from_dataset(replace(given, has_next_obs=known), steep)

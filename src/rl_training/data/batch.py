@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from rl_training import streams
+from rl_training.data.checks import FloatArray, IndexArray
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import batch_counts
 from rl_training.data.transforms import Transforms
@@ -135,8 +135,8 @@ def packed_widths(dataset: TransitionDataset) -> dict[str, int]:
     return widths
 
 
-def pack_rows(dataset: TransitionDataset, transforms: Transforms, out: npt.NDArray[np.float32]) -> None:
-    """Fill `out` with the usable rows, transformed, a block at a time."""
+def pack_rows(dataset: TransitionDataset, transforms: Transforms, out: FloatArray) -> None:
+    """Fill `out` with the usable rows, transformed, a block at a time; refuses what is not finite then."""
     maps: dict[str, Any] = {
         "obs": transforms.observations,
         "actions": transforms.to_unit_actions,
@@ -146,18 +146,31 @@ def pack_rows(dataset: TransitionDataset, transforms: Transforms, out: npt.NDArr
     }
     if len(out) == 0:
         raise DataError("next_obs: no row has a recorded successor; nothing can be trained on")
-    known, place = dataset.has_next_obs, 0
+    known, place, widths = dataset.has_next_obs, 0, packed_widths(dataset)
     for first in range(0, len(dataset), _CHUNK):
         block = slice(first, first + _CHUNK)
         keep = slice(None) if known is None else known[block]
         count = len(dataset.rewards[block]) if known is None else int(known[block].sum())
+        packed = out[place : place + count]
         column = 0
-        for name, width in packed_widths(dataset).items():
+        for name, width in widths.items():
             values = getattr(dataset, name)[block][keep]
-            target = out[place : place + count, column : column + width]
-            target[...] = (maps[name](values) if name in maps else values).reshape(count, width)
+            with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused
+                packed[:, column : column + width] = (maps[name](values) if name in maps else values).reshape(-1, width)
             column += width
+        if not np.isfinite(packed).all():
+            _refuse_infinite(packed, widths, np.arange(len(dataset))[block][keep])
         place += count
+
+
+def _refuse_infinite(packed: FloatArray, widths: Mapping[str, int], rows: IndexArray) -> None:
+    """`rows` are the numbers that the packed ones have in the dataset."""
+    row, column = (int(i) for i in np.argwhere(~np.isfinite(packed))[0])
+    name = [name for name, width in widths.items() for _ in range(width)][column]
+    raise DataError(
+        f"{name}: {packed[row, column]:g} at row {rows[row]} once transforms are applied; all values must be finite (in"
+        " float32)"
+    )
 
 
 def unpack(rows: Tensor, widths: Mapping[str, int]) -> Batch:

@@ -20,6 +20,7 @@ from torch import Tensor
 from rl_training.data.batch import PackedTransitions, pack_rows, packed_widths
 from rl_training.data.direct_reads import DirectReader
 from rl_training.data.formats.atomic import new_file
+from rl_training.data.formats.columns import verify
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
 from rl_training.errors import DataError
@@ -62,6 +63,7 @@ class MappedTransitions(PackedTransitions):
         text = json.dumps([dataset.fingerprint(), transforms.to_json(), packed_widths(dataset)])
         path = dataset.folder / _FOLDER / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.f32"
         if not path.is_file() or path.stat().st_size != shape[0] * shape[1] * 4:
+            verify(dataset.folder)  # all of it is read now; what is packed is not looked at again
             _write(dataset, transforms, path, shape)
         return cls(path, dataset)
 

@@ -81,9 +81,9 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
 
             return npz.read(path)
         case "columns":
-            from rl_training.data.formats.columns import open_columns
+            from rl_training.data.formats.columns import open_verified
 
-            mapped, schema = open_columns(path)
+            mapped, schema = open_verified(path)
             lost = {} if schema["whole_episodes"] else {BORDERS_LOST: np.array(True)}
             return RawData({**mapped, **lost}, "column directory")
         case "hdf5":

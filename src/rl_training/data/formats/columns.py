@@ -1,7 +1,8 @@
 """The package's own format: a folder with one `.npy` file per field and `schema.json`, opened without being read.
 
 What was checked when it was written is not checked again: opening takes milliseconds whatever the size, as the fields
-are memory-mapped. `schema.json` holds the SHA-256 of every field; `verify` compares them.
+are memory-mapped. `schema.json` holds the SHA-256 of every field; `verify` compares them, and so does whatever reads
+all of it anyway (checking, converting, packing).
 """
 
 from __future__ import annotations
@@ -80,6 +81,9 @@ def _write_fields(folder: Path, blocks: Iterable[TransitionDataset], facts: Fact
         if set(arrays) != set(files):
             raise DataError(f"blocks differ in their fields: {sorted(arrays)} and {sorted(files)}")
         for name, values in arrays.items():
+            if values.shape[1:] != first[name].shape[1:]:
+                raise DataError(f"blocks differ in their widths: {name} {values.shape[1:]} and {first[name].shape[1:]}")
+        for name, values in arrays.items():
             files[name].write(np.ascontiguousarray(values).data)
         facts.add(block)
     if not files:
@@ -135,12 +139,24 @@ def open_columns(folder: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, A
     return fields, schema
 
 
+def open_verified(folder: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """As `open_columns`, after reading every field and comparing it with the schema."""
+    fields, schema = open_columns(folder)
+    digests = {name: field_digest(values) for name, values in fields.items()}
+    for name, digest in digests.items():
+        if digest != schema["fields"][name]["sha256"]:
+            raise DataError(f"{name}.npy: damaged (its SHA-256 is not the schema's)")
+    if combined_fingerprint(digests) != schema["fingerprint"]:
+        raise DataError(f"{SCHEMA}: damaged (its fingerprint is not that of the fields)")
+    return fields, schema
+
+
 def verify(folder: Path) -> None:
     """Read every field and compare it with the schema."""
-    fields, schema = open_columns(folder)
-    for name, values in fields.items():
-        if field_digest(values) != schema["fields"][name]["sha256"]:
-            raise DataError(f"{folder / name}.npy: damaged (its SHA-256 is not the schema's)")
+    try:
+        open_verified(folder)
+    except DataError as error:
+        raise DataError(f"{folder}: {error}") from error
 
 
 def _read_schema(folder: Path) -> dict[str, Any]:
