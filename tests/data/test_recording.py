@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -250,6 +251,26 @@ def test_damage_is_named(begun: Path, behaviour: Behaviour) -> None:
             check()
     (partial_path(begun) / "settings.json").unlink()
     with pytest.raises(DataError, match="cannot be opened"):
+        record(RECORDING, behaviour, begun, resume=True)
+
+
+def test_blocks_that_disagree_are_not_merged(begun: Path, behaviour: Behaviour) -> None:
+    """They would be a traceback, or lose the fields that the first block lacks."""
+    _, second, *_ = sorted(partial_path(begun).glob("*.npz"))
+    block = TransitionDataset.load(second)
+    wide = np.zeros((len(block), 3))
+    for other, holds in (
+        (replace(block, next_actions=None), "obs 2, actions 1, rewards, next_obs 2, terminations, truncations"),
+        (replace(block, obs=wide, next_obs=wide), "obs 3, actions 1, rewards, next_obs 3, "),
+        (replace(block, actions=wide, next_actions=wide), "obs 2, actions 3, rewards, next_obs 2, "),
+    ):
+        other.save(second)
+        with pytest.raises(DataError) as caught:
+            record(RECORDING, behaviour, begun, resume=True)
+        assert str(caught.value).startswith(f"{partial_path(begun)}: {second.name} holds {holds}")
+        assert ", the blocks before it obs 2, actions 1, rewards, next_obs 2," in str(caught.value)
+    replace(block, truncations=block.truncations & False, terminations=block.terminations & False).save(second)
+    with pytest.raises(DataError, match=f"{second.name} ends inside an episode; discard it with `rm -r "):
         record(RECORDING, behaviour, begun, resume=True)
 
 

@@ -90,12 +90,19 @@ class PartialFolder:
     # Reading ----------------------------------------------------------------------------------------------------
 
     def _blocks(self) -> Iterator[TransitionDataset]:
-        """Every block in order; one that is missing or damaged is named."""
-        first = 0
+        """Every block in order; one that is missing, damaged or of another kind than the first is named."""
+        first, kind = 0, ""
         for path in sorted(self.path.glob("episodes-*.npz")):
             if path != self._block(first):
                 raise DataError(f"{self.path}: {self._block(first).name} is missing; {_discard(self.path)}")
             block = TransitionDataset.load(path)
+            own = _kind(block)
+            if own != (kind := kind or own):
+                raise DataError(
+                    f"{self.path}: {path.name} holds {own}, the blocks before it {kind}; {_discard(self.path)}"
+                )
+            if not (block.terminations[-1] or block.truncations[-1]):
+                raise DataError(f"{self.path}: {path.name} ends inside an episode; {_discard(self.path)}")
             first += block.n_episodes
             yield block
 
@@ -121,6 +128,12 @@ class PartialFolder:
         """Remove a folder that holds no episode."""
         if not self.done.episodes and not self._pending:
             self.remove()
+
+
+def _kind(block: TransitionDataset) -> str:
+    """What blocks of one recording have in common."""
+    shapes = ((name, *values.shape[1:]) for name, values in block.to_dict().items())
+    return ", ".join(" ".join(map(str, shape)) for shape in shapes)
 
 
 def _create(path: Path, contents: Mapping[str, Any]) -> None:
