@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from rl_training.data.checks import FloatArray
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.statistics import mean_and_deviation
 from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, DataError
 from rl_training.validation import Section
@@ -129,9 +130,8 @@ def fit_transforms(dataset: TransitionDataset, spaces: Spaces, config: Transform
     mean: tuple[float, ...] | None = None
     divisor: tuple[float, ...] | None = None
     if config.normalise_observations:
-        mean = tuple(dataset.obs.mean(axis=0, dtype=np.float64).tolist())
-        deviation = dataset.obs.std(axis=0, dtype=np.float64)
-        divisor = tuple((deviation + config.observation_eps).tolist())
+        centre, deviation = mean_and_deviation(dataset.obs)
+        mean, divisor = tuple(centre.tolist()), tuple((deviation + config.observation_eps).tolist())
     scale = config.reward_scale
     if config.reward_range_scaling:
         scale *= _range_scale(dataset)

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from rl_training.data.checks import BoolArray, FloatArray, IndexArray
 from rl_training.data.doctor.findings import Place
-from rl_training.data.doctor.raw_checks import RawFields, chunks, place_of
+from rl_training.data.doctor.raw_checks import RawFields, place_of
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS
 from rl_training.data.flags import complete_flags
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.returns import episode_lengths
+from rl_training.data.statistics import mean_and_deviation
 from rl_training.errors import DataError
 
 SAMPLE = 20_000  # rows that are enough for an estimate
@@ -118,13 +119,6 @@ class Columns:
     @classmethod
     def of(cls, values: FloatArray) -> Columns:
         """Of at least one row, a piece at a time: no copy of the data is made."""
-        origin = values[0].astype(np.float64)  # keeps the digits of a column far from 0
-        total, square = np.zeros_like(origin), np.zeros_like(origin)
-        for part in chunks(len(values)):
-            piece = values[part].astype(np.float64) - origin
-            total += piece.sum(axis=0)
-            square += np.einsum("nk,nk->k", piece, piece)
-        mean = total / len(values)
-        variance = np.maximum(square / len(values) - mean * mean, 0.0)
+        mean, deviation = mean_and_deviation(values)
         least, most = values.min(axis=0).astype(np.float64), values.max(axis=0).astype(np.float64)
-        return cls(mean + origin, np.where(least == most, 0.0, np.sqrt(variance)), least, most)
+        return cls(mean, np.where(least == most, 0.0, deviation), least, most)
