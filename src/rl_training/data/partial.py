@@ -7,7 +7,6 @@ episodes-N.npz         a block of episodes, of which N is the first
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import shutil
 import time
@@ -21,6 +20,7 @@ import numpy as np
 
 from rl_training.data.collection import Done
 from rl_training.data.episodes import Trajectory, join
+from rl_training.data.formats.atomic import sync
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import DataError
 
@@ -141,10 +141,8 @@ def _create(path: Path, contents: Mapping[str, Any]) -> None:
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
     try:
         temporary.mkdir()
-        with (temporary / SETTINGS).open("w", encoding="utf-8") as file:
-            file.write(json.dumps(contents, indent=1) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
+        (temporary / SETTINGS).write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
+        sync(temporary / SETTINGS)
         temporary.rename(path)
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from None

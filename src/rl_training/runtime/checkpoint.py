@@ -15,7 +15,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -30,6 +29,7 @@ from torch import Tensor
 from rl_training import __version__
 from rl_training.algorithms import load as load_algorithm
 from rl_training.algorithms.base import Learner
+from rl_training.data.formats.atomic import sync
 from rl_training.data.transforms import Transforms
 from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, RLTrainingError
@@ -127,13 +127,11 @@ def _write_directory(path: Path, files: Mapping[str, bytes]) -> None:
         temporary = Path(tempfile.mkdtemp(prefix=f"{path.name}{TEMPORARY}", dir=path.parent))
         temporary.chmod(0o755)
         for name, data in files.items():
-            with (temporary / name).open("wb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-        sync_directory(temporary)
+            (temporary / name).write_bytes(data)
+            sync(temporary / name)
+        sync(temporary)
         temporary.rename(path)
-        sync_directory(path.parent)
+        sync(path.parent)
     except BaseException as error:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -147,15 +145,6 @@ def reason(error: OSError) -> str:
     text = error.strerror or str(error)
     full = (errno.ENOSPC, errno.EDQUOT)
     return f"{text}; free space on this disk, then resume the run" if error.errno in full else text
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

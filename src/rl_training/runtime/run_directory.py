@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from rl_training import __version__, yaml_dialect
+from rl_training.data.formats.atomic import sync
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.runtime.checkpoint import (
     MANIFEST,
@@ -30,7 +31,6 @@ from rl_training.runtime.checkpoint import (
     load_checkpoint,
     reason,
     save_checkpoint,
-    sync_directory,
 )
 from rl_training.runtime.config import TrainConfig
 
@@ -136,14 +136,13 @@ class RunDirectory:
         with self._writing("records"):
             for kind in _RECORDS:
                 if (file := self.path / f"{kind}.jsonl").is_file():
-                    with file.open("rb") as opened:
-                        os.fsync(opened.fileno())
+                    sync(file)
         path = self.checkpoint_path(step)
         if (path / MANIFEST).is_file():  # stopped again before another step: the one that is there leads to the same
             return path
         save_checkpoint(path, checkpoint)
         with self._writing("checkpoints"):
-            sync_directory(self.path)
+            sync(self.path)
         return path
 
     def prune(self, keep: int, best: int | None) -> None:
@@ -184,10 +183,8 @@ class RunDirectory:
     def _replace(self, name: str, text: str) -> None:
         temporary = self.path / f".{name}{TEMPORARY}{os.getpid()}"
         with self._writing(name):
-            with temporary.open("w", encoding="utf-8") as file:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
+            temporary.write_text(text, encoding="utf-8")
+            sync(temporary)
             temporary.replace(self.path / name)
 
     @contextmanager
