@@ -7,7 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rl_training.data.checks import check_action_bounds, describe_row
+from rl_training.data.checks import check_action_bounds, describe_row, inferred_bounds
+from rl_training.data.dataset_loaders import infer_spaces
+from rl_training.data.doctor.action_checks import find_bounds
+from rl_training.data.doctor.raw_checks import CHUNK
+from rl_training.data.doctor.subject import Columns, Outside
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import DataError
 
@@ -177,3 +181,33 @@ def test_checking_copies_nothing() -> None:
         "terminations": np.zeros(rows, dtype=bool),
     }
     assert TransitionDataset.from_dict(data, action_low=-1, action_high=1).obs is obs
+
+
+@pytest.mark.parametrize(
+    ("actions", "low", "high"),
+    [
+        ([[0.25, -1.0], [0.5, 0.0]], [-1.0, -1.0], [1.0, 1.0]),
+        ([[1.0 + 1e-5, 0.5], [0.5, -0.5]], [-1.0, -1.0], [1.0, 1.0]),  # rounding
+        ([[1.0 + 1e-4, 0.5], [0.5, -0.5]], [0.5, -0.5], [np.float32(1.0 + 1e-4), 0.5]),
+        ([[3.0, 0.0], [-2.0, 1.0]], [-2.0, 0.0], [3.0, 1.0]),
+    ],
+)
+def test_inferred_bounds_are_the_same_everywhere(actions: Any, low: Any, high: Any) -> None:
+    values = np.array(actions, dtype=np.float32)
+    found = inferred_bounds(values.min(axis=0), values.max(axis=0))
+    np.testing.assert_array_equal(found, (low, high))
+    column = np.arange(2.0)
+    dataset = TransitionDataset(column, values, column, column, column == 1, column == 9)
+    spaces = infer_spaces(dataset)
+    np.testing.assert_array_equal((spaces.action_low, spaces.action_high), found)
+    bounds = find_bounds(values, Columns.of(values), None)
+    np.testing.assert_array_equal((bounds.low, bounds.high), found)
+
+
+def test_entries_outside_bounds_are_counted_over_all_pieces() -> None:
+    values = np.zeros((CHUNK + 10, 3), dtype=np.float32)
+    values[[7, CHUNK + 1, CHUNK + 1], [2, 0, 1]] = (5.0, -5.0, 5.0)
+    outside = Outside.of(values, np.full(3, -1.0), np.ones(3))
+    assert outside == Outside(entries=3, rows=2, first=(7, 2))
+    values[7] = 0.0
+    assert Outside.of(values, np.full(3, -1.0), np.ones(3)).first == (CHUNK + 1, 0)

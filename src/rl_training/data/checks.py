@@ -13,6 +13,7 @@ from rl_training.errors import DataError
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 IndexArray: TypeAlias = npt.NDArray[np.int64]
+Float64Array: TypeAlias = npt.NDArray[np.float64]
 
 MATRIX_FIELDS = ("obs", "actions", "next_obs", "next_actions")
 VECTOR_FIELDS = ("rewards", "returns_to_go")
@@ -146,7 +147,25 @@ def check_action_bounds(actions: FloatArray, low: npt.ArrayLike, high: npt.Array
     raise DataError(f"actions: {actions[row, column]:g} at {where} is outside the bounds {bounds}")
 
 
-def _bound(name: str, bound: npt.ArrayLike, width: int) -> npt.NDArray[np.float64]:
+def inferred_bounds(least: npt.ArrayLike, most: npt.ArrayLike) -> tuple[Float64Array, Float64Array]:
+    """Bounds `[A]` of actions that come without an environment, from the extremes of each column.
+
+    Actions that all lie in [-1, 1] (to rounding) get those bounds, the usual convention. Otherwise each column is
+    bounded by its extremes, so a policy trained on the data cannot act beyond them.
+    """
+    low, high = np.asarray(least, dtype=np.float64), np.asarray(most, dtype=np.float64)
+    if in_unit_range(low).all() and in_unit_range(high).all():
+        return np.full_like(low, -1.0), np.ones_like(high)
+    return low, high
+
+
+def in_unit_range(actions: npt.NDArray[Any]) -> BoolArray:
+    """Which entries lie in [-1, 1], to rounding."""
+    inside: BoolArray = np.abs(actions) <= 1.0 + 2.0 * BOUND_TOLERANCE
+    return inside
+
+
+def _bound(name: str, bound: npt.ArrayLike, width: int) -> Float64Array:
     values = np.asarray(bound, dtype=np.float64)
     if values.shape not in ((), (1,), (width,)):
         raise DataError(f"{name}: shape {values.shape}, but actions have {width} columns")

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from rl_training.data.checks import BOUND_TOLERANCE
+from rl_training.data.checks import inferred_bounds
 from rl_training.data.flags import DonesAre
 from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
@@ -165,16 +165,8 @@ def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | Non
 
 
 def infer_spaces(dataset: TransitionDataset) -> Spaces:
-    """Spaces of data that come without an environment.
-
-    Actions that all lie in [-1, 1] (to rounding) get those bounds, the usual convention. Otherwise each dimension is
-    bounded by the smallest and largest action observed, so a policy trained on the data cannot act beyond them.
-    """
-    least = dataset.actions.min(axis=0).astype(np.float64)
-    most = dataset.actions.max(axis=0).astype(np.float64)
-    slack = 2.0 * BOUND_TOLERANCE
-    if (least >= -1.0 - slack).all() and (most <= 1.0 + slack).all():
-        least, most = np.full_like(least, -1.0), np.ones_like(most)
+    """Spaces of data that come without an environment; see `inferred_bounds`."""
+    least, most = inferred_bounds(dataset.actions.min(axis=0), dataset.actions.max(axis=0))
     for column in np.flatnonzero(least >= most):
         raise DataError(
             f"actions: column {column} is always {least[column]:g}, so its bounds cannot be inferred; set env_id"

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import BOUND_TOLERANCE, FloatArray
+from rl_training.data.checks import BOUND_TOLERANCE, FloatArray, in_unit_range, inferred_bounds
 from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import chunks
-from rl_training.data.doctor.subject import Columns, Subject, sample_rows
+from rl_training.data.doctor.subject import Columns, Outside, Subject, sample_rows
 from rl_training.data.doctor.wording import amount, columns_in_words, listed, number, share
 from rl_training.environments import Spaces
 
@@ -42,14 +42,12 @@ def find_bounds(actions: FloatArray, columns: Columns, spaces: Spaces | None) ->
     width = actions.shape[1]
     if spaces is not None and spaces.act_dim == width:
         return Bounds(np.array(spaces.action_low), np.array(spaces.action_high), "the environment's", known=True)
-    unit = 1.0 + 2.0 * BOUND_TOLERANCE
-    rows = sample_rows(len(actions))
-    inside = np.abs(actions[rows]) <= unit
-    if (columns.min >= -unit).all() and (columns.max <= unit).all():
-        return Bounds(np.full(width, -1.0), np.ones(width), "the usual [-1, 1], as all lie inside", known=False)
-    if inside.mean(axis=0).min() >= _NEARLY_ALL:
+    low, high = inferred_bounds(columns.min, columns.max)
+    if (low == -1.0).all() and (high == 1.0).all():
+        return Bounds(low, high, "the usual [-1, 1], as all lie inside", known=False)
+    if in_unit_range(actions[sample_rows(len(actions))]).mean(axis=0).min() >= _NEARLY_ALL:
         return Bounds(np.full(width, -1.0), np.ones(width), "the usual [-1, 1], as nearly all lie inside", known=False)
-    return Bounds(columns.min, columns.max, "the smallest and largest in the data", known=False, of_the_data=True)
+    return Bounds(low, high, "the smallest and largest in the data", known=False, of_the_data=True)
 
 
 def check_actions(subject: Subject, columns: Columns, bounds: Bounds, marked_discrete: bool) -> Iterator[Finding]:
@@ -70,16 +68,8 @@ def _outside(subject: Subject, actions: FloatArray, columns: Columns, bounds: Bo
     low, high = bounds.low - bounds.slack, bounds.high + bounds.slack
     if (columns.min >= low).all() and (columns.max <= high).all():
         return
-    count, rows, first = 0, 0, None
-    for part in chunks(len(actions)):
-        wrong = (actions[part] < low) | (actions[part] > high)
-        count += int(np.count_nonzero(wrong))
-        rows += int(np.count_nonzero(wrong.any(axis=1)))
-        if first is None and wrong.any():
-            row, column = divmod(int(np.argmax(wrong)), wrong.shape[1])
-            first = (part.start + row, column)
-    assert first is not None
-    row, column = first
+    outside = Outside.of(actions, low, high)
+    count, rows, (row, column) = outside.entries, outside.rows, outside.first
     least, most = number(bounds.low[column]), number(bounds.high[column])
     what = f"{amount(count, 'entry').replace('entrys', 'entries')} in {amount(rows, 'row')} lie outside the bounds"
     what += f" ({bounds.source}); the first is {number(float(actions[row, column]))}, outside [{least}, {most}]."

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import FloatArray
 from rl_training.data.doctor.findings import Finding
-from rl_training.data.doctor.raw_checks import chunks
-from rl_training.data.doctor.subject import Columns, Subject, sample_rows
+from rl_training.data.doctor.subject import Columns, Outside, Subject, sample_rows
 from rl_training.data.doctor.wording import amount, columns_in_words, number, share
 
 _RARELY = 0.001  # share of rows in which a near-constant column departs from its usual value
@@ -100,15 +99,8 @@ def _outside(subject: Subject, obs: FloatArray, columns: Columns, bounds: ObsBou
     wrong_columns = np.flatnonzero((columns.min < low) | (columns.max > high)).tolist()
     if not wrong_columns:
         return
-    rows, first = 0, None
-    for part in chunks(len(obs)):
-        wrong = (obs[part] < low) | (obs[part] > high)
-        rows += int(np.count_nonzero(wrong.any(axis=1)))
-        if first is None and wrong.any():
-            row, column = divmod(int(np.argmax(wrong)), wrong.shape[1])
-            first = (part.start + row, column)
-    assert first is not None
-    row, column = first
+    outside = Outside.of(obs, low, high)
+    rows, (row, column) = outside.rows, outside.first
     what = f"{amount(rows, 'row')} ({share(rows / len(obs))}) lie outside the environment's observation space, in"
     what += f" {columns_in_words(wrong_columns)}; the first is {number(float(obs[row, column]))} where"
     what += f" [{number(bounds[0][column])}, {number(bounds[1][column])}] is possible."

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import BoolArray, FloatArray, IndexArray
 from rl_training.data.doctor.findings import Place
-from rl_training.data.doctor.raw_checks import RawFields, place_of
+from rl_training.data.doctor.raw_checks import RawFields, chunks, place_of
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS
 from rl_training.data.flags import complete_flags
 from rl_training.data.offline_dataset import TransitionDataset
@@ -122,3 +122,26 @@ class Columns:
         mean, deviation = mean_and_deviation(values)
         least, most = values.min(axis=0).astype(np.float64), values.max(axis=0).astype(np.float64)
         return cls(mean, np.where(least == most, 0.0, deviation), least, most)
+
+
+@dataclass(frozen=True)
+class Outside:
+    """Entries of a matrix outside bounds that at least one of them lies outside of."""
+
+    entries: int
+    rows: int
+    first: tuple[int, int]  # row and column
+
+    @classmethod
+    def of(cls, values: FloatArray, low: npt.NDArray[np.float64], high: npt.NDArray[np.float64]) -> Outside:
+        """Count them in `[N, K]`, a piece at a time; the bounds are `[K]`."""
+        entries, rows, first = 0, 0, None
+        for part in chunks(len(values)):
+            wrong = (values[part] < low) | (values[part] > high)
+            entries += int(np.count_nonzero(wrong))
+            rows += int(np.count_nonzero(wrong.any(axis=1)))
+            if first is None and wrong.any():
+                row, column = divmod(int(np.argmax(wrong)), wrong.shape[1])
+                first = (part.start + row, column)
+        assert first is not None
+        return cls(entries, rows, first)

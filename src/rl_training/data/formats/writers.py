@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.checks import inferred_bounds
 from rl_training.data.formats import MINARI_PREFIX, recognise
 from rl_training.data.formats.atomic import new_file, new_folder
 from rl_training.errors import DataError
@@ -208,15 +209,15 @@ def _require_successors(dataset: TransitionDataset) -> None:
 
 
 def _spaces(dataset: TransitionDataset) -> dict[str, Any]:
-    """Boxes: unbounded observations; actions in [-1, 1] where all lie inside, else between their extremes."""
+    """Boxes: unbounded observations; actions in the bounds that training would infer, which hold them all."""
     from gymnasium.spaces import Box
 
-    low, high = dataset.actions.min(axis=0), dataset.actions.max(axis=0)
-    if (low >= -1.0).all() and (high <= 1.0).all():
-        low, high = np.full_like(low, -1.0), np.ones_like(high)
+    least, most = dataset.actions.min(axis=0), dataset.actions.max(axis=0)
+    inferred = inferred_bounds(least, most)
+    low, high = np.minimum(inferred[0], least), np.maximum(inferred[1], most)  # a Box knows no rounding
     return {
         "observation_space": Box(-np.inf, np.inf, (dataset.obs_dim,), np.float32),
-        "action_space": Box(low, high, (dataset.act_dim,), np.float32),
+        "action_space": Box(low.astype(np.float32), high.astype(np.float32), (dataset.act_dim,), np.float32),
     }
 
 
