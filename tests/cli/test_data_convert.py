@@ -82,13 +82,59 @@ def test_damage_to_a_column_directory_is_found(command: Any, log: Path, argument
     assert line == "error: cols: rewards.npy: damaged (its SHA-256 is not the schema's)"
 
 
+class TestItsOwnSource:
+    """Is never replaced, however it is named."""
+
+    @pytest.fixture(autouse=True)
+    def sources(self, command: Any, log: Path, tmp_path: Path) -> None:
+        for target in ("a.npz", "cols/", "folder/part.csv"):
+            assert command("data", "convert", log, target, *COLUMNS).code == 0
+        Path("link.npz").symlink_to("a.npz")
+        Path("hard.npz").hardlink_to("a.npz")
+        Path("linked").symlink_to("cols", target_is_directory=True)
+
+    @pytest.mark.parametrize(
+        ("source", "target", "complaint"),
+        [
+            ("a.npz", "a.npz", "a.npz: is the source itself; choose another name"),
+            ("a.npz", "./folder/../a.npz", "folder/../a.npz: is the source itself; choose another name"),
+            ("a.npz", "link.npz", "link.npz: is the source itself; choose another name"),
+            ("link.npz", "a.npz", "a.npz: is the source itself; choose another name"),
+            ("a.npz", "hard.npz", "hard.npz: is the source itself; choose another name"),
+            ("cols", "cols/", "cols: is the source itself; choose another name"),
+            ("linked", "cols/", "cols: is the source itself; choose another name"),
+            ("cols", "linked/", "linked: is the source itself; choose another name"),
+            ("cols", "cols/inner/", "cols/inner: lies inside the source cols; choose a place outside"),
+            ("linked/", "cols/a.npz", "cols/a.npz: lies inside the source linked/; choose a place outside"),
+            ("folder/part.csv", "folder/", "folder: holds the source folder/part.csv and will not be replaced"),
+        ],
+    )
+    @pytest.mark.parametrize("options", [(), ("--force",)])
+    def test_is_kept(self, source: str, target: str, complaint: str, options: Any, mistake: Any) -> None:
+        assert mistake("data", "convert", source, target, *options) == f"error: {complaint}"
+
+    def test_of_minari(self, command: Any, mistake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        pytest.importorskip("minari")
+        monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+        assert command("data", "convert", "a.npz", "minari:own/log-v0").code == 0
+        line = mistake("data", "convert", "minari:own/log-v0", "minari:own/log-v0", "--force")
+        assert line.endswith("log-v0: is the source itself; choose another name")
+        line = mistake("data", "convert", "minari/own/log-v0/data/main_data.hdf5", "minari:own/log-v0", "--force")
+        assert line.endswith("holds the source minari/own/log-v0/data/main_data.hdf5 and will not be replaced")
+
+    @pytest.mark.parametrize(("source", "target"), [("a.npz", "folder/a.npz"), ("cols", "cols2/"), ("cols", "c.npz")])
+    def test_neighbours_are_others(self, source: str, target: str, command: Any) -> None:
+        assert command("data", "convert", source, target).code == 0
+        assert command("data", "convert", source, target, "--force").code == 0
+
+
 class TestMistakes:
     @pytest.mark.parametrize(
         ("arguments", "complaint"),
         [
             (("log.csv", "log.txt"), "error: log.txt: must end in .npz, .hdf5, .h5, .parquet, .csv or in /"),
             (("lag.csv", "a.npz"), "error: lag.csv: no such file"),
-            (("log.csv", "log.csv"), "error: log.csv: exists already; --force replaces it"),
+            (("log.csv", "log.csv"), "error: log.csv: is the source itself; choose another name"),
             (("log.csv", "a.npz"), "error: log.csv: lacks obs, actions, rewards; the table has run, x, y, u,"),
             (("log.csv", "a.npz", "--columns", "obs"), "error: --columns obs: must name a field and its columns"),
             (("log.csv", "a.npz", "--columns", "obs=x,"), "error: --columns obs=x,: must name a field and its columns"),

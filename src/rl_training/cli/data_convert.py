@@ -20,7 +20,7 @@ def convert(
 ) -> None:
     """Read, check and write; `options` are those of `TransitionDataset.from_raw`."""
     goal = writers.target_of(target)
-    writers.check_free(goal, force=force)
+    writers.check_free(goal, force=force, source=source)
     mapping = column_mapping(columns)
     path = locate(source, download=download)
     try:

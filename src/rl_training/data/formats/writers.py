@@ -42,16 +42,22 @@ _SUFFIXES = {".npz": "npz", ".hdf5": "hdf5", ".h5": "hdf5", ".parquet": "parquet
 def target_of(text: str) -> Target:
     """The target a user names: by its suffix, `minari:ID`, or a folder's name that ends in a slash."""
     if text.startswith(MINARI_PREFIX):
-        from rl_training.data.formats.minari import folder_of
-
-        dataset_id = text.removeprefix(MINARI_PREFIX)
-        return Target(folder_of(dataset_id), "minari", dataset_id)
+        return Target(place_of(text), "minari", text.removeprefix(MINARI_PREFIX))
     if text.endswith("/"):
         return Target(Path(text), "columns")
     path = Path(text)
     if path.suffix.lower() not in _SUFFIXES:
         raise DataError(f"{text}: must end in {', '.join(_SUFFIXES)} or in / (a folder of columns), or be minari:ID")
     return Target(path, _SUFFIXES[path.suffix.lower()])
+
+
+def place_of(text: str) -> Path:
+    """The path that `minari:ID` or a name stands for, whether there is something or not."""
+    if not text.startswith(MINARI_PREFIX):
+        return Path(text)
+    from rl_training.data.formats.minari import folder_of
+
+    return folder_of(text.removeprefix(MINARI_PREFIX))
 
 
 def write(
@@ -76,9 +82,14 @@ def write(
         raise DataError(f"writing this format needs {package}: pip install 'rl-training[{extra}]'") from None
 
 
-def check_free(target: Target, *, force: bool) -> None:
-    """Refuse a target that is there already, or that cannot be replaced by what is to be written."""
+def check_free(target: Target, *, force: bool, source: str | None = None) -> None:
+    """Refuse a target that is there already, or that cannot be replaced by what is to be written.
+
+    source: what is read, as its user names it; nothing is written over it, into it or around it.
+    """
     path = target.path
+    if source is not None:
+        _require_apart(path, source)
     if not path.exists():
         return
     if not force:
@@ -87,6 +98,22 @@ def check_free(target: Target, *, force: bool) -> None:
         raise DataError(f"{path}: is {'a folder' if path.is_dir() else 'a file'} and will not be replaced")
     if path.is_dir() and not _is_dataset(path, target.format):
         raise DataError(f"{path}: is a folder, but no dataset, and will not be replaced")
+
+
+def _require_apart(target: Path, source: str) -> None:
+    given = place_of(source)
+    try:
+        given = given.expanduser()
+        same = target.exists() and target.samefile(given)
+        resolved, own = target.resolve(), given.resolve()
+    except (OSError, RuntimeError):  # no such source, or links in a circle: said when it is opened
+        return
+    if same or resolved == own:
+        raise DataError(f"{target}: is the source itself; choose another name")
+    if own in resolved.parents:
+        raise DataError(f"{target}: lies inside the source {source}; choose a place outside")
+    if resolved in own.parents and target.is_dir():
+        raise DataError(f"{target}: holds the source {source} and will not be replaced")
 
 
 def _is_dataset(folder: Path, expected: str) -> bool:
