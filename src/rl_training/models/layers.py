@@ -108,7 +108,8 @@ class StackedMLP(nn.Module):
             x = x.unsqueeze(1).expand(-1, self.copies, -1, -1)
         h = x.reshape(self.members * self.copies, *x.shape[-2:])
         for i in range(len(self.spec.sizes) - 1):
-            h = torch.baddbmm(p[f"bias_{i}"].unsqueeze(1), h, p[f"weight_{i}"])
+            # Not baddbmm, which first writes the bias into the result: added apart, it is fused with the activation.
+            h = torch.bmm(h, p[f"weight_{i}"]) + p[f"bias_{i}"].unsqueeze(1)
             if not self.spec.is_last(i):
                 h = self._activate(h, p, i)
                 h = h * masks[i] if masks else h
