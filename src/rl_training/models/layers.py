@@ -8,6 +8,7 @@ Polyak average, a checkpoint and "take member 7 out" single operations on rows; 
 from __future__ import annotations
 
 import copy
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,9 +19,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rl_training import streams
+from rl_training.models import fused_mlp
 from rl_training.models.initialisers import Initialiser
 
 LayerNormPlacement = Literal["none", "pre", "post"]
+Arithmetic = Literal["fp32", "tf32", "bf16"]
 LAYER_NORM_EPS = 1e-6  # Flax's value, which the references with LayerNorm use; torch's default is 1e-5
 _ALIGN = 16  # floats; keeps every parameter 64-byte aligned inside its row
 
@@ -69,7 +72,22 @@ class StackedMLP(nn.Module):
         self.copies = copies
         self._shapes = spec.shapes()
         self._lengths = [_padded(math.prod(shape)) for shape in self._shapes.values()]
+        self.arithmetic: Arithmetic = "fp32"
+        self._layout: fused_mlp.Layout | None = None
         self.flat = nn.Parameter(self._initial(streams.member_keys(seeds)))
+
+    def compute_with(self, arithmetic: Arithmetic, fused: bool = False) -> None:
+        """How matrix products are computed, and whether all layers are one kernel where the network's shape allows it.
+
+        Sums, biases and activations are float32 in any case. TF32 is what torch makes of float32 products on a GPU if
+        `torch.set_float32_matmul_precision` lets it.
+        """
+        self.arithmetic = arithmetic
+        self._layout = None
+        if fused and self.spec.layer_norm == "none" and fused_mlp.supports(self.spec.sizes):
+            inputs, hidden, _, outputs = self.spec.sizes
+            places = itertools.accumulate(self._lengths[:5], initial=0)
+            self._layout = fused_mlp.Layout(inputs, hidden, outputs, *places)
 
     def _initial(self, keys: Tensor) -> Tensor:
         flat = torch.zeros(self.members * self.copies, sum(self._lengths))
@@ -99,21 +117,28 @@ class StackedMLP(nn.Module):
             for (name, shape), piece in zip(self._shapes.items(), pieces, strict=True)
         }
 
-    def forward(
-        self, x: Tensor, parameters: Mapping[str, Tensor] | None = None, masks: Sequence[Tensor] = ()
-    ) -> Tensor:
+    def forward(self, x: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
         """`masks`, where given, multiply each hidden layer after its activation, `[M·copies, B, hidden]` (dropout)."""
-        p = self.tensors() if parameters is None else parameters
+        if self._layout is not None and not masks:
+            shared = self.copies if x.dim() == 3 else 1
+            y = fused_mlp.apply(x.reshape(-1, *x.shape[-2:]), self.flat, self._layout, shared, self.arithmetic)
+            return y.view(self.members, self.copies, *y.shape[1:])
+        p = self.tensors()
         if x.dim() == 3:
             x = x.unsqueeze(1).expand(-1, self.copies, -1, -1)
         h = x.reshape(self.members * self.copies, *x.shape[-2:])
         for i in range(len(self.spec.sizes) - 1):
             # Not baddbmm, which first writes the bias into the result: added apart, it is fused with the activation.
-            h = torch.bmm(h, p[f"weight_{i}"]) + p[f"bias_{i}"].unsqueeze(1)
+            h = self._product(h, p[f"weight_{i}"]) + p[f"bias_{i}"].unsqueeze(1)
             if not self.spec.is_last(i):
                 h = self._activate(h, p, i)
                 h = h * masks[i] if masks else h
         return h.view(self.members, self.copies, *h.shape[1:])
+
+    def _product(self, h: Tensor, weight: Tensor) -> Tensor:
+        if self.arithmetic == "bf16":
+            return torch.bmm(h.bfloat16(), weight.bfloat16()).to(h.dtype)
+        return torch.bmm(h, weight)
 
     def _activate(self, h: Tensor, p: Mapping[str, Tensor], i: int) -> Tensor:
         if self.spec.layer_norm == "none":

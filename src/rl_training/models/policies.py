@@ -85,7 +85,7 @@ class TanhGaussianPolicy(StackedMLP):
     def distribution(self, obs: Tensor) -> Gaussian:
         """The normal before squashing."""
         p = self.tensors()
-        mean, log_std = self.forward(obs, p).squeeze(1).chunk(2, dim=-1)
+        mean, log_std = self.forward(obs).squeeze(1).chunk(2, dim=-1)
         if "log_std_scale" in p:
             log_std = p["log_std_scale"].unsqueeze(1) * log_std + p["log_std_offset"].unsqueeze(1)
         return Gaussian(mean, log_std.clamp(*self.log_std_bounds))
@@ -137,7 +137,7 @@ class GaussianPolicy(StackedMLP):
         low, high = self.log_std_bounds
         raw = p["log_std"]
         log_std = low + (high - low) * raw.sigmoid() if self.squash_log_std else raw.clamp(low, high)
-        return Gaussian(self.forward(obs, p, masks).squeeze(1).tanh(), log_std.unsqueeze(1))
+        return Gaussian(self.forward(obs, masks).squeeze(1).tanh(), log_std.unsqueeze(1))
 
     def log_prob(self, obs: Tensor, actions: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
         """Plain normal log-density: the head is not squashed, so no Jacobian and no clipping."""
@@ -165,7 +165,7 @@ class DeterministicPolicy(StackedMLP):
         super().__init__(MLPSpec((obs_dim, *hidden, act_dim), init=init or Initialiser()), seeds, "actor")
 
     def mode(self, obs: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
-        return torch.tanh(self.forward(obs, None, masks).squeeze(1))
+        return torch.tanh(self.forward(obs, masks).squeeze(1))
 
     def sample_action(self, obs: Tensor, noise: Tensor) -> Tensor:
         return self.mode(obs)

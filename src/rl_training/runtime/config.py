@@ -85,8 +85,8 @@ class TrainConfig(Section):
     )
     keep_checkpoints: Count = Field(2, description="newest checkpoints kept, besides the best one")
     engine: Literal["auto", "eager", "compiled"] = Field("auto", description="how updates are run")
-    precision: Literal["auto", "fp32", "tf32"] = Field(
-        "auto", description="matrix products: fp32, or tf32 (CUDA only, and what auto means there)"
+    precision: Literal["auto", "fp32", "tf32", "bf16"] = Field(
+        "auto", description="matrix products: fp32, tf32 (CUDA only, and what auto means there) or bf16"
     )
     device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:N")
     data_memory: Literal["auto", "ram", "mapped"] = Field(

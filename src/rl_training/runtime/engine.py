@@ -19,10 +19,12 @@ from torch import Tensor
 from rl_training import streams
 from rl_training.algorithms.base import Learner
 from rl_training.errors import ConfigError
+from rl_training.models import StackedMLP, fused_mlp
+from rl_training.models.layers import Arithmetic
 from rl_training.runtime.sources import Source
 
 EngineMode = Literal["auto", "eager", "compiled"]
-Precision = Literal["auto", "fp32", "tf32"]
+Precision = Literal["auto", "fp32", "tf32", "bf16"]
 Phases = tuple[int, ...]
 
 # Updates below which compiling takes longer than it saves: on two cores a run gains little by it, on a GPU a lot.
@@ -55,12 +57,21 @@ def compiler_available() -> bool:
     return sys.platform.startswith("linux") and any(shutil.which(c) for c in (compiler, "g++", "clang++") if c)
 
 
-def set_precision(precision: Precision, device: torch.device) -> None:
-    """How float32 matrix products are computed; process-wide. `auto` is TF32 on a GPU and plain float32 elsewhere."""
-    if precision == "tf32" and device.type != "cuda":
-        raise ConfigError("precision: 'tf32' is a mode of CUDA devices; use fp32 (or auto)")
-    if device.type == "cuda":
-        torch.set_float32_matmul_precision("highest" if precision == "fp32" else "high")
+def set_precision(learner: Learner, precision: Precision, mode: EngineMode) -> None:
+    """How a learner's matrix products are computed. `auto` is TF32 on a GPU (process-wide) and float32 elsewhere.
+
+    Compiled on a GPU, networks of the usual shape also become one kernel each (`models.fused_mlp`).
+    """
+    on_gpu = learner.device.type == "cuda"
+    if precision == "tf32" and not on_gpu:
+        raise ConfigError("precision: 'tf32' is a mode of CUDA devices; use fp32, bf16 or auto")
+    arithmetic: Arithmetic = ("tf32" if on_gpu else "fp32") if precision == "auto" else precision
+    if on_gpu:
+        torch.set_float32_matmul_precision("highest" if arithmetic == "fp32" else "high")
+    fused = on_gpu and mode == "compiled" and fused_mlp.available()
+    for network in learner.model.modules():
+        if isinstance(network, StackedMLP):
+            network.compute_with(arithmetic, fused)
 
 
 class Engine:

@@ -138,7 +138,6 @@ class Trainer:
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
         device = choose_device(self.config.device)
-        set_precision(self.config.precision, torch.device(device))
         spaces = read_spaces(self.config.env_id) if self.config.env_id else None
         dataset = self.load_data(spaces)
         if spaces is None:
@@ -146,6 +145,7 @@ class Trainer:
         progress = self.progress(dataset)
         learner = self.build_learner(spaces, progress.total_updates, device)
         mode = choose_mode(self.config.engine, progress.total_updates, learner.device)
+        set_precision(learner, self.config.precision, mode)
         parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
         if dataset is not None:
             self.notices += data_notices(dataset, self.config.env_id)
