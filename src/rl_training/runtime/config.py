@@ -88,6 +88,9 @@ class TrainConfig(Section):
     precision: Literal["auto", "fp32", "tf32", "bf16"] = Field(
         "auto", description="matrix products: fp32, tf32 (CUDA only, and what auto means there) or bf16"
     )
+    kernels: Literal["plain", "fused"] = Field(
+        "plain", description="torch's, or one Triton kernel for a whole network (CUDA, two equal hidden layers; new)"
+    )
     device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:N")
     data_memory: Literal["auto", "ram", "mapped"] = Field(
         "auto", description="a column directory in memory, or read from disk as needed; auto: disk if it is too large"

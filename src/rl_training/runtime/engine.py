@@ -25,6 +25,7 @@ from rl_training.runtime.sources import Source
 
 EngineMode = Literal["auto", "eager", "compiled"]
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
+Kernels = Literal["plain", "fused"]
 Phases = tuple[int, ...]
 
 # Updates below which compiling takes longer than it saves: on two cores a run gains little by it, on a GPU a lot.
@@ -57,21 +58,19 @@ def compiler_available() -> bool:
     return sys.platform.startswith("linux") and any(shutil.which(c) for c in (compiler, "g++", "clang++") if c)
 
 
-def set_precision(learner: Learner, precision: Precision, mode: EngineMode) -> None:
-    """How a learner's matrix products are computed. `auto` is TF32 on a GPU (process-wide) and float32 elsewhere.
-
-    Compiled on a GPU, networks of the usual shape also become one kernel each (`models.fused_mlp`).
-    """
+def set_arithmetic(learner: Learner, precision: Precision = "auto", kernels: Kernels = "plain") -> None:
+    """How a learner's networks are computed. `auto` is TF32 on a GPU (process-wide) and float32 elsewhere."""
     on_gpu = learner.device.type == "cuda"
     if precision == "tf32" and not on_gpu:
         raise ConfigError("precision: 'tf32' is a mode of CUDA devices; use fp32, bf16 or auto")
+    if kernels == "fused" and not (on_gpu and fused_mlp.available()):
+        raise ConfigError("kernels: 'fused' needs a CUDA device and Triton; use 'plain'")
     arithmetic: Arithmetic = ("tf32" if on_gpu else "fp32") if precision == "auto" else precision
     if on_gpu:
         torch.set_float32_matmul_precision("highest" if arithmetic == "fp32" else "high")
-    fused = on_gpu and mode == "compiled" and fused_mlp.available()
     for network in learner.model.modules():
         if isinstance(network, StackedMLP):
-            network.compute_with(arithmetic, fused)
+            network.compute_with(arithmetic, fused=kernels == "fused")
 
 
 class Engine:

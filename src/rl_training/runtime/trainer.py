@@ -36,7 +36,7 @@ from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback, EarlyStopping
 from rl_training.runtime.checkpoint import Checkpoint, require_alike, restore
 from rl_training.runtime.config import OnlineConfig, TrainConfig
-from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose_mode, set_precision
+from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose_mode, set_arithmetic
 from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvaluator, Evaluator
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk
@@ -145,7 +145,7 @@ class Trainer:
         progress = self.progress(dataset)
         learner = self.build_learner(spaces, progress.total_updates, device)
         mode = choose_mode(self.config.engine, progress.total_updates, learner.device)
-        set_precision(learner, self.config.precision, mode)
+        set_arithmetic(learner, self.config.precision, self.config.kernels)
         parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
         if dataset is not None:
             self.notices += data_notices(dataset, self.config.env_id)

@@ -1,0 +1,155 @@
+"""The network as one operator: its plain implementation, its kernels, and a whole update with it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor
+
+from rl_training import algorithms
+from rl_training.data.batch import PackedTransitions
+from rl_training.errors import ConfigError
+from rl_training.models import Initialiser, MLPSpec, StackedMLP, fused_mlp
+from rl_training.runtime.engine import Engine, compiler_available, set_arithmetic
+from rl_training.runtime.sources import OfflineSource
+
+WIDTHS = {"obs": 3, "actions": 2, "rewards": 1, "next_obs": 3, "terminations": 1}
+
+
+def network(inputs: int, outputs: int, copies: int, constants: int = 0) -> StackedMLP:
+    """Three members; weights as they start, biases off zero."""
+    extra = {"log_std": (0.0, constants)} if constants else {}
+    spec = MLPSpec((inputs, 64, 64, outputs), init=Initialiser(), constants=extra)
+    made = StackedMLP(spec, [0, 1, 2], "test", copies=copies)
+    with torch.no_grad():
+        made.flat.add_(0.05 * torch.randn(made.flat.shape, generator=torch.Generator().manual_seed(1)))
+    return made
+
+
+def value_and_gradients(net: StackedMLP, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """y, and the gradients of a fixed weighted sum of it by inputs and parameters."""
+    x = x.detach().requires_grad_()
+    y = net(x)
+    weights = torch.randn(y.shape, generator=torch.Generator().manual_seed(2), dtype=y.dtype)
+    return y, *torch.autograd.grad((y * weights).sum(), (x, net.flat))
+
+
+SHAPES = [
+    pytest.param(23, 1, 2, 50, id="critics"),
+    pytest.param(17, 6, 1, 33, id="actor"),
+    pytest.param(3, 12, 1, 16, id="wide head"),
+    pytest.param(23, 1, 2, 600, id="more than one part of the batch"),
+]
+
+
+@pytest.mark.parametrize(("inputs", "outputs", "copies", "batch"), SHAPES)
+def test_fused_is_the_plain_network(inputs: int, outputs: int, copies: int, batch: int) -> None:
+    net = network(inputs, outputs, copies, constants=outputs if copies == 1 else 0).double()
+    x = torch.randn(3, batch, inputs, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    plain = value_and_gradients(net, x)
+    net.compute_with("fp32", fused=True)
+    for ours, reference in zip(value_and_gradients(net, x), plain, strict=True):
+        torch.testing.assert_close(ours, reference, rtol=1e-12, atol=1e-12)
+
+
+def test_gradients_are_those_of_finite_differences() -> None:
+    net = network(3, 2, 1).double()
+    net.compute_with("fp32", fused=True)
+    x = torch.randn(3, 4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(3), requires_grad=True)
+    assert torch.autograd.gradcheck(lambda given: net(given), (x,))
+
+
+def test_inputs_may_differ_by_copy_and_lie_apart() -> None:
+    net = network(5, 1, 2)
+    wide = torch.randn(3, 2, 8, 9, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        plain = net(wide[..., 2:7])
+        net.compute_with("fp32", fused=True)
+        torch.testing.assert_close(net(wide[..., 2:7]), plain)
+
+
+def test_only_suitable_networks_are_fused() -> None:
+    assert fused_mlp.supports((17, 256, 256, 6))
+    for sizes in ((17, 256, 6), (17, 256, 128, 6), (17, 100, 100, 1), (300, 256, 256, 6), (17, 256, 256, 256, 1)):
+        assert not fused_mlp.supports(sizes)
+
+
+@pytest.mark.skipif(not compiler_available(), reason="needs a C++ compiler")
+def test_a_compiled_update_takes_it() -> None:
+    rows = torch.randn(200, 3 + 2 + 1 + 3 + 1, generator=torch.Generator().manual_seed(0)).clamp(-0.9, 0.9)
+    rows[:, -1] = 0.0
+    source = OfflineSource(PackedTransitions(rows, WIDTHS))
+    states = []
+    for fused in (False, True):
+        learner = algorithms.load("iql")(
+            3, 2, seeds=(0, 1), batch_size=32, actor_hidden=(64, 64), critic_hidden=(64, 64), value_hidden=(64, 64)
+        )
+        for part in learner.model.modules():
+            if isinstance(part, StackedMLP):
+                part.compute_with("fp32", fused=fused)
+        Engine(learner, source, "compiled" if fused else "eager").run(0, 4)
+        states.append(learner.state())
+    for name, value in states[0].items():
+        torch.testing.assert_close(states[1][name], value, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def test_asking_for_it_without_a_gpu_is_refused() -> None:
+    with pytest.raises(ConfigError, match="kernels: 'fused' needs a CUDA device and Triton; use 'plain'"):
+        set_arithmetic(algorithms.load("bc")(3, 1), kernels="fused")
+
+
+INTERPRETED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import torch
+from models.test_fused_mlp import SHAPES, network, value_and_gradients
+from rl_training.models import fused_mlp
+
+assert fused_mlp.kernels.interpreted()
+for shape in SHAPES:
+    inputs, outputs, copies, batch = shape.values
+    net = network(inputs, outputs, copies, constants=outputs if copies == 1 else 0)
+    x = torch.randn(3, batch, inputs, generator=torch.Generator().manual_seed(0))
+    plain = value_and_gradients(net, x)
+    net.compute_with("fp32", fused=True)
+    for ours, reference in zip(value_and_gradients(net, x), plain):
+        torch.testing.assert_close(ours, reference, rtol=1e-4, atol=1e-4)
+"""
+
+
+def test_kernels_in_tritons_interpreter() -> None:
+    pytest.importorskip("triton", reason="torch for CPUs comes without Triton")
+    environment = os.environ | {"TRITON_INTERPRET": "1"}
+    tests = str(Path(__file__).parents[1])
+    done = subprocess.run(
+        [sys.executable, "-c", INTERPRETED, tests], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+# Precision ----------------------------------------------------------------------------------------------------------
+
+
+def test_bf16_changes_the_loss_by_its_rounding_and_no_more() -> None:
+    net = network(23, 1, 2)
+    x = torch.randn(3, 256, 23, generator=torch.Generator().manual_seed(0))
+    exact, exact_dx, exact_dp = value_and_gradients(net, x)
+    net.compute_with("bf16")
+    rounded, dx, dp = value_and_gradients(net, x)
+    assert rounded.dtype == torch.float32
+    error = (rounded - exact).norm() / exact.norm()
+    assert 1e-4 < error < 2e-2  # factors of 8 bits: 2^-9 each, averaged over 256 of them
+    for ours, reference in ((dx, exact_dx), (dp, exact_dp)):  # units near zero switch, which gradients feel more
+        assert (ours - reference).norm() / reference.norm() < 0.1
+    loss, exact_loss = rounded.square().mean(), exact.square().mean()
+    assert abs(loss - exact_loss) / exact_loss < 1e-2
+
+
+def test_tf32_is_refused_without_a_gpu() -> None:
+    with pytest.raises(ConfigError, match="precision: 'tf32' is a mode of CUDA devices; use fp32, bf16 or auto"):
+        set_arithmetic(algorithms.load("bc")(3, 1), "tf32")
