@@ -40,7 +40,7 @@ bench-scores: $(INSTALLED) $(PEERS) ## learning on real data beside d3rlpy (hour
 	$(BIN)/python benchmarks/offline_scores.py --data $(DATA)
 	$(PEERS)/bin/python benchmarks/d3rlpy_scores.py --data $(DATA)
 	$(BIN)/python benchmarks/online_curves.py
-	$(BIN)/python benchmarks/offline_scores.py --table
+	$(BIN)/python benchmarks/score_tables.py
 
 bench-loading: $(INSTALLED) $(PEERS) ## loading a million rows beside d3rlpy, training from disk beside memory
 	$(BIN)/python benchmarks/loading.py --peer $(PEERS)/bin/python

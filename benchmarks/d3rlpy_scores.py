@@ -20,7 +20,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from offline_scores import DATASETS, EPISODES, EVALUATION_SEED, store, summary
+from offline_scores import EPISODES, EVALUATION_SEED
+from score_tables import DATASETS, store, summary
 
 PENDULUM_SETS = tuple(name for name in DATASETS if name.startswith("pendulum"))
 ALGORITHMS = ("td3_bc", "iql", "cql", "awac", "crr")

@@ -1,12 +1,11 @@
 """Offline learning on real data: every algorithm, five seeds trained together, last weights, twenty episodes each.
 
     python benchmarks/offline_scores.py [--data DIR] [--dataset hopper-medium] [--algo iql] [--jobs 1]
-    python benchmarks/offline_scores.py --table
 
 The datasets are Pendulum-v1 as d3rlpy ships it and Hopper and HalfCheetah files of 100,000 transitions in D4RL's layout
 (`DATASETS`); `--data` says where they lie. SAC and TD3, which are not offline algorithms, are the negative controls.
-Raw returns go into `results/offline_scores.json`, over those of earlier runs of the same pair; `--table` prints what is
-there beside `results/d3rlpy_scores.json` (written by `d3rlpy_scores.py`) and `results/reference_scores.json`.
+Raw returns go into `results/offline_scores.json`, over those of earlier runs of the same pair; `score_tables.py` makes
+the page of it.
 """
 
 from __future__ import annotations
@@ -19,42 +18,13 @@ import sys
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
-RESULTS = Path(__file__).parent / "results"
+from score_tables import DATASETS, page, store, summary
+
 EPISODES, EVALUATION_SEED = 20, 50_000
 
-
-@dataclass(frozen=True)
-class Dataset:
-    """A file, the environment it was recorded in, and D4RL's returns of a random and an expert policy, where known."""
-
-    path: str
-    env_id: str
-    random: float | None = None
-    expert: float | None = None
-
-    def normalised(self, value: float) -> float:
-        """D4RL's score, 0 for random and 100 for expert; the return itself where D4RL has no constants."""
-        if self.random is None or self.expert is None:
-            return value
-        return 100.0 * (value - self.random) / (self.expert - self.random)
-
-
-HOPPER = ("Hopper-v4", -20.272305, 3234.3)
-HALFCHEETAH = ("HalfCheetah-v4", -280.178953, 12135.0)
-DATASETS = {
-    "pendulum-replay": Dataset("d3rlpy/pendulum_replay.h5", "Pendulum-v1"),
-    "pendulum-random": Dataset("d3rlpy/pendulum_random.h5", "Pendulum-v1"),
-    "hopper-medium": Dataset("mujoco/hopper-medium.hdf5", *HOPPER),
-    "hopper-medium-expert": Dataset("mujoco/hopper-medium-expert.hdf5", *HOPPER),
-    "hopper-mixed": Dataset("mujoco/hopper-mixed.hdf5", *HOPPER),
-    "halfcheetah-medium": Dataset("mujoco/halfcheetah-medium.hdf5", *HALFCHEETAH),
-    "halfcheetah-medium-expert": Dataset("mujoco/halfcheetah-medium-expert.hdf5", *HALFCHEETAH),
-}
 
 NORMALISED: dict[str, Any] = {"transforms": {"normalise_observations": True}}
 # Updates, and what differs from the algorithm's own defaults; `algo/variant` is another setting of the same algorithm,
@@ -127,55 +97,6 @@ def score(dataset: str, algo: str, data: Path, seeds: int, updates: int | None) 
     }
 
 
-# Storing and showing ----------------------------------------------------------------------------------------------
-
-
-def stored(name: str) -> list[dict[str, Any]]:
-    path = RESULTS / f"{name}.json"
-    rows: list[dict[str, Any]] = json.loads(path.read_text())["results"] if path.is_file() else []
-    return rows
-
-
-def store(name: str, rows: list[dict[str, Any]]) -> None:
-    """Write `rows` over earlier ones of the same dataset and algorithm."""
-    merged = {(row["dataset"], row["algo"]): row for row in [*stored(name), *rows]}
-    order = sorted(merged, key=lambda pair: (list(DATASETS).index(pair[0]), pair[1]))
-    text = ",\n".join(json.dumps(merged[pair]) for pair in order)
-    (RESULTS / f"{name}.json").write_text(f'{{"results": [\n{text}\n]}}\n')
-
-
-def summary(dataset: str, row: dict[str, Any]) -> str:
-    """Mean ± standard deviation over seeds, normalised where D4RL is."""
-    if "returns" not in row:
-        return str(row["score"])
-    means = [DATASETS[dataset].normalised(fmean(returns)) for returns in row["returns"]]
-    return f"{fmean(means):.1f} ± {stdev(means) if len(means) > 1 else 0.0:.1f}"
-
-
-def table() -> str:
-    """A Markdown table: one row per dataset and algorithm, others' figures beside ours."""
-    ours = {(row["dataset"], row["algo"]): row for row in stored("offline_scores")}
-    peers = {(row["dataset"], row["algo"]): row for row in stored("d3rlpy_scores")}
-    references = {(row["dataset"], row["algo"]): row for row in stored("reference_scores")}
-    lines = ["| dataset | behaviour | algorithm | ours | others' code |", "|---|---|---|---|---|"]
-    for name, about in DATASETS.items():
-        for algo in MUJOCO:
-            if (name, algo) not in ours:
-                continue
-            row = ours[name, algo]
-            other = ""
-            if (name, algo) in peers:
-                other = f"{summary(name, peers[name, algo])} (d3rlpy)"
-            elif (name, algo.partition("/")[0]) in references:
-                reference = references[name, algo.partition("/")[0]]
-                other = f"{reference['score']} ({reference['code']}, {reference['updates']:,} updates)"
-            lines.append(
-                f"| {name} | {about.normalised(row['behaviour']):.1f} | {algo} | {summary(name, row)} "
-                f"({row['updates']:,} updates) | {other} |"
-            )
-    return "\n".join(lines)
-
-
 # Running ----------------------------------------------------------------------------------------------------------
 
 
@@ -209,19 +130,15 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
     parser.add_argument("--raw", type=Path, help="append raw results to this file instead of storing them")
     parser.add_argument("--merge", type=Path, nargs="+", help="store the raw results of these files and do no more")
-    parser.add_argument("--table", action="store_true", help="print what is stored and do no more")
     parser.add_argument("--one", nargs=2, metavar=("DATASET", "ALGO"), help="train one pair and print its JSON")
     options = parser.parse_args()
-    if options.table:
-        print(table())
-        return
     if options.one:
         print(json.dumps(score(*options.one, options.data, options.seeds, options.updates)))
         return
     if options.merge:
         rows = [json.loads(line) for path in options.merge for line in path.read_text().splitlines()]
         store("offline_scores", rows)
-        print(table())
+        print(page())
         return
     # The longest first, so that no processor waits for the last.
     costs = {algo: rank for rank, algo in enumerate(("cql", "rebrac", "awac", "crr", "iql", "sac", "td3_bc", "td3"))}
@@ -238,7 +155,7 @@ def main() -> None:
     run_all(pairs, options, raw)
     if not options.raw:
         store("offline_scores", [json.loads(line) for line in raw.read_text().splitlines()])
-        print(table())
+        print(page())
 
 
 def about_this_machine() -> dict[str, Any]:

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import re
 import shlex
+import sys
 import typing
 from functools import cache
 from pathlib import Path
@@ -80,15 +81,19 @@ def test_scores_on_the_pages_are_the_measured_ones() -> None:
 # Pages and what they are made of ------------------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def builder() -> ModuleType:
-    """`docs/build.py`, which is a script beside the package."""
-    spec = importlib.util.spec_from_file_location("build_docs", DOCS / "build.py")
+def load_script(path: Path) -> ModuleType:
+    """A script beside the package, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec
     assert spec.loader
-    module = importlib.util.module_from_spec(spec)
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def builder() -> ModuleType:
+    return load_script(DOCS / "build.py")
 
 
 def text(name: str) -> str:
@@ -364,6 +369,11 @@ def test_steps_until_solved_are_the_measured_ones() -> None:
     steps = [curves[name]["summary"]["every_seed_solved_at"] for name in ("rlpd:scripted", "sac_many", "sac_single")]
     paragraph = next(text for text in README.split("\n\n") if text.startswith("Online, all five seeds"))
     assert re.findall(r"after ([\d,]+)", paragraph) == [f"{count:,}" for count in steps]
+
+
+def test_the_page_of_scores_is_what_was_measured() -> None:
+    tables = load_script(REPOSITORY / "benchmarks/score_tables.py")
+    assert (DOCS / "benchmarks/offline_scores.md").read_text("utf-8") == tables.page()
 
 
 def test_links_lead_somewhere() -> None:

@@ -31,7 +31,7 @@ from rl_training.algorithms.base.losses import expectile_loss
 from rl_training.algorithms.bc import BC, BCModel, BCParams, bc_loss
 from rl_training.algorithms.cql import CQLModel, CQLParams, actor_loss, cql_loss
 from rl_training.algorithms.crr import CRR, crr_loss
-from rl_training.algorithms.iql import IQLParams, policy_loss, value_loss
+from rl_training.algorithms.iql import IQLParams, policy_loss, target_values, value_loss
 from rl_training.algorithms.rebrac import ReBRAC, rebrac_critic_loss, rebrac_loss
 from rl_training.algorithms.rlpd import RLPD
 from rl_training.algorithms.sac import SAC, SACParams, sac_actor_loss, sac_loss
@@ -148,7 +148,7 @@ def iql_model(deterministic: bool = False) -> MLPIQLModel:
 def test_iql_with_expectile_one_half_regresses_to_the_mean() -> None:
     """L_V is half the mean squared error."""
     model = iql_model()
-    loss, _ = value_loss(model, BATCH, {}, IQLParams(expectile=0.5))
+    loss, _ = value_loss(model, BATCH, target_values(model, BATCH), IQLParams(expectile=0.5))
     constants = networks(model)
 
     def half_mse(nets: Networks) -> Array:
@@ -163,7 +163,7 @@ def test_iql_with_expectile_one_half_regresses_to_the_mean() -> None:
 
 def test_iql_with_beta_zero_is_behaviour_cloning() -> None:
     model = iql_model()
-    loss, _ = policy_loss(model, BATCH, {}, IQLParams(beta=0.0))
+    loss, _ = policy_loss(model, BATCH, target_values(model, BATCH), {}, IQLParams(beta=0.0))
 
     def cloning(nets: Networks) -> Array:
         return per_member(lambda m, row: -gaussian_log_prob(nets["actor"], m, row["obs"], row["actions"]).mean())
@@ -174,7 +174,7 @@ def test_iql_with_beta_zero_is_behaviour_cloning() -> None:
 def test_deterministic_iql_with_beta_zero_is_squared_error_cloning() -> None:
     """Summed over the action's dimensions, unlike TD3+BC's term, which is averaged."""
     model = iql_model(deterministic=True)
-    loss, _ = policy_loss(model, BATCH, {}, IQLParams(beta=0.0, deterministic_policy=True))
+    loss, _ = policy_loss(model, BATCH, target_values(model, BATCH), {}, IQLParams(beta=0.0, deterministic_policy=True))
 
     def cloning(nets: Networks) -> Array:
         return per_member(lambda m, row: ((np.tanh(nets["actor"](m, row["obs"])) - row["actions"]) ** 2).sum(-1).mean())

@@ -75,24 +75,22 @@ class IQLParams(BootstrapParams):
 
 @torch.no_grad()
 def target_values(model: MLPIQLModel, batch: Batch) -> Tensor:
-    """min_i Q̄_i(s, a), `[M, B]`."""
+    """min_i Q̄_i(s, a), `[M, B]`, which both the value and the actor learn from."""
     return reduce_critics(model.target_critics.values(batch.obs, batch.actions), "min")
 
 
-def value_loss(
-    model: MLPIQLModel, batch: Batch, noise: Mapping[str, Tensor], params: IQLParams
-) -> tuple[Tensor, Metrics]:
+def value_loss(model: MLPIQLModel, batch: Batch, targets: Tensor, params: IQLParams) -> tuple[Tensor, Metrics]:
     """L_V, `[M]`."""
     values = model.value.values(batch.obs)
-    loss = expectile_loss(target_values(model, batch) - values, params.expectile)
+    loss = expectile_loss(targets - values, params.expectile)
     return loss, {"value/loss": loss, "value/mean": values.mean(-1)}
 
 
 def policy_loss(
-    model: MLPIQLModel, batch: Batch, noise: Mapping[str, Tensor], params: IQLParams
+    model: MLPIQLModel, batch: Batch, targets: Tensor, noise: Mapping[str, Tensor], params: IQLParams
 ) -> tuple[Tensor, Metrics]:
     """L_π, `[M]`."""
-    advantages = target_values(model, batch) - model.value.values(batch.obs).detach()
+    advantages = targets - model.value.values(batch.obs).detach()
     weights = exponential_weights(advantages, params.beta, params.max_weight)
     masks = dropout_masks([noise[name] for name in sorted(noise)], params.actor_dropout)
     if isinstance(model.actor, DeterministicPolicy):
@@ -104,9 +102,7 @@ def policy_loss(
     return loss, {"actor/loss": loss, "actor/weight": weights.mean(-1), "actor/advantage": advantages.mean(-1)}
 
 
-def iql_critic_loss(
-    model: MLPIQLModel, batch: Batch, noise: Mapping[str, Tensor], params: IQLParams
-) -> tuple[Tensor, Metrics]:
+def iql_critic_loss(model: MLPIQLModel, batch: Batch, params: IQLParams) -> tuple[Tensor, Metrics]:
     """L_Q, `[M]`."""
     target = td_target(batch, model.value.values(batch.next_obs), params.gamma)
     return critic_loss(model.critics, batch, target)
@@ -116,10 +112,11 @@ def iql_loss(
     model: MLPIQLModel, batch: Batch, noise: Mapping[str, Tensor], params: IQLParams
 ) -> tuple[Tensor, Metrics]:
     """L_V + L_π + L_Q, `[M]`, at the present parameters. Each network's gradient is that of its own loss alone."""
-    losses, metrics = zip(
-        *(part(model, batch, noise, params) for part in (value_loss, policy_loss, iql_critic_loss)), strict=True
-    )
-    return torch.stack(losses).sum(0), metrics[0] | metrics[1] | metrics[2]
+    targets = target_values(model, batch)
+    value, value_metrics = value_loss(model, batch, targets, params)
+    policy, policy_metrics = policy_loss(model, batch, targets, noise, params)
+    critic, critic_metrics = iql_critic_loss(model, batch, params)
+    return value + policy + critic, value_metrics | policy_metrics | critic_metrics
 
 
 class IQL(Learner):
@@ -146,13 +143,16 @@ class IQL(Learner):
         return {f"dropout_{layer:02}": Noise("uniform", (batch_size, width)) for layer, width in widths}
 
     def step(self, batch: Batch, noise: Mapping[str, Tensor], phase: int) -> Metrics:
-        metrics: Metrics = {}
-        for name, loss_of in (("value", value_loss), ("actor", policy_loss), ("critic", iql_critic_loss)):
-            loss, named = loss_of(self.model, batch, noise, self.params)
-            self.optimisers[name].step(loss)
-            metrics |= named
-        polyak(self.model.target_critics, self.model.critics, self.params.tau)
-        return metrics
+        p, model = self.params, self.model
+        targets = target_values(model, batch)
+        loss, metrics = value_loss(model, batch, targets, p)
+        self.optimisers["value"].step(loss)
+        loss, policy_metrics = policy_loss(model, batch, targets, noise, p)
+        self.optimisers["actor"].step(loss)
+        loss, critic_metrics = iql_critic_loss(model, batch, p)
+        self.optimisers["critic"].step(loss)
+        polyak(model.target_critics, model.critics, p.tau)
+        return metrics | policy_metrics | critic_metrics
 
 
 IQLAlgorithm = IQL
