@@ -24,7 +24,15 @@ from numpy_reference import (
     trained_parameters,
 )
 from rl_training.algorithms.base import Batch
-from rl_training.algorithms.iql import IQL, IQLParams, iql_critic_loss, iql_loss, policy_loss, value_loss
+from rl_training.algorithms.iql import (
+    IQL,
+    IQLParams,
+    iql_critic_loss,
+    iql_loss,
+    policy_loss,
+    target_values,
+    value_loss,
+)
 from rl_training.errors import ConfigError
 from rl_training.models import DeterministicPolicy
 
@@ -44,6 +52,18 @@ def learner(seeds: tuple[int, ...] = SEEDS, **knobs: Any) -> IQL:
 def advantage(nets: Networks, m: int, row: dict[str, Array]) -> Array:
     """min_i Q̄_i(s, a) - V(s)."""
     return q_values(nets["target_critics"], m, row["obs"], row["actions"]).min(0) - nets["value"](m, row["obs"])[:, 0]
+
+
+def loss_of_value(model: Any, batch: Batch, noise: Any, p: IQLParams) -> Any:
+    return value_loss(model, batch, target_values(model, batch), p)
+
+
+def loss_of_actor(model: Any, batch: Batch, noise: Any, p: IQLParams) -> Any:
+    return policy_loss(model, batch, target_values(model, batch), noise, p)
+
+
+def loss_of_critics(model: Any, batch: Batch, noise: Any, p: IQLParams) -> Any:
+    return iql_critic_loss(model, batch, p)
 
 
 def reference_value_loss(nets: Networks, constants: Networks, batch: Batch, p: IQLParams) -> Array:
@@ -79,9 +99,9 @@ def reference_critic_loss(nets: Networks, constants: Networks, batch: Batch, p: 
 
 
 REFERENCES = {
-    "value": (value_loss, reference_value_loss),
-    "actor": (policy_loss, reference_policy_loss),
-    "critics": (iql_critic_loss, reference_critic_loss),
+    "value": (loss_of_value, reference_value_loss),
+    "actor": (loss_of_actor, reference_policy_loss),
+    "critics": (loss_of_critics, reference_critic_loss),
 }
 
 
@@ -154,14 +174,14 @@ def test_what_each_loss_trains() -> None:
 def test_advantage_comes_from_the_target_critics() -> None:
     """Neither L_V nor L_π may look at the online critics."""
     iql, batch = learner(), random_batch(M, B, OBS, ACT)
-    before = [loss_of(iql.model, batch, {}, iql.params)[0] for loss_of in (value_loss, policy_loss)]
+    before = [loss_of(iql.model, batch, {}, iql.params)[0] for loss_of in (loss_of_value, loss_of_actor)]
     with torch.no_grad():
         iql.model.critics.flat += 1.0
-    for loss_of, old in zip((value_loss, policy_loss), before, strict=True):
+    for loss_of, old in zip((loss_of_value, loss_of_actor), before, strict=True):
         assert torch.equal(loss_of(iql.model, batch, {}, iql.params)[0], old)
     with torch.no_grad():
         iql.model.target_critics.flat += 1.0
-    for loss_of, old in zip((value_loss, policy_loss), before, strict=True):
+    for loss_of, old in zip((loss_of_value, loss_of_actor), before, strict=True):
         assert not torch.isclose(loss_of(iql.model, batch, {}, iql.params)[0], old).any()
 
 
@@ -170,8 +190,8 @@ def test_a_termination_stops_the_bootstrap() -> None:
     elsewhere = batch._replace(next_obs=batch.next_obs + 3.0)
     for ended, changes in ((1.0, False), (0.0, True)):
         flags = torch.full((M, B), ended, dtype=torch.float64)
-        one, _ = iql_critic_loss(iql.model, batch._replace(terminations=flags), {}, iql.params)
-        other, metrics = iql_critic_loss(iql.model, elsewhere._replace(terminations=flags), {}, iql.params)
+        one, _ = loss_of_critics(iql.model, batch._replace(terminations=flags), {}, iql.params)
+        other, metrics = loss_of_critics(iql.model, elsewhere._replace(terminations=flags), {}, iql.params)
         assert torch.equal(one, other) is not changes
         if ended:
             np.testing.assert_allclose(metrics["critic/q_target"], batch.rewards.mean(-1), rtol=1e-12)
@@ -218,7 +238,7 @@ def test_the_actor_stops_at_the_end_of_its_schedule() -> None:
 def test_deterministic_option_has_a_deterministic_actor_and_sums_over_dimensions() -> None:
     iql, batch = learner(deterministic_policy=True, beta=0.0), random_batch(M, B, OBS, ACT)
     assert isinstance(iql.model.actor, DeterministicPolicy)
-    loss, _ = policy_loss(iql.model, batch, {}, iql.params)
+    loss, _ = loss_of_actor(iql.model, batch, {}, iql.params)
     with torch.no_grad():
         errors = (iql.model.actor.mode(batch.obs) - batch.actions).numpy() ** 2
     np.testing.assert_allclose(loss.detach().numpy(), errors.mean((1, 2)) * ACT, rtol=1e-12)
