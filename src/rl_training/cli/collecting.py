@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from rl_training import yaml_dialect
-from rl_training.cli.training import SIGNAL_EXIT_CODES, program
+from rl_training.cli.training import program
 from rl_training.data.behaviours import Behaviour
 from rl_training.data.collection import Budget, Done
 from rl_training.data.generation import PENDULUM
@@ -33,7 +33,7 @@ from rl_training.environments import read_spaces
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment.manager import find_run, load_policy
 from rl_training.runtime.console import PLAIN_SECONDS, pace, plain_console, progress_bar, readable
-from rl_training.runtime.signals import graceful_signals
+from rl_training.runtime.signals import EXIT_CODES, graceful_signals
 
 _REFRESH_SECONDS = 0.1
 
@@ -86,7 +86,7 @@ def collect(request: Request, *, force: bool, resume: bool, quiet: bool) -> None
         partial = partial_path(request.output)
         console.print(f"\ninterrupted: {display.stop_reason}; what is finished is kept in {partial}", soft_wrap=True)
         console.print(f"continue: {_continue_command()}", soft_wrap=True)
-        raise SystemExit(SIGNAL_EXIT_CODES.get(display.stop_reason.partition(" ")[0], 1)) from None
+        raise SystemExit(EXIT_CODES.get(display.stop_reason.partition(" ")[0], 1)) from None
     _report(dataset, request, console)
 
 

@@ -61,6 +61,10 @@ def train(
     seed: Annotated[list[int] | None, typer.Option(help="Seed; repeat it to train several members together.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the run directory.")] = None,
     runs_dir: Annotated[str | None, typer.Option(help="Folder for run directories.")] = None,
+    resume: Annotated[
+        str | None,
+        typer.Option(help="auto: continue the newest run of this configuration, if there is one."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; write nothing.")] = False,
     quiet: Quiet = False,
 ) -> None:
@@ -69,7 +73,7 @@ def train(
 
     options = {"seed": seed or None, "name": name, "runs_dir": runs_dir}
     given = {key: value for key, value in options.items() if value is not None}
-    training.train(config, set_ or (), given, dry_run=dry_run, quiet=quiet)
+    training.train(config, set_ or (), given, resume, dry_run=dry_run, quiet=quiet)
 
 
 @app.command()
@@ -77,12 +81,15 @@ def resume(
     run: Annotated[Path, typer.Argument(help="A run, by its directory or its name in runs/.")],
     total_timesteps: Annotated[int | None, typer.Option(min=1, help="A larger budget than the run's own.")] = None,
     dataset: Annotated[Path | None, typer.Option(help="The run's data file, where it has moved.")] = None,
+    which: Annotated[
+        str, typer.Option(help="Checkpoint to go on from: latest, best or step-N; later ones are set aside.")
+    ] = "latest",
     quiet: Quiet = False,
 ) -> None:
-    """Continue a run from its last checkpoint, exactly as if it had never stopped."""
+    """Continue a run from a checkpoint, exactly as if it had never stopped."""
     from rl_training.cli import training
 
-    training.resume(run, total_timesteps, dataset, quiet=quiet)
+    training.resume(run, total_timesteps, dataset, which, quiet=quiet)
 
 
 @app.command()
@@ -206,8 +213,8 @@ def main() -> None:
     except _UsageError as error:
         place = error.ctx.command_path if error.ctx else "rl-training"
         code = _say(f"{error.format_message()} (see {place} --help)")
-    except typer.Abort:
-        code = 130
+    except typer.Abort as stop:
+        code = _cut_off(stop.__cause__)
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error) and "alloc" not in str(error):
             raise
@@ -216,6 +223,13 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to say to a closed pipe
         code = 1
     sys.exit(code or 0)
+
+
+def _cut_off(cause: BaseException | None) -> int:
+    """What was saved before is whole, and there is a way to go on from it."""
+    if cause is not None and str(cause):
+        typer.echo(f"{cause}; what was saved is sound, `rl-training resume` goes on from it", err=True)
+    return int(getattr(cause, "exit_code", 130))
 
 
 def _say(mistake: object) -> int:

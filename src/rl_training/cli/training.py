@@ -21,28 +21,45 @@ from rl_training.experiment.curves import draw_learning_curve
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.console import ConsoleProgress, plain_console, readable
+from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.signals import EXIT_CODES
 from rl_training.runtime.trainer import TrainResult, trainer_for
 
-SIGNAL_EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
 
-
-def train(name: str, overrides: Sequence[str], values: Mapping[str, Any], *, dry_run: bool, quiet: bool) -> None:
+def train(
+    name: str,
+    overrides: Sequence[str],
+    values: Mapping[str, Any],
+    resume: str | None = None,
+    *,
+    dry_run: bool,
+    quiet: bool,
+) -> None:
     """`rl-training train`; `values` come from options of their own and are taken literally."""
+    if resume not in (None, "auto"):
+        raise ConfigError(f"--resume: must be auto, got {resume!r}; for a given run: `rl-training resume RUN`")
     config = read_config(name, overrides, values)
     console = plain_console()
     if dry_run:
-        _print_plan(config, console)
+        _print_plan(config, console, manager.newest_run(config) if resume else None)
         return
-    _report(manager.start(config, callbacks=_display(console, quiet)), console)
+    start = manager.start_or_resume if resume else manager.start
+    try:
+        result = start(config, callbacks=_display(console, quiet))
+    except manager.FinishedError as error:
+        console.print(f"nothing to do: {error.place} is finished at step {error.done}", soft_wrap=True)
+        console.print("without --resume another run is started", soft_wrap=True)
+        return
+    _report(result, console)
 
 
-def resume(run: Path, total_timesteps: int | None, data_file: Path | None, *, quiet: bool) -> None:
+def resume(run: Path, total_timesteps: int | None, data_file: Path | None, which: str = "last", *, quiet: bool) -> None:
     """`rl-training resume`."""
     console = plain_console()
     section = None if data_file is None else {"source": "file", "path": str(data_file)}
     callbacks = _display(console, quiet)
     try:
-        result = manager.resume(run, total_timesteps=total_timesteps, dataset=section, callbacks=callbacks)
+        result = manager.resume(run, which=which, total_timesteps=total_timesteps, dataset=section, callbacks=callbacks)
     except manager.FinishedError as error:
         command = f"rl-training resume {shlex.quote(str(run))} --total-timesteps {2 * error.done}"
         raise ConfigError(f"{error}, such as `{command}`") from None
@@ -82,8 +99,11 @@ def _display(console: Console, quiet: bool) -> list[Callback]:
     return [] if quiet else [ConsoleProgress(console)]
 
 
-def _print_plan(config: TrainConfig, console: Console) -> None:
+def _print_plan(config: TrainConfig, console: Console, continued: RunDirectory | None) -> None:
     """The complete configuration and what it amounts to, after every check a real run would make."""
+    if continued is not None:
+        console.print(f"# continue: {continued.path}\n# dry run: nothing was written", soft_wrap=True)
+        return
     plan = trainer_for(config.algo)(config).plan()
     console.print(to_yaml(config), end="", soft_wrap=True)
     for line in plan:
@@ -111,7 +131,7 @@ def _report(result: TrainResult, console: Console) -> None:
     command = f"{program()} resume {shlex.quote(str(run.path))}"
     if result.status == "interrupted":
         console.print(f"continue: {command}", soft_wrap=True)
-        raise SystemExit(SIGNAL_EXIT_CODES.get((result.reason or "").partition(" ")[0], 1))
+        raise SystemExit(EXIT_CODES.get((result.reason or "").partition(" ")[0], 1))
     console.print(f"continue: {command} --total-timesteps {2 * progress.total_steps}", soft_wrap=True)
 
 
@@ -126,8 +146,8 @@ def _score(record: dict[str, Any] | None, unit: str) -> str:
     return f"{readable(record['return_mean'])} ({unit.removesuffix('s')} {record['step']:,})" if record else ""
 
 
-def _curve(run: Any) -> str:
+def _curve(run: RunDirectory) -> str:
     try:
         return str(draw_learning_curve(run) or "")
-    except RLTrainingError as error:
-        return str(error)
+    except (RLTrainingError, OSError) as error:
+        return f"not drawn ({error})"

@@ -20,7 +20,7 @@ def draw_learning_curve(run: RunDirectory) -> Path | None:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise ConfigError("not drawn; `pip install rl-training[report]` brings matplotlib") from None
+        raise ConfigError("`pip install rl-training[report]` brings matplotlib") from None
     steps = [record["step"] for record in records]
     means = np.array([record["return_mean"] for record in records])  # [evaluations, M]
     spreads = np.array([record["return_std"] for record in records])
@@ -34,7 +34,7 @@ def draw_learning_curve(run: RunDirectory) -> Path | None:
     behaviour = (facts["dataset"] or {}).get("return_mean")  # none of rows that are not whole episodes
     if behaviour is not None:
         axes.axhline(behaviour, color="0.4", linestyle="--", linewidth=1, label=f"data's mean ({readable(behaviour)})")
-    axes.set_xlabel(facts["unit"])
+    axes.set_xlabel(facts.get("unit", "steps"))  # a run killed before its first checkpoint has not said
     axes.set_ylabel(f"return (mean ± std of {records[0]['episodes']} episodes)")
     axes.set_title(run.path.name)
     axes.grid(alpha=0.3)

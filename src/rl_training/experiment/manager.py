@@ -1,10 +1,9 @@
-"""The workflows around a run: start it, resume it, evaluate it, ask it for actions."""
+"""The workflows around a run: start it, resume it, go on online, evaluate it, ask it for actions."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,109 +17,26 @@ from rl_training import algorithms, streams
 from rl_training.algorithms.base import PriorDataParams
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import read_spaces
-from rl_training.errors import CheckpointError, ConfigError, DataError, EnvironmentUnsupportedError
+from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError
+from rl_training.experiment.continuing import (
+    FinishedError,
+    branch,
+    find_run,
+    newest_run,
+    resume,
+    start,
+    start_or_resume,
+)
 from rl_training.runtime.acting import Actor, FloatArray
 from rl_training.runtime.behaviour import TrainedBehaviour
 from rl_training.runtime.callbacks import Callback
-from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, load_checkpoint
+from rl_training.runtime.checkpoint import Checkpoint, is_checkpoint, load_checkpoint
 from rl_training.runtime.config import EvaluationConfig, TrainConfig
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluation
 from rl_training.runtime.presets import merge, with_preset
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trainer import TrainResult, train
-from rl_training.validation import explain, shortened, shown
-
-RUNS = Path("runs")  # where a run is looked for by its bare name
-
-
-class FinishedError(ConfigError):
-    """A run or checkpoint has no updates left in its budget."""
-
-    def __init__(self, place: str | Path, done: int) -> None:
-        super().__init__(f"{place}: is finished at step {done}; to go on, give a larger total_timesteps than that")
-        self.done = done
-
-
-def start(
-    config: TrainConfig, *, dataset: TransitionDataset | None = None, callbacks: Sequence[Callback] = ()
-) -> TrainResult:
-    """A new run."""
-    return train(config, dataset=dataset, callbacks=callbacks)
-
-
-def resume(
-    path: str | Path,
-    *,
-    total_timesteps: int | None = None,
-    dataset: TransitionDataset | Mapping[str, Any] | None = None,
-    callbacks: Sequence[Callback] = (),
-) -> TrainResult:
-    """Continue a run from its last checkpoint, to the end of its budget or of a larger one.
-
-    dataset: the run's own data again, as arrays or as the `dataset:` section that says where they lie now; the trainer
-    compares fingerprints and refuses any other.
-    """
-    place = find_run(path)
-    if (place / MANIFEST).is_file():
-        raise CheckpointError(f"{path}: is a checkpoint, and only runs are resumed; {_way_to_go_on(place)}")
-    run = RunDirectory.open(place)
-    checkpoint = run.load("last")
-    facts = run.describe()
-    if total_timesteps is None and facts["status"] == "finished":
-        raise FinishedError(path, int(checkpoint.progress["steps"]))
-    if dataset is not None and facts["dataset"] is None:
-        raise ConfigError(f"{path}: collects its own experience; it was started without a dataset")
-    config = _with_budget(path, checkpoint.config, checkpoint, total_timesteps)
-    if isinstance(dataset, Mapping):
-        config, dataset = TrainConfig.parse({**config.to_plain(), "dataset": dict(dataset)}), None
-    if config.dataset is None and dataset is None and facts["dataset"] is not None:
-        raise ConfigError(f"{path}: was trained from arrays in memory; give the same arrays again as `dataset`")
-    return train(config, dataset=dataset, callbacks=callbacks, run=run, checkpoint=checkpoint)
-
-
-def branch(
-    config: TrainConfig,
-    checkpoint: Checkpoint,
-    *,
-    total_timesteps: int | None = None,
-    dataset: TransitionDataset | None = None,
-    callbacks: Sequence[Callback] = (),
-) -> TrainResult:
-    """A new run that goes on from a checkpoint."""
-    config = _with_budget("this checkpoint", config, checkpoint, total_timesteps)
-    config = config.model_copy(update={"name": None})  # the name belongs to the run the checkpoint came from
-    return train(config, dataset=dataset, callbacks=callbacks, checkpoint=checkpoint)
-
-
-def _with_budget(
-    place: str | Path, config: TrainConfig, checkpoint: Checkpoint, total_timesteps: int | None
-) -> TrainConfig:
-    """The configuration under which a checkpoint trains on; a budget that is already spent is refused."""
-    done = int(checkpoint.progress["steps"])
-    if done >= (int(checkpoint.progress["total_steps"]) if total_timesteps is None else total_timesteps):
-        raise FinishedError(place, done)
-    if total_timesteps is None:
-        return config
-    return TrainConfig.parse({**config.to_plain(), "total_timesteps": total_timesteps, "n_epochs": None})
-
-
-def find_run(path: str | Path) -> Path:
-    """The run or checkpoint at a path; a bare name that is not here is looked for in `runs/`."""
-    try:
-        place = Path(path).expanduser()
-        (place / MANIFEST).is_file()  # raises whatever keeps us from looking inside
-        bare = len(place.parts) == 1 and not place.exists()
-        return RUNS / place if bare and RUNS.is_dir() else place
-    except (OSError, RuntimeError) as error:  # a name too long, a folder that may not be read, no such user's home
-        reason = getattr(error, "strerror", None) or error
-        raise CheckpointError(f"{shortened(str(path))}: cannot be looked for ({reason})") from None
-
-
-def _way_to_go_on(checkpoint: Path) -> str:
-    run = checkpoint.absolute().parent.parent
-    if (run / "run.json").is_file():
-        return f"continue its run with `rl-training resume {shlex.quote(str(run))}`"
-    return "to train on from it in a new run, load it in Python and call learn()"
+from rl_training.validation import explain, shown
 
 
 def finetune(
@@ -258,7 +174,7 @@ class LoadedPolicy:
 def load_policy(path: str | Path, which: str | int = "last") -> LoadedPolicy:
     """The policy of a run directory (its last, best or a given checkpoint) or of a checkpoint directory."""
     place = find_run(path)
-    if not (place / MANIFEST).is_file():
+    if not is_checkpoint(place):
         checkpoint = RunDirectory.open(place).load(_number_or_word(which))
     elif which == "last":
         checkpoint = load_checkpoint(place)
@@ -303,6 +219,8 @@ __all__ = [
     "find_run",
     "finetune",
     "load_policy",
+    "newest_run",
     "resume",
     "start",
+    "start_or_resume",
 ]

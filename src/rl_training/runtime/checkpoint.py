@@ -18,7 +18,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,14 @@ class Checkpoint:
     tensors: dict[str, Tensor]
     metric_sums: dict[str, Tensor]
     source: dict[str, Tensor] = field(default_factory=dict)
+
+    def copied(self) -> Checkpoint:
+        """The same with tensors of its own on the CPU, which training leaves alone."""
+
+        def own(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+            return {name: value.detach().to("cpu", copy=True) for name, value in tensors.items()}
+
+        return replace(self, tensors=own(self.tensors), metric_sums=own(self.metric_sums), source=own(self.source))
 
     def build_learner(self, device: str = "cpu", total_updates: int | None = None) -> Learner:
         """The learner as it was."""
@@ -136,15 +144,29 @@ def _write_directory(path: Path, files: Mapping[str, bytes]) -> None:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
         if isinstance(error, OSError):
-            raise CheckpointError(f"{path}: cannot be written ({reason(error)})") from error
+            needed = sum(map(len, files.values()))
+            raise CheckpointError(f"{path}: cannot be written ({reason(error, path.parent, needed)})") from error
         raise
 
 
-def reason(error: OSError) -> str:
-    """What went wrong with a file, and what to do where that is plain."""
+def reason(error: OSError, folder: Path, needed: int | None = None) -> str:
+    """What went wrong with a file in `folder`, and what to do where that is plain."""
     text = error.strerror or str(error)
-    full = (errno.ENOSPC, errno.EDQUOT)
-    return f"{text}; free space on this disk, then resume the run" if error.errno in full else text
+    if error.errno == errno.EDQUOT:
+        return f"{text}; free some of your quota, such as old runs or checkpoints, then resume the run"
+    if error.errno != errno.ENOSPC:
+        return text
+    try:
+        left = f"{shutil.disk_usage(folder).free / 1e6:,.1f} MB are left"
+    except OSError:
+        left = "none is left"
+    wants = f", {needed / 1e6:,.1f} MB are needed" if needed else ""
+    return f"{text}; free space on the disk of {folder} ({left}{wants}), then resume the run"
+
+
+def is_checkpoint(path: Path) -> bool:
+    """Whether a directory is a checkpoint, be it a damaged one."""
+    return any((path / name).is_file() for name in (MANIFEST, _STATE, _WEIGHTS))
 
 
 def load_checkpoint(path: Path) -> Checkpoint:

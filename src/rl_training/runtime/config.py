@@ -84,6 +84,7 @@ class TrainConfig(Section):
         None, description="steps between checkpoints; none is every evaluation, or ten times a run"
     )
     keep_checkpoints: Count = Field(2, description="newest checkpoints kept, besides the best one")
+    keep_every: Count | None = Field(None, description="checkpoints at multiples of so many steps are kept for good")
     engine: Literal["auto", "eager", "compiled"] = Field("auto", description="how updates are run")
     precision: Literal["auto", "fp32", "tf32", "bf16"] = Field(
         "auto", description="matrix products: fp32, tf32 (CUDA only, and what auto means there) or bf16"

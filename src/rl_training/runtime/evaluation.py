@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -57,6 +58,10 @@ class Evaluation:
         }
 
 
+class EvaluationStoppedError(Exception):
+    """An evaluation was broken off; what it had seen is forgotten."""
+
+
 class Evaluator(Protocol):
     """Anything that can judge a policy during training."""
 
@@ -71,6 +76,7 @@ class EnvironmentEvaluator:
     def __init__(self, env_id: str, config: EvaluationConfig) -> None:
         self.env_id = env_id
         self.config = config
+        self.should_stop: Callable[[], bool] = lambda: False  # asked at every step
         self._envs: list[Any] = []
 
     def evaluate(self, actor: Actor, step: int) -> Evaluation:
@@ -98,6 +104,8 @@ class EnvironmentEvaluator:
         returns, lengths = np.zeros(len(envs)), np.zeros(len(envs), dtype=np.int64)
         running = list(range(len(envs)))
         while running:
+            if self.should_stop():
+                raise EvaluationStoppedError
             noise = None if self.config.deterministic else _wave_noise(actor.learner, wave, int(lengths.max()))
             actions = actor(obs.reshape(members, width, -1), noise).reshape(len(envs), -1)
             still: list[int] = []

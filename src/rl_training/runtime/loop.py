@@ -7,9 +7,11 @@ At one step they always happen in that order, so that a checkpoint knows everyth
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,13 +24,15 @@ from rl_training.errors import DivergenceError
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint
+from rl_training.runtime.checkpoint_writer import CheckpointWriter
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.engine import Engine
-from rl_training.runtime.evaluation import Evaluator
+from rl_training.runtime.evaluation import EnvironmentEvaluator, EvaluationStoppedError, Evaluator
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory
 
 _PULSE_SECONDS = 0.2  # how often callbacks, signals and the progress display get a turn
+_CUT_OFF_SECONDS = 1.0  # what a run that was cut off still waits for its last write
 _REMEDY = "a smaller learning rate or rescaled rewards often help"
 
 
@@ -56,9 +60,13 @@ class Loop:
         self.progress = progress
         self.spaces = spaces
         self.evaluator = evaluator
+        if isinstance(evaluator, EnvironmentEvaluator):
+            evaluator.should_stop = lambda: self._is_interrupted
         self.callbacks = list(callbacks)
         self.stop_reason: str | None = None
         self.stop_status = "finished"
+        self._is_ending = False
+        self._writer = CheckpointWriter()
         self._saved_at: int | None = None
         self._clock = (progress.steps, time.perf_counter())
 
@@ -73,8 +81,14 @@ class Loop:
 
     @property
     def _is_interrupted(self) -> bool:
-        """A signal that comes when all updates are done interrupts nothing."""
-        return self.stop_status == "interrupted" and not self.progress.is_complete
+        """A signal that comes when everything is done, the last evaluation included, interrupts nothing."""
+        is_done = self.progress.is_complete and (self.evaluator is None or self.progress.is_evaluated)
+        return self.stop_status == "interrupted" and not is_done
+
+    @property
+    def is_saving(self) -> bool:
+        """Whether a checkpoint is being written that is worth waiting for."""
+        return self._is_ending or self._writer.is_busy
 
     def run(self) -> None:
         """Train."""
@@ -88,13 +102,24 @@ class Loop:
             while not self.is_over:
                 self._run_to(self._next_due())
                 self._attend()
+            self._is_ending = True
             if self._saved_at != self.progress.steps:
                 self.save()
+            self._announce(self._writer.finish())
             if not self._is_interrupted:
                 self.stop_status = "finished"
             self.run_directory.note(status=self.stop_status, reason=self.stop_reason)
         finally:
             self._tell("on_end")
+
+    def close(self) -> None:
+        """Let go of everything; a checkpoint being written is waited for, unless the run was cut off."""
+        cut_off = isinstance(sys.exception(), KeyboardInterrupt)
+        with ExitStack() as closings:
+            if self.evaluator is not None:
+                closings.callback(self.evaluator.close)
+            closings.callback(self.engine.source.close)
+            closings.callback(self._writer.close, _CUT_OFF_SECONDS if cut_off else None)
 
     # Time -------------------------------------------------------------------------------------------------------
 
@@ -125,6 +150,7 @@ class Loop:
             pace = turn.steps / max(time.perf_counter() - began, 1e-9)
             block = max(1, min(4 * block, int(_PULSE_SECONDS * pace)))
             self._tell("on_progress")
+            self._announce(self._writer.poll())
 
     # What is due ------------------------------------------------------------------------------------------------
 
@@ -153,7 +179,10 @@ class Loop:
         if self.evaluator is None or not due or self._is_interrupted or self.progress.is_evaluated:
             return False
         self._require_finite_weights()
-        evaluation = self.evaluator.evaluate(self.actor, self.progress.steps)
+        try:
+            evaluation = self.evaluator.evaluate(self.actor, self.progress.steps)
+        except EvaluationStoppedError:
+            return False
         if not np.isfinite(evaluation.returns).all():
             raise DivergenceError(f"the return at step {evaluation.step} is not finite; {self._last_good()}")
         is_best = self.progress.saw(evaluation)
@@ -161,18 +190,21 @@ class Loop:
         self._tell("on_evaluation", evaluation)
         return is_best
 
-    def save(self) -> Path:
-        """Write a checkpoint of this very step, unless something in it is not finite."""
+    def save(self) -> None:
+        """Begin a checkpoint of this very step, unless something in it is not finite."""
         self._require_finite(self.engine.peek_metrics())
         self._require_finite_weights()
-        progress = self.progress
-        path = self.run_directory.save(self.snapshot(), progress.steps)
-        self.run_directory.note(step=progress.steps, unit=progress.unit, last=progress.last, best=progress.best)
-        best = progress.best["step"] if progress.best else None
-        self.run_directory.prune(self.config.keep_checkpoints, best)
-        self._saved_at = progress.steps
-        self._tell("on_checkpoint", path)
-        return path
+        self._is_ending = self.is_over
+        self._announce(self._writer.finish())
+        checkpoint = self.snapshot().copied()
+        self._saved_at = self.progress.steps
+        self._writer.begin(lambda: self.run_directory.keep(checkpoint))
+        self._announce(self._writer.poll())
+
+    def _announce(self, written: Path | None) -> None:
+        """Tell of a checkpoint that is safely on disk."""
+        if written is not None:
+            self._tell("on_checkpoint", written)
 
     def snapshot(self) -> Checkpoint:
         """The run at this very step. Its tensors are the live ones."""
@@ -207,6 +239,7 @@ class Loop:
                 )
 
     def _last_good(self) -> str:
+        self._writer.close()
         steps = self.run_directory.steps()
         return f"the last checkpoint is {self.run_directory.checkpoint_path(steps[-1])}" if steps else "none was saved"
 

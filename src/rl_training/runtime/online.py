@@ -147,7 +147,7 @@ class OnlineSource:
         """
         settings = self.settings
         if self.pretraining:
-            count = min(self.pretraining, 64)
+            count = min(self.pretraining, 8)  # few enough that a signal is answered soon
             self.pretraining -= count
             return self._pay(0, count, self.learner.params.batch_size)
         count = min(limit, settings.train_frequency - self.steps % settings.train_frequency)
@@ -269,6 +269,13 @@ def check_prior(dataset: TransitionDataset | None, settings: OnlineParams, *, in
         raise ConfigError("dataset.exact: a buffer holds shares on average; use online.prior: mixed, or exact: false")
     if settings.buffer_capacity < len(mixture.names):
         raise ConfigError(f"online.buffer_capacity: must be at least {len(mixture.names)}, the parts of the mixture")
+
+
+def updates_in(steps: int, settings: OnlineParams) -> int:
+    """Updates an online run of so many steps will take; schedules span them."""
+    rounds = steps // settings.train_frequency - max(settings.learning_starts - 1, 0) // settings.train_frequency
+    pretraining = settings.offline_pretrain_updates if isinstance(settings, PriorDataParams) else 0
+    return max(1, pretraining + max(rounds, 0) * settings.gradient_updates_per_step)
 
 
 def _below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:

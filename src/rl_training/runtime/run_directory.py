@@ -10,24 +10,28 @@ checkpoints/step-N/  see checkpoint.py
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import platform
+import re
 import shutil
+import tempfile
+import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from rl_training import __version__, yaml_dialect
 from rl_training.data.formats.atomic import sync
 from rl_training.errors import CheckpointError, ConfigError
+from rl_training.runtime import run_lock
 from rl_training.runtime.checkpoint import (
     MANIFEST,
     TEMPORARY,
     Checkpoint,
+    is_checkpoint,
     load_checkpoint,
     reason,
     save_checkpoint,
@@ -35,6 +39,8 @@ from rl_training.runtime.checkpoint import (
 from rl_training.runtime.config import TrainConfig
 
 _RECORDS = ("metrics", "evaluations", "timing")
+_STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
+_ASIDE = ".aside"  # in the name of a checkpoint that a run went back behind
 
 
 class RunDirectory:
@@ -42,6 +48,8 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._is_locked = False
+        self._noting = threading.Lock()
 
     # Making and opening -----------------------------------------------------------------------------------------
 
@@ -49,16 +57,25 @@ class RunDirectory:
     def create(cls, config: TrainConfig, dataset: Mapping[str, Any] | None) -> RunDirectory:
         """A new directory `runs_dir/name` with its configuration and `run.json`."""
         path = new_path(config)
+        temporary: Path | None = None
         try:
-            path.mkdir(parents=True)
-        except FileExistsError:
-            raise ConfigError(_taken(path)) from None
-        except OSError as error:
-            raise ConfigError(f"runs_dir: {path} cannot be made ({reason(error)})") from None
-        run = cls(path)
-        run.write_config(config)
-        run._write_json("run.json", {"status": "running", **_circumstances(), "dataset": dataset})
-        return run
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}{TEMPORARY}", dir=path.parent))
+            temporary.chmod(0o755)
+            run = cls(temporary)
+            run.write_config(config)
+            run._write_json("run.json", {"status": "running", **_circumstances(), "dataset": dataset})
+            temporary.rename(path)  # refused where there is something by now
+            sync(path.parent)
+        except BaseException as error:
+            if temporary is not None:
+                shutil.rmtree(temporary, ignore_errors=True)
+            if isinstance(error, OSError) and path.exists():
+                raise ConfigError(_taken(path)) from None
+            if isinstance(error, OSError):
+                raise ConfigError(f"runs_dir: {path} cannot be made ({reason(error, path.parent)})") from None
+            raise
+        return cls(path)
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
@@ -71,20 +88,38 @@ class RunDirectory:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes from training this run; the lock dies with the process that holds it."""
-        with self._writing(".lock"), (self.path / ".lock").open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise CheckpointError(f"{self.path}: is being trained by another process") from None
+        if self._is_locked:
             yield
+            return
+        with run_lock.held(self.path):
+            self._is_locked = True
+            try:
+                yield
+            finally:
+                self._is_locked = False
+
+    @contextmanager
+    def marking(self) -> Iterator[None]:
+        """Have run.json say how the run ended where it did not come to its end."""
+        try:
+            yield
+        except BaseException as error:
+            by_hand = isinstance(error, KeyboardInterrupt)
+            reason = str(error) or "cut off" if by_hand else f"{type(error).__name__}: {error}"
+            with suppress(CheckpointError):  # a full disk must not hide what went wrong
+                self.note(status="interrupted" if by_hand else "failed", reason=reason)
+            raise
 
     # What happens -----------------------------------------------------------------------------------------------
 
     def append(self, kind: str, record: Mapping[str, Any]) -> None:
-        """Add one record to `kind`.jsonl."""
+        """Add one record to `kind`.jsonl: one whole line, in one write, so that a reader never sees half of it."""
         name = f"{kind}.jsonl"
-        with self._writing(name), (self.path / name).open("a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
+        line = (json.dumps(record) + "\n").encode()
+        with self._writing(name), (self.path / name).open("ab", buffering=0) as file:
+            written = file.write(line)
+            while written < len(line):  # a disk that is nearly full takes a part; the next call says so
+                written += file.write(line[written:])
 
     def records(self, kind: str) -> list[dict[str, Any]]:
         """Every complete record of `kind`.jsonl (a line cut short by a crash is not one)."""
@@ -99,12 +134,23 @@ class RunDirectory:
         return found
 
     def rewind(self, step: int, evaluated: int | None = None) -> None:
-        """Forget records after `step` (evaluations: after `evaluated`), which a resumed run will write again."""
+        """Forget records after `step` (evaluations: after `evaluated`), which a resumed run will write again.
+
+        Checkpoints after it are set aside, and what killed processes left half-written is removed.
+        """
         for kind in _RECORDS:
             last = evaluated if kind == "evaluations" and evaluated is not None else step
             if (self.path / f"{kind}.jsonl").is_file():
                 kept = [json.dumps(record) + "\n" for record in self.records(kind) if record["step"] <= last]
                 self._replace(f"{kind}.jsonl", "".join(kept))
+        for later in self.steps_after(step):
+            path = self.checkpoint_path(later)
+            names = (path.with_name(f"{path.name}{_ASIDE}{n or ''}") for n in range(10_000))
+            with self._writing("checkpoints"):
+                path.rename(next(name for name in names if not name.exists()))
+        for leftover in self.path.glob(f".*{TEMPORARY}*"):
+            with self._writing(leftover.name):
+                leftover.unlink(missing_ok=True)
 
     def describe(self) -> dict[str, Any]:
         """The contents of run.json."""
@@ -119,7 +165,27 @@ class RunDirectory:
 
     def note(self, **changes: Any) -> None:
         """Change entries of run.json."""
-        self._write_json("run.json", {**self.describe(), **changes})
+        with self._noting:
+            self._write_json("run.json", {**self.describe(), **changes})
+
+    def config(self) -> TrainConfig:
+        """What config.yaml says."""
+        return TrainConfig.parse(self._plain_config())
+
+    def edits(self, config: TrainConfig) -> list[str]:
+        """The keys in which config.yaml is no longer `config`."""
+        written, own = _flat(self._plain_config()), _flat(config.to_plain())
+        return [key for key in {**own, **written} if key not in own or key not in written or own[key] != written[key]]
+
+    def _plain_config(self) -> dict[str, Any]:
+        file = self.path / "config.yaml"
+        try:
+            values = yaml_dialect.read(file.read_text("utf-8"))
+        except (OSError, ValueError) as error:
+            raise CheckpointError(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+        if not isinstance(values, dict):
+            raise CheckpointError(f"{file}: is not a configuration")
+        return values
 
     # Checkpoints ------------------------------------------------------------------------------------------------
 
@@ -127,9 +193,12 @@ class RunDirectory:
         return self.path / "checkpoints" / f"step-{step}"
 
     def steps(self) -> list[int]:
-        """The steps at which complete checkpoints exist, oldest first."""
-        found = (self.path / "checkpoints").glob(f"step-*/{MANIFEST}")
-        return sorted(int(m.parent.name[5:]) for m in found if m.parent.name[5:].isdecimal())
+        """The steps of the checkpoints, oldest first. One has its name only when it is complete."""
+        found = (self.path / "checkpoints").glob("step-*")
+        return sorted(int(path.name[5:]) for path in found if _STEP.fullmatch(path.name))
+
+    def steps_after(self, step: int) -> list[int]:
+        return [later for later in self.steps() if later > step]
 
     def save(self, checkpoint: Checkpoint, step: int) -> Path:
         """Write the checkpoint of `step`, after making durable the records it takes for granted."""
@@ -145,31 +214,53 @@ class RunDirectory:
             sync(self.path)
         return path
 
-    def prune(self, keep: int, best: int | None) -> None:
-        """Remove what is neither among the newest `keep` checkpoints nor the best, and what killed writers left."""
-        for old in self.steps()[:-keep]:
-            if old != best:  # renamed first: a removal cut short must not look like a checkpoint
-                path = self.checkpoint_path(old)
-                path.rename(path.with_name(f"{path.name}{TEMPORARY}removed"))
-        for leftover in (self.path / "checkpoints").glob(f"*{TEMPORARY}*"):
-            shutil.rmtree(leftover, ignore_errors=True)
+    def keep(self, checkpoint: Checkpoint) -> Path:
+        """Save it, say so in run.json, and only then let go of those that are no longer to be kept."""
+        progress, config = checkpoint.progress, checkpoint.config
+        path = self.save(checkpoint, progress["steps"])
+        told = {name: progress[name] for name in ("unit", "last", "best")}
+        self.note(step=progress["steps"], **told)
+        best = progress["best"]["step"] if progress["best"] else None
+        self.prune(config.keep_checkpoints, best, config.keep_every)
+        return path
+
+    def prune(self, keep: int, best: int | None, every: int | None = None) -> None:
+        """Remove what is neither among the newest `keep` checkpoints, nor the best, nor a multiple of `every`.
+
+        What killed writers left goes with it.
+        """
+        with self._writing("checkpoints"):
+            for old in self.steps()[:-keep]:
+                if old != best and (every is None or old % every):
+                    path = self.checkpoint_path(old)  # renamed first: a removal cut short must not look complete
+                    path.rename(path.with_name(f"{path.name}{TEMPORARY}removed"))
+            for leftover in (self.path / "checkpoints").glob(f"*{TEMPORARY}*"):
+                shutil.rmtree(leftover, ignore_errors=True)
 
     def load(self, which: str | int = "last") -> Checkpoint:
-        """The last, the best, or the checkpoint of a given step."""
+        """The last (or `latest`), the best, or the checkpoint of a given step (30, `30` or `step-30`)."""
         steps = self.steps()
         if not steps:
             raise CheckpointError(f"{self.path}: has no checkpoint yet")
         best = (self.describe().get("best") or {}).get("step")
         named = {"last": steps[-1], **({"best": best} if best in steps else {}), **{str(step): step for step in steps}}
-        if str(which) not in named:
+        wanted = {"latest": "last"}.get(str(which), str(which)).removeprefix("step-")
+        if wanted not in named:
             raise CheckpointError(f"{self.path}: no checkpoint {which!r}; choose from {', '.join(named)}")
-        step = named[str(which)]
         try:
-            return load_checkpoint(self.checkpoint_path(step))
+            return load_checkpoint(self.checkpoint_path(named[wanted]))
         except CheckpointError as error:
-            earlier = [str(other) for other in steps if other < step]
-            hint = f"; the one before it is step-{earlier[-1]}" if earlier else ""
-            raise CheckpointError(f"{error}{hint}") from error
+            sound = self.newest_sound(steps, named[wanted])
+            hint = f"; the newest sound one is step-{sound} (--which {sound})" if sound is not None else ""
+            raise CheckpointError(f"{error}{hint or '; no other is sound'}") from error
+
+    def newest_sound(self, steps: list[int] | None = None, damaged: int | None = None) -> int | None:
+        """The step of the newest checkpoint that can be loaded; `damaged` is known not to."""
+        for step in reversed(self.steps() if steps is None else steps):
+            with suppress(CheckpointError):
+                if step != damaged and load_checkpoint(self.checkpoint_path(step)):
+                    return step
+        return None
 
     # Files ------------------------------------------------------------------------------------------------------
 
@@ -181,23 +272,29 @@ class RunDirectory:
         self._replace(name, json.dumps(value, indent=1) + "\n")
 
     def _replace(self, name: str, text: str) -> None:
-        temporary = self.path / f".{name}{TEMPORARY}{os.getpid()}"
+        temporary = self.path / f".{name}{TEMPORARY}{os.getpid()}-{threading.get_ident()}"
         with self._writing(name):
-            temporary.write_text(text, encoding="utf-8")
-            sync(temporary)
-            temporary.replace(self.path / name)
+            try:
+                temporary.write_text(text, encoding="utf-8")
+                sync(temporary)
+                temporary.replace(self.path / name)
+                sync(self.path)
+            except BaseException:
+                with suppress(OSError):
+                    temporary.unlink(missing_ok=True)
+                raise
 
     @contextmanager
     def _writing(self, name: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
-            raise CheckpointError(f"{self.path / name}: cannot be written ({reason(error)})") from error
+            raise CheckpointError(f"{self.path / name}: cannot be written ({reason(error, self.path)})") from error
 
 
 def load_any(path: Path, which: str | int = "last") -> Checkpoint:
     """The checkpoint at a path: a checkpoint directory, or one of a run's."""
-    return load_checkpoint(path) if (path / MANIFEST).is_file() else RunDirectory.open(path).load(which)
+    return load_checkpoint(path) if is_checkpoint(path) else RunDirectory.open(path).load(which)
 
 
 def new_path(config: TrainConfig) -> Path:
@@ -220,10 +317,18 @@ def _taken(path: Path) -> str:
 def _other_runs(path: Path) -> str:
     """Names of runs beside a path that is none, as help for the message."""
     for parent in (path.parent, Path("runs")):
-        names = sorted(file.parent.name for file in parent.glob("*/run.json"))
+        names = sorted(file.parent.name for file in parent.glob("[!.]*/run.json"))
         if names:
             return f"; runs in {parent}: {', '.join(names[-5:])}"
     return ""
+
+
+def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Nested options by their dotted names."""
+    flat: dict[str, Any] = {}
+    for key, value in values.items():
+        flat |= _flat(value, f"{above}{key}.") if isinstance(value, Mapping) and value else {f"{above}{key}": value}
+    return flat
 
 
 def _circumstances() -> dict[str, Any]:

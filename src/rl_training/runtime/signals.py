@@ -1,12 +1,30 @@
-"""Being asked to stop: by a person at the keyboard, or by a machine that wants its processor back."""
+"""Being asked to stop: by a person at the keyboard, or by a machine that wants its processor back.
+
+The first request lets what is running come to a good end. Some things cannot be left half-way and take long (compiling
+an update, an environment that hangs): a second Ctrl-C, or eight seconds after SIGTERM or SIGUSR1, cuts them off.
+"""
 
 from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
+
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+EXIT_CODES = {number.name: 128 + number for number in STOPPING}
+PREEMPTION_SECONDS = 8.0  # a machine that is taken back is often gone ten seconds after it asked
+IMPATIENCE_SECONDS = 1.0  # what a second Ctrl-C leaves for saving; two that come together are often one
+
+
+class CutOffError(KeyboardInterrupt):
+    """What was running was ended in the middle; all that is left of it is what it had saved."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} received, cut off")
+        self.exit_code = EXIT_CODES[name]
 
 
 class Stoppable(Protocol):
@@ -16,23 +34,70 @@ class Stoppable(Protocol):
 
 
 @contextmanager
-def graceful_signals(loop: Stoppable) -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the run after the present update, with a checkpoint; a second Ctrl-C ends it at once."""
+def graceful_signals(loop: Stoppable, is_saving: Callable[[], bool] = lambda: False) -> Iterator[None]:
+    """Ctrl-C, SIGTERM and SIGUSR1 ask `loop` to stop, and cut it off if it does not (but not SIGTERM what it saves)."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    asked = 0
-
-    def request_stop(number: int, frame: Any) -> None:
-        nonlocal asked
-        asked += 1
-        if asked > 1 and number == signal.SIGINT:
-            raise KeyboardInterrupt
-        loop.stop(f"{signal.Signals(number).name} received", status="interrupted")
-
-    previous = {number: signal.signal(number, request_stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    request = _Request(loop, is_saving)
+    previous = {number: signal.signal(number, request) for number in STOPPING}
     try:
         yield
     finally:
+        request.close()
         for number, handler in previous.items():
             signal.signal(number, handler)
+
+
+class _Request:
+    """The handler of all these signals."""
+
+    def __init__(self, loop: Stoppable, is_saving: Callable[[], bool]) -> None:
+        self.loop = loop
+        self.is_saving = is_saving
+        self.first = ""  # the signal that counts
+        self.presses = 0
+        self.deadline: float | None = None
+        self.timer: threading.Timer | None = None
+        self.is_over = False
+
+    def __call__(self, number: int, frame: Any) -> None:
+        if self.is_over:
+            return
+        now = time.monotonic()
+        if self.deadline is not None and now >= self.deadline:
+            self._cut_off(now)
+            return
+        self.first = self.first or signal.Signals(number).name
+        self.loop.stop(f"{self.first} received", status="interrupted")
+        self.presses += number == signal.SIGINT
+        if self.presses > 2:
+            raise CutOffError(self.first)
+        if self.presses == 2:
+            self._set_deadline(now + IMPATIENCE_SECONDS)
+        elif number != signal.SIGINT and self.deadline is None:
+            self._set_deadline(now + PREEMPTION_SECONDS)
+
+    def _cut_off(self, now: float) -> None:
+        if self.presses < 2 and self.is_saving():
+            self._set_deadline(now + IMPATIENCE_SECONDS)
+        else:
+            raise CutOffError(self.first)
+
+    def _set_deadline(self, deadline: float) -> None:
+        """Python runs handlers in the main thread only, so a timer sends it one more signal."""
+        if self.timer is not None:
+            self.timer.cancel()
+        self.deadline = deadline
+        main, seconds = threading.main_thread().ident, max(deadline - time.monotonic(), 0.0)
+        assert main is not None
+        self.timer = threading.Timer(seconds + 0.01, signal.pthread_kill, (main, signal.SIGUSR1))
+        self.timer.daemon = True
+        self.timer.start()
+
+    def close(self) -> None:
+        """No signal of the timer's comes after this."""
+        self.is_over = True
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer.join()

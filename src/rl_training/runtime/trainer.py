@@ -10,7 +10,7 @@ import importlib
 import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,7 +40,7 @@ from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose
 from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvaluator, Evaluator
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk
-from rl_training.runtime.online import OnlineSource, check_prior
+from rl_training.runtime.online import OnlineSource, check_prior, updates_in
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any, new_path
 from rl_training.runtime.signals import graceful_signals
@@ -87,6 +87,7 @@ class Trainer:
         callbacks: Sequence[Callback] = (),
         run: RunDirectory | None = None,
         checkpoint: Checkpoint | None = None,
+        notices: Sequence[str] = (),
     ) -> None:
         """`dataset` overrides the configured one; `run` and `checkpoint` continue an existing run."""
         self.config = config.model_copy(update={"dataset": _own_data(config, dataset)})
@@ -95,7 +96,7 @@ class Trainer:
         self.checkpoint = checkpoint
         self.ancestor = load_any(Path(config.init_from)) if config.init_from and checkpoint is None else None
         self.online = self.online_settings()
-        self.notices: list[str] = []  # what the user should know before training starts
+        self.notices = list(notices)  # what the user should know before training starts
         stopping = config.early_stopping
         self.callbacks = [*([EarlyStopping(stopping)] if stopping else []), *callbacks]
 
@@ -118,19 +119,10 @@ class Trainer:
         """Prepare, run the loop, report."""
         parts = self.assemble()
         run = self.open_run(parts)
-        with run.lock():
+        with run.lock(), run.marking():
             loop = self.build_loop(parts, run)
-            try:
-                with graceful_signals(loop):
-                    loop.run()
-            except BaseException as error:
-                with suppress(CheckpointError):  # a full disk must not hide what went wrong
-                    run.note(status="failed", reason=f"{type(error).__name__}: {error}")
-                raise
-            finally:
-                loop.engine.source.close()
-                if loop.evaluator is not None:
-                    loop.evaluator.close()
+            with closing(loop), graceful_signals(loop, lambda: loop.is_saving):
+                loop.run()
         return TrainResult(loop.run_directory, loop.actor, loop.snapshot(), loop.stop_status, loop.stop_reason)
 
     def assemble(self) -> Parts:
@@ -185,6 +177,7 @@ class Trainer:
             require_alike(dict.fromkeys(counts, per_seed), self.checkpoint.metric_sums)
             engine.restore_metrics(self.checkpoint.metric_sums, counts)
             source.restore(self.checkpoint.source)
+        if self.run_directory is not None:
             run.write_config(self.config)
             last = parts.progress.last
             run.rewind(parts.progress.steps, last["step"] if last else 0)
@@ -287,7 +280,7 @@ class Trainer:
             raise ConfigError("total_timesteps: is required; without a dataset there are no epochs to count")
         budgets = (self.config.total_timesteps, self.config.n_epochs and self.config.n_epochs * per_epoch)
         steps = min(budget for budget in budgets if budget)
-        updates = steps if self.online is None else _updates_in(steps, self.online)
+        updates = steps if self.online is None else updates_in(steps, self.online)
         if self.checkpoint is None:
             return Progress(steps, updates, per_epoch, "updates" if self.online is None else "steps")
         return Progress.from_json({**self.checkpoint.progress, "total_steps": steps, "total_updates": updates})
@@ -340,13 +333,6 @@ class Trainer:
 
     def evaluator(self) -> Evaluator | None:
         return EnvironmentEvaluator(self.config.env_id, self.config.evaluation) if self.config.env_id else None
-
-
-def _updates_in(steps: int, settings: OnlineParams) -> int:
-    """Updates an online run of so many steps will take; schedules span them."""
-    rounds = steps // settings.train_frequency - max(settings.learning_starts - 1, 0) // settings.train_frequency
-    pretraining = settings.offline_pretrain_updates if isinstance(settings, PriorDataParams) else 0
-    return max(1, pretraining + max(rounds, 0) * settings.gradient_updates_per_step)
 
 
 def trainer_for(algo: str) -> type[Trainer]:

@@ -1,0 +1,195 @@
+"""Starting a run, finding it again, and going on with it."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from rl_training.data.dataset_loaders import with_absolute_paths
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.errors import CheckpointError, ConfigError, RLTrainingError
+from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, is_checkpoint
+from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.trainer import TrainResult, train
+from rl_training.validation import shortened
+
+RUNS = Path("runs")  # where a run is looked for by its bare name
+
+
+class FinishedError(ConfigError):
+    """A run or checkpoint has no updates left in its budget."""
+
+    def __init__(self, place: str | Path, done: int) -> None:
+        super().__init__(f"{place}: is finished at step {done}; to go on, give a larger total_timesteps than that")
+        self.place = place
+        self.done = done
+
+
+def start(
+    config: TrainConfig, *, dataset: TransitionDataset | None = None, callbacks: Sequence[Callback] = ()
+) -> TrainResult:
+    """A new run."""
+    return train(config, dataset=dataset, callbacks=callbacks)
+
+
+def resume(
+    path: str | Path,
+    *,
+    which: str | int = "last",
+    total_timesteps: int | None = None,
+    dataset: TransitionDataset | Mapping[str, Any] | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> TrainResult:
+    """Continue a run from a checkpoint (none yet: from its start), to the end of its budget or of a larger one.
+
+    which: `last`, `best` or a step; what came after it is set aside. dataset: the run's own data again, as arrays or as
+    the `dataset:` section that says where they lie now; the trainer compares fingerprints and refuses any other.
+    """
+    place = find_run(path)
+    if is_checkpoint(place):
+        raise CheckpointError(f"{path}: is a checkpoint, and only runs are resumed; {_way_to_go_on(place)}")
+    run = RunDirectory.open(place)
+    facts = run.describe()
+    if total_timesteps is None and facts["status"] == "finished" and which in ("last", "latest"):
+        raise FinishedError(path, int(run.load("last").progress["steps"]))
+    with run.lock():
+        checkpoint = run.load(which) if run.steps() or which not in ("last", "latest") else None
+        return _continue(run, checkpoint, total_timesteps, dataset, callbacks)
+
+
+def start_or_resume(config: TrainConfig, *, callbacks: Sequence[Callback] = ()) -> TrainResult:
+    """Continue the newest run of this configuration; where there is none, start one.
+
+    Nobody is there to choose: where the last checkpoint is damaged, the newest sound one is gone on from.
+    """
+    run = newest_run(config)
+    if run is None:
+        return start(config, callbacks=callbacks)
+    if run.describe()["status"] == "finished":
+        raise FinishedError(run.path, int(run.describe()["step"]))
+    with run.lock():
+        try:
+            checkpoint, notices = run.load("last") if run.steps() else None, []
+        except CheckpointError as error:
+            sound = run.newest_sound()
+            if sound is None:
+                raise
+            checkpoint, notices = run.load(sound), [f"{error}; going on from there"]
+        return _continue(run, checkpoint, None, None, callbacks, notices)
+
+
+def newest_run(config: TrainConfig) -> RunDirectory | None:
+    """The run of this configuration that was started last; the one of its name, where it has a name."""
+    parent = Path(config.runs_dir).expanduser()
+    if config.name is not None:
+        if not (parent / config.name).exists():
+            return None
+        run = RunDirectory.open(parent / config.name)
+        if odd := run.edits(_identified(config, run.config())):
+            raise ConfigError(f"name: run {run.path} has another configuration ({_some(odd)}); choose another name")
+        return run
+    found = []
+    for file in parent.glob("[!.]*/run.json"):
+        with suppress(RLTrainingError, OSError):
+            run = RunDirectory(file.parent)
+            found.append((str(run.describe().get("created")), file.stat().st_mtime_ns, run))
+    for *_, run in sorted(found, key=lambda entry: entry[:2], reverse=True):
+        with suppress(RLTrainingError):
+            written = run.config()
+            if written == _identified(config, written):
+                return run
+    return None
+
+
+def _identified(config: TrainConfig, other: TrainConfig) -> TrainConfig:
+    """A configuration as `other` would have it written: where a run lies and what it is called is not compared."""
+    data = None if config.dataset is None else with_absolute_paths(config.dataset)
+    return config.model_copy(update={"dataset": data, "name": other.name, "runs_dir": other.runs_dir})
+
+
+def _continue(
+    run: RunDirectory,
+    checkpoint: Checkpoint | None,
+    total_timesteps: int | None,
+    dataset: TransitionDataset | Mapping[str, Any] | None,
+    callbacks: Sequence[Callback],
+    notices: Sequence[str] = (),
+) -> TrainResult:
+    """Train on from a checkpoint of this run, or from its start."""
+    facts = run.describe()
+    if dataset is not None and facts["dataset"] is None:
+        raise ConfigError(f"{run.path}: collects its own experience; it was started without a dataset")
+    config = run.config() if checkpoint is None else checkpoint.config
+    is_whole = total_timesteps is None and facts["status"] != "finished"  # but not evaluated, or not marked as finished
+    if checkpoint is not None and not is_whole:
+        config = _with_budget(run.path, config, checkpoint, total_timesteps)
+    elif total_timesteps is not None:
+        config = _budgeted(config, total_timesteps)
+    if isinstance(dataset, Mapping):
+        config, dataset = TrainConfig.parse({**config.to_plain(), "dataset": dict(dataset)}), None
+    if config.dataset is None and dataset is None and facts["dataset"] is not None:
+        raise ConfigError(f"{run.path}: was trained from arrays in memory; give the same arrays again as `dataset`")
+    if checkpoint is not None and (odd := run.edits(checkpoint.config)):
+        text = (
+            f"config.yaml was edited ({_some(odd)}); a run goes on as it was started, only --total-timesteps changes it"
+        )
+        notices = [*notices, text]
+    return train(config, dataset=dataset, callbacks=callbacks, run=run, checkpoint=checkpoint, notices=notices)
+
+
+def _some(keys: Sequence[str]) -> str:
+    return ", ".join(keys[:5]) + (f" and {len(keys) - 5} more" if len(keys) > 5 else "")
+
+
+def branch(
+    config: TrainConfig,
+    checkpoint: Checkpoint,
+    *,
+    total_timesteps: int | None = None,
+    dataset: TransitionDataset | None = None,
+    callbacks: Sequence[Callback] = (),
+) -> TrainResult:
+    """A new run that goes on from a checkpoint."""
+    config = _with_budget("this checkpoint", config, checkpoint, total_timesteps)
+    config = config.model_copy(update={"name": None})  # the name belongs to the run the checkpoint came from
+    return train(config, dataset=dataset, callbacks=callbacks, checkpoint=checkpoint)
+
+
+def _with_budget(
+    place: str | Path, config: TrainConfig, checkpoint: Checkpoint, total_timesteps: int | None
+) -> TrainConfig:
+    """The configuration under which a checkpoint trains on; a budget that is already spent is refused."""
+    done = int(checkpoint.progress["steps"])
+    if done >= (int(checkpoint.progress["total_steps"]) if total_timesteps is None else total_timesteps):
+        raise FinishedError(place, done)
+    if total_timesteps is None:
+        return config
+    return _budgeted(config, total_timesteps)
+
+
+def _budgeted(config: TrainConfig, total_timesteps: int) -> TrainConfig:
+    return TrainConfig.parse({**config.to_plain(), "total_timesteps": total_timesteps, "n_epochs": None})
+
+
+def find_run(path: str | Path) -> Path:
+    """The run or checkpoint at a path; a bare name that is not here is looked for in `runs/`."""
+    try:
+        place = Path(path).expanduser()
+        (place / MANIFEST).is_file()  # raises whatever keeps us from looking inside
+        bare = len(place.parts) == 1 and not place.exists()
+        return RUNS / place if bare and RUNS.is_dir() else place
+    except (OSError, RuntimeError) as error:  # a name too long, a folder that may not be read, no such user's home
+        reason = getattr(error, "strerror", None) or error
+        raise CheckpointError(f"{shortened(str(path))}: cannot be looked for ({reason})") from None
+
+
+def _way_to_go_on(checkpoint: Path) -> str:
+    run = checkpoint.absolute().parent.parent
+    if (run / "run.json").is_file():
+        return f"continue its run with `rl-training resume {shlex.quote(str(run))}`"
+    return "to train on from it in a new run, load it in Python and call learn()"

@@ -1,0 +1,58 @@
+"""One process trains a run at a time."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from rl_training.errors import CheckpointError
+
+_HELD: set[IO[str]] = set()  # the files that this process has locked
+
+
+@contextmanager
+def held(run: Path) -> Iterator[None]:
+    """Hold the lock of a run, which the system takes from a process that dies; refused where another holds it."""
+    try:
+        file = (run / ".lock").open("a+", encoding="utf-8")
+    except OSError as error:
+        raise CheckpointError(f"{run / '.lock'}: cannot be written ({error.strerror})") from error
+    with file:
+        _lock(file, run)
+        _HELD.add(file)
+        try:
+            yield
+        finally:
+            _HELD.discard(file)
+
+
+def _lock(file: IO[str], run: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        file.seek(0)
+        holder = file.read(200).strip()
+        known = f" ({holder})" if holder and holder.isprintable() else ""
+        raise CheckpointError(f"{run}: is being trained by another process{known}") from None
+    except OSError as error:
+        raise CheckpointError(f"{run / '.lock'}: cannot be locked ({error.strerror})") from error
+    try:  # for the message above; the lock itself needs no room on the disk
+        file.truncate(0)
+        print(f"process {os.getpid()} on {platform.node()}", file=file, flush=True)
+    except OSError as error:
+        raise CheckpointError(f"{run / '.lock'}: cannot be written ({error.strerror})") from error
+
+
+def _let_go() -> None:
+    """A child of this process would keep the lock after the death of its parent."""
+    for file in _HELD:
+        file.close()
+    _HELD.clear()
+
+
+os.register_at_fork(after_in_child=_let_go)
