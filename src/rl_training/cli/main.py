@@ -213,8 +213,8 @@ def main() -> None:
     except _UsageError as error:
         place = error.ctx.command_path if error.ctx else "rl-training"
         code = _say(f"{error.format_message()} (see {place} --help)")
-    except typer.Abort as stop:
-        code = _cut_off(stop.__cause__)
+    except typer.Abort:
+        code = 130
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error) and "alloc" not in str(error):
             raise
@@ -223,13 +223,6 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to say to a closed pipe
         code = 1
     sys.exit(code or 0)
-
-
-def _cut_off(cause: BaseException | None) -> int:
-    """What was saved before is whole, and there is a way to go on from it."""
-    if cause is not None and str(cause):
-        typer.echo(f"{cause}; what was saved is sound, `rl-training resume` goes on from it", err=True)
-    return int(getattr(cause, "exit_code", 130))
 
 
 def _say(mistake: object) -> int:

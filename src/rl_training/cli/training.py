@@ -7,7 +7,8 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.console import ConsoleProgress, plain_console, readable
 from rl_training.runtime.run_directory import RunDirectory
-from rl_training.runtime.signals import EXIT_CODES
+from rl_training.runtime.signals import EXIT_CODES, CutOffError
 from rl_training.runtime.trainer import TrainResult, trainer_for
 
 
@@ -45,7 +46,8 @@ def train(
         return
     start = manager.start_or_resume if resume else manager.start
     try:
-        result = start(config, callbacks=_display(console, quiet))
+        with exit_codes():
+            result = start(config, callbacks=_display(console, quiet))
     except manager.FinishedError as error:
         console.print(f"nothing to do: {error.place} is finished at step {error.done}", soft_wrap=True)
         console.print("without --resume another run is started", soft_wrap=True)
@@ -75,14 +77,17 @@ def finetune(
     for override in overrides:
         apply_override(changes, override)
     callbacks = _display(console, quiet)
-    _report(manager.finetune(run, steps, env_id=env_id, changes=changes, callbacks=callbacks), console)
+    with exit_codes():
+        result = manager.finetune(run, steps, env_id=env_id, changes=changes, callbacks=callbacks)
+    _report(result, console)
 
 
 def demo(*, quiet: bool) -> None:
     """`rl-training demo`: the packaged CQL configuration, scored over twenty episodes it has not been scored on."""
     console = plain_console()
     config = read_config("cql/pendulum", [f"name=demo-{time.strftime('%Y%m%d-%H%M%S')}"])
-    result = manager.start(config, callbacks=_display(console, quiet))
+    with exit_codes():
+        result = manager.start(config, callbacks=_display(console, quiet))
     if result.status == "finished":
         evaluation = manager.LoadedPolicy(result.checkpoint, result.actor).evaluate(20, seed=20_000)
         behaviour = result.run.describe()["dataset"]["return_mean"]
@@ -93,6 +98,16 @@ def demo(*, quiet: bool) -> None:
             f"the data it learned from returns {readable(behaviour)} on average, random actions {readable(random)}"
         )
     _report(result, console)
+
+
+@contextmanager
+def exit_codes() -> Iterator[None]:
+    """What is cut off ends with the code of the signal, and with a word on what is left."""
+    try:
+        yield
+    except CutOffError as error:
+        print(f"{error}: what was saved before is sound, `rl-training resume` goes on from it", file=sys.stderr)
+        raise SystemExit(error.exit_code) from None
 
 
 def _display(console: Console, quiet: bool) -> list[Callback]:

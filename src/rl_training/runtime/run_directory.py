@@ -73,7 +73,8 @@ class RunDirectory:
             if isinstance(error, OSError) and path.exists():
                 raise ConfigError(_taken(path)) from None
             if isinstance(error, OSError):
-                raise ConfigError(f"runs_dir: {path} cannot be made ({reason(error, path.parent)})") from None
+                why = "Not a directory" if isinstance(error, FileExistsError) else reason(error, path.parent)
+                raise ConfigError(f"runs_dir: {path} cannot be made ({why})") from None
             raise
         return cls(path)
 
