@@ -25,7 +25,7 @@ from rl_training.data.dataset_loaders import ScriptedDatasetConfig
 from rl_training.data.offline_dataset import FIELD_ALIASES
 from rl_training.data.transforms import TransformConfig
 from rl_training.errors import ConfigError
-from rl_training.experiment import manager
+from rl_training.experiment import continuing, manager
 from rl_training.experiment.config import apply_override, packaged_configs, read_config
 from rl_training.runtime.config import EarlyStoppingConfig, EvaluationConfig, OnlineConfig, TrainConfig
 from rl_training.runtime.evaluation import EVALUATION_METRICS
@@ -343,7 +343,8 @@ def short_runs(monkeypatch: pytest.MonkeyPatch) -> None:
             fewer["dataset"] = config.dataset.model_copy(update={"size": 400})
         return train(config.model_copy(update=fewer), **options)
 
-    monkeypatch.setattr(manager, "train", train_briefly)
+    for module in (manager, continuing):
+        monkeypatch.setattr(module, "train", train_briefly)
 
 
 @pytest.mark.parametrize("name", WRITTEN)

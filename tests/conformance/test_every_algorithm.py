@@ -129,7 +129,7 @@ class TestEveryAlgorithm:
         assert written["algo_kwargs"] == config.algo_kwargs
         assert TrainConfig.parse(written) == result.checkpoint.config
 
-    @pytest.mark.parametrize("stop", [1, 29, 30, 41])
+    @pytest.mark.parametrize("stop", [1, 30])  # random ones: test_exact_resume.py
     def test_resume_is_exact(self, algo: str, stop: int, config: TrainConfig) -> None:
         whole = manager.start(config.model_copy(update={"name": "whole"}))
         cut = manager.start(config.model_copy(update={"name": "cut"}), callbacks=[StopAt(stop)])

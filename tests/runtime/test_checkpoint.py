@@ -171,6 +171,28 @@ class TestDamage:
         with pytest.raises(CheckpointError, match=r"step-15.*(step-10|update 10|--which 10)"):
             run.load("last")
 
+    @pytest.mark.parametrize("name", FILES)
+    def test_a_missing_file_is_named_and_the_newest_sound_one_offered(
+        self, name: str, trained: RunDirectory, tmp_path: Path
+    ) -> None:
+        run = RunDirectory(Path(shutil.copytree(trained.path, tmp_path / "run")))
+        (run.checkpoint_path(15) / name).unlink()
+        with pytest.raises(CheckpointError, match=rf"step-15/{name}: cannot be read.*newest sound one is step-10 \("):
+            run.load("last")
+        with pytest.raises(CheckpointError, match=rf"step-15/{name}: cannot be read"):
+            load_policy(run.checkpoint_path(15))
+
+    def test_what_is_offered_is_sound(self, trained: RunDirectory, tmp_path: Path) -> None:
+        run = RunDirectory(Path(shutil.copytree(trained.path, tmp_path / "run")))
+        shutil.copytree(run.checkpoint_path(10), run.checkpoint_path(12))
+        for step in (12, 15):
+            damage(run.checkpoint_path(step) / "training.safetensors")
+        with pytest.raises(CheckpointError, match=r"step-15/.*damaged.*newest sound one is step-10 "):
+            run.load("last")
+        damage(run.checkpoint_path(10) / "training.safetensors")
+        with pytest.raises(CheckpointError, match=r"step-15/.*damaged.*no other is sound"):
+            run.load("last")
+
 
 def damage(file: Path) -> None:
     data = bytearray(file.read_bytes())

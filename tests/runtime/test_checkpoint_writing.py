@@ -153,6 +153,13 @@ class TestRetention:
         assert run.steps() == [8, 16, 20]
         assert sorted(path.name for path in (run.path / "checkpoints").iterdir()) == ["step-16", "step-20", "step-8"]
 
+    def test_multiples_are_kept_for_good(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        script_scores(monkeypatch, {20: 1.0})
+        changes = {"checkpoint_interval": 2, "keep_checkpoints": 2, "keep_every": 6}
+        assert train(small_config(data_file, tmp_path, **changes)).run.steps() == [6, 12, 18, 20]
+
     def test_a_best_among_the_newest_counts_once(
         self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -10,6 +10,7 @@ checkpoints/step-N/  see checkpoint.py
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import platform
@@ -70,7 +71,7 @@ class RunDirectory:
         except BaseException as error:
             if temporary is not None:
                 shutil.rmtree(temporary, ignore_errors=True)
-            if isinstance(error, OSError) and path.exists():
+            if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST) and path.exists():
                 raise ConfigError(_taken(path)) from None
             if isinstance(error, OSError):
                 why = "Not a directory" if isinstance(error, FileExistsError) else reason(error, path.parent)

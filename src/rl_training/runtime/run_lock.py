@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from rl_training.errors import CheckpointError
+from rl_training.runtime.checkpoint import reason
 
 _HELD: set[IO[str]] = set()  # the files that this process has locked
 
@@ -21,7 +22,7 @@ def held(run: Path) -> Iterator[None]:
     try:
         file = (run / ".lock").open("a+", encoding="utf-8")
     except OSError as error:
-        raise CheckpointError(f"{run / '.lock'}: cannot be written ({error.strerror})") from error
+        raise CheckpointError(f"{run / '.lock'}: cannot be written ({reason(error, run)})") from error
     with file:
         _lock(file, run)
         _HELD.add(file)
@@ -45,7 +46,7 @@ def _lock(file: IO[str], run: Path) -> None:
         file.truncate(0)
         print(f"process {os.getpid()} on {platform.node()}", file=file, flush=True)
     except OSError as error:
-        raise CheckpointError(f"{run / '.lock'}: cannot be written ({error.strerror})") from error
+        raise CheckpointError(f"{run / '.lock'}: cannot be written ({reason(error, run)})") from error
 
 
 def _let_go() -> None:

@@ -1,0 +1,139 @@
+"""Checkpoints are written beside training: what they hold, what waits for them, and what is heard of their faults."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rl_training.errors import CheckpointError
+from rl_training.experiment import manager
+from rl_training.runtime import checkpoint_writer
+from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.checkpoint import Checkpoint
+from rl_training.runtime.checkpoint_writer import CheckpointWriter
+from rl_training.runtime.loop import Loop
+from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.trainer import train
+from small_runs import digest, one_update_at_a_time, small_config
+
+Keep = Callable[[RunDirectory, Checkpoint], Path]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint_writer, "INSTANT_SECONDS", 0.0)
+
+
+def slow_disk(monkeypatch: pytest.MonkeyPatch, wait: Callable[[int], object]) -> None:
+    """Every checkpoint waits, on its way to the disk, for what `wait` waits for at its step."""
+    plain: Keep = RunDirectory.keep
+
+    def keep(self: RunDirectory, checkpoint: Checkpoint) -> Path:
+        wait(checkpoint.progress["steps"])
+        return plain(self, checkpoint)
+
+    monkeypatch.setattr(RunDirectory, "keep", keep)
+
+
+class Watches(Callback):
+    """Calls a function with every step, and remembers at which step which checkpoint was told of."""
+
+    def __init__(self, see: Callable[[int], object] = lambda step: None) -> None:
+        self.see = see
+        self.told: dict[int, int] = {}
+
+    def on_start(self, loop: Loop) -> None:
+        one_update_at_a_time(loop)
+
+    def on_progress(self, loop: Loop) -> None:
+        self.see(loop.progress.steps)
+
+    def on_checkpoint(self, loop: Loop, path: Path) -> None:
+        self.told[int(path.name[5:])] = loop.progress.steps
+
+
+def test_training_goes_on_meanwhile_and_the_checkpoint_is_of_its_own_step(
+    data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk takes the checkpoint of update 5 only when update 9 is done: neither may wait for the other."""
+    reached_nine = threading.Event()
+    slow_disk(monkeypatch, lambda step: reached_nine.wait(20) if step == 5 else None)
+    watches = Watches(lambda step: reached_nine.set() if step == 9 else None)
+    began = time.monotonic()
+    config = small_config(data_file, tmp_path, checkpoint_interval=5, total_timesteps=10)
+    run = train(config, callbacks=[watches]).run
+    assert time.monotonic() - began < 15
+    assert watches.told[5] in (9, 10)
+    exact = train(config.model_copy(update={"name": "short", "total_timesteps": 5})).run
+    assert digest(run.load(5).tensors) == digest(exact.load(5).tensors)
+    assert run.load(5).progress["steps"] == 5
+
+
+def test_one_at_a_time(data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    writing, most = [], []
+
+    def wait(step: int) -> None:
+        writing.append(step)
+        most.append(len(writing))
+        time.sleep(0.03)
+        writing.remove(step)
+
+    slow_disk(monkeypatch, wait)
+    result = train(small_config(data_file, tmp_path, checkpoint_interval=1, keep_checkpoints=30))
+    assert set(most) == {1}
+    assert result.run.steps() == list(range(1, 21))
+
+
+def test_the_end_waits_for_it(data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_disk(monkeypatch, lambda step: time.sleep(0.3))
+    watches = Watches()
+    result = train(small_config(data_file, tmp_path), callbacks=[watches])
+    assert result.run.steps() == [20]
+    assert watches.told == {20: 20}
+    assert not [thread for thread in threading.enumerate() if thread.name == "checkpoint writer"]
+
+
+def test_an_error_elsewhere_waits_for_it(data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow_disk(monkeypatch, lambda step: time.sleep(0.3))
+
+    def fail(step: int) -> None:
+        if step == 7:
+            raise ValueError("elsewhere")
+
+    with pytest.raises(ValueError, match="elsewhere"):
+        train(small_config(data_file, tmp_path, checkpoint_interval=6), callbacks=[Watches(fail)])
+    facts = manager.describe(tmp_path / "run")
+    assert (facts["status"], facts["step"]) == ("failed", 6)
+    assert manager.resume(tmp_path / "run").status == "finished"
+
+
+def test_a_fault_of_the_thread_ends_the_run(data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(step: int) -> None:
+        if step == 10:
+            raise CheckpointError("step-10: cannot be written")
+
+    slow_disk(monkeypatch, fail)
+    seen: list[int] = []
+    with pytest.raises(CheckpointError, match="step-10: cannot be written"):
+        train(
+            small_config(data_file, tmp_path, checkpoint_interval=5, total_timesteps=100_000),
+            callbacks=[Watches(seen.append)],
+        )
+    assert seen[-1] < 20  # heard of at once, not at the next save or at the end
+    assert manager.load_policy(tmp_path / "run").checkpoint.progress["steps"] == 5
+
+
+def test_a_writer_left_alone_is_waited_for_as_long_as_asked() -> None:
+    writer, go = CheckpointWriter(), threading.Event()
+    writer.begin(lambda: Path("x") if go.wait(20) else Path("y"))
+    assert writer.is_busy
+    assert writer.poll() is None
+    writer.close(0.01)
+    assert writer.is_busy
+    go.set()
+    assert writer.finish() == Path("x")
+    assert (writer.poll(), writer.is_busy) == (None, False)
