@@ -27,6 +27,12 @@ def an_empty_folder(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.Te
     monkeypatch.chdir(tmp_path_factory.mktemp("present-folder"))
 
 
+@pytest.fixture
+def saved_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the disk, a checkpoint is waited for, so that what is told of it comes at its own step."""
+    monkeypatch.setattr("rl_training.runtime.checkpoint_writer.INSTANT_SECONDS", 60.0)
+
+
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
     """The directory of real datasets beside the repository; a test that needs it is skipped where it is missing."""

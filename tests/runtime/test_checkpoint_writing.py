@@ -17,6 +17,8 @@ from rl_training.runtime.loop import Loop
 from rl_training.runtime.trainer import train
 from small_runs import digest, files_under, script_scores, small_config
 
+pytestmark = pytest.mark.usefixtures("saved_at_once")
+
 
 @pytest.fixture(scope="module")
 def checkpoint(data_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Checkpoint:

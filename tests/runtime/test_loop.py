@@ -17,6 +17,8 @@ from rl_training.runtime.loop import Loop
 from rl_training.runtime.trainer import Trainer, train
 from small_runs import Diary, StopAt, digest, one_update_at_a_time, script_scores, small_config
 
+pytestmark = pytest.mark.usefixtures("saved_at_once")
+
 
 class TestBudget:
     def test_updates(self, data_file: Path, tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
 from small_runs import files_under, small_config
 
+pytestmark = pytest.mark.usefixtures("saved_at_once")
+
 FACTS = {"fingerprint": "0" * 64, "return_mean": -1.0}
 
 

@@ -33,7 +33,7 @@ from rl_training.environments import read_spaces
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment.manager import find_run, load_policy
 from rl_training.runtime.console import PLAIN_SECONDS, pace, plain_console, progress_bar, readable
-from rl_training.runtime.signals import EXIT_CODES, graceful_signals
+from rl_training.runtime.signals import EXIT_CODES, CutOffError, graceful_signals
 
 _REFRESH_SECONDS = 0.1
 
@@ -82,7 +82,7 @@ def collect(request: Request, *, force: bool, resume: bool, quiet: bool) -> None
                 resume=resume,
                 watch=display.watch,
             )
-    except _StopError:
+    except (_StopError, CutOffError):
         partial = partial_path(request.output)
         console.print(f"\ninterrupted: {display.stop_reason}; what is finished is kept in {partial}", soft_wrap=True)
         console.print(f"continue: {_continue_command()}", soft_wrap=True)

@@ -46,7 +46,7 @@ def graceful_signals(loop: Stoppable, is_saving: Callable[[], bool] = lambda: Fa
     finally:
         request.close()
         for number, handler in previous.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not set from Python
 
 
 class _Request:
