@@ -144,6 +144,7 @@ class TestLearning:
         model = make(dataset=dataset).learn()
         assert model.learn(total_timesteps=12).policy.checkpoint.progress["updates"] == 12
 
+    @pytest.mark.usefixtures("saved_at_once")
     def test_one_callback_or_several(self, make: Any) -> None:
         one, first, second = Diary(), Diary(), Diary()
         make(name="one").learn(callback=one)

@@ -50,7 +50,9 @@ def test_a_signal_ends_the_command_with_a_checkpoint(
     values = small_values(data_file, tmp_path, algo="td3_bc", total_timesteps=30, log_interval=8)
     (tmp_path / "config.yaml").write_text(yaml.safe_dump(values))
     arguments = [sys.executable, "-c", COMMAND, "13", str(int(number)), "train", "-c", str(tmp_path / "config.yaml")]
-    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=120)
+    source = Path(__file__).resolve().parent.parent.parent / "src"
+    environment = {**os.environ, "PYTHONPATH": str(source)}
+    ended = subprocess.run(arguments, capture_output=True, text=True, timeout=120, env=environment)
     assert ended.returncode == code, ended.stderr
     assert ended.stderr == ""
     run = tmp_path / "run"

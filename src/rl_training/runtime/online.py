@@ -147,7 +147,7 @@ class OnlineSource:
         """
         settings = self.settings
         if self.pretraining:
-            count = min(self.pretraining, 8)  # few enough that a signal is answered soon
+            count = min(self.pretraining, 64)
             self.pretraining -= count
             return self._pay(0, count, self.learner.params.batch_size)
         count = min(limit, settings.train_frequency - self.steps % settings.train_frequency)

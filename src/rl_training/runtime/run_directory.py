@@ -102,14 +102,15 @@ class RunDirectory:
 
     @contextmanager
     def marking(self) -> Iterator[None]:
-        """Have run.json say how the run ended where it did not come to its end."""
+        """Have run.json say how the run ended where it did not come to its end; a refused resume ends nothing."""
         try:
             yield
         except BaseException as error:
             by_hand = isinstance(error, KeyboardInterrupt)
             reason = str(error) or "cut off" if by_hand else f"{type(error).__name__}: {error}"
             with suppress(CheckpointError):  # a full disk must not hide what went wrong
-                self.note(status="interrupted" if by_hand else "failed", reason=reason)
+                if self.describe().get("status") == "running":
+                    self.note(status="interrupted" if by_hand else "failed", reason=reason)
             raise
 
     # What happens -----------------------------------------------------------------------------------------------
