@@ -221,6 +221,18 @@ class TestOrder:
         assert not dataset.has_next_obs[2]
         assert dataset.notes == ("k skips in 1 places: rows are missing there, and the pieces count as episodes",)
 
+    def test_a_gap_cuts_the_episode_whatever_else_tells_its_end(self) -> None:
+        given = table(k=[0, 1, 2, 4, 5, 6, 0, 1, 2, 3, 4, 5], episode_terminals=np.isin(np.arange(ROWS), [5, 11]))
+        for columns in (self.STEPS, {name: self.STEPS[name] for name in self.STEPS if name != "episode_ids"}):
+            dataset = TransitionDataset.from_table(given, columns)
+            assert dataset.episode_lengths().tolist() == [3, 3, 6]
+            assert not dataset.usable().truncations[[0, 2, 3]].any()
+
+    def test_a_marked_end_is_no_gap(self) -> None:
+        given = table(end=None, run=None, k=np.r_[0:6, 100:106], episode_terminals=np.isin(np.arange(ROWS), [5, 11]))
+        dataset = TransitionDataset.from_table(given, {"obs": ["x", "y"], "actions": "u", "rewards": "r", "step": "k"})
+        assert (dataset.episode_lengths().tolist(), dataset.notes) == ([6, 6], ())
+
     def test_time_stamps_only_give_the_order(self) -> None:
         k = np.cumsum(np.random.default_rng(0).uniform(0.01, 0.02, ROWS))
         dataset = TransitionDataset.from_table(table(k=k), self.STEPS)

@@ -33,24 +33,43 @@ def convert_fields(raw: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
     for name, value in raw.items():
         if value is None:
             continue
-        array = _as_numbers(name, value)
+        array = as_numbers(name, value)
         if name in MATRIX_FIELDS:
             fields[name] = _as_float32(_as_matrix(name, array))
         elif name in INDEX_FIELDS:
-            fields[name] = np.ascontiguousarray(_as_vector(name, array), dtype=np.int64)
+            fields[name] = np.ascontiguousarray(as_vector(name, array), dtype=np.int64)
         elif name in FLAG_FIELDS:
-            flags[name] = _as_vector(name, array)
+            flags[name] = as_vector(name, array)
         else:
-            fields[name] = _as_float32(_as_vector(name, array))
+            fields[name] = _as_float32(as_vector(name, array))
     check_flag_values(flags)
     return fields | {name: np.ascontiguousarray(values, dtype=np.bool_) for name, values in flags.items()}
 
 
-def _as_numbers(name: str, value: Any) -> npt.NDArray[Any]:
+def as_array(name: str, value: Any) -> npt.NDArray[Any]:
+    """The value as an array; what has rows of different lengths is refused."""
     try:
-        array = np.asarray(value)
+        return np.asarray(value)
     except (ValueError, TypeError) as error:
         raise DataError(f"{name}: not a rectangular array of numbers ({' '.join(str(error).split())})") from error
+
+
+def check_rows(fields: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Refuse a field that has no rows at all, or more or fewer than the observations (or the first field) have."""
+    reference = "obs" if "obs" in fields else next(iter(fields), "")
+    for name, values in fields.items():
+        if values.ndim == 0:
+            raise DataError(f"{name}: a single value; one for every row is expected")
+    for name, values in fields.items():
+        if (rows := len(values)) != (expected := len(fields[reference])):
+            raise DataError(
+                f"{name}: {rows} rows, but {reference} has {expected}; all fields must have the same length"
+            )
+
+
+def as_numbers(name: str, value: Any) -> npt.NDArray[Any]:
+    """The value as an array of booleans, integers or floats."""
+    array = as_array(name, value)
     if array.dtype.kind not in "biuf":
         raise DataError(f"{name}: dtype {array.dtype} is not supported; give booleans, integers or floats")
     return array
@@ -64,7 +83,8 @@ def _as_matrix(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array
 
 
-def _as_vector(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def as_vector(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """`[N]` of `[N]` or `[N, 1]`."""
     if array.ndim == 2 and array.shape[1] == 1:
         return array[:, 0]
     if array.ndim != 1:
@@ -95,9 +115,8 @@ def check_transitions(fields: Mapping[str, npt.NDArray[Any]]) -> None:
     rows = len(fields["obs"])
     if rows == 0:
         raise DataError("obs: 0 rows; a dataset needs at least one transition")
+    check_rows(fields)
     for name, values in fields.items():
-        if len(values) != rows:
-            raise DataError(f"{name}: {len(values)} rows, but obs has {rows}; all fields must have the same length")
         if values.ndim == 2 and values.shape[1] == 0:
             raise DataError(f"{name}: 0 columns; at least one is needed")
     _check_same_width(fields, "next_obs", "obs")

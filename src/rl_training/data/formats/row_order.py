@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.fields import EPISODE_IDS, FIELD_OF
+from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF
 from rl_training.data.formats.raw import Arrays
 from rl_training.errors import DataError
 
@@ -121,7 +121,7 @@ def _not_following(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArra
 def _inside(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """After which rows the same episode should go on, `[N - 1]`: no other one begins, and no flag ends it."""
     inside = np.asarray(np.diff(episode) == 0)
-    for field in ("terminations", "truncations"):
+    for field in ("terminations", "truncations", EPISODE_ENDS):
         flags = _field(arrays, field)
         if flags is not None and flags.ndim == 1:
             inside = np.logical_and(inside, flags[:-1] == 0)
