@@ -34,7 +34,7 @@ from rl_training.data.flags import (
     resolve_names,
     settle_dones,
 )
-from rl_training.data.formats import Columns, RawData, read, read_table
+from rl_training.data.formats import Columns, RawData, is_there, read, read_table
 from rl_training.data.formats.columns import SCHEMA, open_columns
 from rl_training.data.formats.npz import write
 from rl_training.data.offline_mixers import Mixture
@@ -329,7 +329,7 @@ class TransitionDataset:
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
         as_it_is = columns is None and time_limits == "keep" and max_episode_steps is None and dones_are is None
-        if as_it_is and (Path(path) / SCHEMA).is_file():
+        if as_it_is and is_there(Path(path) / SCHEMA):
             return cls.open(path)
         try:
             raw = read(Path(path), columns)

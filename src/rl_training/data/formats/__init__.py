@@ -16,7 +16,7 @@ from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
 from rl_training.errors import DataError
 
-__all__ = ["MINARI_PREFIX", "Arrays", "Columns", "RawData", "read", "read_table", "recognise"]
+__all__ = ["MINARI_PREFIX", "Arrays", "Columns", "RawData", "is_there", "read", "read_table", "recognise"]
 
 MINARI_PREFIX = "minari:"  # before an id, where a dataset is named in one word
 
@@ -34,6 +34,14 @@ _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
 }
 
 
+def is_there(path: Path) -> bool:
+    """Whether a file or folder exists; one whose name is too long for any does not."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
 def recognise(path: Path) -> str:
     """The format of a file or folder, by its content: the name of the module here that reads it."""
     try:
@@ -43,8 +51,8 @@ def recognise(path: Path) -> str:
             start = file.read(4096)
     except FileNotFoundError as error:
         raise DataError("no such file") from error
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}") from error
+    except (OSError, ValueError) as error:  # a ValueError: a name that no file can have
+        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     for name, (signature, _) in _SIGNATURES.items():
         if start.startswith(signature):
             return "minari" if path.name == "main_data.hdf5" and _is_minari(path.parent) else name
