@@ -17,14 +17,16 @@ from rl_training.data.formats.cells import labels, numbers
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.row_order import in_order
 from rl_training.errors import DataError, did_you_mean
-from rl_training.validation import shown
+from rl_training.validation import shortened, shown
 
 STEP = "step"  # the number of a row inside its episode; not a field of a transition, but it tells their order
 _STEP_NAMES = ("step", "t")
 _AGENTS = ("agent_index", "agent_id")
 _RLLIB_NAMES = ("eps_id", "unroll_id", "new_obs")
-_NUMBERED = re.compile(r"(.*?)[._ ]?\[?(\d+)\]?")  # obs_0, obs.0, obs[0], obs 0, obs0
 _SHOWN_NAMES = 12  # column names that a message lists
+_LONGEST_NAME = 1000  # characters
+_MOST_DIGITS = 9  # of a column's number
+_COMPARED_NAMES = 1000  # columns a mistyped name is held against
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,13 @@ class Plan:
 
 def plan(names: Sequence[str], columns: Columns | None = None) -> Plan:
     """What the mapping says of a table's columns, and the names of `FIELD_ALIASES` for what it leaves out."""
-    doubled = next((name for i, name in enumerate(names) if name and name in names[:i]), None)
-    if doubled is not None:
-        raise DataError(f"two columns are named {doubled!r}; give each its own name")
+    long = next((name for name in names if len(name) > _LONGEST_NAME), None)
+    if long is not None:
+        raise DataError(
+            f"column {shown(long)}: its name has {len(long):,} characters; at most {_LONGEST_NAME:,} are read"
+        )
+    if (doubled := _doubled(name for name in names if name)) is not None:
+        raise DataError(f"two columns are named {shown(doubled)}; give each its own name")
     notes: list[str] = []
     fields = {key: _expand(key, value, names, notes) for key, value in _checked(columns).items()}
     step = fields.pop(STEP, (None,))[0]
@@ -83,6 +89,16 @@ def plan(names: Sequence[str], columns: Columns | None = None) -> Plan:
     return Plan(fields, step, agents, rllib, tuple(notes))
 
 
+def _doubled(names: Iterable[str]) -> str | None:
+    """The first name that occurs again."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
+
+
 def _checked(columns: Columns | None) -> dict[str, list[str]]:
     """The user's mapping with every value a list, keys that exist, and RLlib's `new_obs` by its own name."""
     if columns is None:
@@ -100,8 +116,7 @@ def _checked(columns: Columns | None) -> dict[str, list[str]]:
             raise DataError(f"columns.{key}: must be a column's name or a list of names, got {shown(value)}")
         checked["new_obs" if wanted == ["new_obs"] else key] = wanted
     fields = [FIELD_OF.get(key, key) for key in checked]
-    doubled = next((field for i, field in enumerate(fields) if field in fields[:i]), None)
-    if doubled is not None:
+    if (doubled := _doubled(fields)) is not None:
         raise DataError(f"columns: {doubled} is given twice, under two of its names; keep one")
     return checked
 
@@ -121,8 +136,7 @@ def _expand(key: str, wanted: list[str], names: Sequence[str], notes: list[str])
             notes.append(f"{key} from {_range(sorted(found, key=natural))}")
         else:
             raise DataError(f"columns.{key}: no column {word!r}{_suggest(word, names)}")
-    doubled = next((name for i, name in enumerate(chosen) if name in chosen[:i]), None)
-    if doubled is not None:
+    if (doubled := _doubled(chosen)) is not None:
         raise DataError(f"columns.{key}: {doubled!r} is given twice")
     if len(chosen) > 1 and FIELD_OF.get(key) not in MATRIX_FIELDS:
         raise DataError(f"columns.{key}: takes one column, got {len(chosen)}: {listed(chosen)}")
@@ -133,10 +147,10 @@ def _matches(name: str, before: str, after: str) -> bool:
     return len(name) > len(before) + len(after) and name.startswith(before) and name.endswith(after)
 
 
-def natural(name: str) -> list[tuple[int, int, str]]:
-    """A key that sorts `x2` before `x10`."""
-    parts = re.split(r"(\d+)", name)
-    return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts]
+def natural(name: str) -> list[tuple[int, int, str, str]]:
+    """A key that sorts `x2` before `x10`; numbers of any length are compared as text, for `int` refuses long ones."""
+    parts = ((part, part.lstrip("0")) for part in re.split(r"([0-9]+)", name))
+    return [(0, len(digits), digits, part) if part.isdecimal() else (1, 0, part, "") for part, digits in parts]
 
 
 def _plain(name: str) -> str:
@@ -167,12 +181,12 @@ def _numbered(
     """`obs_0 … obs_n` gathered, for the fields that are matrices."""
     groups: dict[str, dict[int, str]] = {}
     for name in free:
-        match = _NUMBERED.fullmatch(_plain(name))
-        field = FIELD_OF.get(match[1]) if match else None
-        if match and field in MATRIX_FIELDS and field not in given:
-            group = groups.setdefault(match[1], {})
-            if (number := int(match[2])) in group:
-                raise DataError(f"{match[1]}: both {group[number]!r} and {name!r} are number {number}; keep one")
+        stem, number = _split_number(_plain(name))
+        field = FIELD_OF.get(stem)
+        if number is not None and field in MATRIX_FIELDS and field not in given:
+            group = groups.setdefault(stem, {})
+            if number in group:
+                raise DataError(f"{stem}: both {group[number]!r} and {name!r} are number {number}; keep one")
             group[number] = name
     for stem, group in groups.items():
         first, last = min(group), max(group)
@@ -181,6 +195,17 @@ def _numbered(
             raise DataError(f"{stem}: columns {_range(_in_order(group))}, but number {gap} is missing")
         notes.append(f"{stem} from {_range(_in_order(group))}")
     return {stem: tuple(_in_order(group)) for stem, group in groups.items()}
+
+
+def _split_number(name: str) -> tuple[str, int | None]:
+    """The name and the number of `obs_0`, `obs.0`, `obs[0]`, `obs 0` and `obs0`."""
+    whole = name.removesuffix("]")
+    stem = whole.rstrip("0123456789")
+    digits = whole[len(stem) :]
+    if not 0 < len(digits) <= _MOST_DIGITS:
+        return name, None
+    stem = stem.removesuffix("[")
+    return (stem[:-1] if stem.endswith((".", "_", " ")) else stem), int(digits)
 
 
 def _in_order(group: Mapping[int, str]) -> list[str]:
@@ -207,13 +232,17 @@ def _require(fields: Mapping[str, Any], step: str | None, names: Sequence[str]) 
 
 def listed(names: Iterable[str]) -> str:
     """Names for a message, the first ones of many."""
-    given = [name or "(unnamed)" for name in names]
+    given = [_printable(name) if name else "(unnamed)" for name in names]
     more = f" and {len(given) - _SHOWN_NAMES} more" if len(given) > _SHOWN_NAMES else ""
     return ", ".join(given[:_SHOWN_NAMES]) + more if given else "no columns"
 
 
+def _printable(name: str) -> str:
+    return shortened(name) if name.isprintable() else shown(name)
+
+
 def _suggest(word: str, names: Sequence[str]) -> str:
-    hint = did_you_mean(word, names)
+    hint = did_you_mean(word, names[:_COMPARED_NAMES])
     return hint if "did you mean" in hint else f"; the table has {listed(names)}"
 
 
