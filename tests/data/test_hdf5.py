@@ -164,7 +164,35 @@ class TestRefusals:
         path = write(tmp_path / "a.hdf5", {name: v for name, v in d4rl().items() if name != "observations"})
         with h5py.File(path, "a") as file:
             file.create_dataset("observations", (2**34, 2**10), "f4", chunks=(1024, 1024), compression="gzip")
-        assert "GiB of memory is free" in refusal(path)
+        assert "declares 65,536.0 GiB of values but stores 0.0 MiB" in refusal(path)
+
+    @pytest.mark.parametrize("options", [{}, {"chunks": (2**16,)}, {"chunks": (2**16,), "compression": "gzip"}])
+    def test_what_was_never_written_is_not_made_up(self, options: dict[str, Any], tmp_path: Path) -> None:
+        """It would fit into the memory of most machines, zeros upon zeros."""
+        path = tmp_path / "a.hdf5"
+        with h5py.File(path, "w") as file:
+            for name in d4rl():
+                file.create_dataset(name, (2**26,), "f4", **options)
+            if options:
+                file["rewards"][:10] = 1.0
+        assert refusal(path).startswith("declares 1.2 GiB of values but stores 0.")
+
+    def test_flags_that_were_never_written_are_all_false(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.hdf5", {name: v for name, v in d4rl().items() if name != "timeouts"})
+        with h5py.File(path, "a") as file:
+            file.create_dataset("timeouts", (12,), bool)
+        assert not TransitionDataset.load(path).truncations.any()
+
+    def test_chunks_larger_than_the_array(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = write(tmp_path / "a.hdf5", {name: v for name, v in d4rl().items() if name != "rewards"})
+        with h5py.File(path, "a") as file:
+            options = {"chunks": (2**23,), "maxshape": (None,), "compression": "gzip"}
+            file.create_dataset("rewards", data=np.zeros(12, np.float32), **options)
+        monkeypatch.setattr("rl_training.data.formats.limits.free_memory", lambda: 2**25)
+        assert refusal(path) == "needs 96.0 MiB of memory to be read, but only 32.0 MiB are free"
+
+    def test_an_array_without_a_space(self, tmp_path: Path) -> None:
+        assert refusal(write(tmp_path / "a.hdf5", d4rl(rewards=h5py.Empty("f4")))) == "rewards: holds nothing"
 
     def test_damage(self, tmp_path: Path) -> None:
         path = write(tmp_path / "a.hdf5", d4rl())

@@ -299,4 +299,4 @@ def test_a_file_larger_than_memory_is_refused_before_it_is_read(
     np.savez_compressed(path, obs=np.zeros((2**20, 4), dtype=np.float32))
     assert path.stat().st_size < 2**17
     monkeypatch.setattr("rl_training.data.formats.limits.free_memory", lambda: 2**23)
-    assert load_refusal(path) == "needs 0.0 GiB unpacked, but only 0.0 GiB of memory is free"
+    assert load_refusal(path) == "needs 48.0 MiB of memory to be read, but only 8.0 MiB are free"

@@ -167,7 +167,9 @@ class TestRefusals:
         pq.write_table(table, tmp_path / "a.parquet")
         assert (tmp_path / "a.parquet").stat().st_size < 2**20
         monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", lambda *_, **__: pytest.fail("was read"))
-        assert refusal(tmp_path / "a.parquet").startswith("needs 0.0 GiB unpacked, but only 0.0 GiB of memory is free")
+        assert refusal(tmp_path / "a.parquet").startswith(
+            "needs 35.8 MiB of memory to be read, but only 1.0 MiB are free"
+        )
 
     def test_long_words_in_every_row(self, tmp_path: Path) -> None:
         """One word of a megabyte, a gigabyte in the end."""
@@ -183,7 +185,7 @@ class TestRefusals:
         """pyarrow reads `obs.x` whenever `obs` is asked for."""
         monkeypatch.setattr("rl_training.data.formats.limits.free_memory", lambda: 2**20)
         pq.write_table(pa.table({**columns(), "obs.x": pa.array(["x" * 2**20] * 60)}), tmp_path / "a.parquet")
-        assert refusal(tmp_path / "a.parquet").startswith("needs 0.0 GiB unpacked")
+        assert refusal(tmp_path / "a.parquet").endswith("of memory to be read, but only 1.0 MiB are free")
 
     @pytest.mark.parametrize(
         ("name", "values", "complaint"),

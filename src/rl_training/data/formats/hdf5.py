@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
@@ -29,7 +32,7 @@ def read(path: Path) -> RawData:
                     raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
                 found = [name for name in file if not name.startswith(IGNORED_PREFIXES)]
                 raise DataError(f"lacks {lacking}; the file has {listed(found) if found else 'nothing'}")
-            check_size(sum(field.size * field.dtype.itemsize for field in fields.values()))
+            check_sizes(fields.values())
             layout = "d3rlpy's layout" if EPISODE_ENDS in fields else "D4RL's layout"
             env_id = file.attrs.get("env_id")
             arrays = {name: np.asarray(field[()]) for name, field in fields.items()}
@@ -48,17 +51,41 @@ def read(path: Path) -> RawData:
 def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Dataset:
     """A member of the group that is a plain array of numbers in this very file; messages name it as `said`."""
     said = said or name
-    link = group.get(name, getlink=True)
-    if not isinstance(link, h5py.HardLink):
-        raise DataError(f"{said}: is a link to elsewhere; give the array itself")
-    field = group[name]
+    field = _member(group, name, said)
     if not isinstance(field, h5py.Dataset):
         raise DataError(f"{said}: is a group, not an array")
     if field.is_virtual or field.external:
         raise DataError(f"{said}: its data lie in other files; give them in this one")
+    if field.shape is None:
+        raise DataError(f"{said}: holds nothing")
     if field.dtype.kind not in "biuf":
         raise DataError(f"{said}: dtype {field.dtype} is not supported; give booleans, integers or floats")
     return field
+
+
+def group_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Group:
+    """A member of the group that is a group in this very file; messages name it as `said`."""
+    found = _member(group, name, said or name)
+    if not isinstance(found, h5py.Group):
+        raise DataError(f"{said or name}: is not a group of arrays")
+    return found
+
+
+def _member(group: h5py.Group, name: str, said: str) -> Any:
+    """What is looked at before it is opened: opening a link would open what it leads to."""
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise DataError(f"{said}: is a link to elsewhere; give the array itself")
+    return group[name]
+
+
+def check_sizes(datasets: Iterable[h5py.Dataset]) -> None:
+    """Refuse arrays that together are too large, or were never written: their values would come from nowhere."""
+    size = stored = 0
+    for dataset in datasets:
+        chunk = math.prod(dataset.chunks or (0,))  # unpacked whole, even where it is larger than the array
+        size += max(dataset.size, chunk) * dataset.dtype.itemsize
+        stored += dataset.id.get_storage_size()
+    check_size(size, stored)
 
 
 def _marks_discrete_actions(file: h5py.File) -> bool:

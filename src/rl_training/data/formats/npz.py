@@ -30,7 +30,7 @@ def read(path: Path) -> RawData:
     try:
         with zipfile.ZipFile(path) as archive:
             members = [member for member in archive.infolist() if _is_field(member.filename)]
-            check_size(sum(member.file_size for member in members))
+            check_size(sum(m.file_size for m in members), sum(m.compress_size for m in members))
             arrays: dict[str, npt.NDArray[Any]] = {}
             for member in members:
                 with archive.open(member) as file:
