@@ -79,7 +79,7 @@ class TestMistakes:
             (("log.csv", "log.txt"), "error: log.txt: must end in .npz, .hdf5, .h5, .parquet, .csv or in /"),
             (("lag.csv", "a.npz"), "error: lag.csv: no such file"),
             (("log.csv", "log.csv"), "error: log.csv: exists already; --force replaces it"),
-            (("log.csv", "a.npz"), "error: log.csv: lacks obs, actions, rewards; the table has run, x, y, u,"),
+            (("log.csv", "a.npz"), "error: log.csv: lacks obs, actions, rewards; the data have run, x, y, u,"),
             (("log.csv", "a.npz", "--columns", "obs"), "error: --columns obs: must name a field and its columns"),
             (("log.csv", "a.npz", "--columns", "obs=x,"), "error: --columns obs=x,: must name a field and its columns"),
             (
@@ -88,7 +88,7 @@ class TestMistakes:
             ),
             (
                 ("log.csv", "a.npz", "--columns", "obs=x,z"),
-                "error: log.csv: columns.obs: no column 'z'; the table has run, x, y, u, r, done, note",
+                "error: log.csv: columns.obs: no column 'z'; the data have run, x, y, u, r, done, note",
             ),
             (("log.csv", "a.npz", *COLUMNS, "--columns", "terminations=note"), "error: log.csv: column 'note': '-' at"),
             (("log.csv", "a.npz", "--dones-are", "limits"), "error: Invalid value for '--dones-are'"),

@@ -128,6 +128,7 @@ class TestJson:
             "episode": 0,
             "step": 40,
             "column": None,
+            "column_name": None,
         }
 
     def test_has_no_numbers_that_json_lacks(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import h5py
 import numpy as np
@@ -37,9 +37,9 @@ def write(path: Path, arrays: dict[str, Any]) -> Path:
     return path
 
 
-def refusal(path: Path) -> str:
+def refusal(path: Path, **options: Any) -> str:
     with pytest.raises(DataError) as caught:
-        TransitionDataset.load(path)
+        TransitionDataset.load(path, **options)
     message = str(caught.value)
     assert "\n" not in message
     return message.removeprefix(f"{path}: ")
@@ -120,12 +120,60 @@ class TestLayouts:
         )
 
 
+class TestOtherNames:
+    ODD: ClassVar = {
+        "robot/joints/pos": np.arange(12.0)[:, None] * [1.0, 2.0],
+        "robot/joints/vel": -np.arange(12.0),
+        "u": np.zeros((12, 1)),
+        "score": np.ones(12),
+        "over": np.arange(12) == 4,
+        "traj": np.repeat([7, 9], 6)[::-1],
+        "infos/qpos": np.zeros((3, 3)),
+    }
+    MAPPING: ClassVar = {"obs": ["robot/joints/pos", "robot/joints/vel"], "actions": "u", "rewards": "score"}
+
+    def test_are_mapped(self, tmp_path: Path) -> None:
+        mapping = {**self.MAPPING, "terminations": "over", "episode_ids": "traj"}
+        dataset = TransitionDataset.load(write(tmp_path / "a.hdf5", self.ODD), columns=mapping)
+        assert dataset.obs[3].tolist() == [3.0, 6.0, -3.0]
+        assert dataset.episode_lengths().tolist() == [5, 1, 6]
+        assert dataset.notes == ()
+
+    def test_suggestions(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.hdf5", self.ODD)
+        assert refusal(path, columns={**self.MAPPING, "obs": "robot/joint/pos"}) == (
+            "columns.obs: no column 'robot/joint/pos'; did you mean 'robot/joints/pos'?"
+        )
+        hint = "column 'traj' looks like an episode id: columns: {episode_ids: traj}"
+        assert refusal(path, columns=self.MAPPING).endswith(hint)
+        notes = TransitionDataset.load(path, columns={**self.MAPPING, "terminations": "over"}).notes
+        assert notes == ("columns not used: traj", hint)
+
+    def test_faults_are_named_by_array_and_row(self, tmp_path: Path) -> None:
+        pos = self.ODD["robot/joints/pos"].copy()
+        pos[8, 1] = np.nan
+        path = write(tmp_path / "a.hdf5", self.ODD | {"robot/joints/pos": pos})
+        told = "obs: NaN at row 8, column 'robot/joints/pos[1]' (episode 1, step 3);"
+        assert refusal(path, columns={**self.MAPPING, "terminations": "over"}).startswith(told)
+
+    def test_links_and_loops_are_passed_over(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.hdf5", self.ODD)
+        with h5py.File(path, "a") as file:
+            file["robot/again"] = file["robot"]  # a group inside itself
+            file["elsewhere"] = h5py.ExternalLink("x.h5", "/")
+            file["soft"] = h5py.SoftLink("/u")
+        mapping = {**self.MAPPING, "terminations": "over"}
+        assert len(TransitionDataset.load(path, columns=mapping)) == 12
+        assert refusal(path, columns={**mapping, "actions": "soft"}).startswith("columns.actions: no column 'soft'")
+
+
 class TestRefusals:
     def test_missing_fields(self, tmp_path: Path) -> None:
         arrays = d4rl() | {"reward_signal": np.zeros(12), "infos/x": np.zeros(12)}
         del arrays["rewards"]
         assert refusal(write(tmp_path / "a.hdf5", arrays)) == (
-            "lacks rewards; the file has actions, observations, reward_signal, terminals, timeouts"
+            "lacks rewards; the file has actions, observations, reward_signal, terminals, timeouts, infos/x;"
+            " say which arrays hold them with columns: {rewards: …}"
         )
 
     @pytest.mark.parametrize(

@@ -23,6 +23,20 @@ _BLOCK = 1 << 16  # rows looked at once, so that a check needs little memory of 
 BOUND_TOLERANCE = 1e-5  # of a dimension's range: float32 rounding and rescaling leave actions this far outside
 
 
+class FaultyValueError(DataError):
+    """A value that is refused, with its place in the arrays; a file may have it elsewhere."""
+
+    def __init__(self, field: str, what: str, row: int, column: int | None, ends: BoolArray, rule: str) -> None:
+        self.field, self.what, self.row, self.column, self.rule = field, what, row, column, rule
+        self.step = _describe_step(row, ends)
+        super().__init__(self.told(f"row {row}", column))
+
+    def told(self, row: str, column: int | str | None) -> str:
+        """The complaint, with the place in words."""
+        place = row if column is None else f"{row}, column {column}"
+        return f"{self.field}: {self.what} at {place} ({self.step}); {self.rule}"
+
+
 def convert_fields(raw: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
     """C-contiguous arrays of the right dtype and rank: matrices `[N, K]` f32, vectors `[N]` f32, flags `[N]` bool.
 
@@ -106,8 +120,7 @@ def check_flag_values(flags: Mapping[str, npt.NDArray[Any]]) -> None:
             ends = np.zeros(row + 1, dtype=np.bool_)
             for other in flags.values():
                 ends[: len(other)] |= other[: row + 1] == 1
-            where = describe_row(row, ends)
-            raise DataError(f"{name}: {values[row]:g} at {where}; flags must be 0 or 1 (or booleans)")
+            raise FaultyValueError(name, f"{values[row]:g}", row, None, ends, "flags must be 0 or 1 (or booleans)")
 
 
 def check_transitions(fields: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -144,8 +157,8 @@ def _check_finite(name: str, values: FloatArray, ends: BoolArray) -> None:
     place = (within[0] + first, *within[1:])
     value = values[place]
     kind = "NaN" if np.isnan(value) else "Inf" if value > 0 else "-Inf"
-    where = describe_row(int(place[0]), ends, column=int(place[1]) if values.ndim == 2 else None)
-    raise DataError(f"{name}: {kind} at {where}; all values must be finite (in float32)")
+    column = int(place[1]) if values.ndim == 2 else None
+    raise FaultyValueError(name, kind, place[0], column, ends, "all values must be finite (in float32)")
 
 
 def check_action_bounds(actions: FloatArray, low: npt.ArrayLike, high: npt.ArrayLike, ends: BoolArray) -> None:
@@ -174,7 +187,11 @@ def _bound(name: str, bound: npt.ArrayLike, width: int) -> npt.NDArray[np.float6
 
 def describe_row(row: int, ends: BoolArray, column: int | None = None) -> str:
     """`row 1203 (episode 6, step 3)`, all counted from 0; `ends` marks the last row of each episode."""
+    place = f"row {row}" if column is None else f"row {row}, column {column}"
+    return f"{place} ({_describe_step(row, ends)})"
+
+
+def _describe_step(row: int, ends: BoolArray) -> str:
     earlier = np.flatnonzero(ends[:row])
     step = row - (int(earlier[-1]) + 1 if earlier.size else 0)
-    place = f"row {row}" if column is None else f"row {row}, column {column}"
-    return f"{place} (episode {earlier.size}, step {step})"
+    return f"episode {earlier.size}, step {step}"

@@ -42,7 +42,7 @@ class FileDatasetConfig(Section):
     source: Literal["file"] = Field(default="file", description="Read a file.")
     path: Path = Field(description="The file; its format is recognised by its content; ~ stands for the home folder.")
     columns: dict[str, str | list[str]] | None = Field(
-        default=None, description="Which columns hold which field, in a table: {obs: [x, y], actions: u, rewards: r}."
+        default=None, description="Which columns, or arrays, hold which field: {obs: [x, y], actions: u, rewards: r}."
     )
     time_limits: Literal["keep", "d4rl"] = Field(
         default="keep", description="d4rl: drop rows at a time limit and take every successor from the next row."

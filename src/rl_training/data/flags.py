@@ -9,13 +9,44 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.checks import as_array, as_numbers, as_vector, check_flag_values, check_rows
-from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF, IGNORED_PREFIXES
+from rl_training.data.fields import (
+    BORDERS_LOST,
+    DISCRETE_ACTIONS,
+    EPISODE_ENDS,
+    EPISODE_IDS,
+    FIELD_OF,
+    IGNORED_PREFIXES,
+    hint,
+)
 from rl_training.errors import DataError, did_you_mean
 
 DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]
 DONES = ("dones", "done")
 _END_FLAGS = ("terminations", "truncations")
 _SHORTEST_TIME_LIMIT = 10  # rows; episodes of one length below it say nothing about what ended them
+
+
+def settle_conventions(
+    mapping: Mapping[str, Any],
+    time_limits: Literal["keep", "d4rl"],
+    max_episode_steps: int | None,
+    dones_are: DonesAre | None,
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The arrays of a file with ends of episodes as this package has them, and what to tell the user."""
+    arrays = dict(mapping)
+    borders_lost = np.any(arrays.pop(BORDERS_LOST, False))
+    if borders_lost and (time_limits == "d4rl" or max_episode_steps is not None):
+        raise DataError("time limits: the rows were sampled or reordered, so episodes are not known")
+    if np.any(arrays.pop(DISCRETE_ACTIONS, False)):
+        raise DataError(
+            f"actions: discrete (the file's {DISCRETE_ACTIONS} is set); only continuous actions are supported"
+        )
+    arrays, of_dones = settle_dones(arrays, dones_are, max_episode_steps)
+    cut_by_dones = "truncations" in arrays and "truncations" not in mapping
+    if max_episode_steps is not None and not cut_by_dones:
+        arrays = cut_at_time_limit(arrays, max_episode_steps)
+    arrays, of_successors = distrust_reset_successors(arrays)
+    return (d4rl_conversion(arrays) if time_limits == "d4rl" else arrays), (*of_dones, *of_successors)
 
 
 def resolve_names(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -30,7 +61,9 @@ def resolve_names(mapping: Mapping[str, Any]) -> dict[str, Any]:
             continue
         name = FIELD_OF.get(key)
         if name is None:
-            raise DataError(f"unknown field {key!r}{did_you_mean(str(key), FIELD_OF)}")
+            looks = hint(str(key), ())
+            how = did_you_mean(str(key), FIELD_OF) if looks is None else f"; {looks}"
+            raise DataError(f"unknown field {key!r}{how or '; files with other names are read with columns: {obs: …}'}")
         if name in given:
             raise DataError(f"{name}: given twice, as {source[name]!r} and {key!r}; keep one")
         given[name], source[name] = as_array(name, value), key

@@ -79,15 +79,15 @@ def _is_minari(folder: Path) -> bool:
 
 
 def read(path: Path, columns: Columns | None = None) -> RawData:
-    """The arrays of a file or folder. `columns` says which columns hold which field, in formats that have columns."""
+    """The arrays of a file or folder. `columns` says which columns, or arrays of other names, hold which field."""
     name = recognise(path)
-    if columns is not None and name in ("npz", "hdf5", "columns"):
-        raise DataError("columns: this format has named arrays, not columns; leave them out")
+    if columns is not None and name == "columns":
+        raise DataError("columns: a column directory holds the fields by their own names; leave them out")
     match name:
         case "npz":
             from rl_training.data.formats import npz
 
-            return npz.read(path)
+            return npz.read(path, columns)
         case "columns":
             from rl_training.data.formats.columns import open_columns
 
@@ -97,7 +97,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
         case "hdf5":
             from rl_training.data.formats import hdf5
 
-            return hdf5.read(path)
+            return hdf5.read(path, columns)
         case "minari":
             from rl_training.data.formats import minari
 

@@ -25,10 +25,9 @@ def read(table: Any, columns: Columns | None = None) -> RawData:
         planned = plan(whole.column_names, columns)
         for name in planned.columns:
             check_type(name, whole.schema.field(name).type)
-        arrays, notes = assemble(planned, lambda name: column_values(name, whole.column(name)))
+        return assemble(planned, lambda name: column_values(name, whole.column(name)), "Arrow table")
     except pa.ArrowException as error:
         raise DataError(f"not a readable Arrow table ({' '.join(str(error).split())})") from error
-    return RawData(arrays, "Arrow table", notes=notes)
 
 
 def check_type(name: str, kind: Any) -> None:

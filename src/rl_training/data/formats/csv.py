@@ -51,8 +51,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
         raise DataError(f"is not UTF-8 text (byte 0x{byte:02x}); save it as UTF-8") from error
     except csv.Error as error:
         raise DataError(f"not a readable CSV file ({error})") from error
-    arrays, notes = assemble(planned, found.__getitem__)
-    return RawData(arrays, f"CSV, separated by {_SEPARATORS[separator]}", notes=notes)
+    return assemble(planned, found.__getitem__, f"CSV, separated by {_SEPARATORS[separator]}")
 
 
 def _header(path: Path) -> tuple[list[str], str]:

@@ -3,49 +3,88 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
 
-from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, IGNORED_PREFIXES, REQUIRED_FIELDS
+from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, REQUIRED_FIELDS
 from rl_training.data.formats.limits import check_size
-from rl_training.data.formats.raw import RawData
-from rl_training.data.formats.tables import listed
+from rl_training.data.formats.names import listed, natural
+from rl_training.data.formats.raw import Columns, RawData
+from rl_training.data.formats.tables import assemble, hints_of, plan
 from rl_training.errors import DataError
 
+_MOST_NAMES = 10_000  # arrays that are looked at
+_DEEPEST = 8  # groups inside each other
 # What h5py raises on files that are damaged or forged.
 DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError, OverflowError)
 
 
-def read(path: Path) -> RawData:
-    """The fields of the file by the names it gives them; side information (`infos/…`, `metadata/…`) is left alone."""
+def read(path: Path, columns: Columns | None = None) -> RawData:
+    """The fields of the file by the names it gives them; side information (`infos/…`, `metadata/…`) is left alone.
+
+    columns: which arrays hold which field, by their names, with slashes where they lie in groups.
+    """
     try:
         with h5py.File(path, "r") as file:
-            fields = {name: array_in(file, name) for name in file if name in FIELD_OF}
-            missing = set(REQUIRED_FIELDS) - {FIELD_OF.get(name) for name in fields}
-            if missing:
-                lacking = ", ".join(name for name in REQUIRED_FIELDS if name in missing)
-                if "episode_0" in file:
-                    raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
-                found = [name for name in file if not name.startswith(IGNORED_PREFIXES)]
-                raise DataError(f"lacks {lacking}; the file has {listed(found) if found else 'nothing'}")
-            check_sizes(fields.values())
-            layout = "d3rlpy's layout" if EPISODE_ENDS in fields else "D4RL's layout"
-            env_id = file.attrs.get("env_id")
-            arrays = {name: np.asarray(field[()]) for name, field in fields.items()}
+            raw = _by_name(file) if columns is None else _by_mapping(file, columns)
             if _marks_discrete_actions(file):
-                arrays[DISCRETE_ACTIONS] = np.array(True)
-            return RawData(
-                arrays,
-                f"HDF5, {layout}",
-                env_id if isinstance(env_id, str) else None,
-            )
+                raw.arrays[DISCRETE_ACTIONS] = np.array(True)
+            env_id = file.attrs.get("env_id")
+            return replace(raw, env_id=env_id if isinstance(env_id, str) else None)
     except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"not a readable HDF5 file ({reason})") from error
+
+
+def _by_name(file: h5py.File) -> RawData:
+    """The arrays at the top of the file that bear a field's name."""
+    fields = {name: array_in(file, name) for name in file if name in FIELD_OF}
+    given = {FIELD_OF[name] for name in fields}
+    if missing := [name for name in REQUIRED_FIELDS if name not in given]:
+        if "episode_0" in file:
+            raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
+        found = _names(file)
+        raise DataError(
+            f"lacks {', '.join(missing)}; the file has {listed(found) if found else 'nothing'};"
+            f" say which arrays hold them with columns: {{{missing[0]}: …}}"
+        )
+    check_sizes(fields.values())
+    arrays = {name: np.asarray(field[()]) for name, field in fields.items()}
+    hints = hints_of([name for name in file if name not in fields], given)
+    return RawData(arrays, _layout(fields), hints=hints)
+
+
+def _by_mapping(file: h5py.File, columns: Columns) -> RawData:
+    """The arrays that the mapping names, read as the columns of a table are."""
+    planned = plan(_names(file), columns)
+    fields = {name: array_in(file, name) for name in planned.columns}
+    check_sizes(fields.values())
+    return assemble(planned, lambda name: np.asarray(fields[name][()]), _layout(planned.fields))
+
+
+def _layout(fields: Container[str]) -> str:
+    return f"HDF5, {'d3rlpy' if EPISODE_ENDS in fields else 'D4RL'}'s layout"
+
+
+def _names(file: h5py.File) -> list[str]:
+    """The arrays of the file, `group/array`, as far as links and depth allow."""
+    found: list[str] = []
+    groups = [("", file, 0)]
+    while groups and len(found) < _MOST_NAMES:
+        prefix, group, depth = groups.pop()
+        for name in islice(group, _MOST_NAMES):
+            member = _member(group, name, name) if isinstance(group.get(name, getlink=True), h5py.HardLink) else None
+            if isinstance(member, h5py.Dataset):
+                found.append(f"{prefix}{name}")
+            elif isinstance(member, h5py.Group) and depth < _DEEPEST:
+                groups.append((f"{prefix}{name}/", member, depth + 1))
+    return sorted(found, key=lambda name: (name.count("/"), natural(name)))
 
 
 def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Dataset:

@@ -19,8 +19,8 @@ import numpy.typing as npt
 
 from rl_training.data.fields import FIELD_OF
 from rl_training.data.formats.hdf5 import DAMAGE, array_in, check_sizes, group_in
+from rl_training.data.formats.names import listed
 from rl_training.data.formats.raw import Columns, RawData
-from rl_training.data.formats.tables import listed
 from rl_training.errors import DataError, did_you_mean
 from rl_training.validation import shown
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,10 @@ import pyarrow.parquet as pq
 
 from rl_training.data.formats.arrow import check_type, column_values
 from rl_training.data.formats.limits import check_size
+from rl_training.data.formats.names import natural
 from rl_training.data.formats.parquet_footer import Footer, read_footer
 from rl_training.data.formats.raw import Arrays, Columns, RawData
-from rl_training.data.formats.tables import Plan, assemble, natural, plan
+from rl_training.data.formats.tables import Plan, assemble, plan
 from rl_training.errors import DataError
 
 
@@ -49,12 +51,12 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     check_size(sum(footer.size_of(planned.columns) for footer in footers))
     parts = [_values(entry, path, footer, planned) for entry, footer in zip(paths, footers, strict=True)]
     whole = {name: _joined(name, [part[name] for part in parts], paths) for name in planned.columns}
-    arrays, notes = assemble(planned, whole.__getitem__)
-    if len(paths) > 1:
-        notes = (f"{len(paths)} files, in the order of their names", *notes)
-    layout = "Parquet, RLlib's layout" if planned.rllib else "Parquet"
+    raw = assemble(planned, whole.__getitem__, "Parquet, RLlib's layout" if planned.rllib else "Parquet")
+    joined = (f"{len(paths)} files, in the order of their names",) if len(paths) > 1 else ()
     env_id = (schema.metadata or {}).get(b"env_id")
-    return RawData(arrays, layout, None if env_id is None else env_id.decode("utf-8", "replace"), notes)
+    return replace(
+        raw, env_id=None if env_id is None else env_id.decode("utf-8", "replace"), notes=(*joined, *raw.notes)
+    )
 
 
 def _measured(entry: Path, path: Path) -> Footer:

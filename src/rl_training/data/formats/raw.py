@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
+
+from rl_training.data.checks import FaultyValueError, IndexArray
+from rl_training.errors import DataError
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Columns: TypeAlias = Mapping[str, str | Sequence[str]]  # field -> the column, or columns, that hold it
@@ -17,10 +20,34 @@ class RawData:
     """The arrays of a file by the names it gives them, before anything is checked or completed.
 
     format: what the file was recognised as, in words. env_id: the environment the file says it was recorded in.
-    notes: what the reader did that its user should know.
+    notes: what the reader did that its user should know. hints: what it left aside and should perhaps not have.
+    rows: the file's own row of each row, where they were sorted, `[N]`.
+    columns: of a field that was put together, the columns with the number of values that each holds.
     """
 
     arrays: Arrays
     format: str
     env_id: str | None = None
     notes: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    rows: IndexArray | None = None
+    columns: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
+
+    def row_in_file(self, row: int) -> int:
+        """Where the file has a row of the arrays."""
+        return row if self.rows is None else int(self.rows[row])
+
+    def column_in_file(self, field: str, column: int | None) -> str | None:
+        """What the file calls a column of a field: `x`, or `obs[3]` where one column holds several values."""
+        place = column or 0
+        for name, width in self.columns.get(field, ()):
+            if place < width:
+                return name if width == 1 else f"{name}[{place}]"
+            place -= width
+        return None
+
+    def located(self, fault: FaultyValueError) -> DataError:
+        """The fault by the file's own row and column."""
+        row = f"row {self.row_in_file(fault.row)}" + ("" if self.rows is None else " of the file")
+        name = self.column_in_file(fault.field, fault.column)
+        return DataError(fault.told(row, fault.column if name is None else repr(name)))
