@@ -191,7 +191,7 @@ class TestRefusals:
         arrays = d4rl()
         del arrays["rewards"]
         assert refusal(write(tmp_path / "a.hdf5", arrays | {"rewards/raw": np.zeros(12)})) == (
-            "rewards: is a group, not an array"
+            "rewards: is a group of raw; one array is expected"
         )
 
     def test_links_out_of_the_file_are_not_followed(self, tmp_path: Path) -> None:

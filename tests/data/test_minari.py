@@ -223,6 +223,7 @@ class TestRefusals:
             ({"observations": h5py.ExternalLink("x.h5", "y")}, "episode_1/observations: is a link to elsewhere"),
             ({"rewards": [1.0, np.nan, 1.0]}, "rewards: NaN at row 5 (episode 1, step 1)"),
             ({"observations": np.zeros((4, 3))}, "episode_1/obs: a row has shape (3,), but (2,) in episode_0"),
+            ({"terminations": np.zeros((3, 2))}, "episode_1/terminations: a row has shape (2,); one value per step"),
             ({"actions": np.zeros(3)}, "episode_1/actions: a row has shape (), but (2,) in episode_0"),
         ],
     )
@@ -259,6 +260,16 @@ class TestRefusals:
             message = refusal(folder)
             assert message.startswith("observations" if name == "observation_space" else "actions: ")
             assert len(message) < 400
+
+    def test_flags_in_a_column_end_episodes_too(self, tmp_path: Path) -> None:
+        folder = dataset_folder(tmp_path)
+        with h5py.File(folder / "data" / "main_data.hdf5", "a") as file:
+            for group in file.values():
+                flags = group["truncations"][()][:, None]
+                del group["truncations"]
+                group["truncations"] = np.zeros_like(flags)
+        dataset = TransitionDataset.load(folder)
+        assert dataset.episode_lengths().tolist() == [4] + [3] * 10
 
     def test_metadata_without_end(self, tmp_path: Path) -> None:
         folder = dataset_folder(tmp_path, description="x" * 2**24)

@@ -51,7 +51,7 @@ def convert_fields(raw: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
         if name in MATRIX_FIELDS:
             fields[name] = _as_float32(_as_matrix(name, array))
         elif name in INDEX_FIELDS:
-            fields[name] = np.ascontiguousarray(as_vector(name, array), dtype=np.int64)
+            fields[name] = _as_index(name, as_vector(name, array))
         elif name in FLAG_FIELDS:
             flags[name] = as_vector(name, array)
         else:
@@ -104,6 +104,12 @@ def as_vector(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if array.ndim != 1:
         raise DataError(f"{name}: shape {array.shape}; expected [rows] or [rows, 1]")
     return array
+
+
+def _as_index(name: str, array: npt.NDArray[Any]) -> IndexArray:
+    if array.dtype.kind == "f" and not ((array == np.floor(array)) & (np.abs(array) < 2**53)).all():
+        raise DataError(f"{name}: must be whole numbers")
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def _as_float32(array: npt.NDArray[Any]) -> FloatArray:

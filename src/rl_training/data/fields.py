@@ -41,5 +41,5 @@ def hint(name: str, known: Container[str]) -> str | None:
     bare = "".join(character for character in name.lower() if character.isalnum())
     for field, like, words in ((EPISODE_IDS, "an episode id", _LIKE_IDS), (STEP, "a step counter", _LIKE_STEPS)):
         if field not in known and words.fullmatch(bare):
-            return f"column {name!r} looks like {like}: columns: {{{field}: {name}}}"
+            return f"column {name!r} looks like {like}: columns: {{{field}: {name if name.isprintable() else '…'}}}"
     return None

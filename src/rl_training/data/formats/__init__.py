@@ -26,6 +26,19 @@ _SIGNATURES = {
     "hdf5": (b"\x89HDF\r\n\x1a\n", "HDF5"),
     "parquet": (b"PAR1", "Parquet"),
 }
+# What else a log may be, and what to do about it.
+_STRANGERS = {
+    b"\x1f\x8b": "it is compressed with gzip; unpack it first",
+    b"BZh": "it is compressed with bzip2; unpack it first",
+    b"\xfd7zXZ": "it is compressed with xz; unpack it first",
+    b"\x28\xb5\x2f\xfd": "it is compressed with zstd; unpack it first",
+    b"\x93NUMPY": "it is a single NumPy array; np.savez puts all of them into one archive",
+    b"\x80": "it looks like a Python pickle, which could run code and is never opened; write arrays with np.savez",
+    b"ARROW1": "it is an Arrow (Feather) file; write it as Parquet",
+    b"PK\x05\x06": "it is an empty archive",
+    b"{": "it is JSON; write it as CSV or Parquet",
+    b"[": "it is JSON; write it as CSV or Parquet",
+}
 # By what lies in a folder, the first that fits.
 _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
     "columns": (lambda folder: (folder / "schema.json").is_file(), "a column directory"),
@@ -47,6 +60,8 @@ def recognise(path: Path) -> str:
     try:
         if path.is_dir():
             return _recognise_folder(path)
+        if path.exists() and not path.is_file():
+            raise DataError("is not a file that can be read from its beginning (a pipe or a device)")
         with path.open("rb") as file:
             start = file.read(4096)
     except FileNotFoundError as error:
@@ -59,7 +74,8 @@ def recognise(path: Path) -> str:
     if is_text(start):
         return "csv"
     known = ", ".join(title for _, title in _SIGNATURES.values())
-    described = "it is empty" if not start else f"it begins with {start[:8]!r}"
+    described = next((what for sign, what in _STRANGERS.items() if start.startswith(sign)), None)
+    described = described or (f"it begins with {start[:8]!r}" if start else "it is empty")
     raise DataError(f"not a dataset in a format this version reads ({known}, CSV): {described}")
 
 

@@ -62,6 +62,8 @@ def _header(path: Path) -> tuple[list[str], str]:
     if len(line) == _LONGEST_HEADER:
         raise DataError("the first line is longer than 1 MiB; it must name the columns")
     text = line.decode("utf-8-sig").rstrip("\r\n")
+    if "\r" in text:
+        raise DataError("its lines end with carriage returns alone; save it with line feeds (LF or CRLF)")
     split = {separator: _split(text, separator) for separator in _SEPARATORS}
     separator = max(split, key=lambda separator: len(split[separator]))
     names = [name.strip() for name in split[separator]]

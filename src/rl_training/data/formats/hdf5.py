@@ -15,7 +15,7 @@ import numpy as np
 from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, REQUIRED_FIELDS
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import listed, natural
-from rl_training.data.formats.raw import Columns, RawData
+from rl_training.data.formats.raw import Columns, RawData, env_name
 from rl_training.data.formats.tables import assemble, hints_of, plan
 from rl_training.errors import DataError
 
@@ -35,8 +35,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
             raw = _by_name(file) if columns is None else _by_mapping(file, columns)
             if _marks_discrete_actions(file):
                 raw.arrays[DISCRETE_ACTIONS] = np.array(True)
-            env_id = file.attrs.get("env_id")
-            return replace(raw, env_id=env_id if isinstance(env_id, str) else None)
+            return replace(raw, env_id=env_name(file.attrs.get("env_id")))
     except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"not a readable HDF5 file ({reason})") from error
@@ -91,8 +90,10 @@ def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Data
     """A member of the group that is a plain array of numbers in this very file; messages name it as `said`."""
     said = said or name
     field = _member(group, name, said)
+    if isinstance(field, h5py.Group):
+        raise DataError(f"{said}: is a group of {listed(islice(field, _MOST_NAMES))}; one array is expected")
     if not isinstance(field, h5py.Dataset):
-        raise DataError(f"{said}: is a group, not an array")
+        raise DataError(f"{said}: is not an array")
     if field.is_virtual or field.external:
         raise DataError(f"{said}: its data lie in other files; give them in this one")
     if field.shape is None:

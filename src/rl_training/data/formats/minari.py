@@ -20,7 +20,7 @@ import numpy.typing as npt
 from rl_training.data.fields import FIELD_OF
 from rl_training.data.formats.hdf5 import DAMAGE, array_in, check_sizes, group_in
 from rl_training.data.formats.names import listed
-from rl_training.data.formats.raw import Columns, RawData
+from rl_training.data.formats.raw import Columns, RawData, env_name
 from rl_training.errors import DataError, did_you_mean
 from rl_training.validation import shown
 
@@ -127,8 +127,7 @@ def _space(metadata: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _env_id(metadata: Mapping[str, Any]) -> str | None:
-    env_id = _space(metadata, "env_spec").get("id")
-    return env_id if isinstance(env_id, str) else None
+    return env_name(_space(metadata, "env_spec").get("id"))
 
 
 def _check_actions(space: Mapping[str, Any]) -> None:
@@ -230,8 +229,9 @@ def _transitions(
         whole = np.concatenate(parts, axis=1)
         found["obs"].append(whole[:-1])
         found["next_obs"].append(whole[1:])
-        for name in ("actions", *_PER_STEP):
-            found[name].append(fields[name][0][()])
+        found["actions"].append(fields["actions"][0][()])
+        for name in _PER_STEP:
+            found[name].append(fields[name][0][()].reshape(length))
     if not found["obs"]:
         raise DataError("no episode of the Minari dataset has a step")
     arrays = {name: np.concatenate(values) for name, values in found.items()}
@@ -263,6 +263,8 @@ def _check_widths(plan: Sequence[Mapping[str, Sequence[h5py.Dataset]]], names: S
     for name, fields in zip(names, plan, strict=True):
         for field, parts in fields.items():
             shapes, expected = ([part.shape[1:] for part in found] for found in (parts, plan[0][field]))
+            if field in _PER_STEP and shapes not in ([()], [(1,)]):
+                raise DataError(f"{name}/{field}: a row has shape {shapes[0]}; one value per step is expected")
             if shapes != expected:
                 raise DataError(f"{name}/{field}: a row has shape {shapes[0]}, but {expected[0]} in {names[0]}")
             if 0 in sum(shapes, ()):
@@ -275,8 +277,6 @@ def _closed(
     """The last row of every episode marked as an end, and a word where flags and episodes do not agree."""
     notes = []
     flagged = (arrays["terminations"] != 0) | (arrays["truncations"] != 0)
-    if flagged.ndim != 1:
-        return arrays, ()  # for the checks to complain about
     unmarked = last[~flagged[last]]
     if len(unmarked):
         truncations = arrays["truncations"] != 0

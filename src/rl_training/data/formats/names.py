@@ -55,12 +55,13 @@ def split_number(name: str) -> tuple[str, int | None]:
 
 def listed(names: Iterable[str]) -> str:
     """Names for a message, the first ones of many."""
-    given = [_printable(name) if name else "(unnamed)" for name in names]
+    given = [printable(name) if name else "(unnamed)" for name in names]
     more = f" and {len(given) - _SHOWN_NAMES} more" if len(given) > _SHOWN_NAMES else ""
     return ", ".join(given[:_SHOWN_NAMES]) + more if given else "no columns"
 
 
-def _printable(name: str) -> str:
+def printable(name: str) -> str:
+    """A name for a message: short, and with nothing in it that a terminal would obey."""
     return shortened(name) if name.isprintable() else shown(name)
 
 

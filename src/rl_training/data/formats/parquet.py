@@ -17,7 +17,7 @@ from rl_training.data.formats.arrow import check_type, column_values
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import natural
 from rl_training.data.formats.parquet_footer import Footer, read_footer
-from rl_training.data.formats.raw import Arrays, Columns, RawData
+from rl_training.data.formats.raw import Arrays, Columns, RawData, env_name
 from rl_training.data.formats.tables import Plan, assemble, plan
 from rl_training.errors import DataError
 
@@ -53,10 +53,8 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     whole = {name: _joined(name, [part[name] for part in parts], paths) for name in planned.columns}
     raw = assemble(planned, whole.__getitem__, "Parquet, RLlib's layout" if planned.rllib else "Parquet")
     joined = (f"{len(paths)} files, in the order of their names",) if len(paths) > 1 else ()
-    env_id = (schema.metadata or {}).get(b"env_id")
-    return replace(
-        raw, env_id=None if env_id is None else env_id.decode("utf-8", "replace"), notes=(*joined, *raw.notes)
-    )
+    env_id = (schema.metadata or {}).get(b"env_id", b"").decode("utf-8", "replace")
+    return replace(raw, env_id=env_name(env_id or None), notes=(*joined, *raw.notes))
 
 
 def _measured(entry: Path, path: Path) -> Footer:

@@ -14,6 +14,13 @@ from rl_training.errors import DataError
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Columns: TypeAlias = Mapping[str, str | Sequence[str]]  # field -> the column, or columns, that hold it
 
+_LONGEST_NAME = 200  # characters of an environment's name
+
+
+def env_name(value: object) -> str | None:
+    """The environment that a file names; what cannot be a name is none."""
+    return value if isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST_NAME else None
+
 
 @dataclass(frozen=True)
 class RawData:

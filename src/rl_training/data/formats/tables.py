@@ -15,7 +15,7 @@ from rl_training.data.checks import MATRIX_FIELDS
 from rl_training.data.fields import EPISODE_IDS, FIELD_ALIASES, FIELD_OF, IGNORED_PREFIXES, STEP, hint
 from rl_training.data.flags import DONES
 from rl_training.data.formats.cells import labels, numbers
-from rl_training.data.formats.names import check_names, doubled, listed, natural, split_number, suggest
+from rl_training.data.formats.names import check_names, doubled, listed, natural, printable, split_number, suggest
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.row_order import in_order
 from rl_training.errors import DataError, did_you_mean
@@ -187,7 +187,8 @@ def _in_order(group: Mapping[int, str]) -> list[str]:
 
 
 def _range(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)} columns)"
+    first, last = printable(names[0]), printable(names[-1])
+    return first if len(names) == 1 else f"{first} … {last} ({len(names)} columns)"
 
 
 def _require(fields: Mapping[str, Any], step: str | None, names: Sequence[str], hints: Sequence[str]) -> None:
