@@ -129,6 +129,7 @@ class TestJson:
             "step": 40,
             "column": None,
             "column_name": None,
+            "file": None,
         }
 
     def test_has_no_numbers_that_json_lacks(self) -> None:

@@ -239,6 +239,13 @@ class TestRefusals:
         monkeypatch.setattr("rl_training.data.formats.limits.free_memory", lambda: 2**25)
         assert refusal(path) == "needs 96.0 MiB of memory to be read, but only 32.0 MiB are free"
 
+    def test_names_that_are_no_text(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.hdf5", d4rl())
+        with h5py.File(path, "a") as file:
+            h5py.h5g.create(file.id, b"\xff\xfe")
+        assert len(TransitionDataset.load(path)) == 12
+        assert refusal(path, columns={"obs": "x"}).startswith("columns.obs: no column 'x'; the data have actions, obs")
+
     def test_an_array_without_a_space(self, tmp_path: Path) -> None:
         assert refusal(write(tmp_path / "a.hdf5", d4rl(rewards=h5py.Empty("f4")))) == "rewards: holds nothing"
 

@@ -109,6 +109,15 @@ class TestReading:
         pq.write_table(table.slice(0, 0), folder / "1_99_0.parquet")
         assert TransitionDataset.load(folder).rewards.tolist() == [1.0] * 60
 
+    def test_a_fault_is_told_by_its_file(self, tmp_path: Path) -> None:
+        rewards = pa.array([1.0] * 33 + [None] + [1.0] * 26)
+        folder = in_files(tmp_path / "parts", pa.table({**columns(), "rewards": rewards}))
+        assert refusal(folder).startswith(
+            "rewards: NaN at row 3 of 1_6_0.parquet, column 'rewards' (episode 1, step 13)"
+        )
+        (finding,) = examine(read(folder)).at("error")
+        assert str(finding.place) == "row 3 of 1_6_0.parquet, column 'rewards' (episode 1, step 13)"
+
     def test_one_file_is_open_at_a_time(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         opened: list[Any] = []
 

@@ -83,8 +83,8 @@ def _in_file(raw: RawData, finding: Finding) -> Place:
     place = finding.place
     if place.row is None:
         return place
-    name = raw.column_in_file(finding.field, place.column)
-    return replace(place, row=raw.row_in_file(place.row), column_name=name)
+    row, file = raw.row_in_file(place.row)
+    return replace(place, row=row, file=file, column_name=raw.column_in_file(finding.field, place.column))
 
 
 def describe(raw: RawData, env_id: str | None = None) -> tuple[Facts, Transforms]:

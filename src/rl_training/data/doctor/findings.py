@@ -25,9 +25,10 @@ class Place:
     step: int | None = None  # within the episode
     column: int | None = None
     column_name: str | None = None  # in the file, where it has one
+    file: str | None = None  # where the data are several
 
     def __str__(self) -> str:
-        parts = [] if self.row is None else [f"row {self.row:,}"]
+        parts = [] if self.row is None else [f"row {self.row:,}" + (f" of {self.file}" if self.file else "")]
         if self.column is not None or self.column_name is not None:
             parts.append(f"column {self.column if self.column_name is None else repr(self.column_name)}")
         if self.episode is not None:

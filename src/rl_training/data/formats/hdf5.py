@@ -43,7 +43,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
 
 def _by_name(file: h5py.File) -> RawData:
     """The arrays at the top of the file that bear a field's name."""
-    fields = {name: array_in(file, name) for name in file if name in FIELD_OF}
+    fields = {name: array_in(file, name) for name in FIELD_OF if name in file}
     given = {FIELD_OF[name] for name in fields}
     if missing := [name for name in REQUIRED_FIELDS if name not in given]:
         if "episode_0" in file:
@@ -55,7 +55,7 @@ def _by_name(file: h5py.File) -> RawData:
         )
     check_sizes(fields.values())
     arrays = {name: np.asarray(field[()]) for name, field in fields.items()}
-    hints = hints_of([name for name in file if name not in fields], given)
+    hints = hints_of([name for name in names_in(file) if name not in fields], given)
     return RawData(arrays, _layout(fields), hints=hints)
 
 
@@ -77,7 +77,7 @@ def _names(file: h5py.File) -> list[str]:
     groups = [("", file, 0)]
     while groups and len(found) < _MOST_NAMES:
         prefix, group, depth = groups.pop()
-        for name in islice(group, _MOST_NAMES):
+        for name in names_in(group):
             member = _member(group, name, name) if isinstance(group.get(name, getlink=True), h5py.HardLink) else None
             if isinstance(member, h5py.Dataset):
                 found.append(f"{prefix}{name}")
@@ -86,12 +86,17 @@ def _names(file: h5py.File) -> list[str]:
     return sorted(found, key=lambda name: (name.count("/"), natural(name)))
 
 
+def names_in(group: h5py.Group) -> list[str]:
+    """The names in a group, the first of many; h5py gives bytes for what is not UTF-8, which nobody can ask for."""
+    return [name for name in islice(group, _MOST_NAMES) if isinstance(name, str)]
+
+
 def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Dataset:
     """A member of the group that is a plain array of numbers in this very file; messages name it as `said`."""
     said = said or name
     field = _member(group, name, said)
     if isinstance(field, h5py.Group):
-        raise DataError(f"{said}: is a group of {listed(islice(field, _MOST_NAMES))}; one array is expected")
+        raise DataError(f"{said}: is a group of {listed(names_in(field))}; one array is expected")
     if not isinstance(field, h5py.Dataset):
         raise DataError(f"{said}: is not an array")
     if field.is_virtual or field.external:

@@ -194,7 +194,9 @@ def _wanted(columns: Columns | None) -> list[str] | None:
 
 def _episodes(file: h5py.File) -> list[tuple[str, h5py.Group]]:
     """The groups of the file by number."""
-    numbered = {int(name[8:]): name for name in file if re.fullmatch(r"episode_\d{1,12}", name)}
+    numbered = {
+        int(name[8:]): name for name in file if isinstance(name, str) and re.fullmatch(r"episode_\d{1,12}", name)
+    }
     found = []
     for number in sorted(numbered):
         name = numbered[number]

@@ -52,9 +52,12 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     parts = [_values(entry, path, footer, planned) for entry, footer in zip(paths, footers, strict=True)]
     whole = {name: _joined(name, [part[name] for part in parts], paths) for name in planned.columns}
     raw = assemble(planned, whole.__getitem__, "Parquet, RLlib's layout" if planned.rllib else "Parquet")
-    joined = (f"{len(paths)} files, in the order of their names",) if len(paths) > 1 else ()
+    if len(paths) > 1:
+        notes = (f"{len(paths)} files, in the order of their names", *raw.notes)
+        rows = [len(part[planned.columns[0]]) for part in parts]
+        raw = replace(raw, notes=notes, files=list(zip((entry.name for entry in paths), rows, strict=True)))
     env_id = (schema.metadata or {}).get(b"env_id", b"").decode("utf-8", "replace")
-    return replace(raw, env_id=env_name(env_id or None), notes=(*joined, *raw.notes))
+    return replace(raw, env_id=env_name(env_id or None))
 
 
 def _measured(entry: Path, path: Path) -> Footer:

@@ -30,6 +30,7 @@ class RawData:
     notes: what the reader did that its user should know. hints: what it left aside and should perhaps not have.
     rows: the file's own row of each row, where they were sorted, `[N]`.
     columns: of a field that was put together, the columns with the number of values that each holds.
+    files: the files of a folder, with the number of rows that each holds.
     """
 
     arrays: Arrays
@@ -39,10 +40,16 @@ class RawData:
     hints: tuple[str, ...] = ()
     rows: IndexArray | None = None
     columns: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
+    files: Sequence[tuple[str, int]] = ()
 
-    def row_in_file(self, row: int) -> int:
-        """Where the file has a row of the arrays."""
-        return row if self.rows is None else int(self.rows[row])
+    def row_in_file(self, row: int) -> tuple[int, str | None]:
+        """Where the data have a row of the arrays: the row in its file, and the file's name where there are several."""
+        place = row if self.rows is None else int(self.rows[row])
+        for name, rows in self.files:
+            if place < rows:
+                return place, name
+            place -= rows
+        return place, None
 
     def column_in_file(self, field: str, column: int | None) -> str | None:
         """What the file calls a column of a field: `x`, or `obs[3]` where one column holds several values."""
@@ -55,6 +62,7 @@ class RawData:
 
     def located(self, fault: FaultyValueError) -> DataError:
         """The fault by the file's own row and column."""
-        row = f"row {self.row_in_file(fault.row)}" + ("" if self.rows is None else " of the file")
+        row, file = self.row_in_file(fault.row)
+        told = f"row {row}" + (f" of {file}" if file else " of the file" if self.rows is not None else "")
         name = self.column_in_file(fault.field, fault.column)
-        return DataError(fault.told(row, fault.column if name is None else repr(name)))
+        return DataError(fault.told(told, fault.column if name is None else repr(name)))
