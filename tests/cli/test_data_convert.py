@@ -78,6 +78,12 @@ class TestMistakes:
         [
             (("log.csv", "log.txt"), "error: log.txt: must end in .npz, .hdf5, .h5, .parquet, .csv or in /"),
             (("lag.csv", "a.npz"), "error: lag.csv: no such file"),
+            (("n" * 5000, "a.npz"), f"error: {'n' * 5000}: cannot be read: File name too long"),
+            (
+                ("log.csv", f"{'n' * 5000}.npz", *COLUMNS),
+                f"error: {'n' * 5000}.npz: cannot be written: File name too long",
+            ),
+            (("log.csv", f"{'n' * 5000}/"), f"error: {'n' * 5000}: cannot be written: File name too long"),
             (("log.csv", "log.csv"), "error: log.csv: exists already; --force replaces it"),
             (("log.csv", "a.npz"), "error: log.csv: lacks obs, actions, rewards; the data have run, x, y, u,"),
             (("log.csv", "a.npz", "--columns", "obs"), "error: --columns obs: must name a field and its columns"),

@@ -20,7 +20,7 @@ _MEMORY_LIMIT_FALLBACK = 64 * 2**30  # bytes, where the system does not say how 
 
 _COPIES = 3  # of what is read, at the worst moment: as the file has it, as float32, and the successors
 _LARGEST_RATIO = 200  # that real data are packed by
-_ALWAYS_FINE = 2**26  # bytes of constant fields, whose ratio is any
+_ALWAYS_FINE = 2**28  # bytes of constant fields, whose ratio is any
 
 
 def check_size(size: int, stored: int | None = None) -> None:

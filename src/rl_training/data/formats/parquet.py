@@ -87,7 +87,7 @@ def _joined(name: str, parts: list[npt.NDArray[Any]], paths: list[Path]) -> npt.
         if part.shape[1:] != first.shape[1:]:
             shapes = f"{list(part.shape[1:])} in {path.name}, but {list(first.shape[1:])} in {path_of_first.name}"
             raise DataError(f"column {name!r}: a row has shape {shapes}; all must agree")
-    return np.concatenate([part for part, _ in filled])
+    return first if len(filled) == 1 else np.concatenate([part for part, _ in filled])
 
 
 @contextlib.contextmanager

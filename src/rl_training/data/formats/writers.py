@@ -78,8 +78,11 @@ def write(
 def check_free(target: Target, *, force: bool) -> None:
     """Refuse a target that is there already, or that cannot be replaced by what is to be written."""
     path = target.path
-    if not path.exists():
-        return
+    try:
+        if not path.exists():
+            return
+    except OSError as error:  # no file can have such a name
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
     if not force:
         raise DataError(f"{path}: exists already; --force replaces it")
     if path.is_dir() != (target.format in ("columns", "minari")):
