@@ -132,7 +132,7 @@ def test_a_name_that_no_file_can_have(tmp_path: Path, name: str) -> None:
     ("content", "found"),
     [
         (b"", "it is empty"),
-        (b'{"obs": [1, 2]}', """it begins with b'{"obs": '"""),
+        (b'{"obs": [1, 2]}', "it is JSON; write it as CSV or Parquet"),
         (b"one word\n", r"it begins with b'one word'"),
         (b"a,b\0\n", r"it begins with b'a,b\x00\n'"),
     ],
