@@ -135,7 +135,7 @@ class TestOtherNames:
     def test_are_mapped(self, tmp_path: Path) -> None:
         mapping = {**self.MAPPING, "terminations": "over", "episode_ids": "traj"}
         dataset = TransitionDataset.load(write(tmp_path / "a.hdf5", self.ODD), columns=mapping)
-        assert dataset.obs[3].tolist() == [3.0, 6.0, -3.0]
+        assert (dataset.origin, dataset.obs[3].tolist()) == ("HDF5", [3.0, 6.0, -3.0])
         assert dataset.episode_lengths().tolist() == [5, 1, 6]
         assert dataset.notes == ()
 

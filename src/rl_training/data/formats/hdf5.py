@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -45,18 +45,19 @@ def _by_name(file: h5py.File) -> RawData:
     """The arrays at the top of the file that bear a field's name."""
     fields = {name: array_in(file, name) for name in FIELD_OF if name in file}
     given = {FIELD_OF[name] for name in fields}
+    found = _names(file)
+    hints = hints_of([name for name in found if name not in fields], given)
     if missing := [name for name in REQUIRED_FIELDS if name not in given]:
         if "episode_0" in file:
             raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
-        found = _names(file)
         raise DataError(
             f"lacks {', '.join(missing)}; the file has {listed(found) if found else 'nothing'};"
-            f" say which arrays hold them with columns: {{{missing[0]}: …}}"
+            f" say which arrays hold them with columns: {{{missing[0]}: …}}" + "".join(f"; {said}" for said in hints)
         )
     check_sizes(fields.values())
     arrays = {name: np.asarray(field[()]) for name, field in fields.items()}
-    hints = hints_of([name for name in names_in(file) if name not in fields], given)
-    return RawData(arrays, _layout(fields), hints=hints)
+    layout = "d3rlpy's layout" if EPISODE_ENDS in fields else "D4RL's layout"
+    return RawData(arrays, f"HDF5, {layout}", hints=hints)
 
 
 def _by_mapping(file: h5py.File, columns: Columns) -> RawData:
@@ -64,11 +65,7 @@ def _by_mapping(file: h5py.File, columns: Columns) -> RawData:
     planned = plan(_names(file), columns)
     fields = {name: array_in(file, name) for name in planned.columns}
     check_sizes(fields.values())
-    return assemble(planned, lambda name: np.asarray(fields[name][()]), _layout(planned.fields))
-
-
-def _layout(fields: Container[str]) -> str:
-    return f"HDF5, {'d3rlpy' if EPISODE_ENDS in fields else 'D4RL'}'s layout"
+    return assemble(planned, lambda name: np.asarray(fields[name][()]), "HDF5")
 
 
 def _names(file: h5py.File) -> list[str]:
