@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 
 import rl_training
 from rl_training.data import TransitionDataset
+from rl_training.data.formats import columns
 from sick_data import healthy
 
 SOURCE = Path(rl_training.__file__).parents[1]
@@ -82,8 +84,29 @@ class TestCheck:
         (tmp_path / "notes.txt").write_text("obs and actions")
         assert mistake("data", "check", "notes.txt").startswith("error: notes.txt: not a dataset")
 
-    def test_columns_of_a_file_that_has_none(self, mistake: Any, good: Path) -> None:
-        assert "columns: this format has named arrays" in mistake("data", "check", good, "--columns", "obs=x,y")
+    def test_columns_of_a_folder_of_columns(self, mistake: Any, good: Path, tmp_path: Path) -> None:
+        columns.write(TransitionDataset.load(good), tmp_path / "log")
+        assert mistake("data", "check", "log", "--columns", "obs=x,y") == (
+            "error: log: columns: a column directory holds the fields by their own names; leave them out"
+        )
+
+    def test_arrays_of_other_names(self, command: Any, tmp_path: Path) -> None:
+        arrays = healthy()
+        np.savez(tmp_path / "odd.npz", **{f"my {name}": values for name, values in arrays.items()})
+        options = [part for name in arrays for part in ("--columns", f"{name}=my {name}")]
+        code, out, _ = command("data", "check", "odd.npz", *options)
+        assert (code, out.splitlines()[-1]) == (0, "verdict: healthy: no findings")
+
+    def test_one_long_episode_beside_ids_that_nobody_reads(self, command: Any, tmp_path: Path) -> None:
+        arrays = {name: values for name, values in healthy().items() if name not in ("truncations", "next_obs")}
+        last = np.arange(len(arrays["rewards"])) == len(arrays["rewards"]) - 1
+        with h5py.File(tmp_path / "log.hdf5", "w") as file:
+            for name, values in (arrays | {"terminations": last, "traj_id": np.cumsum(last)}).items():
+                file[name] = values
+        code, out, _ = command("data", "check", "log.hdf5")
+        assert code == 0
+        assert "Column 'traj_id' looks like an episode id: columns: {episode_ids: traj_id}." in " ".join(out.split())
+        assert "verdict: fit for training, but look at the warnings" in out
 
     def test_columns_said_wrongly(self, mistake: Any, good: Path) -> None:
         assert mistake("data", "check", good, "--columns", "obs") == (

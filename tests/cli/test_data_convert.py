@@ -134,8 +134,14 @@ class TestMistakes:
         [
             (("log.csv", "log.txt"), "error: log.txt: must end in .npz, .hdf5, .h5, .parquet, .csv or in /"),
             (("lag.csv", "a.npz"), "error: lag.csv: no such file"),
+            (("n" * 5000, "a.npz"), f"error: {'n' * 5000}: cannot be read: File name too long"),
+            (
+                ("log.csv", f"{'n' * 5000}.npz", *COLUMNS),
+                f"error: {'n' * 5000}.npz: cannot be written: File name too long",
+            ),
+            (("log.csv", f"{'n' * 5000}/"), f"error: {'n' * 5000}: cannot be written: File name too long"),
             (("log.csv", "log.csv"), "error: log.csv: is the source itself; choose another name"),
-            (("log.csv", "a.npz"), "error: log.csv: lacks obs, actions, rewards; the table has run, x, y, u,"),
+            (("log.csv", "a.npz"), "error: log.csv: lacks obs, actions, rewards; the data have run, x, y, u,"),
             (("log.csv", "a.npz", "--columns", "obs"), "error: --columns obs: must name a field and its columns"),
             (("log.csv", "a.npz", "--columns", "obs=x,"), "error: --columns obs=x,: must name a field and its columns"),
             (
@@ -144,7 +150,7 @@ class TestMistakes:
             ),
             (
                 ("log.csv", "a.npz", "--columns", "obs=x,z"),
-                "error: log.csv: columns.obs: no column 'z'; the table has run, x, y, u, r, done, note",
+                "error: log.csv: columns.obs: no column 'z'; the data have run, x, y, u, r, done, note",
             ),
             (("log.csv", "a.npz", *COLUMNS, "--columns", "terminations=note"), "error: log.csv: column 'note': '-' at"),
             (("log.csv", "a.npz", "--dones-are", "limits"), "error: Invalid value for '--dones-are'"),

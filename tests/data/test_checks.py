@@ -91,7 +91,6 @@ def test_a_matrix_without_columns_is_refused() -> None:
     ("field", "shape", "expected"),
     [
         ("obs", (10, 3, 1), "[rows, columns] (flat vectors only)"),
-        ("actions", (), "[rows, columns] (flat vectors only)"),
         ("rewards", (10, 2), "[rows] or [rows, 1]"),
         ("terminations", (10, 1, 1), "[rows] or [rows, 1]"),
     ],

@@ -128,6 +128,8 @@ class TestJson:
             "episode": 0,
             "step": 40,
             "column": None,
+            "column_name": None,
+            "file": None,
         }
 
     def test_has_no_numbers_that_json_lacks(self) -> None:

@@ -120,11 +120,19 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["n" * 5000, "d/" * 3000 + "log.npz", "nul\0.npz"])
+def test_a_name_that_no_file_can_have(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    assert "no such file" in refusal(FileDatasetConfig(path=path))
+    with pytest.raises(DataError, match=r"(no such file|cannot be read: (File name too long|embedded null byte))$"):
+        TransitionDataset.load(path)
+
+
 @pytest.mark.parametrize(
     ("content", "found"),
     [
         (b"", "it is empty"),
-        (b'{"obs": [1, 2]}', """it begins with b'{"obs": '"""),
+        (b'{"obs": [1, 2]}', "it is JSON; write it as CSV or Parquet"),
         (b"one word\n", r"it begins with b'one word'"),
         (b"a,b\0\n", r"it begins with b'a,b\x00\n'"),
     ],

@@ -16,7 +16,7 @@ EnvId = Annotated[str | None, typer.Option(help="The environment the data come f
 Columns = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="FIELD=NAMES", help="Which columns of a table hold a field: obs=x,y or obs=obs_* (repeat for more)."
+        metavar="FIELD=NAMES", help="Which columns, or arrays, hold a field: obs=x,y or obs=obs_* (repeat for more)."
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]

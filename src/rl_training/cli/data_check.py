@@ -48,7 +48,7 @@ def check(path: Path, env_id: str | None, columns: Sequence[str], *, as_json: bo
 def info(path: Path, env_id: str | None, columns: Sequence[str], *, as_json: bool) -> None:
     """`rl-training data info`."""
     place = expand(path)
-    if any((place / name).is_file() for name in ("run.json", "manifest.json")):
+    if any(formats.is_there(place / name) for name in ("run.json", "manifest.json")):
         _show_run(place, as_json=as_json)
         return
     raw = _read(path, columns)

@@ -11,7 +11,7 @@ from pydantic import Field, field_validator, model_validator
 
 from rl_training.data.checks import inferred_bounds
 from rl_training.data.flags import DonesAre
-from rl_training.data.formats import MINARI_PREFIX
+from rl_training.data.formats import MINARI_PREFIX, is_there
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
@@ -42,7 +42,7 @@ class FileDatasetConfig(Section):
     source: Literal["file"] = Field(default="file", description="Read a file.")
     path: Path = Field(description="The file; its format is recognised by its content; ~ stands for the home folder.")
     columns: dict[str, str | list[str]] | None = Field(
-        default=None, description="Which columns hold which field, in a table: {obs: [x, y], actions: u, rewards: r}."
+        default=None, description="Which columns, or arrays, hold which field: {obs: [x, y], actions: u, rewards: r}."
     )
     time_limits: Literal["keep", "d4rl"] = Field(
         default="keep", description="d4rl: drop rows at a time limit and take every successor from the next row."
@@ -204,7 +204,7 @@ def _title(config: DatasetConfig) -> str:
 
 def _read_file(config: FileDatasetConfig) -> TransitionDataset:
     path = expand(config.path)
-    if not path.exists():
+    if not is_there(path):
         raise DataError(f"{path}: no such file{_nearest_file(path)}")
     return TransitionDataset.load(
         path,
@@ -222,7 +222,7 @@ def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:
 
 def _nearest_file(path: Path) -> str:
     """A file of the same folder with a similar name, as a suggestion; the folder may be missing or large."""
-    if not path.parent.is_dir():
+    if not is_there(path.parent):
         return f" (folder {str(path.parent)!r} does not exist)"
     try:
         names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix.lower() in _SUFFIXES)

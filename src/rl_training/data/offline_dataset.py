@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import (
     BoolArray,
+    FaultyValueError,
     FloatArray,
     IndexArray,
     check_action_bounds,
@@ -22,20 +23,17 @@ from rl_training.data.checks import (
     convert_fields,
     row_indices,
 )
-from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, REQUIRED_FIELDS
+from rl_training.data.fields import BORDERS_LOST, FIELD_ALIASES, REQUIRED_FIELDS
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.flags import (
     DONES,
     DonesAre,
     complete_flags,
-    cut_at_time_limit,
-    d4rl_conversion,
-    distrust_reset_successors,
     refuse_mixed_dones,
     resolve_names,
-    settle_dones,
+    settle_conventions,
 )
-from rl_training.data.formats import Columns, RawData, read, read_table
+from rl_training.data.formats import Columns, RawData, is_there, read, read_table
 from rl_training.data.formats.columns import SCHEMA, open_columns
 from rl_training.data.formats.npz import write
 from rl_training.data.offline_mixers import Mixture
@@ -316,14 +314,14 @@ class TransitionDataset:
     ) -> TransitionDataset:
         """Read a file in any format of `rl_training.data.formats`, with the names of `FIELD_ALIASES`.
 
-        columns: which columns hold which field, in formats that have columns.
+        columns: which columns hold which field, or which arrays, where a file has other names.
         time_limits: `d4rl` converts as D4RL's `qlearning_dataset` does; `keep` keeps rows at a time limit.
         max_episode_steps: where the data have no truncations, an episode is cut after so many rows.
         dones_are: what a plain `dones` flag means: `terminations`, `truncations`, or `ends` of either kind.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
         as_it_is = columns is None and time_limits == "keep" and max_episode_steps is None and dones_are is None
-        if as_it_is and (Path(path) / SCHEMA).is_file():
+        if as_it_is and is_there(Path(path) / SCHEMA):
             return cls.open(path)
         try:
             raw = read(Path(path), columns)
@@ -375,19 +373,17 @@ class TransitionDataset:
         dones_are: DonesAre | None = None,
     ) -> TransitionDataset:
         """What a reader handed over, checked and completed; options as for `load`."""
-        arrays: dict[str, Any] = dict(raw.arrays)
-        borders_lost = bool(np.any(arrays.pop(BORDERS_LOST, False)))
-        if borders_lost and (time_limits == "d4rl" or max_episode_steps is not None):
-            raise DataError("time limits: the rows were sampled or reordered, so episodes are not known")
-        if np.any(arrays.pop(DISCRETE_ACTIONS, False)):
-            raise DataError(
-                f"actions: discrete (the file's {DISCRETE_ACTIONS} is set); only continuous actions are supported"
-            )
-        arrays, of_dones = settle_dones(arrays, dones_are, max_episode_steps)
-        cut_by_dones = "truncations" in arrays and "truncations" not in raw.arrays
-        if max_episode_steps is not None and not cut_by_dones:
-            arrays = cut_at_time_limit(arrays, max_episode_steps)
-        arrays, of_successors = distrust_reset_successors(arrays)
-        dataset = cls.from_dict(d4rl_conversion(arrays) if time_limits == "d4rl" else arrays)
-        notes = (*raw.notes, *of_dones, *of_successors)
-        return replace(dataset, whole_episodes=not borders_lost, origin=raw.format, notes=notes, env_id=raw.env_id)
+        try:
+            arrays, notes = settle_conventions(raw.arrays, time_limits, max_episode_steps, dones_are)
+            dataset = cls.from_dict(arrays)
+        except FaultyValueError as fault:
+            if time_limits == "d4rl":  # rows were dropped: they are counted as they are now
+                raise
+            raise raw.located(fault) from fault
+        return replace(
+            dataset,
+            whole_episodes=not np.any(raw.arrays.get(BORDERS_LOST, False)),
+            origin=raw.format,
+            notes=(*raw.notes, *raw.hints, *notes),
+            env_id=raw.env_id,
+        )

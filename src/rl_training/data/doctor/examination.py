@@ -18,7 +18,7 @@ from rl_training.data.doctor.coverage import (
 )
 from rl_training.data.doctor.duplicates import check_duplicates
 from rl_training.data.doctor.episode_checks import check_episodes, check_rewards, mean_by_row
-from rl_training.data.doctor.findings import Distribution, Facts, Finding, Report
+from rl_training.data.doctor.findings import Distribution, Facts, Finding, Level, Place, Report
 from rl_training.data.doctor.flag_checks import check_flags
 from rl_training.data.doctor.observation_checks import ObsBounds, check_observations
 from rl_training.data.doctor.raw_checks import RawFields, read_fields
@@ -61,12 +61,30 @@ def examine(
         findings += check_flags(fields, subject)
         facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds)
         findings += more
-    notes = raw.notes if dataset is None else dataset.notes
+    findings += _unused(raw, subject)
+    notes = raw.notes if dataset is None else [note for note in dataset.notes if note not in raw.hints]
     findings += [Finding("note", "data.read", "data", f"{note[:1].upper()}{note[1:]}.", "") for note in notes]
     if refusal is not None and not any(finding.level == "error" for finding in findings):
         advice = "Training refuses these data as they are."
         findings.append(Finding("error", "data.refused", "data", f"{refusal[:1].upper()}{refusal[1:]}.", advice))
-    return Report.of(facts, findings)
+    return Report.of(facts, [replace(finding, place=_in_file(raw, finding)) for finding in findings])
+
+
+def _unused(raw: RawData, subject: Subject) -> list[Finding]:
+    """Columns that nobody reads and that look as if they told episodes apart, which then may be wrong."""
+    alone = len(subject.ends) < 2
+    level: Level = "warning" if alone else "note"
+    advice = "All rows count as one episode; read it with that mapping if there are more." if alone else ""
+    return [Finding(level, "data.unused", "data", f"{said[:1].upper()}{said[1:]}.", advice) for said in raw.hints]
+
+
+def _in_file(raw: RawData, finding: Finding) -> Place:
+    """Where the file has what was found in the arrays: its own row, and its name of the column."""
+    place = finding.place
+    if place.row is None:
+        return place
+    row, file = raw.row_in_file(place.row)
+    return replace(place, row=row, file=file, column_name=raw.column_in_file(finding.field, place.column))
 
 
 def describe(raw: RawData, env_id: str | None = None) -> tuple[Facts, Transforms]:

@@ -23,6 +23,8 @@ from rl_training.data.fields import (
     REQUIRED_FIELDS,
 )
 from rl_training.data.flags import complete_flags
+from rl_training.data.formats.names import listed as names_listed
+from rl_training.data.formats.names import printable
 from rl_training.errors import DataError, did_you_mean
 
 CHUNK = 1 << 16  # rows looked at together, so that what is made along the way stays small
@@ -91,7 +93,7 @@ def _resolve(fields: RawFields, arrays: Mapping[str, Any]) -> None:
         if name is None:
             what = f"{key!r} is no field of a transition, and a dataset with unknown fields is refused."
             advice = f"Rename it if it holds one, otherwise leave it out{did_you_mean(str(key), FIELD_OF)}".rstrip("?")
-            fields.findings.append(Finding("error", "fields.unknown", str(key), what, f"{advice}."))
+            fields.findings.append(Finding("error", "fields.unknown", printable(str(key)), what, f"{advice}."))
         elif name in fields.sources:
             what = f"It is given twice, as {fields.sources[name]!r} and as {key!r}."
             fields.findings.append(Finding("error", "fields.twice", name, what, "Keep one of them."))
@@ -102,7 +104,7 @@ def _resolve(fields: RawFields, arrays: Mapping[str, Any]) -> None:
     for name in needed:
         if name not in fields.arrays:
             names = listed([alias for alias, canonical in FIELD_OF.items() if canonical == name], "or")
-            what = f"The data have no {name}; found: {', '.join(map(str, arrays)) or 'nothing'}."
+            what = f"The data have no {name}; found: {names_listed(map(str, arrays)) if arrays else 'nothing'}."
             fields.findings.append(Finding("error", "fields.missing", name, what, f"Add an array named {names}."))
 
 

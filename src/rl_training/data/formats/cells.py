@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.formats.limits import check_size
 from rl_training.errors import DataError
 from rl_training.validation import shown
 
@@ -98,4 +99,8 @@ def labels(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         missing = np.array([cell is None or cell == "" or cell != cell or _is_missing(cell) for cell in values])
     if missing.any():
         raise DataError(f"column {name!r}: row {int(np.argmax(missing))} has no episode")
-    return values if values.dtype.kind in "fU" else values.astype(str)
+    if values.dtype.kind in "fU":
+        return values
+    longest = max(map(len, map(str, values)), default=0)
+    check_size(4 * longest * len(values))  # numpy gives every text the room of the longest
+    return values.astype(str)

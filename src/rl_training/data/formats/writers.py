@@ -88,10 +88,13 @@ def check_free(target: Target, *, force: bool, source: str | None = None) -> Non
     source: what is read, as its user names it; nothing is written over it, into it or around it.
     """
     path = target.path
-    if source is not None:
-        _require_apart(path, source)
-    if not path.exists():
-        return
+    try:
+        if source is not None:
+            _require_apart(path, source)
+        if not path.exists():
+            return
+    except OSError as error:  # no file can have such a name
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
     if not force:
         raise DataError(f"{path}: exists already; --force replaces it")
     if path.is_dir() != (target.format in ("columns", "minari")):
