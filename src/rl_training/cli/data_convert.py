@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from rl_training.cli.column_option import column_mapping
-from rl_training.data.dataset_loaders import locate
-from rl_training.data.formats import read, writers
+from rl_training.cli.data_check import read_source
+from rl_training.cli.reading_options import Reading, in_options
+from rl_training.data.formats import writers
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import DataError
 from rl_training.runtime.console import readable
 
 
-def convert(
-    source: str, target: str, columns: list[str], options: dict[str, Any], *, download: bool, force: bool
-) -> None:
-    """Read, check and write; `options` are those of `TransitionDataset.from_raw`."""
+def convert(source: str, target: str, reading: Reading, *, force: bool) -> None:
+    """Read, check and write."""
     goal = writers.target_of(target)
     writers.check_free(goal, force=force)
-    mapping = column_mapping(columns)
-    path = locate(source, download=download)
+    raw = read_source(source, reading)
     try:
-        raw = read(path, mapping)
-        dataset = TransitionDataset.from_raw(raw, **options)
+        dataset = TransitionDataset.from_raw(raw, **reading.of_flags())
     except DataError as error:
-        raise DataError(f"{source}: {error}") from error
+        command = f"rl-training data check {shlex.quote(source)}{reading.again()}"
+        raise DataError(f"{source}: {in_options(str(error))} (all that is wrong: {command})") from error
     typer.echo(f"{source}: {dataset.origin}" + (f", recorded in {raw.env_id}" if raw.env_id else ""))
     for note in dataset.notes:
         typer.echo(f"  note: {note}")

@@ -23,22 +23,13 @@ from rl_training.data.checks import (
 )
 from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, REQUIRED_FIELDS
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
-from rl_training.data.flags import (
-    DONES,
-    DonesAre,
-    complete_flags,
-    cut_at_time_limit,
-    d4rl_conversion,
-    distrust_reset_successors,
-    refuse_mixed_dones,
-    resolve_names,
-    settle_dones,
-)
+from rl_training.data.flags import DONES, DonesAre, complete_flags, refuse_mixed_dones, resolve_names
 from rl_training.data.formats import Columns, RawData, read, read_table
 from rl_training.data.formats.columns import SCHEMA, open_columns
 from rl_training.data.formats.npz import write
 from rl_training.data.offline_mixers import Mixture
 from rl_training.data.returns import discounted_returns_to_go, episode_lengths, shift_within_episodes
+from rl_training.data.settling import settle
 from rl_training.errors import DataError
 
 
@@ -382,19 +373,14 @@ class TransitionDataset:
         dones_are: DonesAre | None = None,
     ) -> TransitionDataset:
         """What a reader handed over, checked and completed; options as for `load`."""
-        arrays: dict[str, Any] = dict(raw.arrays)
-        borders_lost = bool(np.any(arrays.pop(BORDERS_LOST, False)))
-        if borders_lost and (time_limits == "d4rl" or max_episode_steps is not None):
-            raise DataError("time limits: the rows were sampled or reordered, so episodes are not known")
-        if np.any(arrays.pop(DISCRETE_ACTIONS, False)):
+        if np.any(raw.arrays.get(DISCRETE_ACTIONS, False)):
             raise DataError(
                 f"actions: discrete (the file's {DISCRETE_ACTIONS} is set); only continuous actions are supported"
             )
-        arrays, of_dones = settle_dones(arrays, dones_are, max_episode_steps)
-        cut_by_dones = "truncations" in arrays and "truncations" not in raw.arrays
-        if max_episode_steps is not None and not cut_by_dones:
-            arrays = cut_at_time_limit(arrays, max_episode_steps)
-        arrays, of_successors = distrust_reset_successors(arrays)
-        dataset = cls.from_dict(d4rl_conversion(arrays) if time_limits == "d4rl" else arrays)
-        notes = (*raw.notes, *of_dones, *of_successors)
-        return replace(dataset, whole_episodes=not borders_lost, origin=raw.format, notes=notes, env_id=raw.env_id)
+        settled = settle(raw, time_limits=time_limits, max_episode_steps=max_episode_steps, dones_are=dones_are)
+        arrays: dict[str, Any] = dict(settled.arrays)
+        arrays.pop(DISCRETE_ACTIONS, None)
+        borders_lost = bool(np.any(arrays.pop(BORDERS_LOST, False)))
+        dataset = cls.from_dict(arrays)
+        notes, env_id = settled.notes, settled.env_id
+        return replace(dataset, whole_episodes=not borders_lost, origin=raw.format, notes=notes, env_id=env_id)

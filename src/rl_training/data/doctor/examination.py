@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -25,11 +25,12 @@ from rl_training.data.doctor.raw_checks import RawFields, read_fields
 from rl_training.data.doctor.reward_shift import check_reward_shift
 from rl_training.data.doctor.subject import Columns, Subject
 from rl_training.data.doctor.succession import check_successors
-from rl_training.data.doctor.wording import amount
+from rl_training.data.doctor.wording import amount, sentence
 from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats import RawData
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.reference_returns import reference_returns
+from rl_training.data.settling import settle
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
@@ -42,12 +43,15 @@ def examine(
     *,
     obs_bounds: ObsBounds | None = None,
     also: Iterable[Finding] = (),
+    options: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Facts and findings of what a reader handed over; bad data never raise.
+    """Facts and findings of what a reader handed over; bad data never raise, options that do not fit them do.
 
     spaces, obs_bounds: the environment's, where they are known. env_id: for the scale of scores; the file's by default.
-    also: findings from elsewhere that belong into the report.
+    also: findings from elsewhere that belong into the report. options: of `TransitionDataset.load`, on what flags mean.
     """
+    if options:
+        raw = settle(raw, **options)
     fields = read_fields(raw.arrays)
     dataset, refusal = _dataset(raw)
     whole = not np.any(raw.arrays.get(BORDERS_LOST, False))
@@ -62,15 +66,20 @@ def examine(
         facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds)
         findings += more
     notes = raw.notes if dataset is None else dataset.notes
-    findings += [Finding("note", "data.read", "data", f"{note[:1].upper()}{note[1:]}.", "") for note in notes]
+    findings += [Finding("note", "data.read", "data", sentence(note), "") for note in notes]
     if refusal is not None and not any(finding.level == "error" for finding in findings):
         advice = "Training refuses these data as they are."
-        findings.append(Finding("error", "data.refused", "data", f"{refusal[:1].upper()}{refusal[1:]}.", advice))
+        findings.append(Finding("error", "data.refused", "data", sentence(refusal), advice))
     return Report.of(facts, findings)
 
 
-def describe(raw: RawData, env_id: str | None = None) -> tuple[Facts, Transforms]:
-    """The short facts of sound data, and every transform that can be fitted to them; bad data raise `DataError`."""
+def describe(
+    raw: RawData, env_id: str | None = None, *, options: Mapping[str, Any] | None = None
+) -> tuple[Facts, Transforms, tuple[str, ...]]:
+    """The short facts of sound data, every transform that can be fitted to them, and the notes on how they were read;
+    bad data raise `DataError`. options: as for `examine`."""
+    if options:
+        raw = settle(raw, **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dataset = TransitionDataset.from_raw(raw)
@@ -82,7 +91,7 @@ def describe(raw: RawData, env_id: str | None = None) -> tuple[Facts, Transforms
     facts = replace(facts, action_low=low, action_high=high, bounds_from=bounds.source)
     spread = facts.returns is not None and facts.returns.max > facts.returns.min
     config = TransformConfig(normalise_observations=True, reward_range_scaling=spread)
-    return facts, fit_transforms(dataset, Spaces(dataset.obs_dim, low, high), config)
+    return facts, fit_transforms(dataset, Spaces(dataset.obs_dim, low, high), config), dataset.notes
 
 
 def _dataset(raw: RawData) -> tuple[TransitionDataset | None, str | None]:
