@@ -95,7 +95,7 @@ class TestDryRun:
         assert "observations 3, actions 1" in out
         assert "# train: bc, 4 updates, seeds 3, 4," in out
         assert "engine eager on cpu" in out
-        assert "# evaluate: 1 episodes per seed in Pendulum-v1, at the end" in out
+        assert "# evaluate: 1 episode per seed in Pendulum-v1, at the end" in out
         assert "# write: runs/run" in out
         assert out.endswith("# dry run: nothing was written\n")
 

@@ -37,7 +37,7 @@ def test_says_what_it_found_and_wrote(command: Any, log: Path, tmp_path: Path) -
         "  note: done: all 3 episodes they end have 20 rows, so they are read as time limits (truncations);"
         " if the task itself ended there, say dones_are: terminations",
         "  60 rows, 3 episodes, mean return 20.0; observations 2, actions 1",
-        "  3 rows have no recorded successor",
+        "  3 rows without a recorded successor",
         f"written: log.npz ({size / 1000:.1f} kB)",
     ]
     assert TransitionDataset.load("log.npz").truncations.nonzero()[0].tolist() == [19, 39, 59]
@@ -62,11 +62,21 @@ def test_every_format_into_every_other(command: Any, log: Path) -> None:
     assert "e: column directory" in command("data", "convert", "e", "f.npz").out
 
 
+def test_what_csv_cannot_hold_is_said(command: Any, tmp_path: Path) -> None:
+    command("data", "collect", "--env-id", "Pendulum-v1", "--policy", "random", "--steps", 5, "-o", "a.npz", "-q")
+    out = command("data", "convert", "a.npz", "b.hdf5").out
+    assert out.startswith("a.npz: NumPy archive (.npz), recorded in Pendulum-v1\n  5 rows, 1 episode, mean return -")
+    assert TransitionDataset.load("b.hdf5").bounds == TransitionDataset.load("a.npz").bounds
+    out = command("data", "convert", "b.hdf5", "c.csv").out
+    lost = "the environment (Pendulum-v1) and the bounds of actions and observations"
+    assert f"  note: CSV has no place for {lost}: say it when you train (env_id)\n" in out
+
+
 def test_minari(command: Any, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Any) -> None:
     pytest.importorskip("minari")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     out = command("data", "convert", log, "minari:own/log-v0", *COLUMNS).out
-    assert "  note: 3 rows are left out: Minari cannot hold rows whose next observation is unknown" in out
+    assert "  note: 3 rows left out: Minari cannot hold one whose next observation is unknown" in out
     out = command("data", "convert", "minari:own/log-v0", "back.npz").out
     assert out.startswith("minari:own/log-v0: Minari dataset own/log-v0\n  57 rows, 3 episodes, mean return 19.0;")
     assert "did you mean 'own/log-v0'?" in mistake("data", "convert", "minari:own/lag-v0", "x.npz")

@@ -235,8 +235,8 @@ def test_a_failed_save_keeps_the_old_file_and_leaves_nothing(tmp_path: Path, mon
         TransitionDataset.from_dict(raw()).save(path)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["data.npz"]
-    with pytest.raises(DataError, match=r"data\.h5: a dataset is saved as \.npz$"):
-        complete().save(tmp_path / "data.h5")
+    with pytest.raises(DataError, match=r"data\.dat: must end in \.npz, \.hdf5, \.h5, \.parquet, \.csv or in / "):
+        complete().save(tmp_path / "data.dat")
 
 
 def load_refusal(path: Path) -> str:

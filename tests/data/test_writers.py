@@ -153,7 +153,7 @@ class TestMinari:
 
     def test_what_it_cannot_hold(self, root: Path) -> None:
         assert write(dataset(), "minari:log-v0") == (
-            "3 rows are left out: Minari cannot hold rows whose next observation is unknown",
+            "3 rows left out: Minari cannot hold one whose next observation is unknown",
             "Minari does not hold next_actions, returns_to_go",
         )
         back = TransitionDataset.load(root / "log-v0")

@@ -13,6 +13,7 @@ from rl_training.data.formats import writers
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import DataError
 from rl_training.runtime.console import readable
+from rl_training.wording import amount
 
 
 def convert(source: str, target: str, reading: Reading, *, force: bool) -> None:
@@ -29,13 +30,13 @@ def convert(source: str, target: str, reading: Reading, *, force: bool) -> None:
     for note in dataset.notes:
         typer.echo(f"  note: {note}")
     typer.echo(
-        f"  {len(dataset):,} rows, {dataset.n_episodes:,} episodes,"
+        f"  {amount(len(dataset), 'row')}, {amount(dataset.n_episodes, 'episode')},"
         f" mean return {readable(float(dataset.episode_returns().mean()))};"
         f" observations {dataset.obs_dim}, actions {dataset.act_dim}"
     )
     if dataset.n_usable < len(dataset):
-        typer.echo(f"  {len(dataset) - dataset.n_usable:,} rows have no recorded successor")
-    for note in writers.write(dataset, goal, env_id=raw.env_id, force=force):
+        typer.echo(f"  {amount(len(dataset) - dataset.n_usable, 'row')} without a recorded successor")
+    for note in writers.write(dataset, goal, force=force):
         typer.echo(f"  note: {note}")
     typer.echo(f"written: {goal.path} ({_size(goal.path)})")
 

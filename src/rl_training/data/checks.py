@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.errors import DataError
+from rl_training.wording import amount
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -97,7 +98,9 @@ def check_transitions(fields: Mapping[str, npt.NDArray[Any]]) -> None:
         raise DataError("obs: 0 rows; a dataset needs at least one transition")
     for name, values in fields.items():
         if len(values) != rows:
-            raise DataError(f"{name}: {len(values)} rows, but obs has {rows}; all fields must have the same length")
+            raise DataError(
+                f"{name}: {amount(len(values), 'row')}, but obs has {rows}; all fields must have the same length"
+            )
         if values.ndim == 2 and values.shape[1] == 0:
             raise DataError(f"{name}: 0 columns; at least one is needed")
     _check_same_width(fields, "next_obs", "obs")
@@ -111,7 +114,7 @@ def check_transitions(fields: Mapping[str, npt.NDArray[Any]]) -> None:
 def _check_same_width(fields: Mapping[str, npt.NDArray[Any]], name: str, reference: str) -> None:
     width, expected = fields[name].shape[1], fields[reference].shape[1]
     if width != expected:
-        raise DataError(f"{name}: {width} columns, but {reference} has {expected}; they must be the same")
+        raise DataError(f"{name}: {amount(width, 'column')}, but {reference} has {expected}; they must be the same")
 
 
 def _check_finite(name: str, values: FloatArray, ends: BoolArray) -> None:
@@ -149,7 +152,7 @@ def check_action_bounds(actions: FloatArray, low: npt.ArrayLike, high: npt.Array
 def _bound(name: str, bound: npt.ArrayLike, width: int) -> npt.NDArray[np.float64]:
     values = np.asarray(bound, dtype=np.float64)
     if values.shape not in ((), (1,), (width,)):
-        raise DataError(f"{name}: shape {values.shape}, but actions have {width} columns")
+        raise DataError(f"{name}: shape {values.shape}, but actions have {amount(width, 'column')}")
     return np.broadcast_to(values, (width,))
 
 

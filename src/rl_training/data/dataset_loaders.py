@@ -18,6 +18,7 @@ from rl_training.data.offline_mixers import mix_datasets
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.validation import Section
+from rl_training.wording import amount
 
 
 class ScriptedDatasetConfig(Section):
@@ -167,9 +168,12 @@ def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | Non
 def infer_spaces(dataset: TransitionDataset) -> Spaces:
     """Spaces of data that come without an environment.
 
-    Actions that all lie in [-1, 1] (to rounding) get those bounds, the usual convention. Otherwise each dimension is
-    bounded by the smallest and largest action observed, so a policy trained on the data cannot act beyond them.
+    What the data tell of their bounds counts. Else actions that all lie in [-1, 1] (to rounding) get those bounds, the
+    usual convention. Otherwise each dimension is bounded by the smallest and largest action observed, so a policy
+    trained on the data cannot act beyond them.
     """
+    if dataset.bounds is not None and dataset.bounds.usable_actions is not None:
+        return Spaces(dataset.obs_dim, *dataset.bounds.usable_actions)
     least = dataset.actions.min(axis=0).astype(np.float64)
     most = dataset.actions.max(axis=0).astype(np.float64)
     slack = 2.0 * BOUND_TOLERANCE
@@ -246,7 +250,7 @@ def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id
     widths = (("observations", dataset.obs_dim, spaces.obs_dim), ("actions", dataset.act_dim, spaces.act_dim))
     for name, found, expected in widths:
         if found != expected:
-            raise DataError(f"{source}: {name} have {found} columns, but {owner} has {expected}")
+            raise DataError(f"{source}: {name} have {amount(found, 'column')}, but {owner} has {expected}")
     try:
         dataset.check_bounds(spaces.action_low, spaces.action_high)
     except DataError as error:
@@ -267,7 +271,7 @@ def data_notices(dataset: TransitionDataset, env_id: str | None) -> list[str]:
         raise DataError("dataset: next_obs: no row has a recorded successor; nothing can be trained on")
     if unknown:
         notices.append(
-            f"{unknown:,} of {len(dataset):,} rows end an episode that did not terminate, and their next observation"
-            " was not recorded: they are not trained on"
+            f"{unknown:,} of {amount(len(dataset), 'row')} not trained on: they end an episode that did not terminate,"
+            " and the next observation was not recorded"
         )
     return notices

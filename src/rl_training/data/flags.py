@@ -11,6 +11,7 @@ import numpy.typing as npt
 from rl_training.data.checks import check_flag_values
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF, IGNORED_PREFIXES
 from rl_training.errors import DataError, did_you_mean
+from rl_training.wording import amount
 
 DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]
 DONES = ("dones", "done")
@@ -47,7 +48,7 @@ def complete_flags(given: dict[str, Any]) -> dict[str, Any]:
         return rest
     flags = _flags("terminations", rest.get("terminations", np.zeros(len(ends))))
     if ends.shape != flags.shape:
-        raise DataError(f"terminations: {len(flags)} rows, but {len(ends)} tell where episodes end")
+        raise DataError(f"terminations: {amount(len(flags), 'row')}, but {len(ends)} tell where episodes end")
     if EPISODE_ENDS in given:
         flags = flags & ends
     truncations = _flags("truncations", rest.get("truncations", np.zeros(len(ends))))
@@ -132,7 +133,7 @@ def settle_dones(
     lengths = _lengths_at(flags, arrays)
     if max_episode_steps is not None:
         cuts = _every(max_episode_steps, lengths > 0)
-        note = f"{name} after {max_episode_steps} rows are read as truncations, the others as terminations"
+        note = f"{name} after {amount(max_episode_steps, 'row')} are read as truncations, the others as terminations"
         notes = (note,) if (flags & cuts).any() else ()
         return {**arrays, "terminations": flags & ~cuts, "truncations": cuts}, notes
     ended = lengths[flags]
@@ -159,7 +160,7 @@ def _dones_as_said(arrays: dict[str, Any], name: str, dones_are: DonesAre, other
     given = {field: _flags(key, arrays[key]) for key in arrays if (field := FIELD_OF.get(key)) in _END_FLAGS}
     for field, values in given.items():
         if values.shape != flags.shape:
-            raise DataError(f"{field}: {len(values)} rows, but {name} has {len(flags)}")
+            raise DataError(f"{field}: {amount(len(values), 'row')}, but {name} has {len(flags)}")
     if dones_are == "truncations":
         terminations = given.get("terminations", np.zeros_like(flags))
         return {**arrays, **({} if given else {"terminations": terminations}), "truncations": flags & ~terminations}

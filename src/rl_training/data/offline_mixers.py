@@ -74,6 +74,8 @@ def _concatenate(mixture: Mixture, parts: list[TransitionDataset]) -> Transition
         origin=f"mixture of {', '.join(mixture.names)}",
         notes=said + notes,
         mixture=mixture,
+        env_id=first.env_id if all(part.env_id == first.env_id for part in parts) else None,
+        bounds=first.bounds if all(part.bounds == first.bounds for part in parts) else None,
     )
 
 

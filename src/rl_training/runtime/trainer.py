@@ -45,6 +45,7 @@ from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any, new_path
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source
+from rl_training.wording import amount
 
 T = TypeVar("T")
 
@@ -211,14 +212,16 @@ class Trainer:
         if parts.dataset is not None:
             facts = parts.dataset.summary()
             lines.append(
-                f"data: {facts['transitions']:,} transitions in {facts['episodes']:,} episodes, "
+                f"data: {amount(facts['transitions'], 'transition')} in {amount(facts['episodes'], 'episode')}, "
                 f"mean return {facts['return_mean']:.1f}"
             )
         if self.online is not None:
-            lines.append(f"collect: {progress.total_steps:,} steps in {config.env_id}, {self.online.n_envs} at once")
+            lines.append(
+                f"collect: {amount(progress.total_steps, 'step')} in {config.env_id}, {self.online.n_envs} at once"
+            )
         parameters = sum(p.numel() for p in parts.learner.model.parameters() if p.requires_grad)
         every = f"every {config.eval_interval:,} {progress.unit} and " if config.eval_interval else ""
-        scored = f"{config.evaluation.episodes} episodes per seed in {config.env_id}, {every}at the end"
+        scored = f"{amount(config.evaluation.episodes, 'episode')} per seed in {config.env_id}, {every}at the end"
         return [
             *lines,
             f"train: {config.algo}, {progress.total_updates:,} updates, seeds {', '.join(map(str, config.seeds))}, "

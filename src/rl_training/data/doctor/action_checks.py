@@ -12,8 +12,10 @@ from rl_training.data.checks import BOUND_TOLERANCE, FloatArray
 from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import chunks
 from rl_training.data.doctor.subject import Columns, Subject, sample_rows
-from rl_training.data.doctor.wording import amount, columns_in_words, listed, number, share
+from rl_training.data.doctor.wording import columns_in_words, listed, number, share
+from rl_training.data.space_bounds import SpaceBounds
 from rl_training.environments import Spaces
+from rl_training.wording import amount
 
 _NEARLY_ALL = 0.99  # of the entries inside [-1, 1]: the others are then the suspects
 _MOSTLY = 0.5  # of the entries on a bound
@@ -37,11 +39,17 @@ class Bounds:
         return BOUND_TOLERANCE * (self.high - self.low)
 
 
-def find_bounds(actions: FloatArray, columns: Columns, spaces: Spaces | None) -> Bounds:
-    """The environment's bounds, else [-1, 1] where nearly all actions lie inside, else the range of the data."""
+def find_bounds(
+    actions: FloatArray, columns: Columns, spaces: Spaces | None, told: SpaceBounds | None = None
+) -> Bounds:
+    """The environment's bounds, else those the data tell, else [-1, 1] where nearly all actions lie inside, else the
+    range of the data."""
     width = actions.shape[1]
     if spaces is not None and spaces.act_dim == width:
         return Bounds(np.array(spaces.action_low), np.array(spaces.action_high), "the environment's", known=True)
+    sides = None if told is None else told.usable_actions
+    if sides is not None and len(sides[0]) == width:
+        return Bounds(np.array(sides[0]), np.array(sides[1]), "as the data tell them", known=False)
     unit = 1.0 + 2.0 * BOUND_TOLERANCE
     rows = sample_rows(len(actions))
     inside = np.abs(actions[rows]) <= unit
@@ -81,7 +89,7 @@ def _outside(subject: Subject, actions: FloatArray, columns: Columns, bounds: Bo
     assert first is not None
     row, column = first
     least, most = number(bounds.low[column]), number(bounds.high[column])
-    what = f"{amount(count, 'entry').replace('entrys', 'entries')} in {amount(rows, 'row')} lie outside the bounds"
+    what = f"{amount(count, 'entry')} in {amount(rows, 'row')} lie outside the bounds"
     what += f" ({bounds.source}); the first is {number(float(actions[row, column]))}, outside [{least}, {most}]."
     if bounds.known:
         advice = "Such data are refused: drop these episodes, or rescale the actions to the environment's units."

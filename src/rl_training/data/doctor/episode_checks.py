@@ -8,7 +8,8 @@ import numpy as np
 
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.subject import Subject
-from rl_training.data.doctor.wording import amount, number, share
+from rl_training.data.doctor.wording import number, share
+from rl_training.wording import amount
 
 _FEW_EPISODES = 10
 _FAR_RETURN = 10.0  # interquartile ranges from the median
@@ -52,6 +53,8 @@ def check_episodes(subject: Subject) -> Iterator[Finding]:
     count = len(subject.ends)
     if 1 < count < _FEW_EPISODES:
         what = f"There are only {count} episodes: their mean return says little about the behaviour."
+        if count == 1:
+            what = "There is only one episode: its return says little about the behaviour."
         yield Finding(
             "note", "episodes.few", "terminations", what, "Judge the data by rows rather than episodes.", count
         )

@@ -25,15 +25,17 @@ from rl_training.data.doctor.raw_checks import RawFields, read_fields
 from rl_training.data.doctor.reward_shift import check_reward_shift
 from rl_training.data.doctor.subject import Columns, Subject
 from rl_training.data.doctor.succession import check_successors
-from rl_training.data.doctor.wording import amount, sentence
+from rl_training.data.doctor.wording import sentence
 from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats import RawData
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.reference_returns import reference_returns
 from rl_training.data.settling import settle
+from rl_training.data.space_bounds import SpaceBounds
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
+from rl_training.wording import amount
 
 
 def examine(
@@ -61,9 +63,11 @@ def examine(
         subject = Subject.from_fields(fields, whole)
     findings = [*also, *fields.findings, *_widths(subject, spaces)]
     facts = _facts(raw, fields, subject, dataset, env_id or raw.env_id)
+    if obs_bounds is None and raw.bounds is not None:
+        obs_bounds = raw.bounds.of_observations(subject.obs)
     if subject.rows:
         findings += check_flags(fields, subject)
-        facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds)
+        facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds, raw.bounds)
         findings += more
     notes = raw.notes if dataset is None else dataset.notes
     findings += [Finding("note", "data.read", "data", sentence(note), "") for note in notes]
@@ -85,7 +89,7 @@ def describe(
         dataset = TransitionDataset.from_raw(raw)
     fields = read_fields(raw.arrays)
     subject = Subject.from_dataset(dataset, "next_obs" in fields.sources)
-    bounds = find_bounds(dataset.actions, Columns.of(dataset.actions), None)
+    bounds = find_bounds(dataset.actions, Columns.of(dataset.actions), None, dataset.bounds)
     low, high = tuple(bounds.low.tolist()), tuple(bounds.high.tolist())
     facts = _facts(raw, fields, subject, dataset, env_id or raw.env_id)
     facts = replace(facts, action_low=low, action_high=high, bounds_from=bounds.source)
@@ -107,7 +111,12 @@ def _dataset(raw: RawData) -> tuple[TransitionDataset | None, str | None]:
 
 
 def _check_fields(
-    facts: Facts, fields: RawFields, subject: Subject, spaces: Spaces | None, obs_bounds: ObsBounds | None
+    facts: Facts,
+    fields: RawFields,
+    subject: Subject,
+    spaces: Spaces | None,
+    obs_bounds: ObsBounds | None,
+    told: SpaceBounds | None,
 ) -> tuple[Facts, list[Finding]]:
     """The checks that look at values, and the facts they bring to light."""
     findings: list[Finding] = []
@@ -115,7 +124,7 @@ def _check_fields(
     visited = None
     if subject.actions is not None:
         columns = Columns.of(subject.actions)
-        bounds = find_bounds(subject.actions, columns, spaces)
+        bounds = find_bounds(subject.actions, columns, spaces, told)
         findings += check_actions(subject, columns, bounds, fields.marked_discrete)
         learned |= {"act_effective_dim": effective_dimension(subject.actions)}
         if not fields.marked_discrete:

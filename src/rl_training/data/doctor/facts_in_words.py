@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rl_training.data.doctor.findings import Distribution, Facts
-from rl_training.data.doctor.wording import amount, number, share
+from rl_training.data.doctor.wording import number, share
+from rl_training.wording import amount
 
 
 def fact_lines(facts: Facts, brief: bool = False) -> list[tuple[str, str]]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS, IndexArray
 from rl_training.data.doctor.findings import Finding, Place
-from rl_training.data.doctor.wording import amount, listed, number
+from rl_training.data.doctor.wording import listed, number
 from rl_training.data.fields import (
     BORDERS_LOST,
     DISCRETE_ACTIONS,
@@ -24,6 +24,7 @@ from rl_training.data.fields import (
 )
 from rl_training.data.flags import complete_flags
 from rl_training.errors import DataError, did_you_mean
+from rl_training.wording import amount
 
 CHUNK = 1 << 16  # rows looked at together, so that what is made along the way stays small
 
@@ -149,7 +150,7 @@ def _check_lengths(fields: RawFields) -> None:
     whole = {name: array for name, array in fields.arrays.items() if name not in short}
     ends = _ends(RawFields(arrays=whole, rows=fields.rows))
     for name, length in short.items():
-        what = f"It has {length:,} rows, but {owner} {fields.rows:,}; all fields must have the same length."
+        what = f"It has {amount(length, 'row')}, but {owner} {fields.rows:,}; all fields must have the same length."
         advice = "Find out which rows were lost or added (one observation too many per episode is common)."
         fields.drop(name, "fields.length", what, advice, place=place_of(ends, min(length, fields.rows)))
 

@@ -41,11 +41,6 @@ def sentence(text: str) -> str:
     return f"{text if named else text[:1].upper() + text[1:]}".rstrip(".") + "."
 
 
-def amount(count: int, noun: str) -> str:
-    """`1 row`, `2,000 rows`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
-
-
 def listed(items: Iterable[object], last: str = "and") -> str:
     """`a, b and c`."""
     words = [str(item) for item in items]

@@ -14,6 +14,7 @@ from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats.csv import is_text
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
+from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 
 __all__ = ["MINARI_PREFIX", "Arrays", "Columns", "RawData", "read", "read_table", "recognise"]
@@ -85,7 +86,8 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
 
             mapped, schema = open_columns(path)
             lost = {} if schema["whole_episodes"] else {BORDERS_LOST: np.array(True)}
-            return RawData({**mapped, **lost}, "column directory")
+            told = told_env_id(schema.get("env_id")), SpaceBounds.read(schema.get("bounds") or {})
+            return RawData({**mapped, **lost}, "column directory", told[0], bounds=told[1])
         case "hdf5":
             from rl_training.data.formats import hdf5
 

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from rl_training.data.checks import FLAG_FIELDS, INDEX_FIELDS, MATRIX_FIELDS, VECTOR_FIELDS
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.formats.atomic import new_folder
+from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
 
 if TYPE_CHECKING:
@@ -102,6 +103,8 @@ def _schema(folder: Path, names: list[str], facts: _Facts) -> dict[str, Any]:
         "fingerprint": combined_fingerprint(digests),
         "whole_episodes": facts.whole_episodes,
         "summary": facts.summary(),
+        **({} if facts.env_id is None else {"env_id": facts.env_id}),
+        **({} if facts.bounds is None else {"bounds": facts.bounds.to_json()}),
     }
 
 
@@ -110,10 +113,14 @@ class _Facts:
 
     def __init__(self) -> None:
         self.whole_episodes = True
+        self.env_id: str | None = None
+        self.bounds: SpaceBounds | None = None
         self.returns: list[npt.NDArray[np.float64]] = []
         self.counts = {"transitions": 0, "usable": 0, "terminations": 0, "truncations": 0}
 
     def add(self, block: TransitionDataset) -> None:
+        if not self.returns:
+            self.env_id, self.bounds = block.env_id, block.bounds
         self.whole_episodes &= block.whole_episodes
         self.returns.append(block.episode_returns())
         for name, count in (
@@ -183,10 +190,10 @@ def _read_schema(folder: Path) -> dict[str, Any]:
         raise DataError(f"{SCHEMA}: cannot be read ({' '.join(str(error).split())})") from error
     if not isinstance(schema, dict) or schema.get("format") != FORMAT or schema.get("version") != VERSION:
         raise DataError(f"{SCHEMA}: not version {VERSION} of {FORMAT!r}")
-    fields = schema.get("fields")
+    fields, bounds = schema.get("fields"), schema.get("bounds", {})
     sound = isinstance(fields, dict) and all(_is_sound(name, about) for name, about in fields.items())
     keys = ("fingerprint", str), ("whole_episodes", bool), ("summary", dict)
-    if not sound or not all(isinstance(schema.get(key), kind) for key, kind in keys):
+    if not sound or not isinstance(bounds, dict) or not all(isinstance(schema.get(key), kind) for key, kind in keys):
         raise DataError(f"{SCHEMA}: malformed")
     if not {"obs", "actions", "rewards", "next_obs", "terminations", "truncations"} <= set(schema["fields"]):
         raise DataError(f"{SCHEMA}: lacks a field that every dataset has")

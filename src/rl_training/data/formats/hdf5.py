@@ -11,6 +11,7 @@ from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, IG
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.raw import RawData
 from rl_training.data.formats.tables import listed
+from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
 
 # What h5py raises on files that are damaged or forged.
@@ -39,6 +40,7 @@ def read(path: Path) -> RawData:
                 arrays,
                 f"HDF5, {layout}",
                 env_id if isinstance(env_id, str) else None,
+                bounds=SpaceBounds.read(dict(file.attrs)),
             )
     except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__

@@ -16,7 +16,11 @@ from rl_training.data.fields import IGNORED_PREFIXES
 from rl_training.data.formats.atomic import new_file
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.raw import RawData
+from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
+
+TOLD = "metadata/"  # before the names of what is told beside the fields: env_id, action_low, obs_high, …
+_TOLD_LIMIT = 1 << 20  # bytes of one of them
 
 
 def write(target: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -26,18 +30,15 @@ def write(target: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def read(path: Path) -> RawData:
-    """Every array by name, side information left out."""
+    """Every array by name; of the side information, the environment's name and bounds."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [member for member in archive.infolist() if _is_field(member.filename)]
+            members = [member for member in archive.infolist() if _is_field(member) or _is_told(member)]
             check_size(sum(member.file_size for member in members))
-            arrays: dict[str, npt.NDArray[Any]] = {}
-            for member in members:
-                with archive.open(member) as file:
-                    _check_header(file, member)
-                with archive.open(member) as file:
-                    arrays[member.filename.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
-            return RawData(arrays, "NumPy archive (.npz)")
+            arrays = {member.filename.removesuffix(".npy"): _array(archive, member) for member in members}
+            told = {name.removeprefix(TOLD): arrays.pop(name) for name in list(arrays) if name.startswith(TOLD)}
+            env_id = told_env_id(told.get("env_id"))
+            return RawData(arrays, "NumPy archive (.npz)", env_id, bounds=SpaceBounds.read(told))
     except FileNotFoundError as error:
         raise DataError("no such file") from error
     except OSError as error:
@@ -59,8 +60,22 @@ def read(path: Path) -> RawData:
         raise DataError(f"not a readable .npz file ({reason})") from error
 
 
-def _is_field(member: str) -> bool:
-    return not member.startswith(IGNORED_PREFIXES)
+def _is_field(member: zipfile.ZipInfo) -> bool:
+    return not member.filename.startswith(IGNORED_PREFIXES)
+
+
+def _is_told(member: zipfile.ZipInfo) -> bool:
+    name = member.filename.removeprefix(TOLD).removesuffix(".npy")
+    known = name == "env_id" or name in SpaceBounds.__dataclass_fields__
+    return known and member.filename == f"{TOLD}{name}.npy" and member.file_size <= _TOLD_LIMIT
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> npt.NDArray[Any]:
+    with archive.open(member) as file:
+        _check_header(file, member)
+    with archive.open(member) as file:
+        values: npt.NDArray[Any] = np.lib.format.read_array(file, allow_pickle=False)
+        return values
 
 
 def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.parquet_footer import unpacked_size
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import assemble, natural, plan
+from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 
 
@@ -55,8 +57,18 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     if len(paths) > 1:
         notes = (f"{len(paths)} files, in the order of their names", *notes)
     layout = "Parquet, RLlib's layout" if planned.rllib else "Parquet"
-    env_id = (schema.metadata or {}).get(b"env_id")
-    return RawData(arrays, layout, None if env_id is None else env_id.decode("utf-8", "replace"), notes)
+    told = schema.metadata or {}
+    env_id = told_env_id(told.get(b"env_id", b"").decode("utf-8", "replace"))
+    return RawData(arrays, layout, env_id, notes, _bounds(told.get(b"bounds", b"")))
+
+
+def _bounds(text: bytes) -> SpaceBounds | None:
+    """What the writer put there as JSON; anything else is another program's."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return SpaceBounds.read(told) if isinstance(told, dict) else None
 
 
 def _open(entry: Path, path: Path) -> Any:

@@ -8,6 +8,8 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
+from rl_training.data.space_bounds import SpaceBounds
+
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Columns: TypeAlias = Mapping[str, str | Sequence[str]]  # field -> the column, or columns, that hold it
 
@@ -17,10 +19,11 @@ class RawData:
     """The arrays of a file by the names it gives them, before anything is checked or completed.
 
     format: what the file was recognised as, in words. env_id: the environment the file says it was recorded in.
-    notes: what the reader did that its user should know.
+    notes: what the reader did that its user should know. bounds: of its actions and observations, where it tells them.
     """
 
     arrays: Arrays
     format: str
     env_id: str | None = None
     notes: tuple[str, ...] = ()
+    bounds: SpaceBounds | None = None

@@ -18,6 +18,7 @@ from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.row_order import in_order
 from rl_training.errors import DataError, did_you_mean
 from rl_training.validation import shown
+from rl_training.wording import amount
 
 STEP = "step"  # the number of a row inside its episode; not a field of a transition, but it tells their order
 _STEP_NAMES = ("step", "t")
@@ -257,7 +258,7 @@ def read_table(table: Any, columns: Columns | None = None) -> RawData:
         if len(set(lengths.values())) > 1:
             few, many = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
             raise DataError(
-                f"columns {few!r} and {many!r} have {lengths[few]} and {lengths[many]} rows; all must agree"
+                f"columns {few!r} and {many!r} have {lengths[few]} and {amount(lengths[many], 'row')}; all must agree"
             )
         return _raw(plan(list(found), columns), found.__getitem__, "table of columns")
     if hasattr(table, "iloc") and hasattr(table, "columns"):
