@@ -77,7 +77,11 @@ class TestCheck:
         )
 
     def test_no_such_file(self, mistake: Any) -> None:
-        assert mistake("data", "check", "nothing.npz") == "error: nothing.npz: no such file"
+        message = mistake("data", "check", "nothing.npz")
+        assert message == f"error: nothing.npz: no such file (relative paths start at {Path.cwd()})"
+        Path("nothng.npz").touch()
+        message = mistake("data", "info", "nothing.npz")
+        assert message == "error: nothing.npz: no such file; did you mean 'nothng.npz'?"
 
     def test_no_dataset(self, mistake: Any, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("obs and actions")

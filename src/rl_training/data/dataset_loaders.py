@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -122,9 +121,6 @@ def with_absolute_paths(config: DatasetConfig) -> DatasetConfig:
             return config
 
 
-_SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv")  # of files suggested for a mistyped name
-
-
 def expand(path: Path) -> Path:
     """The path with ~ for the home folder, where there is such a home."""
     try:
@@ -216,8 +212,6 @@ def _title(config: DatasetConfig) -> str:
 
 def _read_file(config: FileDatasetConfig) -> TransitionDataset:
     path = expand(config.path)
-    if not path.exists():
-        raise DataError(f"{path}: no such file{_nearest_file(path)}")
     return TransitionDataset.load(
         path,
         columns=config.columns,
@@ -230,18 +224,6 @@ def _read_file(config: FileDatasetConfig) -> TransitionDataset:
 def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:
     folder = locate(f"{MINARI_PREFIX}{config.id}", download=config.download)
     return TransitionDataset.load(folder, columns=config.columns)
-
-
-def _nearest_file(path: Path) -> str:
-    """A file of the same folder with a similar name, as a suggestion; the folder may be missing or large."""
-    if not path.parent.is_dir():
-        return f" (folder {str(path.parent)!r} does not exist)"
-    try:
-        names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix.lower() in _SUFFIXES)
-    except OSError:
-        return ""
-    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.0)
-    return f"; did you mean {close[0]!r}?" if close else f" (the folder holds no {', '.join(_SUFFIXES)} file)"
 
 
 def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id: str | None) -> None:

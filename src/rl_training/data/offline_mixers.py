@@ -23,6 +23,12 @@ class Mixture:
     shares: tuple[float, ...]
     exact: bool = False
 
+    def in_batches(self, size: int) -> str:
+        """How many rows of a batch are of which part: `48 of a.npz, 16 of b.npz`."""
+        rows = batch_counts(self.shares, size) if self.exact else [share * size for share in self.shares]
+        parts = ", ".join(f"{count:.4g} of {name}" for name, count in zip(self.names, rows, strict=True))
+        return f"{parts} in {'every' if self.exact else 'a'} batch of {size:,}{'' if self.exact else ', on average'}"
+
 
 def mix_datasets(
     parts: Mapping[str, TransitionDataset], weights: Mapping[str, float] | None = None, *, exact: bool = False

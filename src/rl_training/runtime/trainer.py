@@ -41,11 +41,11 @@ from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvalua
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.mapped_source import offline_source
 from rl_training.runtime.online import OnlineSource
+from rl_training.runtime.plan import plan_in_words
 from rl_training.runtime.progress import Progress
-from rl_training.runtime.run_directory import RunDirectory, load_any, new_path
+from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source
-from rl_training.wording import amount
 
 T = TypeVar("T")
 
@@ -206,31 +206,7 @@ class Trainer:
 
     def plan(self) -> list[str]:
         """What `train` would do, in words, after the same checks. Writes nothing."""
-        config, parts = self.config, self.assemble()
-        path, progress = new_path(config), parts.progress
-        lines = []
-        if parts.dataset is not None:
-            facts = parts.dataset.summary()
-            lines.append(
-                f"data: {amount(facts['transitions'], 'transition')} in {amount(facts['episodes'], 'episode')}, "
-                f"mean return {facts['return_mean']:.1f}"
-            )
-        if self.online is not None:
-            lines.append(
-                f"collect: {amount(progress.total_steps, 'step')} in {config.env_id}, {self.online.n_envs} at once"
-            )
-        parameters = sum(p.numel() for p in parts.learner.model.parameters() if p.requires_grad)
-        every = f"every {config.eval_interval:,} {progress.unit} and " if config.eval_interval else ""
-        scored = f"{amount(config.evaluation.episodes, 'episode')} per seed in {config.env_id}, {every}at the end"
-        return [
-            *lines,
-            f"train: {config.algo}, {progress.total_updates:,} updates, seeds {', '.join(map(str, config.seeds))}, "
-            f"observations {parts.spaces.obs_dim}, actions {parts.spaces.act_dim}, {parameters:,} parameters, "
-            f"engine {parts.mode} on {parts.learner.device}",
-            f"evaluate: {scored if config.env_id else 'no environment, none'}",
-            f"write: {path}",
-            *(f"note: {notice}" for notice in self.notices),
-        ]
+        return plan_in_words(self, self.assemble())
 
     def check_stopping_metric(self, metric: str, parts: Parts) -> None:
         """Refuse a metric that will never be recorded: training ones are learned from a few updates of a twin."""

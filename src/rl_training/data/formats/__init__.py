@@ -12,6 +12,7 @@ import numpy as np
 
 from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats.csv import is_text
+from rl_training.data.formats.nearby import near_names
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
@@ -43,7 +44,7 @@ def recognise(path: Path) -> str:
         with path.open("rb") as file:
             start = file.read(4096)
     except FileNotFoundError as error:
-        raise DataError("no such file") from error
+        raise DataError(f"no such file{near_names(path)}") from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}") from error
     for name, (signature, _) in _SIGNATURES.items():
