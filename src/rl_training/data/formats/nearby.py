@@ -6,7 +6,7 @@ import difflib
 from pathlib import Path
 
 _SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv")
-_ALIKE = 0.6  # of difflib's ratio, endings left out: all of a folder may share theirs
+_ALIKE = 0.65  # of difflib's ratio, endings left out: all of a folder may share theirs
 _MOST = 3
 
 
@@ -23,7 +23,7 @@ def near_names(path: Path) -> str:
     scores = {
         entry.name: _likeness(path, entry)
         for entry in entries
-        if entry.suffix.lower() in _SUFFIXES or (entry.is_dir() and entry.suffix != ".partial")
+        if entry.suffix.lower() in _SUFFIXES or (not path.suffix and entry.is_dir())
     }
     near = sorted((name for name, score in scores.items() if score >= _ALIKE), key=lambda name: (-scores[name], name))
     if near:
