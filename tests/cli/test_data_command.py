@@ -264,6 +264,17 @@ class TestNotesOfInfo:
         assert "data [data.read]: next_obs from next_obs_0.\n" in command("data", "check", "one.csv").out
 
 
+def test_facts_of_one_row_in_words(command: Any, tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("obs,actions,rewards,terminations,next_obs,episode\n1,0.5,3,1,2,first\n")
+    lines = [line.strip() for line in command("data", "check", "one.csv").out.splitlines()]
+    assert "episodes      1, terminated" in lines
+    assert "observations  1 column; next_obs is stored" in lines
+    assert any("1 column; bounds [-1, 1] (the usual ones, as all lie inside)" in line for line in lines)
+    assert "rewards       always 3" in lines
+    assert "returns       3 in every episode" in lines
+    assert json.loads(command("data", "check", "one.csv", "--json").out)["facts"]["fields"]["episode"] == "text 1"
+
+
 class TestErrorsAsJson:
     """Whoever reads standard output by a program gets JSON, whatever happens; the line on standard error is there."""
 

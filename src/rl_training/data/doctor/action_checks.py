@@ -54,9 +54,9 @@ def find_bounds(
     rows = sample_rows(len(actions))
     inside = np.abs(actions[rows]) <= unit
     if (columns.min >= -unit).all() and (columns.max <= unit).all():
-        return Bounds(np.full(width, -1.0), np.ones(width), "the usual [-1, 1], as all lie inside", known=False)
+        return Bounds(np.full(width, -1.0), np.ones(width), "the usual ones, as all lie inside", known=False)
     if inside.mean(axis=0).min() >= _NEARLY_ALL:
-        return Bounds(np.full(width, -1.0), np.ones(width), "the usual [-1, 1], as nearly all lie inside", known=False)
+        return Bounds(np.full(width, -1.0), np.ones(width), "the usual ones, as nearly all lie inside", known=False)
     return Bounds(columns.min, columns.max, "the smallest and largest in the data", known=False, of_the_data=True)
 
 

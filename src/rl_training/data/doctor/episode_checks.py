@@ -53,11 +53,7 @@ def check_episodes(subject: Subject) -> Iterator[Finding]:
     count = len(subject.ends)
     if 1 < count < _FEW_EPISODES:
         what = f"There are only {count} episodes: their mean return says little about the behaviour."
-        if count == 1:
-            what = "There is only one episode: its return says little about the behaviour."
-        yield Finding(
-            "note", "episodes.few", "terminations", what, "Judge the data by rows rather than episodes.", count
-        )
+        yield Finding("note", "episodes.few", "data", what, "Judge the data by rows rather than episodes.", count)
     if subject.returns is not None and count >= _FEW_EPISODES:
         yield from _odd_returns(subject)
         yield from _by_row(subject)

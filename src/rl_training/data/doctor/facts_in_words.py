@@ -36,14 +36,14 @@ def _episodes(facts: Facts) -> str:
     open_ends = facts.episodes - sum(counts.values())
     if open_ends > 0:
         ends.append(f"{open_ends:,} without a flag")
-    return f"{facts.episodes:,}: {', '.join(ends)}"
+    return f"1, {ends[0].removeprefix('1 ')}" if facts.episodes == 1 else f"{facts.episodes:,}: {', '.join(ends)}"
 
 
 def _observations(facts: Facts, brief: bool) -> str:
     if facts.obs_dim is None:
         return ""
     text = amount(facts.obs_dim, "column")
-    if facts.obs_effective_dim is not None and not brief:
+    if facts.obs_effective_dim is not None and facts.obs_dim > 1 and not brief:
         text += f", which vary in about {facts.obs_effective_dim:.1f} independent directions"
     where = {"stored": "next_obs is stored", "derived": "next_obs is taken from the next row"}
     return f"{text}; {where[facts.successors]}" if facts.successors else text
@@ -73,10 +73,14 @@ def _rewards(facts: Facts) -> str:
     if facts.rewards is None:
         return ""
     least, mean, most = map(number, facts.rewards)
+    if facts.rewards[0] == facts.rewards[2]:
+        return f"always {least}"
     return f"from {least} to {most}, mean {mean}"
 
 
 def _spread(values: Distribution) -> str:
+    if values.min == values.max:
+        return f"{number(values.min)} in every episode"
     return f"mean {number(values.mean)} ± {number(values.std)}, from {number(values.min)} to {number(values.max)}"
 
 

@@ -114,11 +114,11 @@ def _check_type_and_shape(fields: RawFields, name: str) -> None:
         fields.drop(name, "fields.dtype", "Its rows differ in length.", "Give a rectangular array of numbers.")
         return
     shape = "×".join(f"{length:,}" for length in array.shape) or "single value"
-    fields.shapes[fields.sources[name]] = f"{array.dtype} {shape}"
+    fields.shapes[fields.sources[name]] = f"{'text' if array.dtype.kind in 'US' else array.dtype} {shape}"
     if name == EPISODE_IDS:
         array = array.reshape(-1) if array.ndim else array.reshape(1)
     elif array.dtype.kind not in "biuf":
-        what = f"Its type is {array.dtype}, which is refused."
+        what = f"Its type is {'text' if array.dtype.kind in 'US' else array.dtype}, which is refused."
         fields.drop(name, "fields.dtype", what, "Give booleans, integers or floating-point numbers.")
         return
     elif name in MATRIX_FIELDS:
