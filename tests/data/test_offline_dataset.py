@@ -77,7 +77,7 @@ def test_other_names_for_the_same_fields(terminal: str, timeout: str, plural: st
 def test_unknown_doubled_and_missing_names() -> None:
     assert refusal(raw() | {"reward_s": 0}) == "unknown field 'reward_s'; did you mean 'rewards'?"
     assert refusal(raw() | {"reward": [0] * 6}) == "rewards: given twice, as 'rewards' and 'reward'; keep one"
-    assert refusal({"observations": [0.0], "act": [1.0]}).startswith("unknown field 'act'")
+    assert refusal({"observations": [0.0], "acts": [1.0]}).startswith("unknown field 'acts'; did you mean 'act'?")
     assert refusal({"observations": [0.0], "done": [1]}) == ("dataset lacks actions, rewards; found observations, done")
     assert refusal({}) == "dataset lacks obs, actions, rewards, terminations; found nothing"
 

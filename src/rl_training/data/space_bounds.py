@@ -32,7 +32,8 @@ class SpaceBounds:
 
     @classmethod
     def read(cls, told: Mapping[str, Any]) -> SpaceBounds | None:
-        """From values under the names above, whatever a file holds there: a pair that is not sound is passed over."""
+        """From values under the names above, whatever a file holds there: a pair that is not sound, or that limits
+        nothing, is passed over."""
         pairs = {
             kind: (_numbers(told.get(f"{kind}_low"), -math.inf), _numbers(told.get(f"{kind}_high"), math.inf))
             for kind in ("action", "obs")
@@ -40,7 +41,7 @@ class SpaceBounds:
         sound = {
             f"{kind}_{side}": values
             for kind, pair in pairs.items()
-            if pair[0] is not None and pair[1] is not None and _in_order(pair[0], pair[1])
+            if pair[0] is not None and pair[1] is not None and _is_limit(pair[0], pair[1])
             for side, values in zip(("low", "high"), pair, strict=True)
         }
         return cls(**sound) if sound else None
@@ -86,8 +87,9 @@ class SpaceBounds:
 def of_environment(env: Env) -> SpaceBounds:
     """The bounds of an open environment."""
     spaces, obs = env_spaces(env), observation_bounds(env)
-    low, high = (None, None) if obs is None else (tuple(obs[0].tolist()), tuple(obs[1].tolist()))
-    return SpaceBounds(spaces.action_low, spaces.action_high, low, high)
+    low, high = (None, None) if obs is None else obs
+    told = {"action_low": spaces.action_low, "action_high": spaces.action_high, "obs_low": low, "obs_high": high}
+    return SpaceBounds.read(told) or SpaceBounds()
 
 
 def read_bounds(env_id: str) -> SpaceBounds:
@@ -117,8 +119,9 @@ def _numbers(values: Any, unlimited: float) -> Numbers | None:
     return tuple(array.astype(np.float64).tolist())
 
 
-def _in_order(low: Numbers, high: Numbers) -> bool:
-    return len(low) == len(high) and all(a <= b for a, b in zip(low, high, strict=True))
+def _is_limit(low: Numbers, high: Numbers) -> bool:
+    limits = any(map(math.isfinite, low + high))
+    return limits and len(low) == len(high) and all(a <= b for a, b in zip(low, high, strict=True))
 
 
 def _misfit(low: Numbers, high: Numbers, values: FloatArray) -> str:

@@ -28,6 +28,7 @@ from rl_training.wording import amount
 
 _ID = re.compile(r"(?:[-\w]+/)*[-\w]+-v\d+")
 _DEEPEST_ID = 5  # folders between the root of the local datasets and a dataset
+ASSUMED_BOUNDS = "assumed_action_bounds"  # our mark in the metadata: nobody told the writer the bounds of actions
 _PER_STEP = ("rewards", "terminations", "truncations")
 
 
@@ -104,7 +105,8 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
         raise DataError(f"not a readable Minari dataset ({reason})") from error
     name = metadata.get("dataset_id")
     described = f"Minari dataset {shown(name)[1:-1]}" if isinstance(name, str) else "Minari dataset"
-    return RawData(arrays, described, _env_id(metadata), notes, _bounds(actions, observations, keys))
+    bounds = _bounds({} if metadata.get(ASSUMED_BOUNDS) is True else actions, observations, keys)
+    return RawData(arrays, described, _env_id(metadata), notes, bounds)
 
 
 def _metadata(path: Path) -> dict[str, Any]:

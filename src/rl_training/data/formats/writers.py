@@ -206,6 +206,8 @@ def _minari(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     from minari.data_collector.episode_buffer import EpisodeBuffer
     from minari.dataset.minari_storage import MinariStorage
 
+    from rl_training.data.formats.minari import ASSUMED_BOUNDS
+
     usable = dataset.usable()
     notes = []
     if len(usable) < len(dataset):
@@ -221,6 +223,8 @@ def _minari(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
         storage.update_metadata(_minari_metadata(target.dataset_id or ""))
         if dataset.env_id is not None and spec is None:
             storage.update_metadata({"env_id": dataset.env_id})
+        if dataset.bounds is None or dataset.bounds.action_low is None:  # a Box must have some; these are no knowledge
+            storage.update_metadata({ASSUMED_BOUNDS: True})
         storage.update_episodes(EpisodeBuffer(**episode) for episode in _episodes(usable))
     _name_spaces(target)
     return tuple(notes)
