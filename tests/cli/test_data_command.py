@@ -271,7 +271,8 @@ def test_facts_of_one_row_in_words(command: Any, tmp_path: Path) -> None:
     assert "observations  1 column; next_obs is stored" in lines
     assert any("1 column; bounds [-1, 1] (the usual ones, as all lie inside)" in line for line in lines)
     assert "rewards       always 3" in lines
-    assert "returns       3 in every episode" in lines
+    assert "lengths       1 row" in lines
+    assert "returns       3" in lines
     assert json.loads(command("data", "check", "one.csv", "--json").out)["facts"]["fields"]["episode"] == "text 1"
 
 

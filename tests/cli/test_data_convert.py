@@ -72,6 +72,21 @@ def test_what_csv_cannot_hold_is_said(command: Any, tmp_path: Path) -> None:
     assert f"  note: CSV has no place for {lost}: say it when you train (env_id)\n" in out
 
 
+def test_an_environment_is_written_down(command: Any, mistake: Any, tmp_path: Path) -> None:
+    lines = ["obs_0,obs_1,obs_2,action,reward,done,episode"] + [f"0.5,0.5,{i},{i % 3 - 1},1,0,0" for i in range(8)]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    out = command("data", "convert", "log.csv", "log.npz", "--env-id", "Pendulum-v1").out
+    assert out.startswith("log.csv: CSV, separated by commas, recorded in Pendulum-v1\n")
+    written = TransitionDataset.load("log.npz")
+    assert written.env_id == "Pendulum-v1"
+    assert written.bounds is not None
+    assert written.bounds.action_high == (2.0,)
+    told = mistake("data", "convert", "log.csv", "b.npz", "--env-id", "MountainCarContinuous-v0")
+    assert told == "error: log.csv: observations have 3 columns, but environment 'MountainCarContinuous-v0' has 2"
+    told = mistake("data", "convert", "log.csv", "b.npz", "--env-id", "Pendulm-v1")
+    assert told == "error: unknown environment 'Pendulm-v1'; did you mean 'Pendulum-v1'?"
+
+
 def test_minari(command: Any, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Any) -> None:
     pytest.importorskip("minari")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))

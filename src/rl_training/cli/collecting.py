@@ -127,11 +127,12 @@ def _report(dataset: TransitionDataset, notes: tuple[str, ...], request: Request
     """What was recorded, and the command that trains on it."""
     facts = dataset.summary()
     console.print(f"\nrecorded {amount(facts['transitions'], 'transition')} of {request.env_id}")
-    spread = f"(from {readable(facts['return_min'])} to {readable(facts['return_max'])})"
-    steps = "1 step each" if facts["length_mean"] == 1 else f"{readable(facts['length_mean'])} steps on average"
+    spread = f" (from {readable(facts['return_min'])} to {readable(facts['return_max'])})"
+    steps = f", of {readable(facts['length_mean'])} steps on average"
+    several = facts["episodes"] > 1
     rows = [
-        ("episodes", f"{facts['episodes']:,}, of {steps}"),
-        ("mean return", f"{readable(facts['return_mean'])} {spread}"),
+        ("episodes", f"{facts['episodes']:,}{steps if several else ''}"),
+        ("mean return" if several else "return", f"{readable(facts['return_mean'])}{spread if several else ''}"),
         ("folder" if request.output.is_folder else "file", str(request.output.path)),
         *(("note", note) for note in notes),
     ]

@@ -66,6 +66,7 @@ def convert(
     target: Annotated[
         str, typer.Argument(help="A name ending in .npz, .hdf5, .parquet or .csv, minari:ID, or a folder's with a /.")
     ],
+    env_id: EnvId = None,
     columns: Columns = None,
     time_limits: TimeLimits = "keep",
     max_episode_steps: MaxEpisodeSteps = None,
@@ -77,7 +78,7 @@ def convert(
     from rl_training.cli import data_convert
 
     reading = Reading(columns or (), time_limits, max_episode_steps, dones_are, download)
-    data_convert.convert(source, target, reading, force=force)
+    data_convert.convert(source, target, env_id, reading, force=force)
 
 
 data_app.command()(collect)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 
 from rl_training.cli.data_check import read_source
 from rl_training.cli.reading_options import Reading, in_options
+from rl_training.data.dataset_loaders import check_spaces
 from rl_training.data.formats import writers
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.space_bounds import read_bounds
+from rl_training.environments import read_spaces
 from rl_training.errors import DataError
 from rl_training.runtime.console import readable
 from rl_training.wording import amount
 
 
-def convert(source: str, target: str, reading: Reading, *, force: bool) -> None:
-    """Read, check and write."""
+def convert(source: str, target: str, env_id: str | None, reading: Reading, *, force: bool) -> None:
+    """Read, check and write. env_id: the environment to hold the data to and to write down, if they do not tell it."""
     goal = writers.target_of(target)
     writers.check_free(goal, force=force)
     raw = read_source(source, reading)
@@ -26,7 +30,10 @@ def convert(source: str, target: str, reading: Reading, *, force: bool) -> None:
     except DataError as error:
         command = f"rl-training data check {shlex.quote(source)}{reading.again()}"
         raise DataError(f"{source}: {in_options(str(error))} (all that is wrong: {command})") from error
-    typer.echo(f"{source}: {dataset.origin}" + (f", recorded in {raw.env_id}" if raw.env_id else ""))
+    if env_id is not None:
+        check_spaces(dataset, read_spaces(env_id), source, env_id)
+        dataset = replace(dataset, env_id=env_id, bounds=read_bounds(env_id))
+    typer.echo(f"{source}: {dataset.origin}" + (f", recorded in {dataset.env_id}" if dataset.env_id else ""))
     for note in dataset.notes:
         typer.echo(f"  note: {note}")
     typer.echo(

@@ -27,9 +27,10 @@ def plan_in_words(trainer: Trainer, parts: Parts) -> list[str]:
     parameters = sum(p.numel() for p in parts.learner.model.parameters() if p.requires_grad)
     every = f"every {config.eval_interval:,} {progress.unit} and " if config.eval_interval else ""
     scored = f"{amount(config.evaluation.episodes, 'episode')} per seed in {config.env_id}, {every}at the end"
+    seeds = f"{'seed' if len(config.seeds) == 1 else 'seeds'} {', '.join(map(str, config.seeds))}"
     return [
         *lines,
-        f"train: {config.algo}, {amount(progress.total_updates, 'update')}, seeds {', '.join(map(str, config.seeds))}, "
+        f"train: {config.algo}, {amount(progress.total_updates, 'update')}, {seeds}, "
         f"observations {parts.spaces.obs_dim}, actions {parts.spaces.act_dim}, {parameters:,} parameters, "
         f"engine {parts.mode} on {parts.learner.device}",
         f"evaluate: {scored if config.env_id else 'no environment, none'}",

@@ -80,7 +80,7 @@ def _rewards(facts: Facts) -> str:
 
 def _spread(values: Distribution) -> str:
     if values.min == values.max:
-        return f"{number(values.min)} in every episode"
+        return number(values.min) + (" in every episode" if sum(values.counts) > 1 else "")
     return f"mean {number(values.mean)} ± {number(values.std)}, from {number(values.min)} to {number(values.max)}"
 
 
@@ -104,7 +104,8 @@ def _lengths(facts: Facts) -> str:
     if facts.lengths is None:
         return ""
     if facts.lengths.min == facts.lengths.max:
-        return f"{amount(int(facts.lengths.min), 'row')} in every episode"
+        each = " in every episode" if sum(facts.lengths.counts) > 1 else ""
+        return f"{amount(int(facts.lengths.min), 'row')}{each}"
     return f"{_spread(facts.lengths)} rows"
 
 
