@@ -234,7 +234,7 @@ class TestTargets:
         write(dataset(), tmp_path / "deep" / "er" / "a.csv")
         assert (tmp_path / "deep" / "er" / "a.csv").is_file()
         (tmp_path / "file").write_text("x")
-        assert "cannot be written" in refusal(dataset(), tmp_path / "file" / "a.csv")
+        assert "cannot be made: File exists" in refusal(dataset(), tmp_path / "file" / "a.csv")
 
     def test_parquet_without_pyarrow(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -24,6 +24,7 @@ from rl_training.data.doctor.text import Line, labelled, note_lines, report_line
 from rl_training.data.doctor.wording import sentence
 from rl_training.data.formats import RawData
 from rl_training.data.reference_returns import reference_returns
+from rl_training.data.settling import settle
 from rl_training.environments import Spaces, env_spaces, make_env, observation_bounds
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError, RLTrainingError
 
@@ -37,10 +38,7 @@ def check(path: Path, env_id: str | None, reading: Reading, *, as_json: bool, ht
     with _told_as_json(path, as_json):
         raw = read_source(str(path), reading)
         spaces, bounds, findings = _environment(env_id, raw.env_id)
-        try:
-            report = examine(raw, spaces, env_id, obs_bounds=bounds, also=findings, options=reading.of_flags())
-        except DataError as error:
-            raise DataError(f"{path}: {in_options(str(error))}") from error
+        report = examine(raw, spaces, env_id, obs_bounds=bounds, also=findings)
     if html is not None:
         _write(html, report_page(report, path.name))
     if as_json:
@@ -61,7 +59,7 @@ def info(path: Path, env_id: str | None, reading: Reading, *, as_json: bool) -> 
     with _told_as_json(path, as_json):
         raw = read_source(str(path), reading)
         try:
-            facts, transforms, notes = describe(raw, env_id, options=reading.of_flags())
+            facts, transforms, notes = describe(raw, env_id)
         except DataError as error:
             command = f"rl-training data check {shlex.quote(str(path))}{reading.again()}"
             raise DataError(f"{path}: {in_options(str(error))} (all that is wrong: {command})") from error
@@ -106,14 +104,16 @@ def _told_as_json(path: Path, as_json: bool) -> Iterator[None]:
 
 
 def read_source(source: str, reading: Reading) -> RawData:
-    """The arrays of a file or folder, or of `minari:ID`; a mistake is told with the name the user gave."""
+    """The arrays of a file or folder, or of `minari:ID`, their flags settled where the user said how; a mistake is told
+    with the name the user gave."""
     mapping = reading.column_mapping()
     try:
         place = locate(source, download=reading.download)
     except DataError as error:
         raise DataError(in_options(str(error))) from error
     try:
-        return formats.read(place, mapping)
+        raw, said = formats.read(place, mapping), reading.of_flags()
+        return settle(raw, **said) if said else raw
     except DataError as error:
         raise DataError(f"{source}: {in_options(str(error))}") from error
 

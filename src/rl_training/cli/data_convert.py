@@ -26,26 +26,24 @@ def convert(source: str, target: str, env_id: str | None, reading: Reading, *, f
     writers.check_free(goal, force=force)
     raw = read_source(source, reading)
     try:
-        dataset = TransitionDataset.from_raw(raw, **reading.of_flags())
+        dataset = TransitionDataset.from_raw(raw)
     except DataError as error:
         command = f"rl-training data check {shlex.quote(source)}{reading.again()}"
         raise DataError(f"{source}: {in_options(str(error))} (all that is wrong: {command})") from error
     if env_id is not None:
         check_spaces(dataset, read_spaces(env_id), source, env_id)
         dataset = replace(dataset, env_id=env_id, bounds=read_bounds(env_id))
-    typer.echo(f"{source}: {dataset.origin}" + (f", recorded in {dataset.env_id}" if dataset.env_id else ""))
-    for note in dataset.notes:
-        typer.echo(f"  note: {note}")
-    typer.echo(
+    told = [f"{source}: {dataset.origin}" + (f", recorded in {dataset.env_id}" if dataset.env_id else "")]
+    told += [f"  note: {note}" for note in dataset.notes]
+    told.append(
         f"  {amount(len(dataset), 'row')}, {amount(dataset.n_episodes, 'episode')},"
         f" mean return {readable(float(dataset.episode_returns().mean()))};"
         f" observations {dataset.obs_dim}, actions {dataset.act_dim}"
     )
     if dataset.n_usable < len(dataset):
-        typer.echo(f"  {amount(len(dataset) - dataset.n_usable, 'row')} without a recorded successor")
-    for note in writers.write(dataset, goal, force=force):
-        typer.echo(f"  note: {note}")
-    typer.echo(f"written: {goal.path} ({_size(goal.path)})")
+        told.append(f"  {amount(len(dataset) - dataset.n_usable, 'row')} without a recorded successor")
+    told += [f"  note: {note}" for note in writers.write(dataset, goal, force=force)]
+    typer.echo("\n".join([*told, f"written: {goal.path} ({_size(goal.path)})"]))
 
 
 def _size(path: Path) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -30,7 +30,6 @@ from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats import RawData
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.reference_returns import reference_returns
-from rl_training.data.settling import settle
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 from rl_training.environments import Spaces
@@ -45,15 +44,12 @@ def examine(
     *,
     obs_bounds: ObsBounds | None = None,
     also: Iterable[Finding] = (),
-    options: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Facts and findings of what a reader handed over; bad data never raise, options that do not fit them do.
+    """Facts and findings of what a reader handed over; bad data never raise.
 
     spaces, obs_bounds: the environment's, where they are known. env_id: for the scale of scores; the file's by default.
-    also: findings from elsewhere that belong into the report. options: of `TransitionDataset.load`, on what flags mean.
+    also: findings from elsewhere that belong into the report.
     """
-    if options:
-        raw = settle(raw, **options)
     fields = read_fields(raw.arrays)
     dataset, refusal = _dataset(raw)
     whole = not np.any(raw.arrays.get(BORDERS_LOST, False))
@@ -77,13 +73,9 @@ def examine(
     return Report.of(facts, findings)
 
 
-def describe(
-    raw: RawData, env_id: str | None = None, *, options: Mapping[str, Any] | None = None
-) -> tuple[Facts, Transforms, tuple[str, ...]]:
+def describe(raw: RawData, env_id: str | None = None) -> tuple[Facts, Transforms, tuple[str, ...]]:
     """The short facts of sound data, every transform that can be fitted to them, and the notes on how they were read;
-    bad data raise `DataError`. options: as for `examine`."""
-    if options:
-        raw = settle(raw, **options)
+    bad data raise `DataError`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dataset = TransitionDataset.from_raw(raw)

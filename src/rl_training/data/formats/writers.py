@@ -88,6 +88,9 @@ def write(
         raise DataError(f"{path}: the rows were sampled or reordered; only .npz and a folder of columns can say so")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise DataError(f"{path}: the folder {str(path.parent)!r} cannot be made: {error.strerror or error}") from error
+    try:
         named = dataset if env_id is None else replace(dataset, env_id=env_id)
         return _WRITERS[target.format](named, target)
     except OSError as error:
