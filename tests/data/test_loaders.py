@@ -143,10 +143,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     ("content", "found"),
     [
         (b"", "it is empty"),
-        (b'{"obs": [1, 2]}', "it is JSON: write its arrays with numpy.savez"),
-        (b"\x1f\x8b\x08\x08", "it is compressed with gzip: unpack it first"),
-        (b"\x80\x04\x95", "it is a Python pickle, which could run anything: write its arrays with numpy.savez"),
-        (b"\x93NUMPY\x01", "it is a single array (.npy): a dataset has several, numpy.savez puts them into one file"),
+        (b'{"obs": [1, 2]}', """it begins with b'{"obs": '"""),
         (b"one word\n", r"it begins with b'one word'"),
         (b"a,b\0\n", r"it begins with b'a,b\x00\n'"),
     ],

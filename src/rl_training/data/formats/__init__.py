@@ -28,17 +28,6 @@ _SIGNATURES = {
     "hdf5": (b"\x89HDF\r\n\x1a\n", "HDF5"),
     "parquet": (b"PAR1", "Parquet"),
 }
-# What users have besides, and what to do with it.
-_OTHERS = {
-    b"\x1f\x8b": "compressed with gzip: unpack it first",
-    b"\x93NUMPY": "a single array (.npy): a dataset has several, numpy.savez puts them into one file",
-    **dict.fromkeys(
-        (b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x05"),
-        "a Python pickle, which could run anything: write its arrays with numpy.savez",
-    ),
-    b"{": "JSON: write its arrays with numpy.savez",
-    b"[": "JSON: write its arrays with numpy.savez",
-}
 # By what lies in a folder, the first that fits.
 _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
     "columns": (lambda folder: (folder / "schema.json").is_file(), "a column directory"),
@@ -64,8 +53,7 @@ def recognise(path: Path) -> str:
     if is_text(start):
         return "csv"
     known = ", ".join(title for _, title in _SIGNATURES.values())
-    other = next((title for first, title in _OTHERS.items() if start.startswith(first)), None)
-    described = "it is empty" if not start else f"it is {other}" if other else f"it begins with {start[:8]!r}"
+    described = "it is empty" if not start else f"it begins with {start[:8]!r}"
     raise DataError(f"not a dataset in a format this version reads ({known}, CSV): {described}")
 
 

@@ -106,7 +106,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     name = metadata.get("dataset_id")
     described = f"Minari dataset {shown(name)[1:-1]}" if isinstance(name, str) else "Minari dataset"
     bounds = _bounds({} if metadata.get(ASSUMED_BOUNDS) is True else actions, observations, keys)
-    return RawData(arrays, described, _env_id(metadata), notes, bounds)
+    return RawData(arrays, described, _env_id(metadata), notes, bounds=bounds)
 
 
 def _metadata(path: Path) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     layout = "Parquet, RLlib's layout" if planned.rllib else "Parquet"
     told = schema.metadata or {}
     env_id = told_env_id(told.get(b"env_id", b"").decode("utf-8", "replace"))
-    return RawData(arrays, layout, env_id, notes, _bounds(told.get(b"bounds", b"")))
+    return RawData(arrays, layout, env_id, notes, bounds=_bounds(told.get(b"bounds", b"")))
 
 
 def _bounds(text: bytes) -> SpaceBounds | None:
