@@ -240,11 +240,12 @@ class TestOptionsOfReading:
     def test_are_repeated(self, name: str, mistake: Any, command: Any, log: Path) -> None:
         log.write_text(log.read_text().replace("0,5,", "0,nan,"))
         target = ("x.npz",) if name == "convert" else ()
-        message = mistake("data", name, log.name, *target, *COLUMNS, "--dones-are", "terminations")
+        options = ("--env-id", "Pendulum-v1", *COLUMNS, "--dones-are", "terminations")
+        message = mistake("data", name, log.name, *target, *options)
         assert "obs: NaN at row 5" in message
         suggested = message.partition("(all that is wrong: ")[2].removesuffix(")")
         _, *words = shlex.split(suggested)
-        assert words == ["data", "check", "my log.csv", *COLUMNS, "--dones-are", "terminations"]
+        assert words == ["data", "check", "my log.csv", *options]
         assert command(*words).code == 1
 
     def test_what_is_missing_is_told_in_options(self, mistake: Any, log: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -61,7 +60,7 @@ def info(path: Path, env_id: str | None, reading: Reading, *, as_json: bool) -> 
         try:
             facts, transforms, notes = describe(raw, env_id)
         except DataError as error:
-            command = f"rl-training data check {shlex.quote(str(path))}{reading.again()}"
+            command = reading.check_command(str(path), env_id)
             raise DataError(f"{path}: {in_options(str(error))} (all that is wrong: {command})") from error
     if as_json:
         found = {"path": str(path), **facts.to_json(), "notes": notes, "transforms": transforms.to_json()}

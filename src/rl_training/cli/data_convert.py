@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -28,7 +27,7 @@ def convert(source: str, target: str, env_id: str | None, reading: Reading, *, f
     try:
         dataset = TransitionDataset.from_raw(raw)
     except DataError as error:
-        command = f"rl-training data check {shlex.quote(source)}{reading.again()}"
+        command = reading.check_command(source, env_id)
         raise DataError(f"{source}: {in_options(str(error))} (all that is wrong: {command})") from error
     if env_id is not None:
         check_spaces(dataset, read_spaces(env_id), source, env_id)

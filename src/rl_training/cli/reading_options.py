@@ -59,12 +59,13 @@ class Reading:
         said |= {} if self.max_episode_steps is None else {"max_episode_steps": self.max_episode_steps}
         return said | ({} if self.dones_are is None else {"dones_are": self.dones_are})
 
-    def again(self) -> str:
-        """The options as they were given, to be put behind a suggested command; they begin with a space."""
-        words = [word for entry in self.columns for word in ("--columns", entry)]
+    def check_command(self, source: str, env_id: str | None) -> str:
+        """The command that finds all that is wrong with the data, read as they were said to be."""
+        words = ["rl-training", "data", "check", source, *([] if env_id is None else ["--env-id", env_id])]
+        words += [word for entry in self.columns for word in ("--columns", entry)]
         for name, value in self.of_flags().items():
             words += [f"--{name.replace('_', '-')}", str(value)]
-        return "".join(f" {shlex.quote(word)}" for word in words)
+        return shlex.join(words)
 
 
 # Messages speak of keys of a configuration; on the command line these are options.
