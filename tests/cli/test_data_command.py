@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -78,7 +79,11 @@ class TestCheck:
         )
 
     def test_no_such_file(self, mistake: Any) -> None:
-        assert mistake("data", "check", "nothing.npz") == "error: nothing.npz: no such file"
+        message = mistake("data", "check", "nothing.npz")
+        assert message == f"error: nothing.npz: no such file (relative paths start at {Path.cwd()})"
+        Path("nothng.npz").touch()
+        message = mistake("data", "info", "nothing.npz")
+        assert message == "error: nothing.npz: no such file; did you mean 'nothng.npz'?"
 
     def test_no_dataset(self, mistake: Any, tmp_path: Path) -> None:
         (tmp_path / "notes.txt").write_text("obs and actions")
@@ -105,7 +110,7 @@ class TestCheck:
                 file[name] = values
         code, out, _ = command("data", "check", "log.hdf5")
         assert code == 0
-        assert "Column 'traj_id' looks like an episode id: columns: {episode_ids: traj_id}." in " ".join(out.split())
+        assert "Column 'traj_id' looks like an episode id: --columns episode_ids=traj_id." in " ".join(out.split())
         assert "verdict: fit for training, but look at the warnings" in out
 
     def test_columns_said_wrongly(self, mistake: Any, good: Path) -> None:
@@ -207,6 +212,112 @@ class TestInfo:
         stored = json.loads(command("data", "info", run, "--json").out)
         assert stored["algo"] == "bc"
         assert set(stored["transforms"]) >= {"obs_mean", "obs_std", "reward_scale", "action_low"}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Three runs of twenty rows in a table with names of its own, dones on the last rows."""
+    lines = ["run,x,u,r,done"] + [f"{i // 20},{i},{i % 7 / 7},{i % 3},{int(i % 20 == 19)}" for i in range(60)]
+    path = tmp_path / "my log.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+COLUMNS = ("--columns", "obs=x", "--columns", "actions=u", "--columns", "rewards=r", "--columns", "episode_ids=run")
+
+
+class TestOptionsOfReading:
+    """`check`, `info` and `convert` take the same ones, and repeat them in what they suggest."""
+
+    @pytest.mark.parametrize("name", ["check", "info", "convert"])
+    def test_are_the_same(self, name: str, command: Any) -> None:
+        text = command("data", name, "--help").out
+        for option in ("--columns", "--time-limits", "--max-episode-steps", "--dones-are", "--download"):
+            assert option in text
+
+    @pytest.mark.parametrize("name", ["check", "info"])
+    @pytest.mark.parametrize(
+        ("options", "facts"),
+        [
+            ((), {"rows": 60, "episodes": 3, "terminated": 0, "truncated": 3}),
+            (("--dones-are", "terminations"), {"rows": 60, "episodes": 3, "terminated": 3, "truncated": 0}),
+            (("--max-episode-steps", 10), {"rows": 60, "episodes": 6, "terminated": 0, "truncated": 6}),
+            (("--time-limits", "d4rl"), {"rows": 57, "episodes": 3, "terminated": 0, "truncated": 3}),
+        ],
+    )
+    def test_say_how_flags_are_read(
+        self, name: str, options: tuple[Any, ...], facts: dict[str, int], command: Any, log: Path
+    ) -> None:
+        code, out, err = command("data", name, log, *COLUMNS, *options, "--json")
+        assert (code, err) == (0, "")
+        found = json.loads(out)
+        found = found.get("facts", found)
+        assert {key: found[key] for key in facts} == facts
+
+    @pytest.mark.parametrize("name", ["check", "info"])
+    def test_that_do_not_fit(self, name: str, mistake: Any, good: Path) -> None:
+        message = mistake("data", name, good, "--dones-are", "ends")
+        assert f"{good}: --dones-are: the data have no dones, only obs, actions," in message
+
+    @pytest.mark.parametrize("name", ["info", "convert"])
+    def test_are_repeated(self, name: str, mistake: Any, command: Any, log: Path) -> None:
+        log.write_text(log.read_text().replace("0,5,", "0,nan,"))
+        target = ("x.npz",) if name == "convert" else ()
+        options = ("--env-id", "Pendulum-v1", *COLUMNS, "--dones-are", "terminations")
+        message = mistake("data", name, log.name, *target, *options)
+        assert "obs: NaN at row 5" in message
+        suggested = message.partition("(all that is wrong: ")[2].removesuffix(")")
+        _, *words = shlex.split(suggested)
+        assert words == ["data", "check", "my log.csv", *options]
+        assert command(*words).code == 1
+
+    def test_what_is_missing_is_told_in_options(self, mistake: Any, log: Path) -> None:
+        assert mistake("data", "info", log).endswith(
+            "say which columns hold them with --columns obs=…;"
+            " column 'run' looks like an episode id: --columns episode_ids=run"
+        )
+
+
+class TestNotesOfInfo:
+    def test_are_those_of_check(self, command: Any, log: Path) -> None:
+        out = command("data", "info", log, *COLUMNS).out
+        assert "Notes (1)\n  • done: all 3 episodes they end have 20 rows, so they are read as time limits" in out
+        (note,) = json.loads(command("data", "info", log, *COLUMNS, "--json").out)["notes"]
+        assert note.startswith("done: all 3 episodes")
+
+    def test_a_field_keeps_its_spelling(self, command: Any, tmp_path: Path) -> None:
+        (tmp_path / "one.csv").write_text("obs_0,actions_0,rewards,terminations,next_obs_0\n1,0.5,1,1,2\n")
+        assert "  • next_obs from next_obs_0.\n" in command("data", "info", "one.csv").out
+        assert "data [data.read]: next_obs from next_obs_0.\n" in command("data", "check", "one.csv").out
+
+
+def test_facts_of_one_row_in_words(command: Any, tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("obs,actions,rewards,terminations,next_obs,episode\n1,0.5,3,1,2,first\n")
+    lines = [line.strip() for line in command("data", "check", "one.csv").out.splitlines()]
+    assert "episodes      1, terminated" in lines
+    assert "observations  1 column; next_obs is stored" in lines
+    assert any("1 column; bounds [-1, 1] (the usual ones, as all lie inside)" in line for line in lines)
+    assert "rewards       always 3" in lines
+    assert "lengths       1 row" in lines
+    assert "returns       3" in lines
+    assert json.loads(command("data", "check", "one.csv", "--json").out)["facts"]["fields"]["episode"] == "text 1"
+
+
+class TestErrorsAsJson:
+    """Whoever reads standard output by a program gets JSON, whatever happens; the line on standard error is there."""
+
+    @pytest.mark.parametrize("name", ["check", "info"])
+    @pytest.mark.parametrize("file", ["my log.csv", "/bin/sh", "missing.npz", "minari:a/b-v0"])
+    def test_of_what_cannot_be_read(self, name: str, file: str, command: Any, log: Path) -> None:
+        code, out, err = command("data", name, file, "--json")
+        assert code == 2
+        told = json.loads(out)
+        assert (told["path"], told["ok"]) == (file, False)
+        assert err == f"error: {told['error']}\n"
+
+    def test_of_an_unknown_environment(self, command: Any, good: Path) -> None:
+        code, out, _ = command("data", "check", good, "--env-id", "Hoppper-v4", "--json")
+        assert (code, json.loads(out)["error"][:34]) == (2, "unknown environment 'Hoppper-v4'; ")
 
 
 COMMAND = """

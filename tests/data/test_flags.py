@@ -238,14 +238,14 @@ class TestD4RLConversion:
                 continue
             kept.append(i)
             successors.append(given["obs"][i + 1])
-        dataset = TransitionDataset.from_dict(d4rl_conversion(given))
+        dataset = TransitionDataset.from_dict(d4rl_conversion(given)[0])
         np.testing.assert_array_equal(dataset.obs, given["obs"][kept])
         np.testing.assert_array_equal(dataset.next_obs, np.stack(successors))
         np.testing.assert_array_equal(dataset.terminations, terminals[kept])
         np.testing.assert_allclose(dataset.rewards, given["rewards"][kept].astype(np.float32))
 
     def test_keeps_the_borders(self) -> None:
-        dataset = TransitionDataset.from_dict(d4rl_conversion(arrays(timeouts=np.arange(8) == 5)))
+        dataset = TransitionDataset.from_dict(d4rl_conversion(arrays(timeouts=np.arange(8) == 5))[0])
         assert dataset.episode_lengths().tolist() == [3, 2, 1]
 
     def test_fields_of_another_length(self) -> None:

@@ -93,13 +93,13 @@ class TestReading:
         change(folder, truncations=np.zeros(3, bool))
         dataset = TransitionDataset.load(folder)
         assert dataset.episode_lengths().tolist() == [4] + [3] * 10
-        assert dataset.notes == ("1 episodes end without a flag: they count as truncated",)
+        assert dataset.notes == ("1 episode without a flag on the last row: counted as truncated",)
 
     def test_a_flag_inside_an_episode(self, tmp_path: Path) -> None:
         folder = dataset_folder(tmp_path)
         change(folder, terminations=np.array([True, False, False]))
         assert TransitionDataset.load(folder).notes == (
-            "1 rows inside an episode are flagged as ends: an episode counts as ended there",
+            "1 row inside an episode flagged as an end: the episode counts as ended there",
         )
 
     def test_episodes_without_a_step_are_passed_over(self, tmp_path: Path) -> None:
@@ -209,8 +209,8 @@ class TestRefusals:
         ("changes", "complaint"),
         [
             ({"rewards": None}, "episode_1: lacks rewards"),
-            ({"observations": np.zeros((3, 2))}, "episode_1/obs: 3 rows, but 3 rewards ask for 4"),
-            ({"actions": np.zeros((5, 2))}, "episode_1/actions: 5 rows, but 3 rewards ask for 3"),
+            ({"observations": np.zeros((3, 2))}, "episode_1/obs: 3 rows, but 4 belong to 3 rewards"),
+            ({"actions": np.zeros((5, 2))}, "episode_1/actions: 5 rows, but 3 belong to 3 rewards"),
             ({"rewards": 1.0}, "episode_1/rewards: is a single number, not one per step"),
             (
                 {"rewards": np.array([b"x"] * 3)},

@@ -77,7 +77,7 @@ def test_other_names_for_the_same_fields(terminal: str, timeout: str, plural: st
 def test_unknown_doubled_and_missing_names() -> None:
     assert refusal(raw() | {"reward_s": 0}) == "unknown field 'reward_s'; did you mean 'rewards'?"
     assert refusal(raw() | {"reward": [0] * 6}) == "rewards: given twice, as 'rewards' and 'reward'; keep one"
-    assert refusal({"observations": [0.0], "act": [1.0]}).startswith("unknown field 'act'")
+    assert refusal({"observations": [0.0], "acts": [1.0]}).startswith("unknown field 'acts'; did you mean 'act'?")
     assert refusal({"observations": [0.0], "done": [1]}) == ("dataset lacks actions, rewards; found observations, done")
     assert refusal({}) == "dataset lacks obs, actions, rewards, terminations; found nothing"
 
@@ -235,8 +235,8 @@ def test_a_failed_save_keeps_the_old_file_and_leaves_nothing(tmp_path: Path, mon
         TransitionDataset.from_dict(raw()).save(path)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["data.npz"]
-    with pytest.raises(DataError, match=r"data\.h5: a dataset is saved as \.npz$"):
-        complete().save(tmp_path / "data.h5")
+    with pytest.raises(DataError, match=r"data\.dat: must end in \.npz, \.hdf5, \.h5, \.parquet, \.csv or in / "):
+        complete().save(tmp_path / "data.dat")
 
 
 def load_refusal(path: Path) -> str:

@@ -193,7 +193,7 @@ class TestCells:
                 {"x": ["[1, 2]"] * ROWS},
                 "column 'x': '[1, 2]' at row 0 is not a number; give one column per value (obs_0, obs_1, …)",
             ),
-            ({"x": [[1, 2]] * 5 + [[1]] + [[1, 2]] * 6}, "column 'x': row 5 has 1 values, row 0 has 2;"),
+            ({"x": [[1, 2]] * 5 + [[1]] + [[1, 2]] * 6}, "column 'x': row 5 has 1 value, row 0 has 2;"),
             ({"x": [[1, 2]] * 5 + [None] * 7}, "column 'x': row 5 holds None, not a list as row 0 does"),
             ({"x": [[1, 2]] * 5 + [[1, "a"]] * 7}, "column 'x': row 5 is not a list of numbers: ['1', 'a']"),
             ({"x": np.zeros(ROWS, dtype="M8[s]")}, "column 'x': datetime64[s] values are not numbers"),
@@ -454,7 +454,7 @@ class TestArrow:
     @pytest.mark.parametrize(
         ("values", "complaint"),
         [
-            ([[1.0, 2.0]] * 3 + [[1.0]] + [[1.0, 2.0]] * 8, "column 'x': row 3 has 1 values, row 0 has 2;"),
+            ([[1.0, 2.0]] * 3 + [[1.0]] + [[1.0, 2.0]] * 8, "column 'x': row 3 has 1 value, row 0 has 2;"),
             ([[1.0, 2.0]] * 3 + [None] * 9, "column 'x': row 3 is empty"),
             ([["a"]] * ROWS, "column 'x': holds lists of string; give lists of numbers"),
             ([{"a": 1}] * ROWS, "column 'x': Arrow type struct<a: int64> is not supported;"),

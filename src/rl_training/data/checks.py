@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.errors import DataError
+from rl_training.wording import amount
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -78,7 +79,7 @@ def check_rows(fields: Mapping[str, npt.NDArray[Any]]) -> None:
     for name, values in fields.items():
         if (rows := len(values)) != (expected := len(fields[reference])):
             raise DataError(
-                f"{name}: {rows} rows, but {reference} has {expected}; all fields must have the same length"
+                f"{name}: {amount(rows, 'row')}, but {reference} has {expected}; all fields must have the same length"
             )
 
 
@@ -150,7 +151,7 @@ def check_transitions(fields: Mapping[str, npt.NDArray[Any]]) -> None:
 def _check_same_width(fields: Mapping[str, npt.NDArray[Any]], name: str, reference: str) -> None:
     width, expected = fields[name].shape[1], fields[reference].shape[1]
     if width != expected:
-        raise DataError(f"{name}: {width} columns, but {reference} has {expected}; they must be the same")
+        raise DataError(f"{name}: {amount(width, 'column')}, but {reference} has {expected}; they must be the same")
 
 
 def _check_finite(name: str, values: FloatArray, ends: BoolArray) -> None:
@@ -206,7 +207,7 @@ def in_unit_range(actions: npt.NDArray[Any]) -> BoolArray:
 def _bound(name: str, bound: npt.ArrayLike, width: int) -> Float64Array:
     values = np.asarray(bound, dtype=np.float64)
     if values.shape not in ((), (1,), (width,)):
-        raise DataError(f"{name}: shape {values.shape}, but actions have {width} columns")
+        raise DataError(f"{name}: shape {values.shape}, but actions have {amount(width, 'column')}")
     return np.broadcast_to(values, (width,))
 
 

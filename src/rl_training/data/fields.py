@@ -7,9 +7,9 @@ from collections.abc import Container
 
 FIELD_ALIASES: dict[str, tuple[str, ...]] = {
     "obs": ("observations", "observation"),
-    "actions": ("action",),
-    "rewards": ("reward",),
-    "next_obs": ("next_observations", "next_observation", "new_obs"),
+    "actions": ("action", "act"),
+    "rewards": ("reward", "rew"),
+    "next_obs": ("next_observations", "next_observation", "new_obs", "obs_next"),
     "terminations": ("termination", "terminals", "terminal", "terminated", "terminateds", "dones", "done"),
     "truncations": ("truncation", "truncated", "truncateds", "timeouts", "timeout"),
     "next_actions": ("next_action",),

@@ -8,10 +8,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import as_array, as_numbers, as_vector, check_flag_values, check_rows
+from rl_training.data.checks import IndexArray, as_array, as_numbers, as_vector, check_flag_values, check_rows
 from rl_training.data.fields import (
-    BORDERS_LOST,
-    DISCRETE_ACTIONS,
     EPISODE_ENDS,
     EPISODE_IDS,
     FIELD_OF,
@@ -19,34 +17,12 @@ from rl_training.data.fields import (
     hint,
 )
 from rl_training.errors import DataError, did_you_mean
+from rl_training.wording import amount
 
 DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]
 DONES = ("dones", "done")
 _END_FLAGS = ("terminations", "truncations")
 _SHORTEST_TIME_LIMIT = 10  # rows; episodes of one length below it say nothing about what ended them
-
-
-def settle_conventions(
-    mapping: Mapping[str, Any],
-    time_limits: Literal["keep", "d4rl"],
-    max_episode_steps: int | None,
-    dones_are: DonesAre | None,
-) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The arrays of a file with ends of episodes as this package has them, and what to tell the user."""
-    arrays = dict(mapping)
-    borders_lost = np.any(arrays.pop(BORDERS_LOST, False))
-    if borders_lost and (time_limits == "d4rl" or max_episode_steps is not None):
-        raise DataError("time limits: the rows were sampled or reordered, so episodes are not known")
-    if np.any(arrays.pop(DISCRETE_ACTIONS, False)):
-        raise DataError(
-            f"actions: discrete (the file's {DISCRETE_ACTIONS} is set); only continuous actions are supported"
-        )
-    arrays, of_dones = settle_dones(arrays, dones_are, max_episode_steps)
-    cut_by_dones = "truncations" in arrays and "truncations" not in mapping
-    if max_episode_steps is not None and not cut_by_dones:
-        arrays = cut_at_time_limit(arrays, max_episode_steps)
-    arrays, of_successors = distrust_reset_successors(arrays)
-    return (d4rl_conversion(arrays) if time_limits == "d4rl" else arrays), (*of_dones, *of_successors)
 
 
 def resolve_names(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -171,7 +147,7 @@ def settle_dones(
     lengths = _lengths_at(flags, arrays)
     if max_episode_steps is not None:
         cuts = _every(max_episode_steps, lengths > 0)
-        note = f"{name} after {max_episode_steps} rows are read as truncations, the others as terminations"
+        note = f"{name} after {amount(max_episode_steps, 'row')} are read as truncations, the others as terminations"
         notes = (note,) if (flags & cuts).any() else ()
         return {**arrays, "terminations": flags & ~cuts, "truncations": cuts}, notes
     ended = lengths[flags]
@@ -268,9 +244,10 @@ def _every(steps: int, ends: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     return cuts
 
 
-def d4rl_conversion(mapping: Mapping[str, Any]) -> dict[str, Any]:
+def d4rl_conversion(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], IndexArray]:
     """What D4RL's `qlearning_dataset` makes of a file: rows at a time limit and the last row of the file are dropped,
-    and every successor is the row that follows. Truncations move to the row before, so that borders stay known."""
+    and every successor is the row that follows. Truncations move to the row before, so that borders stay known.
+    Also the rows that are left, `[N]`."""
     given = complete_flags(resolve_names(mapping))
     missing = [name for name in ("obs", "terminations") if name not in given]
     if missing:
@@ -281,4 +258,4 @@ def d4rl_conversion(mapping: Mapping[str, Any]) -> dict[str, Any]:
     last = limits | (np.arange(len(limits)) == len(limits) - 1)
     truncations = np.r_[last[1:], False] & ~terminated
     converted = {name: values[keep] for name, values in given.items()}
-    return {**converted, "next_obs": given["obs"][keep + 1], "truncations": truncations[keep]}
+    return {**converted, "next_obs": given["obs"][keep + 1], "truncations": truncations[keep]}, keep

@@ -10,8 +10,9 @@ from rl_training.data.checks import BoolArray
 from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import RawFields
 from rl_training.data.doctor.subject import Subject
-from rl_training.data.doctor.wording import amount, share
+from rl_training.data.doctor.wording import share
 from rl_training.data.fields import EPISODE_ENDS
+from rl_training.wording import amount
 
 _LIMIT_LEAST = 20  # rows: shorter episodes end at the same length by chance
 _LIMIT_EPISODES = 3

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS, IndexArray
 from rl_training.data.doctor.findings import Finding, Place
-from rl_training.data.doctor.wording import amount, listed, number
+from rl_training.data.doctor.wording import listed, number
 from rl_training.data.fields import (
     BORDERS_LOST,
     DISCRETE_ACTIONS,
@@ -26,6 +26,7 @@ from rl_training.data.flags import complete_flags
 from rl_training.data.formats.names import listed as names_listed
 from rl_training.data.formats.names import printable
 from rl_training.errors import DataError, did_you_mean
+from rl_training.wording import amount
 
 CHUNK = 1 << 16  # rows looked at together, so that what is made along the way stays small
 
@@ -115,11 +116,11 @@ def _check_type_and_shape(fields: RawFields, name: str) -> None:
         fields.drop(name, "fields.dtype", "Its rows differ in length.", "Give a rectangular array of numbers.")
         return
     shape = "×".join(f"{length:,}" for length in array.shape) or "single value"
-    fields.shapes[fields.sources[name]] = f"{array.dtype} {shape}"
+    fields.shapes[fields.sources[name]] = f"{'text' if array.dtype.kind in 'US' else array.dtype} {shape}"
     if name == EPISODE_IDS:
         array = array.reshape(-1) if array.ndim else array.reshape(1)
     elif array.dtype.kind not in "biuf":
-        what = f"Its type is {array.dtype}, which is refused."
+        what = f"Its type is {'text' if array.dtype.kind in 'US' else array.dtype}, which is refused."
         fields.drop(name, "fields.dtype", what, "Give booleans, integers or floating-point numbers.")
         return
     elif name in MATRIX_FIELDS:
@@ -151,7 +152,7 @@ def _check_lengths(fields: RawFields) -> None:
     whole = {name: array for name, array in fields.arrays.items() if name not in short}
     ends = _ends(RawFields(arrays=whole, rows=fields.rows))
     for name, length in short.items():
-        what = f"It has {length:,} rows, but {owner} {fields.rows:,}; all fields must have the same length."
+        what = f"It has {amount(length, 'row')}, but {owner} {fields.rows:,}; all fields must have the same length."
         advice = "Find out which rows were lost or added (one observation too many per episode is common)."
         fields.drop(name, "fields.length", what, advice, place=place_of(ends, min(length, fields.rows)))
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rl_training.data.doctor.facts_in_words import fact_lines
 from rl_training.data.doctor.findings import LEVELS, Distribution, Finding, Report
-from rl_training.data.doctor.wording import number
+from rl_training.data.doctor.wording import number, sentence
 
 _LABEL = 14
 _HEADINGS = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
@@ -45,6 +45,14 @@ def labelled(pairs: list[tuple[str, str]], width: int) -> list[Line]:
         lines.append(Line(f"  {label:<{_LABEL}}{wrapped[0]}"))
         lines += [Line(" " * (_LABEL + 2) + rest) for rest in wrapped[1:]]
     return lines
+
+
+def note_lines(notes: Sequence[str], width: int) -> list[Line]:
+    """What was recognised and assumed when the data were read."""
+    if not notes:
+        return []
+    heading = Line(f"{_HEADINGS['note']} ({len(notes)})", "note")
+    return [Line(""), heading, *(Line(text) for note in notes for text in _wrap(sentence(note), width, "  • ", "    "))]
 
 
 def transform_lines(transforms: Mapping[str, Any], width: int) -> list[Line]:

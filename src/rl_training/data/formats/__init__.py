@@ -12,8 +12,10 @@ import numpy as np
 
 from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats.csv import is_text
+from rl_training.data.formats.nearby import is_there, near_names
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
+from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 
 __all__ = ["MINARI_PREFIX", "Arrays", "Columns", "RawData", "is_there", "read", "read_table", "recognise"]
@@ -47,14 +49,6 @@ _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
 }
 
 
-def is_there(path: Path) -> bool:
-    """Whether a file or folder exists; one whose name is too long for any does not."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
-
-
 def recognise(path: Path) -> str:
     """The format of a file or folder, by its content: the name of the module here that reads it."""
     try:
@@ -65,7 +59,7 @@ def recognise(path: Path) -> str:
         with path.open("rb") as file:
             start = file.read(4096)
     except FileNotFoundError as error:
-        raise DataError("no such file") from error
+        raise DataError(f"no such file{near_names(path)}") from error
     except (OSError, ValueError) as error:  # a ValueError: a name that no file can have
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     for name, (signature, _) in _SIGNATURES.items():
@@ -109,7 +103,10 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
 
             mapped, schema = open_verified(path)
             lost = {} if schema["whole_episodes"] else {BORDERS_LOST: np.array(True)}
-            return RawData({**mapped, **lost}, "column directory")
+            bounds = SpaceBounds.read(schema.get("bounds") or {})
+            return RawData(
+                {**mapped, **lost}, "column directory", env_id=told_env_id(schema.get("env_id")), bounds=bounds
+            )
         case "hdf5":
             from rl_training.data.formats import hdf5
 

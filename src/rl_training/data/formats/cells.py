@@ -10,6 +10,7 @@ import numpy.typing as npt
 from rl_training.data.formats.limits import check_size
 from rl_training.errors import DataError
 from rl_training.validation import shown
+from rl_training.wording import amount
 
 _WORDS = {"": np.nan, "true": 1.0, "false": 0.0}
 _NESTED = (list, tuple, np.ndarray)
@@ -84,7 +85,9 @@ def _is_numeric(cell: Any, shape: tuple[int, ...]) -> bool:
 
 def ragged(name: str, row: int, found: int, expected: int) -> DataError:
     """The complaint about lists of different lengths."""
-    return DataError(f"column {name!r}: row {row} has {found} values, row 0 has {expected}; all must have as many")
+    return DataError(
+        f"column {name!r}: row {row} has {amount(found, 'value')}, row 0 has {expected}; all must have as many"
+    )
 
 
 def labels(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -17,6 +17,7 @@ from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import Plan, assemble, plan
 from rl_training.errors import DataError
 from rl_training.validation import shortened, shown
+from rl_training.wording import amount
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _LONGEST_HEADER = 2**20  # bytes
@@ -164,5 +165,6 @@ def _complete(reader: Any, width: int) -> Iterator[list[str]]:
         if not row:
             continue
         if len(row) != width:
-            raise DataError(f"line {reader.line_num + 1} has {len(row)} values, but the header names {width} columns")
+            found, named = amount(len(row), "value"), amount(width, "column")
+            raise DataError(f"line {reader.line_num + 1} has {found}, but the header names {named}")
         yield row

@@ -15,8 +15,9 @@ import numpy as np
 from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, REQUIRED_FIELDS
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import listed, natural
-from rl_training.data.formats.raw import Columns, RawData, env_name
+from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import assemble, hints_of, plan
+from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 
 _MOST_NAMES = 10_000  # arrays that are looked at
@@ -35,7 +36,8 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
             raw = _by_name(file) if columns is None else _by_mapping(file, columns)
             if _marks_discrete_actions(file):
                 raw.arrays[DISCRETE_ACTIONS] = np.array(True)
-            return replace(raw, env_id=env_name(file.attrs.get("env_id")))
+            told = dict(file.attrs)
+            return replace(raw, env_id=told_env_id(told.get("env_id")), bounds=SpaceBounds.read(told))
     except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"not a readable HDF5 file ({reason})") from error

@@ -20,13 +20,16 @@ import numpy.typing as npt
 from rl_training.data.fields import FIELD_OF
 from rl_training.data.formats.hdf5 import DAMAGE, array_in, check_sizes, group_in
 from rl_training.data.formats.names import listed
-from rl_training.data.formats.raw import Columns, RawData, env_name
+from rl_training.data.formats.raw import Columns, RawData
+from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError, did_you_mean
 from rl_training.validation import shown
+from rl_training.wording import amount
 
 _ID = re.compile(r"(?:[-\w]+/)*[-\w]+-v\d+")
 _DEEPEST_ID = 5  # folders between the root of the local datasets and a dataset
 _LARGEST_METADATA = 2**24  # bytes
+ASSUMED_BOUNDS = "assumed_action_bounds"  # our mark in the metadata: nobody told the writer the bounds of actions
 _PER_STEP = ("rewards", "terminations", "truncations")
 
 
@@ -90,8 +93,9 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     storage = metadata.get("data_format", "hdf5")
     if storage != "hdf5":
         raise DataError(f"a Minari dataset stored as {shown(storage)}; only those stored as HDF5 are read")
-    _check_actions(_space(metadata, "action_space"))
-    keys = _observation_keys(_space(metadata, "observation_space"), columns)
+    actions, observations = _space(metadata, "action_space"), _space(metadata, "observation_space")
+    _check_actions(actions)
+    keys = _observation_keys(observations, columns)
     try:
         with h5py.File(data / "main_data.hdf5", "r") as file:
             arrays, notes = _transitions(_episodes(file), keys)
@@ -102,7 +106,8 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
         raise DataError(f"not a readable Minari dataset ({reason})") from error
     name = metadata.get("dataset_id")
     described = f"Minari dataset {shown(name)[1:-1]}" if isinstance(name, str) else "Minari dataset"
-    return RawData(arrays, described, _env_id(metadata), notes)
+    bounds = _bounds({} if metadata.get(ASSUMED_BOUNDS) is True else actions, observations, keys)
+    return RawData(arrays, described, env_id=_env_id(metadata), notes=notes, bounds=bounds)
 
 
 def _metadata(path: Path) -> dict[str, Any]:
@@ -127,13 +132,28 @@ def _space(metadata: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _env_id(metadata: Mapping[str, Any]) -> str | None:
-    return env_name(_space(metadata, "env_spec").get("id"))
+    """Of Minari's own entry; of ours, where the environment was not known to Minari's writer."""
+    return told_env_id(_space(metadata, "env_spec").get("id", metadata.get("env_id")))
 
 
 def _check_actions(space: Mapping[str, Any]) -> None:
     kind = space.get("type", "Box")
     if kind != "Box":
         raise DataError(f"actions: {_described(space)}; only continuous actions (Box) are supported")
+
+
+def _bounds(
+    actions: Mapping[str, Any], observations: Mapping[str, Any], keys: Sequence[str] | None
+) -> SpaceBounds | None:
+    """Those of the spaces; of a Dict, those of the chosen entries side by side."""
+    parts = [observations] if keys is None else [observations["subspaces"][key] for key in keys]
+    sides = {
+        side: [part[side] for part in parts] if all(isinstance(part.get(side), list) for part in parts) else []
+        for side in ("low", "high")
+    }
+    told = {f"action_{side}": actions.get(side) for side in sides}
+    told |= {f"obs_{side}": [number for values in found for number in values] for side, found in sides.items()}
+    return SpaceBounds.read(told)
 
 
 def _described(space: Any) -> str:
@@ -256,7 +276,8 @@ def _measured(name: str, episode: h5py.Group, keys: Sequence[str] | None) -> dic
         expected = steps + 1 if field == "obs" else steps
         for part in parts:
             if part.shape[0] != expected:
-                raise DataError(f"{name}/{field}: {part.shape[0]} rows, but {steps} rewards ask for {expected}")
+                found, asked = amount(part.shape[0], "row"), amount(steps, "reward")
+                raise DataError(f"{name}/{field}: {found}, but {expected} belong to {asked}")
     return fields
 
 
@@ -284,8 +305,8 @@ def _closed(
         truncations = arrays["truncations"] != 0
         truncations[unmarked] = True
         arrays = {**arrays, "truncations": truncations}
-        notes.append(f"{len(unmarked)} episodes end without a flag: they count as truncated")
+        notes.append(f"{amount(len(unmarked), 'episode')} without a flag on the last row: counted as truncated")
     inside = int(flagged.sum()) - (len(last) - len(unmarked))
     if inside:
-        notes.append(f"{inside} rows inside an episode are flagged as ends: an episode counts as ended there")
+        notes.append(f"{amount(inside, 'row')} inside an episode flagged as an end: the episode counts as ended there")
     return arrays, tuple(notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,8 +18,9 @@ from rl_training.data.formats.arrow import check_type, column_values
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import natural
 from rl_training.data.formats.parquet_footer import Footer, read_footer
-from rl_training.data.formats.raw import Arrays, Columns, RawData, env_name
+from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import Plan, assemble, plan
+from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 
 
@@ -56,8 +58,18 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
         notes = (f"{len(paths)} files, in the order of their names", *raw.notes)
         rows = [len(part[planned.columns[0]]) for part in parts]
         raw = replace(raw, notes=notes, files=list(zip((entry.name for entry in paths), rows, strict=True)))
-    env_id = (schema.metadata or {}).get(b"env_id", b"").decode("utf-8", "replace")
-    return replace(raw, env_id=env_name(env_id or None))
+    told = schema.metadata or {}
+    env_id = told_env_id(told.get(b"env_id", b"").decode("utf-8", "replace"))
+    return replace(raw, env_id=env_id, bounds=_bounds(told.get(b"bounds", b"")))
+
+
+def _bounds(text: bytes) -> SpaceBounds | None:
+    """What the writer put there as JSON; anything else is another program's."""
+    try:
+        told = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return SpaceBounds.read(told) if isinstance(told, dict) else None
 
 
 def _measured(entry: Path, path: Path) -> Footer:

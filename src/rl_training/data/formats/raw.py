@@ -9,17 +9,11 @@ from typing import Any, TypeAlias
 import numpy.typing as npt
 
 from rl_training.data.checks import FaultyValueError, IndexArray
+from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Columns: TypeAlias = Mapping[str, str | Sequence[str]]  # field -> the column, or columns, that hold it
-
-_LONGEST_NAME = 200  # characters of an environment's name
-
-
-def env_name(value: object) -> str | None:
-    """The environment that a file names; what cannot be a name is none."""
-    return value if isinstance(value, str) and value.isprintable() and len(value) <= _LONGEST_NAME else None
 
 
 @dataclass(frozen=True)
@@ -31,6 +25,7 @@ class RawData:
     rows: the file's own row of each row, where they were sorted, `[N]`.
     columns: of a field that was put together, the columns with the number of values that each holds.
     files: the files of a folder, with the number of rows that each holds.
+    bounds: of its actions and observations, where it tells them.
     """
 
     arrays: Arrays
@@ -41,6 +36,7 @@ class RawData:
     rows: IndexArray | None = None
     columns: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
     files: Sequence[tuple[str, int]] = ()
+    bounds: SpaceBounds | None = None
 
     def row_in_file(self, row: int) -> tuple[int, str | None]:
         """Where the data have a row of the arrays: the row in its file, and the file's name where there are several."""

@@ -20,6 +20,7 @@ from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.row_order import in_order
 from rl_training.errors import DataError, did_you_mean
 from rl_training.validation import shown
+from rl_training.wording import amount
 
 _STEP_NAMES = ("step", "t")
 _MOST_HINTS = 4
@@ -226,7 +227,7 @@ def assemble(planned: Plan, column: Callable[[str], npt.NDArray[Any]], described
     step = None if planned.step is None else numbers(planned.step, columns[planned.step])
     ordered = in_order(arrays, step, planned.step or "", check_successors=planned.rllib)
     notes = (*planned.notes, *ordered.notes)
-    return RawData(ordered.arrays, described, None, notes, planned.hints, ordered.rows, widths)
+    return RawData(ordered.arrays, described, notes=notes, hints=planned.hints, rows=ordered.rows, columns=widths)
 
 
 def _check_lengths(columns: Arrays) -> None:
@@ -236,7 +237,9 @@ def _check_lengths(columns: Arrays) -> None:
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
         few, many = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
-        raise DataError(f"columns {few!r} and {many!r} have {lengths[few]} and {lengths[many]} rows; all must agree")
+        raise DataError(
+            f"columns {few!r} and {many!r} have {lengths[few]} and {amount(lengths[many], 'row')}; all must agree"
+        )
 
 
 def _matrix(parts: Arrays) -> npt.NDArray[Any]:
