@@ -168,6 +168,18 @@ class TestOtherNames:
 
 
 class TestRefusals:
+    @pytest.mark.parametrize("group", ["data/demo_{}", "traj_{}", "{}"])
+    def test_a_group_for_every_episode(self, group: str, tmp_path: Path) -> None:
+        with h5py.File(tmp_path / "demos.hdf5", "w") as file:
+            for number in range(11):
+                episode = file.create_group(group.format(number))
+                episode["obs/pose"], episode["actions"] = np.zeros((5, 3)), np.zeros((5, 2))
+        with pytest.raises(DataError) as caught:
+            TransitionDataset.load(tmp_path / "demos.hdf5")
+        several = f"{group.format(0)} … {group.format(10)}"
+        assert f"holds a group for every episode ({several}, as robomimic's files do)" in str(caught.value)
+        assert "join them into one array per field, with episode_ids" in str(caught.value)
+
     def test_missing_fields(self, tmp_path: Path) -> None:
         arrays = d4rl() | {"reward_signal": np.zeros(12), "infos/x": np.zeros(12)}
         del arrays["rewards"]

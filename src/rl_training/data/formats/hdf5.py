@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
@@ -14,13 +15,14 @@ import numpy as np
 
 from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, REQUIRED_FIELDS
 from rl_training.data.formats.limits import check_size
-from rl_training.data.formats.names import listed, natural
+from rl_training.data.formats.names import listed, natural, printable
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import assemble, hints_of, plan
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 
 _MOST_NAMES = 10_000  # arrays that are looked at
+_EPISODE = re.compile(r"((?:[^/]+/)*[^/]*\d)/(?:actions|action)")  # the actions of one, in a group with its number
 _DEEPEST = 8  # groups inside each other
 # What h5py raises on files that are damaged or forged.
 DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError, OverflowError)
@@ -52,6 +54,7 @@ def _by_name(file: h5py.File) -> RawData:
     if missing := [name for name in REQUIRED_FIELDS if name not in given]:
         if "episode_0" in file:
             raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
+        _refuse_groups(found)
         raise DataError(
             f"lacks {', '.join(missing)}; the file has {listed(found) if found else 'nothing'};"
             f" say which arrays hold them with columns: {{{missing[0]}: …}}" + "".join(f"; {said}" for said in hints)
@@ -60,6 +63,17 @@ def _by_name(file: h5py.File) -> RawData:
     arrays = {name: np.asarray(field[()]) for name, field in fields.items()}
     layout = "d3rlpy's layout" if EPISODE_ENDS in fields else "D4RL's layout"
     return RawData(arrays, f"HDF5, {layout}", hints=hints)
+
+
+def _refuse_groups(names: Iterable[str]) -> None:
+    """Say what to do with a group for every episode, as robomimic (`data/demo_0/actions`) and ManiSkill have them."""
+    groups = [found[1] for name in names if (found := _EPISODE.fullmatch(name))]
+    if groups:
+        several = printable(groups[0]) + (f" … {printable(groups[-1])}" if len(groups) > 1 else "")
+        raise DataError(
+            f"holds a group for every episode ({several}, as robomimic's files do), which is not read; join them into"
+            " one array per field, with episode_ids to tell them apart, and save those with np.savez"
+        )
 
 
 def _by_mapping(file: h5py.File, columns: Columns) -> RawData:
