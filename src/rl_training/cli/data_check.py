@@ -20,7 +20,7 @@ from rl_training.data.doctor import Finding, Report, describe, examine
 from rl_training.data.doctor.facts_in_words import fact_lines
 from rl_training.data.doctor.observation_checks import ObsBounds
 from rl_training.data.doctor.page import report_page
-from rl_training.data.doctor.text import Line, labelled, note_lines, report_lines, transform_lines
+from rl_training.data.doctor.text import Line, finding_lines, labelled, note_lines, report_lines, transform_lines
 from rl_training.data.doctor.wording import sentence
 from rl_training.data.formats import RawData
 from rl_training.data.reference_returns import reference_returns
@@ -60,20 +60,20 @@ def info(path: Path, env_id: str | None, reading: Reading, *, as_json: bool) -> 
     with _told_as_json(path, as_json):
         raw = read_source(str(path), reading)
         try:
-            facts, transforms, notes = describe(raw, env_id)
-            notes = tuple(map(in_options, notes))
+            facts, transforms, doubts, said = describe(raw, env_id)
         except DataError as error:
             command = reading.check_command(str(path), env_id)
             raise DataError(f"{path}: {in_options(str(error))} (all that is wrong: {command})") from error
+    found, notes = [_in_options(finding) for finding in doubts], [in_options(note) for note in said]
     if as_json:
-        found = {"path": str(path), **facts.to_json(), "notes": notes, "transforms": transforms.to_json()}
-        typer.echo(json.dumps(found))
+        about = {"warnings": [finding.to_json() for finding in found], "notes": notes}
+        typer.echo(json.dumps({"path": str(path), **facts.to_json(), **about, "transforms": transforms.to_json()}))
         return
     console, width = _console()
     lines = [Line(path.name, "title"), *labelled(fact_lines(facts, brief=True), width)]
     if facts.fingerprint:
         lines += labelled([("fingerprint", facts.fingerprint)], width)
-    lines += note_lines(notes, width)
+    lines += [*finding_lines(found, width), *note_lines(notes, width)]
     options = "transforms: normalise_observations, reward_range_scaling"
     lines += [Line(""), Line(f"What training would scale them by, if asked to ({options})", "heading")]
     _print(console, [*lines, *transform_lines(transforms.to_json(), width)])

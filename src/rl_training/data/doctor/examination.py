@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from rl_training.data.doctor.coverage import (
 from rl_training.data.doctor.duplicates import check_duplicates
 from rl_training.data.doctor.episode_checks import check_episodes, check_rewards, mean_by_row
 from rl_training.data.doctor.findings import Distribution, Facts, Finding, Level, Place, Report
-from rl_training.data.doctor.flag_checks import check_flags
+from rl_training.data.doctor.flag_checks import check_ends, check_flags
 from rl_training.data.doctor.observation_checks import ObsBounds, check_observations
 from rl_training.data.doctor.raw_checks import RawFields, read_fields
 from rl_training.data.doctor.reward_shift import check_reward_shift
@@ -91,9 +91,18 @@ def _in_file(raw: RawData, finding: Finding) -> Place:
     return replace(place, row=row, file=file, column_name=raw.column_in_file(finding.field, place.column))
 
 
-def describe(raw: RawData, env_id: str | None = None) -> tuple[Facts, Transforms, tuple[str, ...]]:
-    """The short facts of sound data, every transform that can be fitted to them, and the notes on how they were read;
-    bad data raise `DataError`."""
+class Description(NamedTuple):
+    """The short facts of sound data, every transform that can be fitted to them, what makes episodes doubtful, and the
+    notes on how they were read."""
+
+    facts: Facts
+    transforms: Transforms
+    warnings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+
+def describe(raw: RawData, env_id: str | None = None) -> Description:
+    """What there is to say of sound data without a search for faults; bad data raise `DataError`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dataset = TransitionDataset.from_raw(raw)
@@ -105,7 +114,10 @@ def describe(raw: RawData, env_id: str | None = None) -> tuple[Facts, Transforms
     facts = replace(facts, action_low=low, action_high=high, bounds_from=bounds.source)
     spread = facts.returns is not None and facts.returns.max > facts.returns.min
     config = TransformConfig(normalise_observations=True, reward_range_scaling=spread)
-    return facts, fit_transforms(dataset, Spaces(dataset.obs_dim, low, high), config), dataset.notes
+    transforms = fit_transforms(dataset, Spaces(dataset.obs_dim, low, high), config)
+    doubts = tuple(said for said in (*check_ends(subject), *_unused(raw, subject)) if said.level == "warning")
+    notes = tuple(note for note in dataset.notes if not (doubts and note in raw.hints))
+    return Description(facts, transforms, doubts, notes)
 
 
 def _dataset(raw: RawData) -> tuple[TransitionDataset | None, str | None]:

@@ -93,7 +93,8 @@ def _resolve(fields: RawFields, arrays: Mapping[str, Any]) -> None:
         name = FIELD_OF.get(key)
         if name is None:
             what = f"{key!r} is no field of a transition, and a dataset with unknown fields is refused."
-            advice = f"Rename it if it holds one, otherwise leave it out{did_you_mean(str(key), FIELD_OF)}".rstrip("?")
+            meant = did_you_mean(str(key), FIELD_OF).rstrip("?")
+            advice = f"Say so if it holds one (columns: {{obs: …}}), otherwise leave it out{meant}"
             fields.findings.append(Finding("error", "fields.unknown", printable(str(key)), what, f"{advice}."))
         elif name in fields.sources:
             what = f"It is given twice, as {fields.sources[name]!r} and as {key!r}."
@@ -106,7 +107,8 @@ def _resolve(fields: RawFields, arrays: Mapping[str, Any]) -> None:
         if name not in fields.arrays:
             names = listed([alias for alias, canonical in FIELD_OF.items() if canonical == name], "or")
             what = f"The data have no {name}; found: {names_listed(map(str, arrays)) if arrays else 'nothing'}."
-            fields.findings.append(Finding("error", "fields.missing", name, what, f"Add an array named {names}."))
+            advice = f"Add an array named {names}, or say which one holds it with columns: {{{name}: …}}."
+            fields.findings.append(Finding("error", "fields.missing", name, what, advice))
 
 
 def _check_type_and_shape(fields: RawFields, name: str) -> None:

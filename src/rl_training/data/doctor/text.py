@@ -27,14 +27,18 @@ def report_lines(report: Report, title: str, width: int, bar: str = "█") -> li
     """The whole report; no line is wider than `width` unless a word is."""
     lines = [Line(title, "title"), *labelled(fact_lines(report.facts), width)]
     lines += _histograms(report, width, bar)
-    for level in LEVELS:
-        found = report.at(level)
-        if found:
-            lines += [Line(""), Line(f"{_HEADINGS[level]} ({len(found)})", level)]
-        for finding in found:
-            lines += _finding(finding, width)
+    lines += [line for level in LEVELS for line in finding_lines(report.at(level), width)]
     kind = "error" if not report.ok else "warning" if report.at("warning") else "good"
     return [*lines, Line(""), *(Line(text, kind) for text in _wrap(f"verdict: {report.verdict()}", width, "", "  "))]
+
+
+def finding_lines(findings: Sequence[Finding], width: int) -> list[Line]:
+    """Findings of one level under their heading."""
+    if not findings:
+        return []
+    level = findings[0].level
+    heading = Line(f"{_HEADINGS[level]} ({len(findings)})", level)
+    return [Line(""), heading, *(line for finding in findings for line in _finding(finding, width))]
 
 
 def labelled(pairs: list[tuple[str, str]], width: int) -> list[Line]:
