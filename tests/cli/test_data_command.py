@@ -278,6 +278,50 @@ class TestOptionsOfReading:
         )
 
 
+class TestColumnsWithCommas:
+    """A name with a comma is put in double quotes, which is also how it is listed."""
+
+    def test_are_named(self, command: Any, mistake: Any, tmp_path: Path) -> None:
+        (tmp_path / "a.csv").write_text('"pos, x","say ""hi""",u,r,fell\n1,2,0.5,1,0\n3,4,0.25,1,1\n')
+        rest = ("--columns", "actions=u", "--columns", "rewards=r", "--columns", "terminations=fell")
+        assert "the data have 'pos, x', say" in mistake("data", "info", "a.csv")
+        code, out, _ = command("data", "info", "a.csv", "--columns", 'obs="pos, x", "say ""hi"""', *rest)
+        assert code == 0
+        assert "observations  2 columns" in out
+        command("data", "convert", "a.csv", "a.npz", "--columns", 'obs="pos, x"', *rest)
+        np.testing.assert_array_equal(np.load(tmp_path / "a.npz")["obs"], [[1], [3]])
+
+    @pytest.mark.parametrize("entry", ['obs="x', 'obs="x"y', "obs=x,,y", 'obs=""'])
+    def test_are_quoted_wrongly(self, entry: str, mistake: Any, good: Path) -> None:
+        assert mistake("data", "check", good, "--columns", entry).startswith(
+            f"error: --columns {entry}: must name a field and its columns"
+        )
+
+
+def test_info_warns_of_episodes_as_check_does(command: Any, tmp_path: Path) -> None:
+    arrays = healthy()
+    np.savez(
+        tmp_path / "log.npz",
+        **{name: arrays[name] for name in ("obs", "actions", "rewards")},
+        dones=0 * arrays["rewards"],
+    )
+    out = command("data", "info", "log.npz").out
+    warning = "terminations [flags.none]: No row ends an episode: all"
+    assert f"Warnings (1)\n  • {warning}" in out
+    assert warning in command("data", "check", "log.npz").out
+    (found,) = json.loads(command("data", "info", "log.npz", "--json").out)["warnings"]
+    assert found["code"] == "flags.none"
+
+
+def test_info_warns_of_ids_that_nobody_reads(command: Any, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("obs,actions,rewards,terminations,traj\n1,0.5,1,0,0\n2,0.5,1,1,1\n")
+    found = json.loads(command("data", "info", "log.csv", "--json").out)
+    assert [one["what"] for one in found["warnings"]] == [
+        "Column 'traj' looks like an episode id: --columns episode_ids=traj."
+    ]
+    assert found["notes"] == ["columns not used: traj"]
+
+
 class TestNotesOfInfo:
     def test_are_those_of_check(self, command: Any, log: Path) -> None:
         out = command("data", "info", log, *COLUMNS).out

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from rl_training.data import TransitionDataset
+from rl_training.data.doctor import examine
 from rl_training.data.flags import cut_at_time_limit, d4rl_conversion
 from rl_training.data.formats import RawData
+from rl_training.data.settling import settle
 from rl_training.errors import DataError
 
 
@@ -247,6 +249,15 @@ class TestD4RLConversion:
     def test_keeps_the_borders(self) -> None:
         dataset = TransitionDataset.from_dict(d4rl_conversion(arrays(timeouts=np.arange(8) == 5))[0])
         assert dataset.episode_lengths().tolist() == [3, 2, 1]
+
+    def test_faults_are_told_by_the_row_of_the_file(self) -> None:
+        """Row 5, a time limit, is dropped: row 6 becomes row 5."""
+        rewards = np.where(np.arange(8) == 6, np.nan, 0.0)
+        raw = RawData(arrays(timeouts=np.arange(8) == 5, rewards=rewards), "test")
+        with pytest.raises(DataError, match="rewards: NaN at row 6 of the file "):
+            TransitionDataset.from_raw(raw, time_limits="d4rl")
+        (finding,) = examine(settle(raw, time_limits="d4rl")).at("error")
+        assert finding.place.row == 6
 
     def test_fields_of_another_length(self) -> None:
         with pytest.raises(DataError, match="next_actions: 7 rows, but obs has 8; all fields must"):

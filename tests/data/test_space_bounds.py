@@ -14,6 +14,7 @@ import pytest
 from rl_training.data import TransitionDataset, infer_spaces, mix_datasets
 from rl_training.data.doctor import examine
 from rl_training.data.formats import read, writers
+from rl_training.data.formats.columns import ColumnWriter
 from rl_training.data.space_bounds import SpaceBounds, read_bounds
 from rl_training.environments import Spaces
 
@@ -138,6 +139,18 @@ class TestWhatFilesTell:
     def test_names_that_are_none(self, name: str, dataset: TransitionDataset) -> None:
         np.savez("a.npz", **arrays(), **{"metadata/env_id": name})
         assert TransitionDataset.load("a.npz").env_id is None
+
+    @pytest.mark.parametrize("name", ["a.npz", "a.hdf5"])
+    def test_beside_arrays_of_other_names(self, name: str, dataset: TransitionDataset) -> None:
+        """A mapping of arrays leaves what is told where it was, and out of what is not used."""
+        dataset.save(name)
+        mapped = TransitionDataset.load(name, columns={"obs": "obs" if name == "a.npz" else "observations"})
+        assert (mapped.env_id, mapped.bounds, mapped.notes) == ("my/Robot-v3", BOUNDS, ())
+
+    def test_of_blocks_that_disagree(self, dataset: TransitionDataset, tmp_path: Path) -> None:
+        ColumnWriter(tmp_path / "log").write_blocks([dataset, replace(dataset, env_id="my/Robot-v4"), dataset])
+        written = TransitionDataset.open(tmp_path / "log")
+        assert (written.env_id, written.bounds) == (None, BOUNDS)
 
     def test_side_information_of_others_is_left_alone(self, dataset: TransitionDataset) -> None:
         np.savez("a.npz", **arrays(), **{"metadata/policy": np.zeros(3), "metadata/action_low": np.array("low")})

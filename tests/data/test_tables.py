@@ -245,7 +245,7 @@ class TestOrder:
         assert dataset.episode_lengths().tolist() == [3, 3, 6]
         assert dataset.has_next_obs is not None
         assert not dataset.has_next_obs[2]
-        assert dataset.notes == ("k skips in 1 places: rows are missing there, and the pieces count as episodes",)
+        assert dataset.notes == ("k skips in 1 place: rows are missing there, and the pieces count as episodes",)
 
     def test_a_gap_cuts_the_episode_whatever_else_tells_its_end(self) -> None:
         given = table(k=[0, 1, 2, 4, 5, 6, 0, 1, 2, 3, 4, 5], episode_terminals=np.isin(np.arange(ROWS), [5, 11]))

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from rl_training.data.fields import FIELD_OF
 from rl_training.data.formats.hdf5 import DAMAGE, array_in, check_sizes, group_in
-from rl_training.data.formats.names import listed
+from rl_training.data.formats.names import first_of, printable
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError, did_you_mean
@@ -182,7 +182,7 @@ def _observation_keys(space: Mapping[str, Any], columns: Columns | None) -> list
     entries = space.get("subspaces")
     entries = dict(entries) if isinstance(entries, Mapping) else {}
     if wanted is None:
-        there = listed(f"{name}: {_described(entry)}" for name, entry in entries.items())
+        there = first_of(f"{printable(name)}: {_described(entry)}" for name, entry in entries.items())
         usable = [name for name, entry in entries.items() if _is_vector(entry)]
         raise DataError(
             f"observations are a Dict of {there if entries else 'nothing'}; choose entries with"

@@ -54,8 +54,13 @@ def split_number(name: str) -> tuple[str, int | None]:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Names for a message, the first ones of many."""
-    given = [printable(name) if name else "(unnamed)" for name in names]
+    """Names for a message, the first ones of many; one with a comma in it stands in quotes."""
+    return first_of((shown if "," in name else printable)(name) if name else "(unnamed)" for name in names)
+
+
+def first_of(texts: Iterable[str]) -> str:
+    """The first of many texts, and how many more there are."""
+    given = list(texts)
     more = f" and {len(given) - _SHOWN_NAMES} more" if len(given) > _SHOWN_NAMES else ""
     return ", ".join(given[:_SHOWN_NAMES]) + more if given else "no columns"
 

@@ -16,6 +16,7 @@ from rl_training.data.checks import IndexArray
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF
 from rl_training.data.formats.raw import Arrays
 from rl_training.errors import DataError
+from rl_training.wording import amount
 
 _LARGEST_SHARE_OF_CUTS = 0.1  # more rows that do not follow mean that observations cannot be compared that way
 
@@ -122,7 +123,10 @@ def _gaps(
         return none, None
     if 2 * counts.max() < counts.sum():
         return none, f"{name} is not evenly spaced: it tells the order of rows, but not whether any is missing"
-    return gaps, f"{name} skips in {gaps.sum()} places: rows are missing there, and the pieces count as episodes"
+    return (
+        gaps,
+        f"{name} skips in {amount(int(gaps.sum()), 'place')}: rows are missing there, and the pieces count as episodes",
+    )
 
 
 def _not_following(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
