@@ -175,7 +175,7 @@ def check_action_bounds(actions: FloatArray, low: npt.ArrayLike, high: npt.Array
     most = _bound("action_high", high, actions.shape[1])
     for column in np.flatnonzero(~(least < most)).tolist():
         raise DataError(f"action_low {least[column]:g} must be below action_high {most[column]:g} in column {column}")
-    slack = BOUND_TOLERANCE * (most - least)
+    slack = rounding_slack(least, most)
     # Extremes per column first: two reductions, no mask of the size of the data.
     if (actions.min(axis=0) >= least - slack).all() and (actions.max(axis=0) <= most + slack).all():
         return
@@ -184,6 +184,12 @@ def check_action_bounds(actions: FloatArray, low: npt.ArrayLike, high: npt.Array
     where = describe_row(row, ends, column=column)
     bounds = f"[{least[column]:g}, {most[column]:g}]"
     raise DataError(f"actions: {actions[row, column]:g} at {where} is outside the bounds {bounds}")
+
+
+def rounding_slack(low: Float64Array, high: Float64Array) -> Float64Array:
+    """How far outside its bounds `[A]` rounding may leave an action; not at all where there is no bound on a side."""
+    with np.errstate(invalid="ignore"):  # of two infinities
+        return np.nan_to_num(BOUND_TOLERANCE * (high - low), nan=0.0, posinf=0.0)
 
 
 def inferred_bounds(least: npt.ArrayLike, most: npt.ArrayLike) -> tuple[Float64Array, Float64Array]:

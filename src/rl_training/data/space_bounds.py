@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import BOUND_TOLERANCE, Float64Array, FloatArray, inferred_bounds
+from rl_training.data.checks import Float64Array, FloatArray, inferred_bounds, rounding_slack
 from rl_training.environments import env_spaces, make_env, observation_bounds
 from rl_training.wording import amount
 
@@ -145,8 +145,7 @@ def _misfit(low: Numbers, high: Numbers, values: FloatArray) -> str:
     if len(low) != values.shape[1]:
         return f"they have {amount(len(low), 'column')}, and actions {values.shape[1]}"
     least, most = np.asarray(low), np.asarray(high)
-    with np.errstate(invalid="ignore"):
-        slack = np.nan_to_num(BOUND_TOLERANCE * (most - least), nan=0.0, posinf=0.0)
+    slack = rounding_slack(least, most)
     outside = np.flatnonzero((values.min(axis=0) < least - slack) | (values.max(axis=0) > most + slack))
     if not outside.size:
         return ""

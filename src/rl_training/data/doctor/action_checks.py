@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import BOUND_TOLERANCE, FloatArray, in_unit_range
+from rl_training.data.checks import FloatArray, in_unit_range, rounding_slack
 from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import chunks
 from rl_training.data.doctor.subject import Columns, Outside, Subject, sample_rows
@@ -36,7 +36,7 @@ class Bounds:
     @property
     def slack(self) -> npt.NDArray[np.float64]:
         """How far outside rounding may leave an action."""
-        return BOUND_TOLERANCE * (self.high - self.low)
+        return rounding_slack(self.low, self.high)
 
 
 def find_bounds(
