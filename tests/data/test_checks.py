@@ -91,7 +91,6 @@ def test_a_matrix_without_columns_is_refused() -> None:
     ("field", "shape", "expected"),
     [
         ("obs", (10, 3, 1), "[rows, columns] (flat vectors only)"),
-        ("actions", (), "[rows, columns] (flat vectors only)"),
         ("rewards", (10, 2), "[rows] or [rows, 1]"),
         ("terminations", (10, 1, 1), "[rows] or [rows, 1]"),
     ],
@@ -141,6 +140,14 @@ def test_bounds_allow_rounding_of_a_hundred_thousandth_of_the_range() -> None:
     check_action_bounds(np.array([[1.0 + 1.9e-5]], dtype=np.float32), -1.0, 1.0, ends)
     with pytest.raises(DataError, match=r"row 0, column 0 \(episode 0, step 0\) is outside the bounds \[-1, 1\]"):
         check_action_bounds(np.array([[1.0 + 2.2e-5]], dtype=np.float32), -1.0, 1.0, ends)
+
+
+def test_a_bound_on_one_side_holds() -> None:
+    """Rounding is a share of the range, which here is infinite: it excuses nothing."""
+    actions, ends = np.array([[-3.0], [5.0]], dtype=np.float32), np.zeros(2, dtype=np.bool_)
+    check_action_bounds(actions, -3.0, np.inf, ends)
+    with pytest.raises(DataError, match=r"actions: -3 at row 0, column 0 .* is outside the bounds \[0, inf\]"):
+        check_action_bounds(actions, 0.0, np.inf, ends)
 
 
 def test_the_bounds_themselves_are_checked() -> None:

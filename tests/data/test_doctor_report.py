@@ -12,7 +12,8 @@ import pytest
 from rl_training.data.doctor import Distribution, Facts, Finding, Place, Report
 from rl_training.data.doctor.page import report_page
 from rl_training.data.doctor.text import bin_names, report_lines
-from rl_training.data.doctor.wording import amount, columns_in_words, listed, number, share
+from rl_training.data.doctor.wording import columns_in_words, listed, number, share
+from rl_training.wording import amount
 from sick_data import healthy, report_on
 
 
@@ -128,6 +129,8 @@ class TestJson:
             "episode": 0,
             "step": 40,
             "column": None,
+            "column_name": None,
+            "file": None,
         }
 
     def test_has_no_numbers_that_json_lacks(self) -> None:
@@ -169,6 +172,7 @@ class TestWords:
     def test_lists(self) -> None:
         assert listed(["a", "b", "c"]) == "a, b and c"
         assert (amount(1, "row"), amount(2000, "row")) == ("1 row", "2,000 rows")
+        assert (amount(1, "entry"), amount(0, "entry"), amount(2, "day")) == ("1 entry", "0 entries", "2 days")
         assert columns_in_words([4]) == "column 4"
         assert columns_in_words([27, 28, 29, 30]) == "columns 27 to 30"
         assert columns_in_words(list(range(0, 30, 2))) == "columns 0, 2, 4, 6, 8, 10, 12, 14 and 7 more"

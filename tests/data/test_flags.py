@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from rl_training.data import TransitionDataset
+from rl_training.data.doctor import examine
 from rl_training.data.flags import cut_at_time_limit, d4rl_conversion
 from rl_training.data.formats import RawData
+from rl_training.data.settling import settle
 from rl_training.errors import DataError
 
 
@@ -52,8 +54,24 @@ class TestEpisodeIds:
             TransitionDataset.from_dict({name: values[:0] for name, values in arrays(episode_ids=np.arange(8)).items()})
 
     def test_of_another_length(self) -> None:
-        with pytest.raises(DataError, match="terminations: 8 rows, but 3 tell where episodes end"):
+        with pytest.raises(DataError, match="episode_ids: 3 rows, but obs has 8; all fields must"):
             TransitionDataset.from_dict(arrays(episode_ids=[0, 0, 0]))
+
+
+@pytest.mark.parametrize("name", ["obs", "rewards", "dones", "terminals", "timeouts", "episode_terminals", "eps_id"])
+@pytest.mark.parametrize("options", [{}, {"time_limits": "d4rl"}, {"max_episode_steps": 2}, {"dones_are": "ends"}])
+@pytest.mark.parametrize("value", [np.array(1.0), np.zeros(3), np.zeros((8, 2, 2)), np.array(["a", "b"] * 4)])
+def test_a_field_of_any_shape_is_refused_in_one_line(name: str, options: dict[str, Any], value: Any) -> None:
+    given = {**arrays(), name: value}
+    with pytest.raises(DataError) as caught:
+        TransitionDataset.from_raw(RawData(given, "test"), **options)
+    assert "\n" not in str(caught.value)
+    assert value.ndim or "a single value; one for every row is expected" in str(caught.value)
+
+
+def test_ids_and_flags_both_end_episodes() -> None:
+    given = arrays(episode_terminals=[0, 0, 0, 0, 0, 0, 0, 1], episode_ids=[4, 4, 4, 5, 5, 5, 5, 5])
+    assert TransitionDataset.from_dict(given).episode_lengths().tolist() == [3, 5]
 
 
 class TestTimeLimit:
@@ -142,7 +160,7 @@ class TestDones:
                 "dones_are: truncations, but the data have truncations besides",
             ),
             ({}, "ends", "dones_are: ends needs either terminations or truncations besides dones"),
-            ({"timeouts": np.zeros(3)}, "ends", "truncations: 3 rows, but dones has 60"),
+            ({"timeouts": np.zeros(3)}, "ends", "truncations: 3 rows, but obs has 60"),
             ({"dones": None}, "ends", "dones_are: the data have no dones, only obs, actions, rewards"),
             ({"timeouts": np.isin(np.arange(60), [19])}, None, "dones: set on every truncated row, .* dones_are: ends"),
         ],
@@ -222,18 +240,27 @@ class TestD4RLConversion:
                 continue
             kept.append(i)
             successors.append(given["obs"][i + 1])
-        dataset = TransitionDataset.from_dict(d4rl_conversion(given))
+        dataset = TransitionDataset.from_dict(d4rl_conversion(given)[0])
         np.testing.assert_array_equal(dataset.obs, given["obs"][kept])
         np.testing.assert_array_equal(dataset.next_obs, np.stack(successors))
         np.testing.assert_array_equal(dataset.terminations, terminals[kept])
         np.testing.assert_allclose(dataset.rewards, given["rewards"][kept].astype(np.float32))
 
     def test_keeps_the_borders(self) -> None:
-        dataset = TransitionDataset.from_dict(d4rl_conversion(arrays(timeouts=np.arange(8) == 5)))
+        dataset = TransitionDataset.from_dict(d4rl_conversion(arrays(timeouts=np.arange(8) == 5))[0])
         assert dataset.episode_lengths().tolist() == [3, 2, 1]
 
+    def test_faults_are_told_by_the_row_of_the_file(self) -> None:
+        """Row 5, a time limit, is dropped: row 6 becomes row 5."""
+        rewards = np.where(np.arange(8) == 6, np.nan, 0.0)
+        raw = RawData(arrays(timeouts=np.arange(8) == 5, rewards=rewards), "test")
+        with pytest.raises(DataError, match="rewards: NaN at row 6 of the file "):
+            TransitionDataset.from_raw(raw, time_limits="d4rl")
+        (finding,) = examine(settle(raw, time_limits="d4rl")).at("error")
+        assert finding.place.row == 6
+
     def test_fields_of_another_length(self) -> None:
-        with pytest.raises(DataError, match=r"next_actions: shape \(7, 1\), but obs has shape \(8, 1\)"):
+        with pytest.raises(DataError, match="next_actions: 7 rows, but obs has 8; all fields must"):
             d4rl_conversion(arrays(next_actions=np.zeros((7, 1))))
 
     def test_not_of_rows_out_of_order(self) -> None:

@@ -13,15 +13,30 @@ import pytest
 
 from rl_training.data import TransitionDataset, collect
 from rl_training.data import partial as partial_module
+from rl_training.data import recording as recording_module
 from rl_training.data.behaviours import Behaviour, Exploring, Following, Uniform
 from rl_training.data.collection import Done
+from rl_training.data.formats.writers import target_of
 from rl_training.data.partial import PartialFolder
-from rl_training.data.recording import Recording, check_output, partial_path, record
+from rl_training.data.recording import Recording
 from rl_training.environments import read_spaces
 from rl_training.errors import DataError
 from tiny_environments import CLIFF
 
 RECORDING = Recording(CLIFF, "random", 100, None, seed=3)
+
+
+def record(recording: Recording, behaviour: Behaviour, output: Path | str, **options: Any) -> TransitionDataset:
+    dataset, _ = recording_module.record(recording, behaviour, target_of(str(output)), **options)
+    return dataset
+
+
+def check_output(output: Path | str, **options: bool) -> None:
+    recording_module.check_output(target_of(str(output)), **options)
+
+
+def partial_path(output: Path | str) -> Path:
+    return recording_module.partial_path(target_of(str(output)))
 
 
 class Killed(BaseException):
@@ -85,20 +100,22 @@ def in_the_save_of(what: str | int, *, before: bool) -> Callable[..., Any]:
     """In writing the n-th block, or the file of that name, before or after it is there."""
 
     def cause(patch: pytest.MonkeyPatch, die: Callable[..., None]) -> None:
-        save = TransitionDataset.save
         saves = 0
 
-        def save_and_die(self: TransitionDataset, path: Path) -> None:
+        def dying(path: Path, write: Callable[[], Any]) -> Any:
             nonlocal saves
             saves += 1
             if what in (saves, path.name) and before:
                 path.with_name(f".{path.name}.0.tmp").write_bytes(b"half")
                 die()
-            save(self, path)
+            written = write()
             if what in (saves, path.name):
                 die()
+            return written
 
-        patch.setattr(TransitionDataset, "save", save_and_die)
+        save, write = TransitionDataset.save, recording_module.write
+        patch.setattr(TransitionDataset, "save", lambda data, path: dying(path, lambda: save(data, path)))
+        patch.setattr(recording_module, "write", lambda data, to, **o: dying(to.path, lambda: write(data, to, **o)))
 
     return cause
 
@@ -283,7 +300,7 @@ def test_one_process_at_a_time(begun: Path, behaviour: Behaviour) -> None:
 
 
 def test_outputs_that_cannot_be(tmp_path: Path) -> None:
-    def refusal(output: Path, *, force: bool = False, resume: bool = False) -> str:
+    def refusal(output: Path | str, *, force: bool = False, resume: bool = False) -> str:
         with pytest.raises(DataError) as caught:
             check_output(output, force=force, resume=resume)
         return str(caught.value).replace(str(tmp_path), "…")
@@ -292,13 +309,18 @@ def test_outputs_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     assert refusal(tmp_path / "old.npz").startswith("…/old.npz: exists already; replace it with --force")
     assert refusal(tmp_path / "none" / "log.npz") == "…/none/log.npz: the folder '…/none' does not exist"
-    assert refusal(tmp_path / "folder", force=True) == "…/folder: is a folder; give the name of a file in it"
+    (tmp_path / "folder.npz").mkdir()
+    assert refusal(tmp_path / "folder.npz", force=True) == "…/folder.npz: is a folder; give the name of a file in it"
+    assert (
+        refusal(f"{tmp_path}/folder/", force=True) == "…/folder: is a folder, but no dataset, and will not be replaced"
+    )
+    assert refusal(tmp_path / "folder").startswith("…/folder: must end in .npz, .hdf5,")
     assert refusal(tmp_path / "log.txt").startswith("…/log.txt: ")
     assert refusal(tmp_path / "log.npz", resume=True).startswith(
         "…/log.npz.partial: no such folder, so there is nothing"
     )
     check_output(tmp_path / "old.npz", force=True, resume=False)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "old.npz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "folder.npz", "old.npz"]
 
 
 def test_settings_are_readable(begun: Path) -> None:
@@ -306,3 +328,34 @@ def test_settings_are_readable(begun: Path) -> None:
     assert contents["settings"]["env_id"] == CLIFF
     assert contents["settings"]["seed"] == 3
     assert "n_envs" not in contents["settings"]
+
+
+@pytest.mark.parametrize("name", ["log.hdf5", "log.parquet", "log.csv", "log/", "minari:own/log-v0"])
+def test_every_format_is_resumed_to_the_same_files(
+    name: str, behaviour: Behaviour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And holds what an archive of the same recording holds, the environment's name and bounds included."""
+    pytest.importorskip("minari" if name.startswith("minari:") else "pyarrow")
+    found = {}
+    for folder in ("whole", "resumed"):
+        monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / folder))
+        output = name if name.startswith("minari:") else f"{tmp_path}/{folder}/{name}"
+        (tmp_path / folder).mkdir()
+        if folder == "resumed":
+            kill(monkeypatch, after_steps(30), lambda output=output, **o: record(RECORDING, behaviour, output, **o))
+            assert not target_of(output).path.exists()
+        check_output(output, force=False, resume=folder == "resumed")
+        record(RECORDING, behaviour, output, resume=folder == "resumed")
+        path = target_of(output).path
+        files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+        found[folder] = {file.relative_to(path): file.read_bytes() for file in files}
+        assert not partial_path(output).exists()
+    assert found["whole"] == found["resumed"]
+    record(RECORDING, behaviour, tmp_path / "log.npz")
+    expected, made = TransitionDataset.load(tmp_path / "log.npz"), TransitionDataset.load(path)
+    np.testing.assert_array_equal(made.obs, expected.obs)
+    np.testing.assert_array_equal(made.truncations, expected.truncations)
+    assert expected.bounds is not None
+    assert expected.bounds.action_low == read_spaces(CLIFF).action_low
+    if name != "log.csv":
+        assert (made.env_id, made.bounds) == (CLIFF, expected.bounds)

@@ -153,7 +153,7 @@ class TestMinari:
 
     def test_what_it_cannot_hold(self, root: Path) -> None:
         assert write(dataset(), "minari:log-v0") == (
-            "3 rows are left out: Minari cannot hold rows whose next observation is unknown",
+            "3 rows left out: Minari cannot hold one whose next observation is unknown",
             "Minari does not hold next_actions, returns_to_go",
         )
         back = TransitionDataset.load(root / "log-v0")
@@ -234,7 +234,7 @@ class TestTargets:
         write(dataset(), tmp_path / "deep" / "er" / "a.csv")
         assert (tmp_path / "deep" / "er" / "a.csv").is_file()
         (tmp_path / "file").write_text("x")
-        assert "cannot be written" in refusal(dataset(), tmp_path / "file" / "a.csv")
+        assert "cannot be made: File exists" in refusal(dataset(), tmp_path / "file" / "a.csv")
 
     def test_parquet_without_pyarrow(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -205,7 +205,8 @@ def main() -> None:
         code = _say(error)
     except _UsageError as error:
         place = error.ctx.command_path if error.ctx else "rl-training"
-        code = _say(f"{error.format_message()} (see {place} --help)")
+        message = error.format_message().replace("Value error, ", "").replace("Input should be", "must be")
+        code = _say(f"{message} (see {place} --help)")
     except typer.Abort:
         code = 130
     except (MemoryError, RuntimeError) as error:

@@ -16,6 +16,7 @@ from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import load_policy
 from rl_training.runtime.console import readable
 from rl_training.validation import shown
+from rl_training.wording import amount
 
 
 def evaluate(
@@ -35,7 +36,7 @@ def evaluate(
     if as_json:
         typer.echo(json.dumps({**evaluation.to_json(), "returns": evaluation.returns.tolist()}))
         return
-    typer.echo(f"{run} ({which} checkpoint, update {evaluation.step:,}), {episodes} episodes per seed")
+    typer.echo(f"{run} ({which} checkpoint, update {evaluation.step:,}), {amount(episodes, 'episode')} per seed")
     for member_seed, returns in zip(evaluation.seeds, evaluation.returns, strict=True):
         mean, std, least, most = map(readable, (returns.mean(), returns.std(), returns.min(), returns.max()))
         typer.echo(f"  seed {member_seed:<6} return {mean:>10} ± {std}   min {least}   max {most}")

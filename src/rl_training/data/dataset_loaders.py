@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from rl_training.data.checks import inferred_bounds
 from rl_training.data.flags import DonesAre
 from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
+from rl_training.data.space_bounds import action_bounds
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.validation import Section
+from rl_training.wording import amount
 
 
 class ScriptedDatasetConfig(Section):
@@ -42,7 +42,7 @@ class FileDatasetConfig(Section):
     source: Literal["file"] = Field(default="file", description="Read a file.")
     path: Path = Field(description="The file; its format is recognised by its content; ~ stands for the home folder.")
     columns: dict[str, str | list[str]] | None = Field(
-        default=None, description="Which columns hold which field, in a table: {obs: [x, y], actions: u, rewards: r}."
+        default=None, description="Which columns, or arrays, hold which field: {obs: [x, y], actions: u, rewards: r}."
     )
     time_limits: Literal["keep", "d4rl"] = Field(
         default="keep", description="d4rl: drop rows at a time limit and take every successor from the next row."
@@ -121,9 +121,6 @@ def with_absolute_paths(config: DatasetConfig) -> DatasetConfig:
             return config
 
 
-_SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv")  # of files suggested for a mistyped name
-
-
 def expand(path: Path) -> Path:
     """The path with ~ for the home folder, where there is such a home."""
     try:
@@ -165,8 +162,8 @@ def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | Non
 
 
 def infer_spaces(dataset: TransitionDataset) -> Spaces:
-    """Spaces of data that come without an environment; see `inferred_bounds`."""
-    least, most = inferred_bounds(dataset.actions.min(axis=0), dataset.actions.max(axis=0))
+    """Spaces of data that come without an environment; see `action_bounds`."""
+    least, most, _ = action_bounds(dataset.bounds, dataset.actions.min(axis=0), dataset.actions.max(axis=0))
     for column in np.flatnonzero(least >= most):
         raise DataError(
             f"actions: column {column} is always {least[column]:g}, so its bounds cannot be inferred; set env_id"
@@ -204,8 +201,6 @@ def _title(config: DatasetConfig) -> str:
 
 def _read_file(config: FileDatasetConfig) -> TransitionDataset:
     path = expand(config.path)
-    if not path.exists():
-        raise DataError(f"{path}: no such file{_nearest_file(path)}")
     return TransitionDataset.load(
         path,
         columns=config.columns,
@@ -220,25 +215,13 @@ def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:
     return TransitionDataset.load(folder, columns=config.columns)
 
 
-def _nearest_file(path: Path) -> str:
-    """A file of the same folder with a similar name, as a suggestion; the folder may be missing or large."""
-    if not path.parent.is_dir():
-        return f" (folder {str(path.parent)!r} does not exist)"
-    try:
-        names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix.lower() in _SUFFIXES)
-    except OSError:
-        return ""
-    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.0)
-    return f"; did you mean {close[0]!r}?" if close else f" (the folder holds no {', '.join(_SUFFIXES)} file)"
-
-
 def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id: str | None) -> None:
     """Refuse data whose widths or action bounds are not the environment's; `source` names the data in the message."""
     owner = f"environment {env_id!r}" if env_id else "the expected space"
     widths = (("observations", dataset.obs_dim, spaces.obs_dim), ("actions", dataset.act_dim, spaces.act_dim))
     for name, found, expected in widths:
         if found != expected:
-            raise DataError(f"{source}: {name} have {found} columns, but {owner} has {expected}")
+            raise DataError(f"{source}: {name} have {amount(found, 'column')}, but {owner} has {expected}")
     try:
         dataset.check_bounds(spaces.action_low, spaces.action_high)
     except DataError as error:
@@ -259,7 +242,7 @@ def data_notices(dataset: TransitionDataset, env_id: str | None) -> list[str]:
         raise DataError("dataset: next_obs: no row has a recorded successor; nothing can be trained on")
     if unknown:
         notices.append(
-            f"{unknown:,} of {len(dataset):,} rows end an episode that did not terminate, and their next observation"
-            " was not recorded: they are not trained on"
+            f"{unknown:,} of {amount(len(dataset), 'row')} not trained on: they end an episode that did not terminate,"
+            " and the next observation was not recorded"
         )
     return notices

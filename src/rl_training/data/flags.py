@@ -8,9 +8,16 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import check_flag_values
-from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF, IGNORED_PREFIXES
+from rl_training.data.checks import IndexArray, as_array, as_numbers, as_vector, check_flag_values, check_rows
+from rl_training.data.fields import (
+    EPISODE_ENDS,
+    EPISODE_IDS,
+    FIELD_OF,
+    IGNORED_PREFIXES,
+    hint,
+)
 from rl_training.errors import DataError, did_you_mean
+from rl_training.wording import amount
 
 DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]
 DONES = ("dones", "done")
@@ -19,7 +26,10 @@ _SHORTEST_TIME_LIMIT = 10  # rows; episodes of one length below it say nothing a
 
 
 def resolve_names(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays under the names of this package; side information is left out, an unknown name is an error."""
+    """The arrays under the names of this package, with as many rows each; an unknown name is an error.
+
+    Side information is left out.
+    """
     given: dict[str, Any] = {}
     source: dict[str, str] = {}
     for key, value in mapping.items():
@@ -27,10 +37,13 @@ def resolve_names(mapping: Mapping[str, Any]) -> dict[str, Any]:
             continue
         name = FIELD_OF.get(key)
         if name is None:
-            raise DataError(f"unknown field {key!r}{did_you_mean(str(key), FIELD_OF)}")
+            looks = hint(str(key), ())
+            how = did_you_mean(str(key), FIELD_OF) if looks is None else f"; {looks}"
+            raise DataError(f"unknown field {key!r}{how or '; files with other names are read with columns: {obs: …}'}")
         if name in given:
             raise DataError(f"{name}: given twice, as {source[name]!r} and {key!r}; keep one")
-        given[name], source[name] = value, key
+        given[name], source[name] = as_array(name, value), key
+    check_rows(given)
     return given
 
 
@@ -46,8 +59,6 @@ def complete_flags(given: dict[str, Any]) -> dict[str, Any]:
     if ends is None:
         return rest
     flags = _flags("terminations", rest.get("terminations", np.zeros(len(ends))))
-    if ends.shape != flags.shape:
-        raise DataError(f"terminations: {len(flags)} rows, but {len(ends)} tell where episodes end")
     if EPISODE_ENDS in given:
         flags = flags & ends
     truncations = _flags("truncations", rest.get("truncations", np.zeros(len(ends))))
@@ -56,19 +67,21 @@ def complete_flags(given: dict[str, Any]) -> dict[str, Any]:
 
 def _flags(name: str, values: Any) -> npt.NDArray[np.bool_]:
     """`[N]` booleans; what is neither 0 nor 1 is refused, and a missing value is no flag either."""
-    flat = np.ravel(values)
-    if flat.dtype.kind not in "biuf":
-        raise DataError(f"{name}: dtype {flat.dtype} is not supported; give booleans, integers or floats")
+    flat = as_vector(name, as_numbers(name, values))
     check_flag_values({name: flat})
     return np.asarray(flat != 0)
 
 
 def _episode_ends(given: Mapping[str, Any]) -> npt.NDArray[np.bool_] | None:
-    if given.get(EPISODE_ENDS) is not None:
-        return _flags(EPISODE_ENDS, given[EPISODE_ENDS])
-    if given.get(EPISODE_IDS) is None:
-        return None
-    ids = np.ravel(given[EPISODE_IDS])
+    """Last rows of episodes, `[N]`, by whatever tells them; where two do, either of them ends one."""
+    marked = None if given.get(EPISODE_ENDS) is None else _flags(EPISODE_ENDS, given[EPISODE_ENDS])
+    changed = None if given.get(EPISODE_IDS) is None else _ends_by_id(given[EPISODE_IDS])
+    return changed if marked is None else marked if changed is None else marked | changed
+
+
+def _ends_by_id(values: Any) -> npt.NDArray[np.bool_]:
+    """Last rows of episodes, `[N]`: those before the id changes."""
+    ids = as_vector(EPISODE_IDS, np.asarray(values))
     if not len(ids):
         return np.zeros(0, dtype=np.bool_)
     if ids.dtype.kind == "f" and np.isnan(ids).any():
@@ -112,6 +125,8 @@ def settle_dones(
     `truncations`, or `ends` (either of the two, the other flag telling which). Without it, a done after exactly
     `max_episode_steps` rows is a time limit, and so are dones that all end episodes of one length.
     """
+    named = {key if key in DONES else FIELD_OF[key]: value for key, value in mapping.items() if key in FIELD_OF}
+    check_rows({name: as_array(name, value) for name, value in named.items() if value is not None})
     name = _name_of_dones(mapping)
     arrays = dict(mapping)
     if name is None:
@@ -132,7 +147,7 @@ def settle_dones(
     lengths = _lengths_at(flags, arrays)
     if max_episode_steps is not None:
         cuts = _every(max_episode_steps, lengths > 0)
-        note = f"{name} after {max_episode_steps} rows are read as truncations, the others as terminations"
+        note = f"{name} after {amount(max_episode_steps, 'row')} are read as truncations, the others as terminations"
         notes = (note,) if (flags & cuts).any() else ()
         return {**arrays, "terminations": flags & ~cuts, "truncations": cuts}, notes
     ended = lengths[flags]
@@ -157,9 +172,6 @@ def _dones_as_said(arrays: dict[str, Any], name: str, dones_are: DonesAre, other
         return {**arrays, "terminations": dones}
     flags = _flags(name, dones)
     given = {field: _flags(key, arrays[key]) for key in arrays if (field := FIELD_OF.get(key)) in _END_FLAGS}
-    for field, values in given.items():
-        if values.shape != flags.shape:
-            raise DataError(f"{field}: {len(values)} rows, but {name} has {len(flags)}")
     if dones_are == "truncations":
         terminations = given.get("terminations", np.zeros_like(flags))
         return {**arrays, **({} if given else {"terminations": terminations}), "truncations": flags & ~terminations}
@@ -173,7 +185,7 @@ def _lengths_at(flags: npt.NDArray[np.bool_], arrays: Mapping[str, Any]) -> npt.
     """Rows of the episode that ends at each row, 0 where none does; `flags` and episode ids tell where, `[N]`."""
     given = {field: arrays[key] for key in arrays if (field := FIELD_OF.get(key)) == EPISODE_IDS}
     borders = _episode_ends(given)
-    ends = flags | borders if borders is not None and borders.shape == flags.shape else flags.copy()
+    ends = flags.copy() if borders is None else flags | borders
     ends[-1:] = True
     rows = np.flatnonzero(ends)
     lengths = np.zeros(len(flags), dtype=np.int64)
@@ -193,7 +205,7 @@ def distrust_reset_successors(mapping: Mapping[str, Any]) -> tuple[dict[str, Any
     obs, successors = np.asarray(given["obs"]), np.asarray(given["next_obs"])
     terminated = _flags("terminations", given["terminations"])
     truncated = _flags("truncations", given.get("truncations", np.zeros_like(terminated)))
-    if obs.shape != successors.shape or len(obs) != len(terminated) or truncated.shape != terminated.shape:
+    if obs.shape != successors.shape:
         return arrays, ()  # for the checks to complain about
     ends = np.flatnonzero(terminated | truncated)
     following = np.minimum(ends + 1, len(obs) - 1)
@@ -215,7 +227,7 @@ def cut_at_time_limit(mapping: Mapping[str, Any], steps: int) -> dict[str, Any]:
     """The same arrays with a truncation wherever an episode reaches `steps` rows; refused where they have their own."""
     given = complete_flags(resolve_names(mapping))
     flags = _flags("terminations", given.get("terminations", ()))
-    if "truncations" in given and np.any(given["truncations"]):
+    if "truncations" in given and _flags("truncations", given["truncations"]).any():
         raise DataError("max_episode_steps: the data mark their truncations themselves; leave it out")
     ends = flags.copy()
     ends[-1:] = True
@@ -232,20 +244,18 @@ def _every(steps: int, ends: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     return cuts
 
 
-def d4rl_conversion(mapping: Mapping[str, Any]) -> dict[str, Any]:
+def d4rl_conversion(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], IndexArray]:
     """What D4RL's `qlearning_dataset` makes of a file: rows at a time limit and the last row of the file are dropped,
-    and every successor is the row that follows. Truncations move to the row before, so that borders stay known."""
-    given = {name: np.asarray(values) for name, values in complete_flags(resolve_names(mapping)).items()}
+    and every successor is the row that follows. Truncations move to the row before, so that borders stay known.
+    Also the rows that are left, `[N]`."""
+    given = complete_flags(resolve_names(mapping))
     missing = [name for name in ("obs", "terminations") if name not in given]
     if missing:
         raise DataError(f"dataset lacks {', '.join(missing)}")
-    for name, values in given.items():
-        if values.ndim == 0 or values.shape[:1] != given["obs"].shape[:1]:
-            raise DataError(f"{name}: shape {values.shape}, but obs has shape {given['obs'].shape}; rows must agree")
     terminated = _flags("terminations", given["terminations"])
     limits = _flags("truncations", given.get("truncations", np.zeros_like(terminated)))
     keep = np.flatnonzero(~limits[:-1])
     last = limits | (np.arange(len(limits)) == len(limits) - 1)
     truncations = np.r_[last[1:], False] & ~terminated
     converted = {name: values[keep] for name, values in given.items()}
-    return {**converted, "next_obs": given["obs"][keep + 1], "truncations": truncations[keep]}
+    return {**converted, "next_obs": given["obs"][keep + 1], "truncations": truncations[keep]}, keep

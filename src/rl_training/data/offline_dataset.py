@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import (
     BoolArray,
+    FaultyValueError,
     FloatArray,
     IndexArray,
     check_action_bounds,
@@ -24,24 +25,16 @@ from rl_training.data.checks import (
 )
 from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, REQUIRED_FIELDS
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
-from rl_training.data.flags import (
-    DONES,
-    DonesAre,
-    complete_flags,
-    cut_at_time_limit,
-    d4rl_conversion,
-    distrust_reset_successors,
-    refuse_mixed_dones,
-    resolve_names,
-    settle_dones,
-)
-from rl_training.data.formats import Columns, RawData, read, read_table
+from rl_training.data.flags import DONES, DonesAre, complete_flags, refuse_mixed_dones, resolve_names
+from rl_training.data.formats import Columns, RawData, is_there, read, read_table, writers
 from rl_training.data.formats.columns import SCHEMA, open_columns
-from rl_training.data.formats.npz import write
 from rl_training.data.offline_mixers import Mixture
 from rl_training.data.returns import discounted_returns_to_go, episode_lengths, shift_within_episodes
+from rl_training.data.settling import MARKS, settle
+from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.data.summaries import ROW_FACTS, Facts
 from rl_training.errors import DataError
+from rl_training.wording import amount
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -71,6 +64,7 @@ class TransitionDataset:
     mixture: Mixture | None = None  # what `part_ids` stand for
     folder: Path | None = None  # the column directory whose rows these are, all of them
     env_id: str | None = None  # the environment the file says it was recorded in
+    bounds: SpaceBounds | None = None  # of actions and observations, as the file tells them
 
     def __post_init__(self) -> None:
         arrays = convert_fields(self.to_dict())
@@ -118,9 +112,11 @@ class TransitionDataset:
         if derived:
             dataset = dataset._with_next_obs()
         refuse_mixed_dones(mapping, dataset.terminations, dataset.truncations)
-        if action_low is not None and action_high is not None:
-            dataset.check_bounds(action_low, action_high)
-        return dataset
+        if action_low is None or action_high is None:
+            return dataset
+        dataset.check_bounds(action_low, action_high)
+        sides = (np.broadcast_to(side, dataset.act_dim).astype(float) for side in (action_low, action_high))
+        return replace(dataset, bounds=SpaceBounds(*(tuple(side.tolist()) for side in sides)))
 
     def check_bounds(self, action_low: npt.ArrayLike, action_high: npt.ArrayLike) -> None:
         """Refuse an action outside the bounds (each a scalar or `[A]`) by more than rounding."""
@@ -128,8 +124,8 @@ class TransitionDataset:
 
     def __repr__(self) -> str:
         """Short: the arrays themselves are long."""
-        episodes = f"{self.n_episodes:,} episodes" if self.whole_episodes else "sampled or reordered"
-        what = f"{len(self):,} transitions, {episodes}, obs {self.obs_dim}, actions {self.act_dim}"
+        episodes = amount(self.n_episodes, "episode") if self.whole_episodes else "sampled or reordered"
+        what = f"{amount(len(self), 'transition')}, {episodes}, obs {self.obs_dim}, actions {self.act_dim}"
         return f"TransitionDataset({what}, fields {', '.join(self.to_dict())})"
 
     def __len__(self) -> int:
@@ -271,7 +267,7 @@ class TransitionDataset:
         self._require_whole_episodes("returns_to_go")
         source = self.rewards if rewards is None else np.asarray(rewards)
         if source.shape != self.rewards.shape:
-            raise DataError(f"rewards: shape {source.shape}, but the dataset has {len(self)} rows")
+            raise DataError(f"rewards: shape {source.shape}, but the dataset has {amount(len(self), 'row')}")
         returns = discounted_returns_to_go(source, self.episode_ends, gamma)
         return replace(self, returns_to_go=returns.astype(np.float32))
 
@@ -289,20 +285,14 @@ class TransitionDataset:
     def _facts(self) -> dict[str, Any]:
         return Facts.of(self).to_json()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an `.npz` file: complete under its name or not there at all."""
-        target = Path(path)
-        if target.suffix != ".npz":
-            raise DataError(f"{target}: a dataset is saved as .npz")
-        self.refuse_mixture()
-        arrays = self.to_dict()
-        if not self.whole_episodes:
-            arrays[BORDERS_LOST] = np.array(True)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write(target, arrays)
-        except OSError as error:
-            raise DataError(f"{target}: cannot be written: {error.strerror or error}") from error
+    def save(self, path: str | os.PathLike[str], *, file_format: writers.Format | None = None) -> None:
+        """Write a file or folder: complete under its name or not there at all.
+
+        The name's ending chooses the format as in `rl-training data convert` (`log.npz`, `log.hdf5`, `log.parquet`,
+        `log.csv`, `log/`, `minari:ID`), or `file_format` does. What the format cannot hold is warned of.
+        """
+        for note in writers.write(self, writers.target_of(os.fspath(path), file_format), force=True):
+            warnings.warn(note, stacklevel=2)
 
     @classmethod
     def load(
@@ -316,14 +306,14 @@ class TransitionDataset:
     ) -> TransitionDataset:
         """Read a file in any format of `rl_training.data.formats`, with the names of `FIELD_ALIASES`.
 
-        columns: which columns hold which field, in formats that have columns.
+        columns: which columns hold which field, or which arrays, where a file has other names.
         time_limits: `d4rl` converts as D4RL's `qlearning_dataset` does; `keep` keeps rows at a time limit.
         max_episode_steps: where the data have no truncations, an episode is cut after so many rows.
         dones_are: what a plain `dones` flag means: `terminations`, `truncations`, or `ends` of either kind.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
         as_it_is = columns is None and time_limits == "keep" and max_episode_steps is None and dones_are is None
-        if as_it_is and (Path(path) / SCHEMA).is_file():
+        if as_it_is and is_there(Path(path) / SCHEMA):
             return cls.open(path)
         try:
             raw = read(Path(path), columns)
@@ -358,7 +348,9 @@ class TransitionDataset:
             raise DataError(f"{path}: {error}") from error
         dataset = object.__new__(cls)
         defaults = {field.name: field.default for field in fields(cls) if field.default is not MISSING}
-        values = defaults | arrays | {"whole_episodes": schema["whole_episodes"], "origin": "column directory"}
+        told = {"env_id": told_env_id(schema.get("env_id")), "bounds": SpaceBounds.read(schema.get("bounds") or {})}
+        told |= {"whole_episodes": schema["whole_episodes"], "origin": "column directory"}
+        values = defaults | arrays | told
         for name, value in values.items():
             object.__setattr__(dataset, name, value)
         object.__setattr__(dataset, "folder", path.resolve())
@@ -375,19 +367,22 @@ class TransitionDataset:
         dones_are: DonesAre | None = None,
     ) -> TransitionDataset:
         """What a reader handed over, checked and completed; options as for `load`."""
-        arrays: dict[str, Any] = dict(raw.arrays)
-        borders_lost = bool(np.any(arrays.pop(BORDERS_LOST, False)))
-        if borders_lost and (time_limits == "d4rl" or max_episode_steps is not None):
-            raise DataError("time limits: the rows were sampled or reordered, so episodes are not known")
-        if np.any(arrays.pop(DISCRETE_ACTIONS, False)):
+        if np.any(raw.arrays.get(DISCRETE_ACTIONS, False)):
             raise DataError(
                 f"actions: discrete (the file's {DISCRETE_ACTIONS} is set); only continuous actions are supported"
             )
-        arrays, of_dones = settle_dones(arrays, dones_are, max_episode_steps)
-        cut_by_dones = "truncations" in arrays and "truncations" not in raw.arrays
-        if max_episode_steps is not None and not cut_by_dones:
-            arrays = cut_at_time_limit(arrays, max_episode_steps)
-        arrays, of_successors = distrust_reset_successors(arrays)
-        dataset = cls.from_dict(d4rl_conversion(arrays) if time_limits == "d4rl" else arrays)
-        notes = (*raw.notes, *of_dones, *of_successors)
-        return replace(dataset, whole_episodes=not borders_lost, origin=raw.format, notes=notes, env_id=raw.env_id)
+        settled = settle(raw, time_limits=time_limits, max_episode_steps=max_episode_steps, dones_are=dones_are)
+        arrays = {name: values for name, values in settled.arrays.items() if name not in MARKS}
+        try:
+            dataset = cls.from_dict(arrays)
+        except FaultyValueError as fault:
+            raise settled.located(fault) from fault
+        bounds, misfits = settled.bounds.fitted(dataset.obs, dataset.actions) if settled.bounds else (None, ())
+        return replace(
+            dataset,
+            whole_episodes=not np.any(raw.arrays.get(BORDERS_LOST, False)),
+            origin=raw.format,
+            notes=(*settled.notes, *raw.hints, *misfits),
+            env_id=raw.env_id,
+            bounds=bounds,
+        )

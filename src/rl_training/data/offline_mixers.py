@@ -29,6 +29,12 @@ class Mixture:
         if not all(share > 0.0 for share in self.shares) or abs(math.fsum(self.shares) - 1.0) > 1e-6:
             raise ConfigError(f"mixture: shares must be positive and sum to 1, got {self.shares}")
 
+    def in_batches(self, size: int) -> str:
+        """How many rows of a batch are of which part: `48 of a.npz, 16 of b.npz`."""
+        rows = batch_counts(self.shares, size) if self.exact else [share * size for share in self.shares]
+        parts = ", ".join(f"{count:.4g} of {name}" for name, count in zip(self.names, rows, strict=True))
+        return f"{parts} in {'every' if self.exact else 'a'} batch of {size:,}{'' if self.exact else ', on average'}"
+
 
 def mix_datasets(
     parts: Mapping[str, TransitionDataset], weights: Mapping[str, float] | None = None, *, exact: bool = False
@@ -87,6 +93,7 @@ def _concatenate(mixture: Mixture, parts: list[TransitionDataset]) -> Transition
         mixture=mixture,
         folder=None,
         env_id=next(iter(recorded.values())) if len(set(recorded.values())) == 1 else None,
+        bounds=first.bounds if all(part.bounds == first.bounds for part in parts) else None,
     )
 
 

@@ -29,6 +29,7 @@ from rl_training.data.dataset_loaders import (
     with_absolute_paths,
 )
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.summaries import known_facts
 from rl_training.data.transforms import Transforms, fit_transforms
 from rl_training.environments import Spaces, read_spaces
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
@@ -41,8 +42,9 @@ from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvalua
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk
 from rl_training.runtime.online import OnlineSource, check_prior
+from rl_training.runtime.plan import plan_in_words
 from rl_training.runtime.progress import Progress
-from rl_training.runtime.run_directory import RunDirectory, load_any, new_path
+from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source
 
@@ -162,7 +164,9 @@ class Trainer:
 
     def open_run(self, parts: Parts) -> RunDirectory:
         """The directory of the run that is continued, or a new one."""
-        return self.run_directory or RunDirectory.create(self.config, _facts(parts.dataset))
+        if self.run_directory is not None:
+            return self.run_directory
+        return RunDirectory.create(self.config, None if parts.dataset is None else known_facts(parts.dataset))
 
     def prepare(self) -> Loop:
         """Every part of the run and its directory, ready for `Loop.run`."""
@@ -205,27 +209,7 @@ class Trainer:
 
     def plan(self) -> list[str]:
         """What `train` would do, in words, after the same checks. Writes nothing."""
-        config, parts = self.config, self.assemble()
-        path, progress = new_path(config), parts.progress
-        lines = []
-        if facts := _facts(parts.dataset):
-            known = "episodes" in facts
-            of = f"in {facts['episodes']:,} episodes, mean return {facts['return_mean']:.1f}" if known else "(sampled)"
-            lines.append(f"data: {facts['transitions']:,} transitions {of}")
-        if self.online is not None:
-            lines.append(f"collect: {progress.total_steps:,} steps in {config.env_id}, {self.online.n_envs} at once")
-        parameters = sum(p.numel() for p in parts.learner.model.parameters() if p.requires_grad)
-        every = f"every {config.eval_interval:,} {progress.unit} and " if config.eval_interval else ""
-        scored = f"{config.evaluation.episodes} episodes per seed in {config.env_id}, {every}at the end"
-        return [
-            *lines,
-            f"train: {config.algo}, {progress.total_updates:,} updates, seeds {', '.join(map(str, config.seeds))}, "
-            f"observations {parts.spaces.obs_dim}, actions {parts.spaces.act_dim}, {parameters:,} parameters, "
-            f"engine {parts.mode} on {parts.learner.device}",
-            f"evaluate: {scored if config.env_id else 'no environment, none'}",
-            f"write: {path}",
-            *(f"note: {notice}" for notice in self.notices),
-        ]
+        return plan_in_words(self, self.assemble())
 
     def check_stopping_metric(self, metric: str, parts: Parts) -> None:
         """Refuse a metric that will never be recorded: training ones are learned from a few updates of a twin."""
@@ -376,13 +360,6 @@ def trainer_function(algo: str) -> Callable[..., TrainResult]:
     train_algorithm.__name__ = train_algorithm.__qualname__ = f"train_{algo}"
     train_algorithm.__doc__ = f"Train {algo} as configured; keywords as for `Trainer` (dataset, callbacks, …)."
     return train_algorithm
-
-
-def _facts(dataset: TransitionDataset | None) -> dict[str, Any] | None:
-    """What is known of the data: less where rows were sampled and are not whole episodes."""
-    if dataset is None:
-        return None
-    return dataset.summary() if dataset.whole_episodes else dataset.row_summary()
 
 
 def _required(value: T | None) -> T:

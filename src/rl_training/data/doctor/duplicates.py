@@ -10,7 +10,8 @@ import numpy.typing as npt
 from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import chunks
 from rl_training.data.doctor.subject import Subject
-from rl_training.data.doctor.wording import amount, share
+from rl_training.data.doctor.wording import share
+from rl_training.wording import amount
 
 Hashes = npt.NDArray[np.uint64]
 

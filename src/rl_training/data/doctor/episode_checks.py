@@ -8,7 +8,8 @@ import numpy as np
 
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.subject import Subject
-from rl_training.data.doctor.wording import amount, number, share
+from rl_training.data.doctor.wording import number, share
+from rl_training.wording import amount
 
 _FEW_EPISODES = 10
 _FAR_RETURN = 10.0  # interquartile ranges from the median
@@ -52,9 +53,7 @@ def check_episodes(subject: Subject) -> Iterator[Finding]:
     count = len(subject.ends)
     if 1 < count < _FEW_EPISODES:
         what = f"There are only {count} episodes: their mean return says little about the behaviour."
-        yield Finding(
-            "note", "episodes.few", "terminations", what, "Judge the data by rows rather than episodes.", count
-        )
+        yield Finding("note", "episodes.few", "data", what, "Judge the data by rows rather than episodes.", count)
     if subject.returns is not None and count >= _FEW_EPISODES:
         yield from _odd_returns(subject)
         yield from _by_row(subject)

@@ -10,8 +10,9 @@ from rl_training.data.checks import BoolArray
 from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import RawFields
 from rl_training.data.doctor.subject import Subject
-from rl_training.data.doctor.wording import amount, share
+from rl_training.data.doctor.wording import share
 from rl_training.data.fields import EPISODE_ENDS
+from rl_training.wording import amount
 
 _LIMIT_LEAST = 20  # rows: shorter episodes end at the same length by chance
 _LIMIT_EPISODES = 3
@@ -23,7 +24,7 @@ def check_flags(fields: RawFields, subject: Subject) -> Iterator[Finding]:
         return
     yield from _two_rows(fields, subject)
     yield from _overlap(fields)
-    yield from _no_ends(subject)
+    yield from check_ends(subject)
     yield from _time_limits(fields, subject)
     yield from _one_row(subject)
 
@@ -83,8 +84,9 @@ def _overlap(fields: RawFields) -> Iterator[Finding]:
     yield Finding(level, "flags.overlap", "truncations", what, advice, int(both.size), place)
 
 
-def _no_ends(subject: Subject) -> Iterator[Finding]:
-    if subject.terminations is None and subject.truncations is None:
+def check_ends(subject: Subject) -> Iterator[Finding]:
+    """Whether episodes end at all, and the last one, too."""
+    if not subject.whole_episodes or (subject.terminations is None and subject.truncations is None):
         return
     none = np.zeros(1, dtype=np.bool_)
     flags = (subject.terminations if subject.terminations is not None else none) | (

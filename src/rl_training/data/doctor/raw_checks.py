@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS, IndexArray
 from rl_training.data.doctor.findings import Finding, Place
-from rl_training.data.doctor.wording import amount, listed, number
+from rl_training.data.doctor.wording import listed, number
 from rl_training.data.fields import (
     BORDERS_LOST,
     DISCRETE_ACTIONS,
@@ -23,7 +23,10 @@ from rl_training.data.fields import (
     REQUIRED_FIELDS,
 )
 from rl_training.data.flags import complete_flags
+from rl_training.data.formats.names import listed as names_listed
+from rl_training.data.formats.names import printable
 from rl_training.errors import DataError, did_you_mean
+from rl_training.wording import amount
 
 CHUNK = 1 << 16  # rows looked at together, so that what is made along the way stays small
 
@@ -90,8 +93,9 @@ def _resolve(fields: RawFields, arrays: Mapping[str, Any]) -> None:
         name = FIELD_OF.get(key)
         if name is None:
             what = f"{key!r} is no field of a transition, and a dataset with unknown fields is refused."
-            advice = f"Rename it if it holds one, otherwise leave it out{did_you_mean(str(key), FIELD_OF)}".rstrip("?")
-            fields.findings.append(Finding("error", "fields.unknown", str(key), what, f"{advice}."))
+            meant = did_you_mean(str(key), FIELD_OF).rstrip("?")
+            advice = f"Say so if it holds one (columns: {{obs: …}}), otherwise leave it out{meant}"
+            fields.findings.append(Finding("error", "fields.unknown", printable(str(key)), what, f"{advice}."))
         elif name in fields.sources:
             what = f"It is given twice, as {fields.sources[name]!r} and as {key!r}."
             fields.findings.append(Finding("error", "fields.twice", name, what, "Keep one of them."))
@@ -102,8 +106,9 @@ def _resolve(fields: RawFields, arrays: Mapping[str, Any]) -> None:
     for name in needed:
         if name not in fields.arrays:
             names = listed([alias for alias, canonical in FIELD_OF.items() if canonical == name], "or")
-            what = f"The data have no {name}; found: {', '.join(map(str, arrays)) or 'nothing'}."
-            fields.findings.append(Finding("error", "fields.missing", name, what, f"Add an array named {names}."))
+            what = f"The data have no {name}; found: {names_listed(map(str, arrays)) if arrays else 'nothing'}."
+            advice = f"Add an array named {names}, or say which one holds it with columns: {{{name}: …}}."
+            fields.findings.append(Finding("error", "fields.missing", name, what, advice))
 
 
 def _check_type_and_shape(fields: RawFields, name: str) -> None:
@@ -113,11 +118,11 @@ def _check_type_and_shape(fields: RawFields, name: str) -> None:
         fields.drop(name, "fields.dtype", "Its rows differ in length.", "Give a rectangular array of numbers.")
         return
     shape = "×".join(f"{length:,}" for length in array.shape) or "single value"
-    fields.shapes[fields.sources[name]] = f"{array.dtype} {shape}"
+    fields.shapes[fields.sources[name]] = f"{'text' if array.dtype.kind in 'US' else array.dtype} {shape}"
     if name == EPISODE_IDS:
         array = array.reshape(-1) if array.ndim else array.reshape(1)
     elif array.dtype.kind not in "biuf":
-        what = f"Its type is {array.dtype}, which is refused."
+        what = f"Its type is {'text' if array.dtype.kind in 'US' else array.dtype}, which is refused."
         fields.drop(name, "fields.dtype", what, "Give booleans, integers or floating-point numbers.")
         return
     elif name in MATRIX_FIELDS:
@@ -149,7 +154,7 @@ def _check_lengths(fields: RawFields) -> None:
     whole = {name: array for name, array in fields.arrays.items() if name not in short}
     ends = _ends(RawFields(arrays=whole, rows=fields.rows))
     for name, length in short.items():
-        what = f"It has {length:,} rows, but {owner} {fields.rows:,}; all fields must have the same length."
+        what = f"It has {amount(length, 'row')}, but {owner} {fields.rows:,}; all fields must have the same length."
         advice = "Find out which rows were lost or added (one observation too many per episode is common)."
         fields.drop(name, "fields.length", what, advice, place=place_of(ends, min(length, fields.rows)))
 

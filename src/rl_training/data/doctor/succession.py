@@ -11,7 +11,8 @@ from rl_training.data.checks import FloatArray, IndexArray
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.raw_checks import chunks
 from rl_training.data.doctor.subject import Columns, Subject, sample_rows
-from rl_training.data.doctor.wording import amount, share
+from rl_training.data.doctor.wording import share
+from rl_training.wording import amount
 
 _MOST = 0.5
 _RIDGE = 1e-6

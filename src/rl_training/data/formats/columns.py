@@ -107,6 +107,8 @@ def _schema(folder: Path, names: list[str], facts: Facts) -> dict[str, Any]:
         "fingerprint": combined_fingerprint(digests),
         "whole_episodes": facts.whole_episodes,
         "summary": facts.to_json(),
+        **({} if facts.env_id is None else {"env_id": facts.env_id}),
+        **({} if facts.bounds is None else {"bounds": facts.bounds.to_json()}),
     }
 
 
@@ -169,10 +171,10 @@ def _read_schema(folder: Path) -> dict[str, Any]:
         raise DataError(f"{SCHEMA}: cannot be read ({' '.join(str(error).split())})") from error
     if not isinstance(schema, dict) or schema.get("format") != FORMAT or schema.get("version") != VERSION:
         raise DataError(f"{SCHEMA}: not version {VERSION} of {FORMAT!r}")
-    fields = schema.get("fields")
+    fields, bounds = schema.get("fields"), schema.get("bounds", {})
     sound = isinstance(fields, dict) and all(_is_sound(name, about) for name, about in fields.items())
     keys = ("fingerprint", str), ("whole_episodes", bool), ("summary", dict)
-    if not sound or not all(isinstance(schema.get(key), kind) for key, kind in keys):
+    if not sound or not isinstance(bounds, dict) or not all(isinstance(schema.get(key), kind) for key, kind in keys):
         raise DataError(f"{SCHEMA}: malformed")
     if not {"obs", "actions", "rewards", "next_obs", "terminations", "truncations"} <= set(schema["fields"]):
         raise DataError(f"{SCHEMA}: lacks a field that every dataset has")

@@ -6,37 +6,48 @@ never joined where something is missing between them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.fields import EPISODE_IDS, FIELD_OF
+from rl_training.data.checks import IndexArray
+from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF
 from rl_training.data.formats.raw import Arrays
 from rl_training.errors import DataError
+from rl_training.wording import amount
 
 _LARGEST_SHARE_OF_CUTS = 0.1  # more rows that do not follow mean that observations cannot be compared that way
 
 
-def in_order(
-    arrays: Arrays, step: npt.NDArray[Any] | None, step_name: str, *, check_successors: bool
-) -> tuple[Arrays, tuple[str, ...]]:
-    """The arrays with rows sorted by episode and `step` `[N]`, cut where rows are missing; notes say what was done.
+@dataclass(frozen=True)
+class Ordered:
+    """Arrays in the order of time, notes on what was done, and which row of the table each one was, if they moved."""
+
+    arrays: Arrays
+    notes: tuple[str, ...] = ()
+    rows: IndexArray | None = None
+
+
+def in_order(arrays: Arrays, step: npt.NDArray[Any] | None, step_name: str, *, check_successors: bool) -> Ordered:
+    """The arrays with rows sorted by episode and `step` `[N]`, cut where rows are missing.
 
     check_successors: also cut where a row's stored successor is not the observation of the next row.
     """
-    rows = {len(values) for values in arrays.values()} | ({len(step)} if step is not None else set())
-    if len(rows) != 1 or rows == {0}:
-        return arrays, ()  # for the checks to complain about
+    rows = len(next(iter(arrays.values())))
+    if not rows:
+        return Ordered(arrays)  # for the checks to complain about
     key = next((key for key in arrays if FIELD_OF[key] == EPISODE_IDS), None)
     episode = None if key is None else _by_appearance(arrays[key])
     if step is not None:
         return _by_step(arrays, step, step_name, key, episode)
     stored = _field(arrays, "next_obs") is not None
     if episode is None and not (check_successors and stored):
-        return arrays, ()
-    episode = np.zeros(rows.pop(), dtype=np.int64) if episode is None else episode
+        return Ordered(arrays)
+    episode = np.zeros(rows, dtype=np.int64) if episode is None else episode
     notes: list[str] = []
+    order = None
     interleaved = bool((np.diff(episode) < 0).any())
     if interleaved and stored:
         order = np.argsort(episode, kind="stable")
@@ -52,7 +63,7 @@ def in_order(
         )
     if check_successors and not (stored and comparable):
         notes.append("without a step column (t) it cannot be seen whether rows inside an episode are missing")
-    return arrays, tuple(notes)
+    return Ordered(arrays, tuple(notes), order)
 
 
 def _by_appearance(ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -65,16 +76,23 @@ def _by_appearance(ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 def _by_step(
     arrays: Arrays, step: npt.NDArray[Any], name: str, key: str | None, episode: npt.NDArray[np.int64] | None
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Ordered:
     if step.ndim != 1 or not np.isfinite(step).all():
         where = "" if step.ndim != 1 else f" at row {int(np.argmin(np.isfinite(step)))}"
         raise DataError(f"column {name!r}: the step inside an episode must be one number{where}")
     notes: list[str] = []
+    moved = None
     if episode is None:
         episode = np.r_[0, np.cumsum(np.diff(step) <= 0)]
+        if not episode.any() and all(_field(arrays, flag) is None for flag in ("terminations", EPISODE_ENDS)):
+            raise DataError(
+                f"column {name!r}: never starts again, and nothing else tells where episodes end;"
+                " give terminations, or episode_ids"
+            )
     else:
         order = np.lexsort((step, episode))
         if (np.diff(order) != 1).any():
+            moved = order
             arrays, step, episode = _taken(arrays, order), step[order], episode[order]
             notes.append(f"rows were not in order: they are sorted by episode and {name}")
     strides = np.diff(step)
@@ -88,7 +106,7 @@ def _by_step(
         notes.append(note)
     if gaps.any() or (key is None and episode.any()):
         arrays = _cut(arrays, key, episode, gaps)
-    return arrays, tuple(notes)
+    return Ordered(arrays, tuple(notes), moved)
 
 
 def _gaps(
@@ -105,7 +123,10 @@ def _gaps(
         return none, None
     if 2 * counts.max() < counts.sum():
         return none, f"{name} is not evenly spaced: it tells the order of rows, but not whether any is missing"
-    return gaps, f"{name} skips in {gaps.sum()} places: rows are missing there, and the pieces count as episodes"
+    return (
+        gaps,
+        f"{name} skips in {amount(int(gaps.sum()), 'place')}: rows are missing there, and the pieces count as episodes",
+    )
 
 
 def _not_following(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -121,7 +142,7 @@ def _not_following(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArra
 def _inside(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """After which rows the same episode should go on, `[N - 1]`: no other one begins, and no flag ends it."""
     inside = np.asarray(np.diff(episode) == 0)
-    for field in ("terminations", "truncations"):
+    for field in ("terminations", "truncations", EPISODE_ENDS):
         flags = _field(arrays, field)
         if flags is not None and flags.ndim == 1:
             inside = np.logical_and(inside, flags[:-1] == 0)

@@ -1,0 +1,103 @@
+"""The options of every command that reads data, defined once: which columns hold what, and what its flags mean."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import typer
+
+from rl_training.errors import ConfigError
+
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FIELD=NAMES", help="Which columns, or arrays, hold a field: obs=x,y or obs=obs_* (repeat for more)."
+    ),
+]
+TimeLimits = Annotated[
+    Literal["keep", "d4rl"], typer.Option(help="d4rl: drop rows at a time limit, successors from the next row.")
+]
+MaxEpisodeSteps = Annotated[
+    int | None, typer.Option(min=1, help="Where no truncations are marked: rows after which episodes were cut.")
+]
+DonesAre = Annotated[
+    Literal["terminations", "truncations", "ends"] | None, typer.Option(help="What a plain dones flag means.")
+]
+Download = Annotated[bool, typer.Option("--download", help="Fetch a Minari dataset that is not here.")]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was said on how to read the data."""
+
+    columns: Sequence[str] = ()
+    time_limits: Literal["keep", "d4rl"] = "keep"
+    max_episode_steps: int | None = None
+    dones_are: Literal["terminations", "truncations", "ends"] | None = None
+    download: bool = False
+
+    def column_mapping(self) -> dict[str, str | list[str]] | None:
+        """`obs=x,y` for each field, as `columns` of a `dataset:` section; a name with a comma in it is
+        put in double quotes."""
+        found: dict[str, str | list[str]] = {}
+        for entry in self.columns:
+            field, _, names = (part.strip() for part in entry.partition("="))
+            parts = _split(names)
+            if not field or not parts or not all(parts):
+                raise ConfigError(f"--columns {entry}: must name a field and its columns, such as obs=x,y")
+            if field in found:
+                raise ConfigError(f"--columns {entry}: {field} is given twice")
+            found[field] = parts if len(parts) > 1 else parts[0]
+        return found or None
+
+    def of_flags(self) -> dict[str, Any]:
+        """What `TransitionDataset.from_raw` is told; nothing where nothing was said."""
+        said: dict[str, Any] = {} if self.time_limits == "keep" else {"time_limits": self.time_limits}
+        said |= {} if self.max_episode_steps is None else {"max_episode_steps": self.max_episode_steps}
+        return said | ({} if self.dones_are is None else {"dones_are": self.dones_are})
+
+    def check_command(self, source: str, env_id: str | None) -> str:
+        """The command that finds all that is wrong with the data, read as they were said to be."""
+        words = ["rl-training", "data", "check", source, *([] if env_id is None else ["--env-id", env_id])]
+        words += [word for entry in self.columns for word in ("--columns", entry)]
+        for name, value in self.of_flags().items():
+            words += [f"--{name.replace('_', '-')}", str(value)]
+        return shlex.join(words)
+
+
+def _split(names: str) -> list[str]:
+    """Names between commas; one in double quotes may hold commas itself."""
+    try:
+        return [name.strip() for name in next(csv.reader([names], skipinitialspace=True, strict=True), [])]
+    except csv.Error:
+        return []
+
+
+def _option(field: str, *names: str) -> str:
+    """The option that says which columns hold a field, as a shell takes it."""
+    text = ",".join(f'"{name.replace(chr(34), chr(34) * 2)}"' if set(name) & set(',"') else name for name in names)
+    return f"--columns {shlex.quote(f'{field}={text}')}"
+
+
+# Messages speak of keys of a configuration; on the command line these are options.
+_AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"\bcolumns: \{(\w+): …\}", r"--columns \1=…"),
+    (r"\bcolumns: \{(\w+): \[([^\]]*)\]\}", lambda found: _option(found[1], *found[2].split(", "))),
+    (r"\bcolumns: \{(\w+): ([^\[\]{}…]+)\}", lambda found: _option(found[1], found[2])),
+    (r"\bdones_are: (terminations|truncations|ends)\b(?!,)", r"--dones-are \1"),
+    (r"\bdones_are\b", "--dones-are"),
+    (r"(?<!-)\bmax_episode_steps\b", "--max-episode-steps"),
+    (r"\bdownload: true\b", "--download"),
+)
+
+
+def in_options(message: str) -> str:
+    """A message of the library in the words of the command line."""
+    for pattern, replacement in _AS_OPTIONS:
+        message = re.sub(pattern, replacement, message)
+    return message
