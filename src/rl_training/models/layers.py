@@ -120,18 +120,12 @@ class StackedMLP(nn.Module):
 
     def forward(self, x: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
         """`masks`, where given, multiply each hidden layer after its activation, `[M·copies, B, hidden]` (dropout)."""
+        h = x if x.dim() == 3 else x.flatten(0, 1)
         if self._layout is not None and not masks:
-            shared = self.copies if x.dim() == 3 else 1
-            y = fused_mlp.apply(
-                x.reshape(-1, *x.shape[-2:]),
-                self.flat,
-                self._layout,
-                shared,
-                self._precision,
-            )
+            copies = self.copies if x.dim() == 3 else 1
+            y = fused_mlp.apply(h, self.flat, self._layout, copies, self._precision)
             return y.view(self.members, self.copies, *y.shape[1:])
         p = self.tensors()
-        h = x.reshape(-1, *x.shape[-2:])
         for i in range(len(self.spec.sizes) - 1):
             h = self._layer(h, p, i)
             h = h * masks[i] if masks and not self.spec.is_last(i) else h
@@ -152,7 +146,7 @@ class StackedMLP(nn.Module):
                 self._precision,
             )
         if len(h) < len(weight):
-            h = h.unsqueeze(1).expand(-1, self.copies, -1, -1).reshape(-1, *h.shape[1:])
+            h = h.unsqueeze(1).expand(-1, self.copies, -1, -1).flatten(0, 1)
         # Not baddbmm, which first writes the bias into the result: added apart, it is fused with the activation.
         h = self._product(h, weight) + bias.unsqueeze(1)
         return h if self.spec.is_last(i) else self._activate(h, p, i)
