@@ -143,11 +143,9 @@ def predict(
 @app.command()
 def bench(
     algo: Annotated[
-        list[str] | None, typer.Option(help=f"Algorithm; repeat it for more. [default: {', '.join(BENCHED)}]")
+        list[str] | None, typer.Option(help=f"Algorithm ({', '.join(BENCHED)}); repeat it for more.")
     ] = None,
-    members: Annotated[
-        list[int] | None, typer.Option(help="Seeds trained together; repeat it for more. [default: 1]")
-    ] = None,
+    members: Annotated[list[int] | None, typer.Option(help="Seeds in one process (1); repeat it for more.")] = None,
     seconds: Annotated[float, typer.Option(help="Seconds of measuring for each, besides its start.")] = 3.0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     engine: Annotated[str, typer.Option(help="eager, compiled, or auto: what a long run uses here.")] = "auto",

@@ -245,4 +245,5 @@ def whole_units(updates: float, unit: int) -> int:
 def ratio(row: Mapping[str, Any], other: Mapping[str, Any]) -> float:
     """How many times as fast, all seeds counted: computed within every round, then the median over the rounds."""
     share: float = row.get("members", 1) / other.get("members", 1)
-    return share * median(mine / theirs for mine, theirs in zip(row["rates"], other["rates"], strict=True))
+    by_round: list[float] = [mine / theirs for mine, theirs in zip(row["rates"], other["rates"], strict=True)]
+    return share * median(by_round)
