@@ -5,6 +5,7 @@ INSTALLED := $(VENV)/.installed
 PEERS := bench-env
 PEERS_INSTALLED := $(PEERS)/.installed
 DATA ?= ../shared/data
+DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test slow lint bench bench-full bench-env bench-loading bench-online bench-scores scores docs install clean
@@ -27,11 +28,11 @@ lint: $(INSTALLED) ## check style, formatting and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-bench: $(INSTALLED) $(PEERS_INSTALLED) ## speed and memory beside d3rlpy and Stable-Baselines3 (under ten minutes)
-	$(BIN)/python benchmarks/bench.py --quick --peer $(PEERS)/bin/python
+bench: $(INSTALLED) $(PEERS_INSTALLED) ## speed and memory beside other programs (under ten minutes; DEVICE=cuda)
+	$(BIN)/python benchmarks/bench.py --quick --device $(DEVICE) --peer $(PEERS)/bin/python
 
-bench-full: $(INSTALLED) $(PEERS_INSTALLED) ## the same for every engine and size (hours on a CPU)
-	$(BIN)/python benchmarks/bench.py --peer $(PEERS)/bin/python
+bench-full: $(INSTALLED) $(PEERS_INSTALLED) ## the same for every engine and size (an hour or two)
+	$(BIN)/python benchmarks/bench.py --device $(DEVICE) --peer $(PEERS)/bin/python
 
 bench-online: $(INSTALLED) ## learning curves of the online algorithms, with and without prior data (half an hour)
 	$(BIN)/python benchmarks/online_curves.py

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -25,6 +25,7 @@ from typing import Any
 from rl_training.errors import RLTrainingError
 
 EPISODE = 1_000  # rows
+_PATIENCE = 5.0  # seconds a worker has to end in
 
 
 class ContestantError(RLTrainingError):
@@ -88,7 +89,9 @@ def peak_memory() -> int:
 def peak_cuda_memory() -> int:
     """The most bytes torch has held on the GPU; 0 where it uses none."""
     torch = sys.modules.get("torch")
-    return int(torch.cuda.max_memory_reserved()) if torch and torch.cuda.is_initialized() else 0
+    if not torch or not torch.cuda.is_initialized():
+        return 0
+    return sum(torch.cuda.max_memory_reserved(i) for i in range(torch.cuda.device_count()))
 
 
 # The other side -----------------------------------------------------------------------------------------------------
@@ -143,14 +146,17 @@ class Contestant:
     def close(self) -> None:
         if not hasattr(self, "_process"):
             return
-        self._process.kill()
-        for stream in (self._process.stdin, self._process.stdout, self._complaints):
-            try:
-                if stream is not None:
-                    stream.close()
-            except BrokenPipeError:  # what was written last went nowhere
-                pass
-        self._process.wait()
+        assert self._process.stdin
+        assert self._process.stdout
+        with suppress(BrokenPipeError):  # what was written last went nowhere
+            self._process.stdin.close()
+        try:
+            self._process.wait(_PATIENCE)  # the end of its input ends an idle worker, and what it has started
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+        self._complaints.close()
 
     def _last_words(self) -> str:
         code = self._process.wait()
