@@ -34,7 +34,7 @@ class TestAbout:
         for flag in ("--help", "-h"):
             code, out, _ = command(flag)
             assert code == 0
-            for name in ("train", "resume", "evaluate", "predict", "algos", "config", "demo"):
+            for name in ("train", "resume", "evaluate", "predict", "algos", "config", "demo", "bench"):
                 assert f"  {name} " in out
 
     def test_alone_it_shows_its_help(self, command: Any) -> None:

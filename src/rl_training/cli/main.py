@@ -34,6 +34,7 @@ Overrides = Annotated[
 ]
 Run = Annotated[Path, typer.Argument(help="A run, by its directory or its name in runs/, or a checkpoint inside one.")]
 Which = Annotated[str, typer.Option(help="Which checkpoint of a run: last, best or an update's number.")]
+BENCHED = ("td3_bc", "iql", "cql")
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress display.")]
 
 
@@ -137,6 +138,32 @@ def predict(
     from rl_training.cli import using
 
     using.predict(run, obs or [], obs_file, which, seed, stochastic=stochastic)
+
+
+@app.command()
+def bench(
+    algo: Annotated[
+        list[str] | None, typer.Option(help=f"Algorithm ({', '.join(BENCHED)}); repeat it for more.")
+    ] = None,
+    members: Annotated[list[int] | None, typer.Option(help="Seeds in one process (1); repeat it for more.")] = None,
+    seconds: Annotated[float, typer.Option(help="Seconds of measuring for each, besides its start.")] = 3.0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    engine: Annotated[str, typer.Option(help="eager, compiled, or auto: what a long run uses here.")] = "auto",
+    precision: Annotated[str, typer.Option(help="auto, fp32, tf32 or bf16.")] = "auto",
+    kernels: Annotated[str, typer.Option(help="plain or fused.")] = "plain",
+    batch_size: Annotated[int, typer.Option(help="Transitions per update; 0 is the usual (256; ReBRAC 1024).")] = 0,
+    width: Annotated[int, typer.Option(help="Units of each hidden layer.")] = 256,
+    obs_dim: Annotated[int, typer.Option(help="Numbers in an observation.")] = 17,
+    act_dim: Annotated[int, typer.Option(help="Numbers in an action.")] = 6,
+    rows: Annotated[int, typer.Option(help="Transitions in the (made-up) data.")] = 1_000_000,
+    output: Annotated[Path | None, typer.Option(help="Also write the figures into this file, as JSON.")] = None,
+) -> None:
+    """Measure how many updates per second this machine does, what compiling costs, and how much memory it takes."""
+    from rl_training.cli import benchmarking
+
+    sizes = {"batch_size": batch_size, "width": width, "obs_dim": obs_dim, "act_dim": act_dim, "rows": rows}
+    options = {"device": device, "engine": engine, "precision": precision, "kernels": kernels, **sizes}
+    benchmarking.bench(algo or BENCHED, members or (1,), options, seconds, output)
 
 
 @app.command()
