@@ -59,7 +59,7 @@ def table(row: dict[str, Any]) -> str:
     work = row["work"]
     lines = [
         f"{work['algo']} x{work['members']} {work['kernels']} {work['precision']}: {row['updates_per_second']:.0f} "
-        f"updates/s, {row['kernels_per_update']:.0f} kernels and {row['busy_us_per_update']:.0f} us of them per update, "
+        f"updates/s, {row['kernels_per_update']:.0f} kernels of {row['busy_us_per_update']:.0f} us per update, "
         f"first 200 updates {row['first_updates_s']:.0f} s"
     ]
     return "\n".join(
