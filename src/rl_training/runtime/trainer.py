@@ -31,16 +31,17 @@ from rl_training.data.dataset_loaders import (
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms, fit_transforms
 from rl_training.environments import Spaces, read_spaces
-from rl_training.errors import CheckpointError, ConfigError, did_you_mean
+from rl_training.errors import CheckpointError, ConfigError, DivergenceError, did_you_mean
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback, EarlyStopping
 from rl_training.runtime.checkpoint import Checkpoint, require_alike, restore
 from rl_training.runtime.config import OnlineConfig, TrainConfig
+from rl_training.runtime.divergence import DivergenceGuard, largest_reward
 from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose_mode, set_arithmetic
 from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvaluator, Evaluator
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk
-from rl_training.runtime.online import OnlineSource, check_prior
+from rl_training.runtime.online import OnlineSource, check_prior, updates_in
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any, new_path
 from rl_training.runtime.signals import graceful_signals
@@ -125,7 +126,9 @@ class Trainer:
                     loop.run()
             except BaseException as error:
                 with suppress(CheckpointError):  # a full disk must not hide what went wrong
-                    run.note(status="failed", reason=f"{type(error).__name__}: {error}")
+                    diverged = isinstance(error, DivergenceError)
+                    reason = str(error) if diverged else f"{type(error).__name__}: {error}"
+                    run.note(status="diverged" if diverged else "failed", reason=reason)
                 raise
             finally:
                 loop.engine.source.close()
@@ -201,6 +204,16 @@ class Trainer:
             evaluator=self.evaluator(),
             callbacks=self.callbacks,
             notices=self.notices,
+            guard=self.guard(source, parts, run),
+        )
+
+    def guard(self, source: Source, parts: Parts, run: RunDirectory) -> DivergenceGuard:
+        def start() -> dict[str, torch.Tensor]:
+            return self.build_learner(parts.spaces, parts.progress.total_updates, "cpu").state()
+
+        rewards = largest_reward(parts.dataset, parts.transforms)
+        return DivergenceGuard(
+            self.config, parts.learner, source, run, parts.progress, start=start, data_reward=rewards
         )
 
     def plan(self) -> list[str]:
@@ -287,7 +300,7 @@ class Trainer:
             raise ConfigError("total_timesteps: is required; without a dataset there are no epochs to count")
         budgets = (self.config.total_timesteps, self.config.n_epochs and self.config.n_epochs * per_epoch)
         steps = min(budget for budget in budgets if budget)
-        updates = steps if self.online is None else _updates_in(steps, self.online)
+        updates = steps if self.online is None else updates_in(steps, self.online)
         if self.checkpoint is None:
             return Progress(steps, updates, per_epoch, "updates" if self.online is None else "steps")
         return Progress.from_json({**self.checkpoint.progress, "total_steps": steps, "total_updates": updates})
@@ -305,7 +318,7 @@ class Trainer:
             device=device,
         )
         if self.ancestor is not None:
-            restore(learner.state(), self.ancestor.tensors)
+            restore(learner.state(), {**self.ancestor.tensors, "active": learner.active})  # its networks are sound
             learner.clock.zero_()  # schedules and streams belong to the new run
         return learner
 
@@ -340,13 +353,6 @@ class Trainer:
 
     def evaluator(self) -> Evaluator | None:
         return EnvironmentEvaluator(self.config.env_id, self.config.evaluation) if self.config.env_id else None
-
-
-def _updates_in(steps: int, settings: OnlineParams) -> int:
-    """Updates an online run of so many steps will take; schedules span them."""
-    rounds = steps // settings.train_frequency - max(settings.learning_starts - 1, 0) // settings.train_frequency
-    pretraining = settings.offline_pretrain_updates if isinstance(settings, PriorDataParams) else 0
-    return max(1, pretraining + max(rounds, 0) * settings.gradient_updates_per_step)
 
 
 def trainer_for(algo: str) -> type[Trainer]:
