@@ -252,6 +252,22 @@ class TestResume:
             assert (end.run.path / "metrics.jsonl").read_bytes() == (whole.run.path / "metrics.jsonl").read_bytes()
             assert end.progress.divergences == whole.progress.divergences
 
+    def test_a_finding_after_the_last_checkpoint_is_forgotten_until_it_is_made_again(
+        self, data_file: Path, tmp_path: Path
+    ) -> None:
+        class Killed(Callback):
+            def on_progress(self, loop: Loop) -> None:
+                if loop.progress.updates == 11:
+                    raise KeyboardInterrupt
+
+        config = small_config(data_file, tmp_path, seed=[7, 8], log_interval=2, checkpoint_interval=5)
+        with pytest.raises(KeyboardInterrupt):
+            train(config, callbacks=[Poison(1, 6), Killed()])
+        assert [one["seed"] for one in manager.describe(tmp_path / "run")["divergences"]] == [8]
+        (tmp_path / "run" / "checkpoints" / "step-10").rename(tmp_path / "gone")
+        assert manager.resume(tmp_path / "run").progress.divergences == []
+        assert manager.describe(tmp_path / "run")["divergences"] == []
+
     @pytest.mark.parametrize("stored", [{}, {"divergences": []}])
     def test_progress_of_an_earlier_version(self, stored: dict[str, Any]) -> None:
         known = {name: value for name, value in asdict(Progress(3, 3, 1)).items() if name != "divergences"}

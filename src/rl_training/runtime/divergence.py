@@ -89,6 +89,8 @@ class DivergenceGuard:
         self.progress = progress
         self.start = start
         self.data_reward = data_reward
+        if "divergences" in run.describe():  # a run that goes on from before some of them will find them again
+            self._write_down()
 
     @property
     def sound_seeds(self) -> tuple[int, ...]:
@@ -195,13 +197,16 @@ class DivergenceGuard:
     def _told(self, found: list[Divergence]) -> list[Divergence]:
         """Write findings down; where no member is left, the run is over."""
         if found:
-            self.run.note(divergences=[asdict(finding) for finding in self.progress.divergences])
+            self._write_down()
         if found and not self.sound_seeds:
             steps = self.run.steps()
             kept = f"the last good checkpoint is {self.run.checkpoint_path(steps[-1])}" if steps else "none was saved"
             who = "" if len(self.config.seeds) == 1 else f"all {len(self.config.seeds)} seeds have diverged; the last: "
             raise DivergenceError(f"{who}{found[-1]}; {kept}")
         return found
+
+    def _write_down(self) -> None:
+        self.run.note(divergences=[asdict(finding) for finding in self.progress.divergences])
 
     def _likely_causes(self) -> str:
         """What to try, the likeliest first, from what this run's configuration and data say."""

@@ -32,7 +32,7 @@ _GIB = 2**30
 
 # Measured once, on torch 2.11; see docs/runs.md for how well predictions do.
 _CPU_MARGIN = 100 * _MIB  # threads, buffers of matrix products, freed blocks that the C library keeps
-_CPU_COMPILER = 450 * _MIB  # Inductor and what it imports
+_CPU_COMPILER = 200 * _MIB  # Inductor and what it imports
 _CUDA_MARGIN = 700 * _MIB  # context, kernels, cuBLAS workspaces
 _CHECKPOINT_COPIES = 2  # of the state while a checkpoint is written: the bytes of the files, and one file's tensors
 _CLEARLY = 0.8  # a prediction may be too high by so much; what is beyond is refused
