@@ -1,6 +1,7 @@
 """Errors a user can cause, each told in one line: what is wrong, where, what is allowed, what was perhaps meant.
 
-The command line prints them without a traceback and exits with code 2. Anything else that escapes is a bug.
+The command line prints them without a traceback and exits with code 2, or 3 for a run that diverged. Anything else that
+escapes is a bug.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class CheckpointError(RLTrainingError):
 
 
 class DivergenceError(RLTrainingError):
-    """Training produced a value that is not finite."""
+    """Every seed of a run has diverged: none of them has anything left to learn."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -12,7 +12,7 @@ import typer
 
 from rl_training import __version__
 from rl_training.cli.data import data_app
-from rl_training.errors import RLTrainingError
+from rl_training.errors import DivergenceError, RLTrainingError
 
 app = typer.Typer(
     name="rl-training",
@@ -26,6 +26,8 @@ app = typer.Typer(
 config_app = typer.Typer(help="Show and check configurations.", rich_markup_mode=None)
 app.add_typer(config_app, name="config")
 app.add_typer(data_app, name="data")
+
+DIVERGED = 3  # exit code of a run of which every seed diverged
 
 Config = Annotated[str, typer.Option("--config", "-c", help="Packaged configuration (cql/pendulum) or a YAML path.")]
 Overrides = Annotated[
@@ -228,6 +230,8 @@ def main() -> None:
     """Entry point: users' mistakes become one line on standard error and exit code 2."""
     try:
         code = app(prog_name="rl-training", standalone_mode=False)
+    except DivergenceError as error:
+        code = _say(error, DIVERGED)
     except RLTrainingError as error:
         code = _say(error)
     except _UsageError as error:
@@ -246,10 +250,10 @@ def main() -> None:
     sys.exit(code or 0)
 
 
-def _say(mistake: object) -> int:
+def _say(mistake: object, code: int = 2) -> int:
     """Messages quote users and libraries, who may write more than one line."""
     typer.echo(f"error: {' '.join(line.strip() for line in str(mistake).splitlines())}", err=True)
-    return 2
+    return code
 
 
 if __name__ == "__main__":

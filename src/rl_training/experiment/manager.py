@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shlex
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +25,10 @@ from rl_training.runtime.behaviour import TrainedBehaviour
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, load_checkpoint
 from rl_training.runtime.config import EvaluationConfig, TrainConfig
+from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluation
 from rl_training.runtime.presets import merge, with_preset
+from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import explain, shortened, shown
@@ -66,6 +69,11 @@ def resume(
     run = RunDirectory.open(place)
     checkpoint = run.load("last")
     facts = run.describe()
+    if facts["status"] == "diverged":
+        raise ConfigError(
+            f"{path}: diverged, and would again: a resumed run repeats itself; start another with other settings"
+            f" (init_from: {place} begins at its last good checkpoint)"
+        )
     if total_timesteps is None and facts["status"] == "finished":
         raise FinishedError(path, int(checkpoint.progress["steps"]))
     if dataset is not None and facts["dataset"] is None:
@@ -174,6 +182,11 @@ class LoadedPolicy:
     checkpoint: Checkpoint
     actor: Actor
 
+    @property
+    def stopped_seeds(self) -> dict[int, Divergence]:
+        """Seeds that diverged during training and were set back and stopped, and what happened to them."""
+        return Progress.from_json(self.checkpoint.progress).stopped_seeds
+
     def evaluate(
         self,
         episodes: int | None = None,
@@ -182,7 +195,7 @@ class LoadedPolicy:
         seed: int | None = None,
         deterministic: bool | None = None,
     ) -> Evaluation:
-        """Score every member; what is not given is as in the run's own evaluations."""
+        """Score every member that has not diverged; what is not given is as in the run's own evaluations."""
         config = self.checkpoint.config
         env_id = env_id or config.env_id
         if env_id is None:
@@ -211,7 +224,8 @@ class LoadedPolicy:
     def behaviour(self, env_id: str, *, seed: int | None = None, sampling_seed: int | None = None) -> TrainedBehaviour:
         """One member's policy, to collect data with in an environment of its widths.
 
-        seed: which member (the first, if none is named). sampling_seed: draw actions instead of taking the mode.
+        seed: which member (the first that has not diverged, if none is named). sampling_seed: draw actions instead of
+        taking the mode.
         """
         member = self._member(seed)
         self._require_spaces(env_id)
@@ -235,7 +249,8 @@ class LoadedPolicy:
     ) -> FloatArray:
         """The action for one observation `[obs]`, or actions for several `[B, obs]`, of one member's policy.
 
-        seed: which member (the first, if none is named). draw: numbers repeated samples of a stochastic policy.
+        seed: which member (the first that has not diverged, if none is named). draw: numbers repeated samples of a
+        stochastic policy.
         """
         learner = self.actor.learner
         member = self._member(seed)
@@ -252,7 +267,10 @@ class LoadedPolicy:
         seeds = self.actor.learner.seeds
         if seed is not None and seed not in seeds:
             raise ConfigError(f"seed: {seed} is not in this run; it has {', '.join(map(str, seeds))}")
-        return 0 if seed is None else seeds.index(seed)
+        stopped = self.stopped_seeds
+        if seed in stopped:
+            warnings.warn(str(stopped[seed]), stacklevel=3)
+        return seeds.index(next(s for s in seeds if s not in stopped) if seed is None else seed)
 
 
 def load_policy(path: str | Path, which: str | int = "last") -> LoadedPolicy:

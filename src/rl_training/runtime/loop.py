@@ -14,22 +14,18 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from rl_training.environments import Spaces
-from rl_training.errors import DivergenceError
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint
 from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.divergence import Divergence, DivergenceGuard
 from rl_training.runtime.engine import Engine
 from rl_training.runtime.evaluation import Evaluator
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory
 
 _PULSE_SECONDS = 0.2  # how often callbacks, signals and the progress display get a turn
-_REMEDY = "a smaller learning rate or rescaled rewards often help"
 
 
 class Loop:
@@ -47,6 +43,7 @@ class Loop:
         evaluator: Evaluator | None = None,
         callbacks: Sequence[Callback] = (),
         notices: Sequence[str] = (),
+        guard: DivergenceGuard,
     ) -> None:
         self.notices = list(notices)
         self.config = config
@@ -56,6 +53,7 @@ class Loop:
         self.progress = progress
         self.spaces = spaces
         self.evaluator = evaluator
+        self.guard = guard
         self.callbacks = list(callbacks)
         self.stop_reason: str | None = None
         self.stop_status = "finished"
@@ -66,6 +64,11 @@ class Loop:
         """End the run at the next opportunity. `interrupted` runs are meant to be resumed."""
         if self.stop_reason is None:
             self.stop_reason, self.stop_status = reason, status
+
+    @property
+    def sound_seeds(self) -> tuple[int, ...]:
+        """Seeds that have not diverged; metrics and evaluations are theirs alone."""
+        return self.guard.sound_seeds
 
     @property
     def is_over(self) -> bool:
@@ -138,11 +141,14 @@ class Loop:
 
     def _log(self) -> None:
         metrics = {**self.engine.take_metrics(), **self.engine.source.take_metrics()}
-        self._require_finite(metrics)
+        self._report(self.guard.look_at_metrics(metrics, self._clock[0]))
+        metrics = self.guard.sound_only(metrics)
         step, now = self.progress.steps, time.perf_counter()
         pace = (step - self._clock[0]) / max(now - self._clock[1], 1e-9)
         self._clock = (step, now)
-        counters = {"step": step, "updates": self.progress.updates, "epoch": self.progress.epoch}
+        counters: dict[str, Any] = {"step": step, "updates": self.progress.updates, "epoch": self.progress.epoch}
+        if len(self.sound_seeds) < len(self.config.seeds):
+            counters["seeds"] = self.sound_seeds
         self.run_directory.append("metrics", {**counters, **metrics})
         self.run_directory.append("timing", {"step": step, "time": time.time(), "steps_per_second": pace})
         self._tell("on_metrics", metrics)
@@ -152,19 +158,19 @@ class Loop:
         due = self._is_due(self.config.eval_interval) or self.is_over
         if self.evaluator is None or not due or self._is_interrupted or self.progress.is_evaluated:
             return False
-        self._require_finite_weights()
+        self._report(self.guard.look_at_weights(self._clock[0]))
         evaluation = self.evaluator.evaluate(self.actor, self.progress.steps)
-        if not np.isfinite(evaluation.returns).all():
-            raise DivergenceError(f"the return at step {evaluation.step} is not finite; {self._last_good()}")
+        self._report(self.guard.look_at_returns(evaluation, self._clock[0]))
+        evaluation = evaluation.only(self.sound_seeds)
         is_best = self.progress.saw(evaluation)
         self.run_directory.append("evaluations", evaluation.to_json())
         self._tell("on_evaluation", evaluation)
         return is_best
 
     def save(self) -> Path:
-        """Write a checkpoint of this very step, unless something in it is not finite."""
-        self._require_finite(self.engine.peek_metrics())
-        self._require_finite_weights()
+        """Write a checkpoint of this very step, in which every member is sound."""
+        self._report(self.guard.look_at_metrics(self.engine.peek_metrics(), self._clock[0]))
+        self._report(self.guard.look_at_weights(self._clock[0]))
         progress = self.progress
         path = self.run_directory.save(self.snapshot(), progress.steps)
         self.run_directory.note(step=progress.steps, unit=progress.unit, last=progress.last, best=progress.best)
@@ -188,27 +194,9 @@ class Loop:
             self.engine.source.state(),
         )
 
-    # Divergence -------------------------------------------------------------------------------------------------
-
-    def _require_finite(self, metrics: dict[str, list[float]]) -> None:
-        for name, values in metrics.items():
-            for seed, value in zip(self.config.seeds, values, strict=True):
-                if not math.isfinite(value):
-                    raise DivergenceError(
-                        f"{name} of seed {seed} became {value} between step {self._clock[0]} and "
-                        f"{self.progress.steps}; {_REMEDY}; {self._last_good()}"
-                    )
-
-    def _require_finite_weights(self) -> None:
-        for name, tensor in self.actor.learner.state().items():
-            if not bool(torch.isfinite(tensor).all()):
-                raise DivergenceError(
-                    f"{name} is not finite after step {self.progress.steps}; {_REMEDY}; {self._last_good()}"
-                )
-
-    def _last_good(self) -> str:
-        steps = self.run_directory.steps()
-        return f"the last checkpoint is {self.run_directory.checkpoint_path(steps[-1])}" if steps else "none was saved"
+    def _report(self, findings: Sequence[Divergence]) -> None:
+        for finding in findings:
+            self._tell("on_divergence", finding)
 
     # Callbacks --------------------------------------------------------------------------------------------------
 

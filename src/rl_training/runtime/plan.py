@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def plan_in_words(trainer: Trainer, parts: Parts) -> list[str]:
-    """Data, updates, evaluation and the folder that would be written, a line each, and what is to be known before."""
+    """Data, updates, memory, evaluation and the folder that would be written, a line each, and what to know before."""
     config, progress, online = trainer.config, parts.progress, trainer.online
     lines = []
     if parts.dataset is not None:
@@ -32,6 +32,7 @@ def plan_in_words(trainer: Trainer, parts: Parts) -> list[str]:
         f"train: {config.algo}, {amount(progress.total_updates, 'update')}, {seeds}, "
         f"observations {parts.spaces.obs_dim}, actions {parts.spaces.act_dim}, {parameters:,} parameters, "
         f"engine {parts.mode} on {parts.learner.device}",
+        *map(str, parts.memory),
         f"evaluate: {scored if config.env_id else 'no environment, none'}",
         f"write: {new_path(config)}",
         *(f"note: {notice}" for notice in trainer.notices),

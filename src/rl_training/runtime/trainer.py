@@ -32,16 +32,18 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.summaries import known_facts
 from rl_training.data.transforms import Transforms, fit_transforms
 from rl_training.environments import Spaces, read_spaces
-from rl_training.errors import CheckpointError, ConfigError, did_you_mean
+from rl_training.errors import CheckpointError, ConfigError, DivergenceError, did_you_mean
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback, EarlyStopping
 from rl_training.runtime.checkpoint import Checkpoint, require_alike, restore
 from rl_training.runtime.config import OnlineConfig, TrainConfig
+from rl_training.runtime.divergence import DivergenceGuard, largest_reward
 from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose_mode, set_arithmetic
 from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvaluator, Evaluator
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk
-from rl_training.runtime.online import OnlineSource, check_prior
+from rl_training.runtime.memory import DataBytes, MemoryNeed, data_bytes, predict
+from rl_training.runtime.online import OnlineSource, check_prior, updates_in
 from rl_training.runtime.plan import plan_in_words
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any
@@ -76,6 +78,7 @@ class Parts:
     learner: Learner
     transforms: Transforms
     mode: EngineMode
+    memory: list[MemoryNeed]
 
 
 class Trainer:
@@ -127,7 +130,9 @@ class Trainer:
                     loop.run()
             except BaseException as error:
                 with suppress(CheckpointError):  # a full disk must not hide what went wrong
-                    run.note(status="failed", reason=f"{type(error).__name__}: {error}")
+                    diverged = isinstance(error, DivergenceError)
+                    reason = str(error) if diverged else f"{type(error).__name__}: {error}"
+                    run.note(status="diverged" if diverged else "failed", reason=reason)
                 raise
             finally:
                 loop.engine.source.close()
@@ -145,10 +150,11 @@ class Trainer:
         if spaces is None:
             spaces = infer_spaces(_required(dataset))
         progress = self.progress(dataset)
+        mode = choose_mode(self.config.engine, progress.total_updates, torch.device(device))
+        memory = self.require_memory(dataset, spaces, progress, torch.device(device), mode)
         learner = self.build_learner(spaces, progress.total_updates, device)
-        mode = choose_mode(self.config.engine, progress.total_updates, learner.device)
         set_arithmetic(learner, self.config.precision, self.config.kernels)
-        parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
+        parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode, memory)
         if dataset is not None:
             self.notices += data_notices(dataset, self.config.env_id)
         if self.online is None and isinstance(learner.params, OnlineParams):
@@ -162,11 +168,22 @@ class Trainer:
             self.check_stopping_metric(self.config.early_stopping.metric, parts)
         return parts
 
+    def require_memory(
+        self, dataset: TransitionDataset | None, spaces: Spaces, progress: Progress, device: torch.device, mode: str
+    ) -> list[MemoryNeed]:
+        """What the run will need, by place; refuses what clearly is not there, before the learner is built."""
+        learner_type = algorithms.load(self.config.algo)
+        params, members = learner_type.parse(self.config.algo_kwargs), len(self.config.seeds)
+        data, compiled = self.data_bytes(dataset, spaces, progress, device), mode == "compiled"
+        captured = compiled and self.online is None
+        needs = predict(learner_type, params, spaces, data, members, device, compiled=compiled, captured=captured)
+        self.notices += [f"{need}: it may run short" for need in needs if need.is_tight]
+        return needs
+
     def open_run(self, parts: Parts) -> RunDirectory:
         """The directory of the run that is continued, or a new one."""
-        if self.run_directory is not None:
-            return self.run_directory
-        return RunDirectory.create(self.config, None if parts.dataset is None else known_facts(parts.dataset))
+        facts = None if parts.dataset is None else known_facts(parts.dataset)
+        return self.run_directory or RunDirectory.create(self.config, facts)
 
     def prepare(self) -> Loop:
         """Every part of the run and its directory, ready for `Loop.run`."""
@@ -205,6 +222,16 @@ class Trainer:
             evaluator=self.evaluator(),
             callbacks=self.callbacks,
             notices=self.notices,
+            guard=self.guard(source, parts, run),
+        )
+
+    def guard(self, source: Source, parts: Parts, run: RunDirectory) -> DivergenceGuard:
+        def start() -> dict[str, torch.Tensor]:
+            return self.build_learner(parts.spaces, parts.progress.total_updates, "cpu").state()
+
+        rewards = largest_reward(parts.dataset, parts.transforms)
+        return DivergenceGuard(
+            self.config, parts.learner, source, run, parts.progress, start=start, data_reward=rewards
         )
 
     def plan(self) -> list[str]:
@@ -240,12 +267,18 @@ class Trainer:
         """Refuse what the configuration asks for and the source of batches could not do."""
         if self.online is not None:
             check_prior(parts.dataset, self.online, in_buffer=self.prior_in_buffer, memory=self.config.data_memory)
-        elif parts.dataset is not None and self.config.data_memory == "mapped":
-            trains_from_disk(parts.dataset, parts.learner, "mapped")
 
     @property
     def prior_in_buffer(self) -> bool:
         return isinstance(self.online, OnlineConfig) and self.online.prior == "buffer"
+
+    def data_bytes(
+        self, dataset: TransitionDataset | None, spaces: Spaces, progress: Progress, device: torch.device
+    ) -> DataBytes:
+        """What the source of batches will hold."""
+        batch_size, memory = int(self.config.algo_kwargs["batch_size"]), self.config.data_memory
+        from_disk = self.online is None and trains_from_disk(_required(dataset), device, memory)
+        return data_bytes(dataset, self.online, spaces, progress.total_steps, batch_size, from_disk=from_disk)
 
     def load_data(self, spaces: Spaces | None) -> TransitionDataset | None:
         """The dataset, checked against the environment's spaces and, on resuming, against the original's hash."""
@@ -271,7 +304,7 @@ class Trainer:
             raise ConfigError("total_timesteps: is required; without a dataset there are no epochs to count")
         budgets = (self.config.total_timesteps, self.config.n_epochs and self.config.n_epochs * per_epoch)
         steps = min(budget for budget in budgets if budget)
-        updates = steps if self.online is None else _updates_in(steps, self.online)
+        updates = steps if self.online is None else updates_in(steps, self.online)
         if self.checkpoint is None:
             return Progress(steps, updates, per_epoch, "updates" if self.online is None else "steps")
         return Progress.from_json({**self.checkpoint.progress, "total_steps": steps, "total_updates": updates})
@@ -289,7 +322,7 @@ class Trainer:
             device=device,
         )
         if self.ancestor is not None:
-            restore(learner.state(), self.ancestor.tensors)
+            restore(learner.state(), {**self.ancestor.tensors, "active": learner.active})  # its networks are sound
             learner.clock.zero_()  # schedules and streams belong to the new run
         return learner
 
@@ -324,13 +357,6 @@ class Trainer:
 
     def evaluator(self) -> Evaluator | None:
         return EnvironmentEvaluator(self.config.env_id, self.config.evaluation) if self.config.env_id else None
-
-
-def _updates_in(steps: int, settings: OnlineParams) -> int:
-    """Updates an online run of so many steps will take; schedules span them."""
-    rounds = steps // settings.train_frequency - max(settings.learning_starts - 1, 0) // settings.train_frequency
-    pretraining = settings.offline_pretrain_updates if isinstance(settings, PriorDataParams) else 0
-    return max(1, pretraining + max(rounds, 0) * settings.gradient_updates_per_step)
 
 
 def trainer_for(algo: str) -> type[Trainer]:
