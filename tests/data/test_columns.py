@@ -177,3 +177,14 @@ class TestDamage:
     def test_no_json(self, folder: Path) -> None:
         (folder / "schema.json").write_text("[" * 100_000)
         assert refusal(folder).startswith("schema.json: cannot be read (")
+
+
+def test_an_episode_does_not_go_on_in_the_next_block(tmp_path: Path) -> None:
+    rows = {"obs": np.zeros((5, 1)), "actions": np.zeros((5, 1)), "rewards": np.ones(5), "next_obs": np.zeros((5, 1))}
+    block = TransitionDataset.from_dict({**rows, "terminations": np.zeros(5)})
+    columns.ColumnWriter(tmp_path / "log").write_blocks([block, block, block])
+    opened = TransitionDataset.open(tmp_path / "log")
+    assert opened.truncations.nonzero()[0].tolist() == [4, 9, 14]
+    assert (opened.summary()["episodes"], opened.summary()["truncations"], opened.n_episodes) == (3, 3, 3)
+    columns.write(block, tmp_path / "one")
+    assert TransitionDataset.open(tmp_path / "one").fingerprint() == block.fingerprint()

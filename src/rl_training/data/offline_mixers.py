@@ -77,7 +77,7 @@ def _concatenate(mixture: Mixture, parts: list[TransitionDataset]) -> Transition
     arrays: dict[str, Any] = {
         name: np.concatenate([part.to_dict()[name] for part in parts]) for name in parts[0].to_dict()
     }
-    arrays["truncations"] = np.concatenate([_closed(part).truncations for part in parts])
+    arrays["truncations"] = np.concatenate([closed(part).truncations for part in parts])
     arrays["part_ids"] = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     recorded = {name: part.env_id for name, part in zip(mixture.names, parts, strict=True) if part.env_id}
     if len(set(recorded.values())) > 1:
@@ -115,9 +115,9 @@ def _with_common_fields(
     return parts, tuple(notes)
 
 
-def _closed(part: TransitionDataset) -> TransitionDataset:
-    """With a flag on the last row: what was cut off there must not go on in the next part."""
-    if part.terminations[-1] or part.truncations[-1]:
+def closed(part: TransitionDataset) -> TransitionDataset:
+    """With a flag on the last row: what was cut off there must not go on in the rows that come after."""
+    if not part.whole_episodes or part.terminations[-1] or part.truncations[-1]:
         return part
     truncations = part.truncations.copy()
     truncations[-1] = True

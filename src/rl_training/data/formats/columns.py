@@ -19,6 +19,7 @@ import numpy.typing as npt
 from rl_training.data.checks import FLAG_FIELDS, INDEX_FIELDS, MATRIX_FIELDS, VECTOR_FIELDS
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.formats.atomic import new_folder
+from rl_training.data.offline_mixers import closed
 from rl_training.data.summaries import EPISODE_FACTS, ROW_FACTS, Facts
 from rl_training.errors import DataError
 
@@ -51,10 +52,14 @@ class ColumnWriter:
 
     def write(self, dataset: TransitionDataset) -> None:
         """The whole of `dataset`."""
-        self.write_blocks([dataset])
+        self._write([dataset])
 
     def write_blocks(self, blocks: Iterable[TransitionDataset]) -> None:
-        """Every block in turn; blocks are whole episodes, with the same fields each."""
+        """Every block in turn, with the same fields each; an episode does not go on in the next block: where a block
+        ends without a flag, its last row is truncated."""
+        self._write(closed(block) for block in blocks)
+
+    def _write(self, blocks: Iterable[TransitionDataset]) -> None:
         try:
             with new_folder(self.target) as folder, ExitStack() as open_files:
                 folder.mkdir(parents=True)
