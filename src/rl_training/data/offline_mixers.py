@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rl_training.data.formats.columns import closed, verify
 from rl_training.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -60,6 +61,8 @@ def mix_datasets(
             raise ConfigError(
                 f"mixture: {name} is a mixture itself; name its parts here, with the product of the weights"
             )
+        if part.folder is not None:
+            verify(part.folder)  # all of it is read now
     total = sum(given.values())
     mixture = Mixture(tuple(parts), tuple(given[name] / total for name in parts), exact)
     return _concatenate(mixture, [replace(part, part_ids=None) for part in parts.values()])
@@ -113,15 +116,6 @@ def _with_common_fields(
             for part in parts
         ]
     return parts, tuple(notes)
-
-
-def closed(part: TransitionDataset) -> TransitionDataset:
-    """With a flag on the last row: what was cut off there must not go on in the rows that come after."""
-    if not part.whole_episodes or part.terminations[-1] or part.truncations[-1]:
-        return part
-    truncations = part.truncations.copy()
-    truncations[-1] = True
-    return replace(part, truncations=truncations)
 
 
 def batch_counts(shares: Sequence[float], size: int) -> list[int]:

@@ -28,6 +28,7 @@ from rl_training.data.dataset_loaders import (
     load_dataset,
     with_absolute_paths,
 )
+from rl_training.data.formats.columns import verify
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.summaries import known_facts
 from rl_training.data.transforms import Transforms, fit_transforms
@@ -237,11 +238,14 @@ class Trainer:
         """Refuse what this algorithm cannot be trained on."""
 
     def check_data_use(self, parts: Parts) -> None:
-        """Refuse what the configuration asks for and the source of batches could not do."""
+        """Refuse what the configuration asks for and the source of batches could not do, and files that are damaged."""
+        from_disk = False
         if self.online is not None:
             check_prior(parts.dataset, self.online, in_buffer=self.prior_in_buffer, memory=self.config.data_memory)
-        elif parts.dataset is not None and self.config.data_memory == "mapped":
-            trains_from_disk(parts.dataset, parts.learner, "mapped")
+        elif parts.dataset is not None:
+            from_disk = trains_from_disk(parts.dataset, parts.learner, self.config.data_memory)
+        if parts.dataset is not None and parts.dataset.folder is not None and not from_disk:
+            verify(parts.dataset.folder)  # what trains from disk is verified when it is packed
 
     @property
     def prior_in_buffer(self) -> bool:

@@ -2,7 +2,7 @@
 
 What was checked when it was written is not checked again: opening takes milliseconds whatever the size, as the fields
 are memory-mapped. `schema.json` holds the SHA-256 of every field; `verify` compares them, and so does whatever reads
-all of it anyway (checking, converting, packing).
+all of it anyway (checking, converting, mixing, training).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -19,7 +20,6 @@ import numpy.typing as npt
 from rl_training.data.checks import FLAG_FIELDS, INDEX_FIELDS, MATRIX_FIELDS, VECTOR_FIELDS
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.formats.atomic import new_folder
-from rl_training.data.offline_mixers import closed
 from rl_training.data.summaries import EPISODE_FACTS, ROW_FACTS, Facts
 from rl_training.errors import DataError
 
@@ -69,6 +69,15 @@ class ColumnWriter:
                 (folder / SCHEMA).write_text(json.dumps(_schema(folder, names, facts), indent=1), encoding="utf-8")
         except OSError as error:
             raise DataError(f"{self.target}: cannot be written: {error.strerror or error}") from error
+
+
+def closed(part: TransitionDataset) -> TransitionDataset:
+    """With a flag on the last row: what was cut off there must not go on in the rows that come after."""
+    if not part.whole_episodes or part.terminations[-1] or part.truncations[-1]:
+        return part
+    truncations = part.truncations.copy()
+    truncations[-1] = True
+    return replace(part, truncations=truncations)
 
 
 def _write_fields(folder: Path, blocks: Iterable[TransitionDataset], facts: Facts, open_files: ExitStack) -> list[str]:
