@@ -86,7 +86,9 @@ def trains_from_disk(dataset: TransitionDataset, learner: Learner, memory: Liter
     if memory == "auto" and packed_bytes(dataset) <= free_memory() // 2:
         return False
     if learner.device.type != "cpu":
-        raise ConfigError("data_memory: data on disk are trained from on the CPU; a GPU needs them in its own memory")
+        why = "data on disk are trained from on the CPU; a GPU needs them in its own memory"
+        size = f"{packed_bytes(dataset) / 1e9:.3g} GB"
+        raise ConfigError(f"data_memory: {memory}: {why} (data_memory: ram, which takes {size} there and here)")
     if dataset.folder is None:
         raise DataError(
             "data_memory: mapped: only a column directory can be trained from disk, and only as it is, not mixed or"
