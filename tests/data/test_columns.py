@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from rl_training.data import TransitionDataset
+from rl_training.data import TransitionDataset, direct_reads
 from rl_training.data.batch import PackedTransitions
+from rl_training.data.direct_reads import DirectReader
 from rl_training.data.formats import columns
 from rl_training.data.generation import generate_pendulum_dataset
 from rl_training.data.mapped import MappedTransitions
 from rl_training.data.transforms import Transforms
 from rl_training.errors import DataError
+
+
+PLAIN = Transforms(None, None, 1.0, 0.0, (-2.0,), (2.0,))
 
 
 @pytest.fixture
@@ -188,3 +194,38 @@ def test_an_episode_does_not_go_on_in_the_next_block(tmp_path: Path) -> None:
     assert (opened.summary()["episodes"], opened.summary()["truncations"], opened.n_episodes) == (3, 3, 3)
     columns.write(block, tmp_path / "one")
     assert TransitionDataset.open(tmp_path / "one").fingerprint() == block.fingerprint()
+
+
+class TestDirectReads:
+    """Where they fail, rows come through the map, and are the same."""
+
+    @pytest.fixture
+    def mapped(self, folder: Path) -> Iterator[MappedTransitions]:
+        mapped = MappedTransitions.of_folder(TransitionDataset.open(folder), PLAIN)
+        yield mapped
+        mapped.close()
+
+    def read(self, mapped: MappedTransitions) -> None:
+        rows = torch.arange(0, 640).view(2, 5, 64)
+        out = torch.empty(2, 5, 64, mapped.rows.shape[1])
+        mapped.read(rows, out)
+        assert torch.equal(out, mapped.rows[rows])
+
+    def test_at_the_first_row(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: Any) -> None:
+            raise OSError(22, "Invalid argument")
+
+        monkeypatch.setattr(DirectReader, "_read_windows", refuse)
+        mapped = MappedTransitions.of_folder(TransitionDataset.open(folder), PLAIN)
+        assert mapped._direct is None
+        self.read(mapped)
+        mapped.close()
+
+    def test_later(self, mapped: MappedTransitions, monkeypatch: pytest.MonkeyPatch) -> None:
+        if mapped._direct is None:
+            pytest.skip("no direct reads on this file system")
+        self.read(mapped)
+        monkeypatch.setattr(direct_reads, "_SECTOR", 8)  # offsets that no disk takes
+        self.read(mapped)
+        assert mapped._direct is None
+        self.read(mapped)
