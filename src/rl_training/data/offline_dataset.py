@@ -73,6 +73,16 @@ class TransitionDataset:
             object.__setattr__(self, name, values)
 
     @classmethod
+    def _unchecked(cls, values: Mapping[str, Any]) -> TransitionDataset:
+        dataset = object.__new__(cls)
+        dataset.__dict__.update(values)
+        return dataset
+
+    def _with(self, **changes: Any) -> TransitionDataset:
+        """As `replace`, for what is no array or is made of arrays that were checked: they are not looked at again."""
+        return self._unchecked({field.name: getattr(self, field.name) for field in fields(self)} | changes)
+
+    @classmethod
     def from_dict(
         cls,
         mapping: Mapping[str, Any],
@@ -116,7 +126,7 @@ class TransitionDataset:
             return dataset
         dataset.check_bounds(action_low, action_high)
         sides = (np.broadcast_to(side, dataset.act_dim).astype(float) for side in (action_low, action_high))
-        return replace(dataset, bounds=SpaceBounds(*(tuple(side.tolist()) for side in sides)))
+        return dataset._with(bounds=SpaceBounds(*(tuple(side.tolist()) for side in sides)))
 
     def check_bounds(self, action_low: npt.ArrayLike, action_high: npt.ArrayLike) -> None:
         """Refuse an action outside the bounds (each a scalar or `[A]`) by more than rounding."""
@@ -200,7 +210,7 @@ class TransitionDataset:
 
     def _take(self, rows: IndexArray, whole_episodes: bool) -> TransitionDataset:
         arrays: dict[str, Any] = {name: values[rows] for name, values in self.to_dict().items()}
-        return replace(self, **arrays, whole_episodes=whole_episodes, folder=None)
+        return self._with(**arrays, whole_episodes=whole_episodes, folder=None)
 
     def _follows_episodes(self, rows: IndexArray) -> bool:
         """Whether neighbours in the selection are neighbours in an episode, or have an episode's flagged end between.
@@ -219,8 +229,7 @@ class TransitionDataset:
         ends = self.episode_ends
         known = np.ones(len(self), dtype=np.bool_)
         known[ends] = self.terminations[ends]
-        return replace(
-            self,
+        return self._with(
             next_obs=shift_within_episodes(self.obs, ends, self.obs[ends]),
             has_next_obs=None if known.all() else known,
         )
@@ -257,7 +266,7 @@ class TransitionDataset:
         """
         self._require_whole_episodes("next_actions")
         ends = self.episode_ends
-        return replace(self, next_actions=shift_within_episodes(self.actions, ends, self.actions[ends]))
+        return self._with(next_actions=shift_within_episodes(self.actions, ends, self.actions[ends]))
 
     def with_returns_to_go(self, gamma: float, rewards: npt.NDArray[Any] | None = None) -> TransitionDataset:
         """Fill `returns_to_go` from `rewards` `[N]` (the raw ones by default), with no value after the last row.
@@ -346,16 +355,11 @@ class TransitionDataset:
             arrays, schema = open_columns(path)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
-        dataset = object.__new__(cls)
         defaults = {field.name: field.default for field in fields(cls) if field.default is not MISSING}
         told = {"env_id": told_env_id(schema.get("env_id")), "bounds": SpaceBounds.read(schema.get("bounds") or {})}
         told |= {"whole_episodes": schema["whole_episodes"], "origin": "column directory"}
-        values = defaults | arrays | told
-        for name, value in values.items():
-            object.__setattr__(dataset, name, value)
-        object.__setattr__(dataset, "folder", path.resolve())
-        dataset.__dict__.update(_fingerprint=schema["fingerprint"], _facts=schema["summary"])
-        return dataset
+        known = {"folder": path.resolve(), "_fingerprint": schema["fingerprint"], "_facts": schema["summary"]}
+        return cls._unchecked(defaults | arrays | told | known)
 
     @classmethod
     def from_raw(
@@ -378,8 +382,7 @@ class TransitionDataset:
         except FaultyValueError as fault:
             raise settled.located(fault) from fault
         bounds, misfits = settled.bounds.fitted(dataset.obs, dataset.actions) if settled.bounds else (None, ())
-        return replace(
-            dataset,
+        return dataset._with(
             whole_episodes=not np.any(raw.arrays.get(BORDERS_LOST, False)),
             origin=raw.format,
             notes=(*settled.notes, *raw.hints, *misfits),
