@@ -21,7 +21,6 @@ from rl_training.data.mapped import MappedTransitions
 from rl_training.data.transforms import Transforms
 from rl_training.errors import DataError
 
-
 PLAIN = Transforms(None, None, 1.0, 0.0, (-2.0,), (2.0,))
 
 
@@ -135,7 +134,8 @@ class TestDamage:
         raw[128 + 4 * 17 : 128 + 4 * 18] = np.float32(np.nan).tobytes()
         (folder / "rewards.npy").write_bytes(raw)
         transforms = Transforms(None, None, 1.0, 0.0, (-2.0,), (2.0,))
-        with pytest.raises(DataError, match=r"^rewards: nan at row 17 once transforms are applied; all values must be"):
+        said = r"^rewards: nan at row 17 \(episode 0, step 17\) once transforms are applied; all values must be"
+        with pytest.raises(DataError, match=said):
             PackedTransitions.from_dataset(TransitionDataset.load(folder), transforms)
 
     def test_another_fingerprint(self, folder: Path) -> None:

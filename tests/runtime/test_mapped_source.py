@@ -180,10 +180,14 @@ def test_nothing_stays_open_after_looking_for_a_metric(folder: Path, tmp_path: P
 
 def test_not_on_a_gpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     learner = type("Elsewhere", (), {"device": torch.device("cuda")})()
-    with pytest.raises(ConfigError, match=r"mapped: data on disk are trained from on the CPU; .*data_memory: ram, which"):
+    with pytest.raises(
+        ConfigError, match=r"mapped: data on disk are trained from on the CPU; .*data_memory: ram, which"
+    ):
         mapped_source.offline_source(TransitionDataset.load(folder), None, learner, "mapped")  # type: ignore[arg-type]
     monkeypatch.setattr(mapped_source, "free_memory", lambda: 1000)
-    with pytest.raises(ConfigError, match=r"data_memory: auto: .* \(data_memory: ram, which takes 8e-05 GB there and here"):
+    with pytest.raises(
+        ConfigError, match=r"data_memory: auto: .* \(data_memory: ram, which takes 8e-05 GB there and here"
+    ):
         mapped_source.offline_source(TransitionDataset.load(folder), None, learner, "auto")  # type: ignore[arg-type]
 
 

@@ -95,6 +95,7 @@ def _concatenate(mixture: Mixture, parts: list[TransitionDataset]) -> Transition
         **arrays,
         whole_episodes=all(part.whole_episodes for part in parts),
         origin=f"mixture of {', '.join(mixture.names)}",
+        in_file=None,
         notes=said + notes + unused,
         mixture=mixture,
         folder=None,
