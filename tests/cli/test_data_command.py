@@ -53,6 +53,19 @@ class TestCheck:
         assert "Errors (1)\n  • rewards [values.nan]: 1 value is NaN, in 1 row of 1 episode. At row 40" in out
         assert out.endswith("verdict: not fit for training: 1 error\n")
 
+    def test_another_environment_than_the_file_names(self, command: Any) -> None:
+        command(
+            "data", "collect", "--env-id", "Pendulum-v1", "--policy", "scripted", "--steps", 500, "-o", "a.npz", "-q"
+        )
+        said = "[env.differs]: The file says that it was recorded in Pendulum-v1, and is held to HalfCheetah-v9."
+        for what in ("check", "info"):
+            code, out, _ = command("data", what, "a.npz", "--env-id", "Pendulum-v1")
+            assert (code, "env.differs" in out) == (0, False)
+        code, out, _ = command("data", "info", "a.npz", "--env-id", "HalfCheetah-v9")
+        assert (code, said in " ".join(out.split())) == (0, True)
+        code, out, _ = command("data", "check", "a.npz", "--env-id", "MountainCarContinuous-v0", "--json")
+        assert ("warning", "env.differs") in [(found["level"], found["code"]) for found in json.loads(out)["findings"]]
+
     def test_warnings_are_no_failure(self, command: Any, tmp_path: Path) -> None:
         np.savez(tmp_path / "zero.npz", **healthy(rewards=np.zeros(len(healthy()["obs"]))))
         code, out, _ = command("data", "check", "zero.npz")

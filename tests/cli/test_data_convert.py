@@ -203,3 +203,16 @@ def test_the_real_minari_dataset(command: Any, monkeypatch: pytest.MonkeyPatch) 
     out = command("data", "convert", "minari:D4RL/door/human-v2", "door.npz").out
     assert "Minari dataset D4RL/door/human-v2, recorded in AdroitHandDoor-v1\n  6,729 rows, 25 episodes" in out
     assert np.isfinite(TransitionDataset.load("door.npz").obs).all()
+
+
+def test_the_environment_that_the_source_names_is_not_overwritten(command: Any, mistake: Any, tmp_path: Path) -> None:
+    command("data", "collect", "--env-id", "Pendulum-v1", "--policy", "random", "--steps", 5, "-o", "a.npz", "-q")
+    told = mistake("data", "convert", "a.npz", "b.npz", "--env-id", "MountainCarContinuous-v0")
+    said = "was recorded in Pendulum-v1, as it says itself, not in MountainCarContinuous-v0; leave out --env-id"
+    assert told == f"error: a.npz: {said}"
+    with np.load("a.npz") as file:
+        np.savez("narrow.npz", **{**file, "metadata/action_high": np.array([1.9999])})
+    assert command("data", "convert", "narrow.npz", "b.npz", "--env-id", "Pendulum-v1").code == 0
+    bounds = TransitionDataset.load("b.npz").bounds
+    assert bounds is not None
+    assert bounds.action_high == (1.9999,)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rl_training.data.checks import check_action_bounds, describe_row, inferred_bounds
+from rl_training.data.checks import check_action_bounds, inferred_bounds
 from rl_training.data.dataset_loaders import infer_spaces
 from rl_training.data.doctor.action_checks import find_bounds
 from rl_training.data.doctor.raw_checks import CHUNK
@@ -165,16 +165,6 @@ def test_a_row_may_be_both_terminated_and_truncated() -> None:
     assert dataset.terminations[3]
     assert dataset.truncations[3]
     assert dataset.episode_ends.tolist() == [3, 9]
-
-
-def test_rows_are_described_from_zero() -> None:
-    ends = np.array([False, True, True, False, False])
-    assert [describe_row(row, ends) for row in (0, 1, 2, 4)] == [
-        "row 0 (episode 0, step 0)",
-        "row 1 (episode 0, step 1)",
-        "row 2 (episode 1, step 0)",
-        "row 4 (episode 2, step 1)",
-    ]
 
 
 def test_checking_copies_nothing() -> None:

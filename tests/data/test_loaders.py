@@ -16,6 +16,7 @@ from rl_training.data.dataset_loaders import (
     MinariDatasetConfig,
     RandomDatasetConfig,
     ScriptedDatasetConfig,
+    data_notices,
     infer_spaces,
     load_dataset,
 )
@@ -199,3 +200,10 @@ def test_inferred_spaces() -> None:
         DataError, match=r"^actions: column 1 is always 7, so its bounds cannot be inferred; set env_id$"
     ):
         infer_spaces(dataset([[0.0, 7.0], [3.0, 7.0]]))
+
+
+def test_another_environment_than_the_data_name_is_told() -> None:
+    recorded = generate_pendulum_dataset(20, 0)
+    assert data_notices(recorded, "Pendulum-v1") == []
+    said = "the data were recorded in Pendulum-v1, as they say themselves, not in Hopper-v4"
+    assert data_notices(recorded, "Hopper-v4") == [said]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -146,7 +148,7 @@ def test_killed_anywhere_it_ends_alike(
 
     kill(monkeypatch, CAUSES[cause], run)
     assert partial_path(output).is_dir()
-    run(resume=True)
+    run(resume=True, force=output.exists())
     assert output.read_bytes() == whole
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.endswith(".tmp")) == [
         "log.npz",
@@ -359,3 +361,38 @@ def test_every_format_is_resumed_to_the_same_files(
     assert expected.bounds.action_low == read_spaces(CLIFF).action_low
     if name != "log.csv":
         assert (made.env_id, made.bounds) == (CLIFF, expected.bounds)
+
+
+def test_what_appears_meanwhile_is_not_overwritten(behaviour: Behaviour, whole: bytes, tmp_path: Path) -> None:
+    output = tmp_path / "log.npz"
+
+    def appear(_: Done) -> None:
+        output.write_bytes(b"precious")
+
+    with pytest.raises(DataError) as caught:
+        record(RECORDING, behaviour, output, watch=appear)
+    kept = f"what was recorded is kept in {partial_path(output)}: --resume"
+    assert str(caught.value) == f"{output}: exists already; --force replaces it ({kept})"
+    assert output.read_bytes() == b"precious"
+    record(RECORDING, behaviour, output, resume=True, force=True)
+    assert output.read_bytes() == whole
+
+
+def test_the_lock_is_on_the_folder_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process finishes and another begins while a third is about to lock what the first has removed."""
+    path, lock = tmp_path / "log.npz.partial", fcntl.flock
+    with ExitStack() as processes:
+        first = processes.enter_context(PartialFolder.opened(path, {}, command="", resume=False))
+
+        def flock(*arguments: Any) -> None:
+            monkeypatch.setattr(fcntl, "flock", lock)
+            first.remove()
+            processes.enter_context(PartialFolder.opened(path, {}, command="", resume=False))
+            lock(*arguments)
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+        with (
+            pytest.raises(DataError, match="is being written by another process"),
+            PartialFolder.opened(path, {}, command="", resume=True),
+        ):
+            pass

@@ -182,13 +182,13 @@ class TestUse:
     @pytest.mark.parametrize("low", [-np.inf, 2.0])
     def test_bounds_that_bound_nothing(self, low: float, dataset: TransitionDataset) -> None:
         told = SpaceBounds((low, 0.0), (2.0, 0.5))
-        assert infer_spaces(replace(dataset, bounds=told)) == Spaces(3, (-1.0, -1.0), (1.0, 1.0))
+        assert infer_spaces(replace(dataset, bounds=told)) == Spaces(3, (-1.0, 0.0), (1.0, 0.5))
 
     def test_a_mixture_has_what_its_parts_agree_on(self, dataset: TransitionDataset) -> None:
         same = mix_datasets({"a": dataset, "b": dataset})
         assert (same.env_id, same.bounds) == ("my/Robot-v3", BOUNDS)
         other = mix_datasets({"a": dataset, "b": replace(dataset, bounds=None, env_id="my/Robot-v4")})
-        assert (other.env_id, other.bounds) == (None, None)
+        assert (other.env_id, other.bounds) == (None, BOUNDS)
 
     def test_the_doctor_holds_data_to_them(self, dataset: TransitionDataset) -> None:
         replace(dataset, bounds=replace(BOUNDS, obs_low=(0.5, 0.0, 0.0))).save("a.npz")
@@ -200,3 +200,26 @@ class TestUse:
     def test_of_an_environment(self) -> None:
         bounds = read_bounds("Pendulum-v1")
         assert (bounds.action_low, bounds.action_high, bounds.obs_high) == ((-2.0,), (2.0,), (1.0, 1.0, 8.0))
+
+
+class TestOneSide:
+    def bounds(self, low: list[float], high: list[float], actions: Any) -> Spaces:
+        given = {**arrays(), "actions": actions}
+        return infer_spaces(replace(TransitionDataset.from_dict(given), bounds=SpaceBounds(tuple(low), tuple(high))))
+
+    def test_cuts_what_is_inferred(self) -> None:
+        actions = arrays()["actions"]
+        spaces = self.bounds([0.0, -2.0], [np.inf, 2.0], actions)
+        assert (spaces.action_low, spaces.action_high) == ((0.0, -2.0), (1.0, 2.0))
+        spaces = self.bounds([-np.inf, -np.inf], [0.75, np.inf], actions)
+        assert (spaces.action_low, spaces.action_high) == ((-1.0, -1.0), (0.75, 1.0))
+
+    def test_never_leaves_no_room(self) -> None:
+        spaces = self.bounds([1.0, 0.0], [np.inf, 0.0], np.tile([1.0, 0.0], (40, 1)))
+        assert (spaces.action_low, spaces.action_high) == ((-1.0, -1.0), (1.0, 1.0))
+
+    def test_is_told_by_the_doctor(self, dataset: TransitionDataset) -> None:
+        replace(dataset, bounds=SpaceBounds((0.0, 0.0), (np.inf, np.inf))).save("a.npz")
+        facts = examine(read(Path("a.npz"))).facts
+        assert (facts.action_low, facts.action_high) == ((0.0, 0.0), (1.0, 1.0))
+        assert facts.bounds_from == "as the data tell them, the rest inferred"

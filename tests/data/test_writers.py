@@ -164,7 +164,7 @@ class TestMinari:
     def test_successors_that_are_not_the_next_row(self, root: Path) -> None:
         given = replace(self.given(), next_obs=self.given().next_obs + 5)
         assert refusal(given, "minari:log-v0") == (
-            "next_obs: of row 0 is not the observation of the next row, which is all that Minari can hold"
+            "next_obs: not the observation of the next row at row 0 (episode 0, step 0); Minari can hold no other"
         )
         assert files_under(root) == {}
 

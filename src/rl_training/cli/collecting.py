@@ -81,6 +81,7 @@ def collect(request: Request, *, force: bool, resume: bool, quiet: bool) -> None
                 n_envs=request.n_envs,
                 command=_continue_command(),
                 resume=resume,
+                force=force,
                 watch=display.watch,
             )
     except _StopError:

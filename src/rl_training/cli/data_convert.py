@@ -12,7 +12,7 @@ from rl_training.cli.reading_options import Reading, in_options
 from rl_training.data.dataset_loaders import check_spaces
 from rl_training.data.formats import writers
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.data.space_bounds import read_bounds
+from rl_training.data.space_bounds import SpaceBounds, read_bounds
 from rl_training.environments import read_spaces
 from rl_training.errors import DataError
 from rl_training.runtime.console import readable
@@ -30,8 +30,7 @@ def convert(source: str, target: str, env_id: str | None, reading: Reading, *, f
         command = reading.check_command(source, env_id)
         raise DataError(f"{source}: {in_options(str(error))} (all that is wrong: {command})") from error
     if env_id is not None:
-        check_spaces(dataset, read_spaces(env_id), source, env_id)
-        dataset = replace(dataset, env_id=env_id, bounds=read_bounds(env_id))
+        dataset = _held_to(dataset, env_id, source)
     told = [f"{source}: {dataset.origin}" + (f", recorded in {dataset.env_id}" if dataset.env_id else "")]
     told += [f"  note: {in_options(note)}" for note in dataset.notes]
     widths = f"observations {dataset.obs_dim}, actions {dataset.act_dim}"
@@ -40,6 +39,17 @@ def convert(source: str, target: str, env_id: str | None, reading: Reading, *, f
         told.append(f"  {amount(len(dataset) - dataset.n_usable, 'row')} without a recorded successor")
     told += [f"  note: {note}" for note in writers.write(dataset, goal, force=force)]
     typer.echo("\n".join([*told, f"written: {goal.path} ({_size(goal.path)})"]))
+
+
+def _held_to(dataset: TransitionDataset, env_id: str, source: str) -> TransitionDataset:
+    """With the environment and its bounds, where the data do not tell them; they must fit."""
+    if dataset.env_id not in (None, env_id):
+        raise DataError(
+            f"{source}: was recorded in {dataset.env_id}, as it says itself, not in {env_id}; leave out --env-id"
+        )
+    check_spaces(dataset, read_spaces(env_id), source, env_id)
+    told = {} if dataset.bounds is None else dataset.bounds.told()
+    return replace(dataset, env_id=env_id, bounds=SpaceBounds(**read_bounds(env_id).told() | told))
 
 
 def _episodes(dataset: TransitionDataset) -> str:

@@ -28,15 +28,17 @@ BOUND_TOLERANCE = 1e-5  # of a dimension's range: float32 rounding and rescaling
 class FaultyValueError(DataError):
     """A value that is refused, with its place in the arrays; a file may have it elsewhere."""
 
-    def __init__(self, field: str, what: str, row: int, column: int | None, ends: BoolArray, rule: str) -> None:
-        self.field, self.what, self.row, self.column, self.rule = field, what, row, column, rule
+    def __init__(
+        self, field: str, what: str, row: int, column: int | None, ends: BoolArray, rule: str, *, joint: str = "; "
+    ) -> None:
+        self.field, self.what, self.row, self.column, self.rule = field, what, row, column, joint + rule
         self.step = _describe_step(row, ends)
         super().__init__(self.told(f"row {row}", column))
 
     def told(self, row: str, column: int | str | None) -> str:
         """The complaint, with the place in words."""
         place = row if column is None else f"{row}, column {column}"
-        return f"{self.field}: {self.what} at {place} ({self.step}); {self.rule}"
+        return f"{self.field}: {self.what} at {place} ({self.step}){self.rule}"
 
 
 def convert_fields(raw: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
@@ -144,7 +146,7 @@ def check_transitions(fields: Mapping[str, npt.NDArray[Any]]) -> None:
     if "next_actions" in fields:
         _check_same_width(fields, "next_actions", "actions")
     for name in (*MATRIX_FIELDS, *VECTOR_FIELDS):
-        if name in fields:
+        if name in fields and (name == "obs" or fields[name] is not fields["obs"]):
             _check_finite(name, fields[name], fields["terminations"] | fields["truncations"])
 
 
@@ -181,9 +183,8 @@ def check_action_bounds(actions: FloatArray, low: npt.ArrayLike, high: npt.Array
         return
     outside = (actions < least - slack) | (actions > most + slack)
     row, column = divmod(int(np.argmax(outside)), outside.shape[1])
-    where = describe_row(row, ends, column=column)
-    bounds = f"[{least[column]:g}, {most[column]:g}]"
-    raise DataError(f"actions: {actions[row, column]:g} at {where} is outside the bounds {bounds}")
+    rule = f"is outside the bounds [{least[column]:g}, {most[column]:g}]"
+    raise FaultyValueError("actions", f"{actions[row, column]:g}", row, column, ends, rule, joint=" ")
 
 
 def rounding_slack(low: Float64Array, high: Float64Array) -> Float64Array:
@@ -215,12 +216,6 @@ def _bound(name: str, bound: npt.ArrayLike, width: int) -> Float64Array:
     if values.shape not in ((), (1,), (width,)):
         raise DataError(f"{name}: shape {values.shape}, but actions have {amount(width, 'column')}")
     return np.broadcast_to(values, (width,))
-
-
-def describe_row(row: int, ends: BoolArray, column: int | None = None) -> str:
-    """`row 1203 (episode 6, step 3)`, all counted from 0; `ends` marks the last row of each episode."""
-    place = f"row {row}" if column is None else f"row {row}, column {column}"
-    return f"{place} ({_describe_step(row, ends)})"
 
 
 def _describe_step(row: int, ends: BoolArray) -> str:

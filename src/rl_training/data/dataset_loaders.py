@@ -233,6 +233,8 @@ def data_notices(dataset: TransitionDataset, env_id: str | None) -> list[str]:
     notices = list(dataset.notes)
     if dataset.env_id is not None and env_id is None:
         notices.append(f"the data name their environment, {dataset.env_id}: set env_id to have policies evaluated")
+    elif dataset.env_id not in (None, env_id):
+        notices.append(f"the data were recorded in {dataset.env_id}, as they say themselves, not in {env_id}")
     if dataset.whole_episodes and dataset.n_episodes == 1 and not (dataset.terminations | dataset.truncations).any():
         notices.append(
             f"no row of the data ends an episode (terminations, truncations): all {len(dataset):,} count as one"

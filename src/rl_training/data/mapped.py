@@ -70,8 +70,13 @@ class MappedTransitions(PackedTransitions):
     def read(self, indices: Tensor, out: Tensor) -> None:
         """Fill `out` `[…, width]` with the rows at `indices` `[…]`, without torch's threads."""
         if self._direct is not None:
-            self._direct.read(indices.flatten().numpy(), out.view(-1, out.shape[-1]).numpy())
-            return
+            try:
+                self._direct.read(indices.flatten().numpy(), out.view(-1, out.shape[-1]).numpy())
+                return
+            except OSError:  # from now on through the map
+                with contextlib.suppress(OSError):
+                    self._direct.close()
+                self._direct = None
         for slot, rows in zip(out.flatten(0, -3), indices.flatten(0, -2), strict=True):  # few enough for one thread
             torch.index_select(self.rows, 0, rows, out=slot)
 

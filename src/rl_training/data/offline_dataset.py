@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from rl_training.data.checks import (
     BoolArray,
-    FaultyValueError,
     FloatArray,
     IndexArray,
     check_action_bounds,
@@ -28,6 +27,7 @@ from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.flags import DONES, DonesAre, complete_flags, refuse_mixed_dones, resolve_names
 from rl_training.data.formats import Columns, RawData, is_there, read, read_table, writers
 from rl_training.data.formats.columns import SCHEMA, open_columns
+from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.data.offline_mixers import Mixture
 from rl_training.data.returns import discounted_returns_to_go, episode_lengths, shift_within_episodes
 from rl_training.data.settling import MARKS, settle
@@ -60,6 +60,7 @@ class TransitionDataset:
     part_ids: IndexArray | None = None  # [N]; which part of a mixture a row belongs to, in ascending order
     whole_episodes: bool = True
     origin: str | None = None  # what the data were read from, in words
+    in_file: RawData | None = None  # where the file has a row and a column, without its arrays
     notes: tuple[str, ...] = ()  # what was done on reading that a user should know
     mixture: Mixture | None = None  # what `part_ids` stand for
     folder: Path | None = None  # the column directory whose rows these are, all of them
@@ -71,6 +72,16 @@ class TransitionDataset:
         check_transitions(arrays)
         for name, values in arrays.items():
             object.__setattr__(self, name, values)
+
+    @classmethod
+    def _unchecked(cls, values: Mapping[str, Any]) -> TransitionDataset:
+        dataset = object.__new__(cls)
+        dataset.__dict__.update(values)
+        return dataset
+
+    def _with(self, **changes: Any) -> TransitionDataset:
+        """As `replace`, for what is no array or is made of arrays that were checked: they are not looked at again."""
+        return self._unchecked({field.name: getattr(self, field.name) for field in fields(self)} | changes)
 
     @classmethod
     def from_dict(
@@ -116,11 +127,12 @@ class TransitionDataset:
             return dataset
         dataset.check_bounds(action_low, action_high)
         sides = (np.broadcast_to(side, dataset.act_dim).astype(float) for side in (action_low, action_high))
-        return replace(dataset, bounds=SpaceBounds(*(tuple(side.tolist()) for side in sides)))
+        return dataset._with(bounds=SpaceBounds(*(tuple(side.tolist()) for side in sides)))
 
     def check_bounds(self, action_low: npt.ArrayLike, action_high: npt.ArrayLike) -> None:
         """Refuse an action outside the bounds (each a scalar or `[A]`) by more than rounding."""
-        check_action_bounds(self.actions, action_low, action_high, self.terminations | self.truncations)
+        with by_the_files_rows(self):
+            check_action_bounds(self.actions, action_low, action_high, self.terminations | self.truncations)
 
     def __repr__(self) -> str:
         """Short: the arrays themselves are long."""
@@ -189,18 +201,21 @@ class TransitionDataset:
     def select(self, rows: npt.NDArray[Any]) -> TransitionDataset:
         """The given rows (indices, or a mask `[N]`) with every field they have; derive fields before, not after."""
         index = row_indices(rows, len(self))
-        keeps_borders = self.whole_episodes and self._follows_episodes(index)
-        return self._take(index, whole_episodes=keeps_borders)
+        return self._take(index, whole_episodes=self.whole_episodes and self._follows_episodes(index))
 
     def sample(self, batch_size: int, rng: np.random.Generator) -> TransitionDataset:
-        """`batch_size` rows drawn uniformly with replacement."""
+        """`batch_size` rows drawn uniformly with replacement of those whose successor is known."""
         if batch_size < 1:
             raise DataError(f"batch_size: must be at least 1, is {batch_size}")
-        return self._take(rng.integers(0, len(self), size=batch_size), whole_episodes=False)
+        self._require_usable()
+        rows = rng.integers(0, self.n_usable, size=batch_size)
+        rows = rows if self.has_next_obs is None else np.flatnonzero(self.has_next_obs)[rows]
+        return self._take(rows, whole_episodes=False)
 
     def _take(self, rows: IndexArray, whole_episodes: bool) -> TransitionDataset:
         arrays: dict[str, Any] = {name: values[rows] for name, values in self.to_dict().items()}
-        return replace(self, **arrays, whole_episodes=whole_episodes, folder=None)
+        in_file = None if self.in_file is None else self.in_file.of_rows(rows)
+        return self._with(**arrays, whole_episodes=whole_episodes, folder=None, in_file=in_file)
 
     def _follows_episodes(self, rows: IndexArray) -> bool:
         """Whether neighbours in the selection are neighbours in an episode, or have an episode's flagged end between.
@@ -219,8 +234,7 @@ class TransitionDataset:
         ends = self.episode_ends
         known = np.ones(len(self), dtype=np.bool_)
         known[ends] = self.terminations[ends]
-        return replace(
-            self,
+        return self._with(
             next_obs=shift_within_episodes(self.obs, ends, self.obs[ends]),
             has_next_obs=None if known.all() else known,
         )
@@ -230,12 +244,15 @@ class TransitionDataset:
         """Rows that can be trained on: those whose successor is known."""
         return len(self) if self.has_next_obs is None else int(self.has_next_obs.sum())
 
+    def _require_usable(self) -> None:
+        if not self.n_usable:
+            raise DataError("next_obs: no row has a recorded successor; nothing can be trained on")
+
     def usable(self) -> TransitionDataset:
         """The rows whose successor is known. An episode that loses its last row is truncated at the row before."""
         if self.has_next_obs is None:
             return self
-        if not self.has_next_obs.any():
-            raise DataError("next_obs: no row has a recorded successor; nothing can be trained on")
+        self._require_usable()
         self._require_whole_episodes("usable")
         before = np.flatnonzero(~self.has_next_obs[1:] & (self.episode_ids[1:] == self.episode_ids[:-1]))
         truncations = self.truncations.copy()
@@ -257,7 +274,7 @@ class TransitionDataset:
         """
         self._require_whole_episodes("next_actions")
         ends = self.episode_ends
-        return replace(self, next_actions=shift_within_episodes(self.actions, ends, self.actions[ends]))
+        return self._with(next_actions=shift_within_episodes(self.actions, ends, self.actions[ends]))
 
     def with_returns_to_go(self, gamma: float, rewards: npt.NDArray[Any] | None = None) -> TransitionDataset:
         """Fill `returns_to_go` from `rewards` `[N]` (the raw ones by default), with no value after the last row.
@@ -346,16 +363,11 @@ class TransitionDataset:
             arrays, schema = open_columns(path)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
-        dataset = object.__new__(cls)
         defaults = {field.name: field.default for field in fields(cls) if field.default is not MISSING}
         told = {"env_id": told_env_id(schema.get("env_id")), "bounds": SpaceBounds.read(schema.get("bounds") or {})}
         told |= {"whole_episodes": schema["whole_episodes"], "origin": "column directory"}
-        values = defaults | arrays | told
-        for name, value in values.items():
-            object.__setattr__(dataset, name, value)
-        object.__setattr__(dataset, "folder", path.resolve())
-        dataset.__dict__.update(_fingerprint=schema["fingerprint"], _facts=schema["summary"])
-        return dataset
+        known = {"folder": path.resolve(), "_fingerprint": schema["fingerprint"], "_facts": schema["summary"]}
+        return cls._unchecked(defaults | arrays | told | known)
 
     @classmethod
     def from_raw(
@@ -373,15 +385,13 @@ class TransitionDataset:
             )
         settled = settle(raw, time_limits=time_limits, max_episode_steps=max_episode_steps, dones_are=dones_are)
         arrays = {name: values for name, values in settled.arrays.items() if name not in MARKS}
-        try:
+        with settled.locating():
             dataset = cls.from_dict(arrays)
-        except FaultyValueError as fault:
-            raise settled.located(fault) from fault
         bounds, misfits = settled.bounds.fitted(dataset.obs, dataset.actions) if settled.bounds else (None, ())
-        return replace(
-            dataset,
+        return dataset._with(
             whole_episodes=not np.any(raw.arrays.get(BORDERS_LOST, False)),
             origin=raw.format,
+            in_file=replace(settled, arrays={}),
             notes=(*settled.notes, *raw.hints, *misfits),
             env_id=raw.env_id,
             bounds=bounds,

@@ -154,13 +154,15 @@ def record(
     n_envs: int = 1,
     command: str = "",
     resume: bool = False,
+    force: bool = False,
     watch: Callable[[Done], None] | None = None,
 ) -> tuple[TransitionDataset, tuple[str, ...]]:
     """Run a behaviour into a file or folder, which `check_output` has found free; what was recorded, and notes on what
     the format cannot hold.
 
     What is finished is kept in `partial_path(output)`, from where `resume` continues. watch: told after every step;
-    what it raises ends the recording, which keeps every episode that is finished. command: how to continue it.
+    what it raises ends the recording, which keeps every episode that is finished. command: how to continue it. force:
+    replace what is there in the end; else what has appeared since stays, and the recording is kept beside it.
     """
     if output.dataset_id is not None:
         output.path.parent.mkdir(parents=True, exist_ok=True)
@@ -179,6 +181,13 @@ def record(
             partial.flush()
         bounds = runner.bounds or read_bounds(recording.env_id)
         dataset = replace(partial.merge(), env_id=recording.env_id, bounds=bounds)
-        notes = write(dataset, output, force=True)
+        notes = _written(dataset, output, force=force)
         partial.remove()
     return dataset, notes
+
+
+def _written(dataset: TransitionDataset, output: Target, *, force: bool) -> tuple[str, ...]:
+    try:
+        return write(dataset, output, force=force)
+    except DataError as error:
+        raise DataError(f"{error} (what was recorded is kept in {partial_path(output)}: --resume)") from error

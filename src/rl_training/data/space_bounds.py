@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -69,14 +69,6 @@ class SpaceBounds:
             kept = replace(kept, obs_low=None, obs_high=None)
         return (kept if kept.told() else None), tuple(notes)
 
-    @property
-    def usable_actions(self) -> tuple[Numbers, Numbers] | None:
-        """The bounds of actions where they are finite and leave room in every column."""
-        if self.action_low is None or self.action_high is None:
-            return None
-        wide = all(a < b and math.isfinite(b - a) for a, b in zip(self.action_low, self.action_high, strict=True))
-        return (self.action_low, self.action_high) if wide else None
-
     def of_observations(self, obs: FloatArray | None) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
         """The bounds of observations `[O]`, where they have that width."""
         if obs is None or self.obs_low is None or self.obs_high is None or len(self.obs_low) != obs.shape[1]:
@@ -85,20 +77,26 @@ class SpaceBounds:
 
 
 class ActionBounds(NamedTuple):
-    """Bounds `[A]` to act within, and whether the data tell them."""
+    """Bounds `[A]` to act within, and how much of them the data tell."""
 
     low: Float64Array
     high: Float64Array
-    told: bool
+    told: Literal["all", "some", "none"]
 
 
 def action_bounds(told: SpaceBounds | None, least: npt.ArrayLike, most: npt.ArrayLike) -> ActionBounds:
     """The bounds of actions that come without an environment: those the data tell, else `inferred_bounds` of the
-    smallest and largest of each column."""
-    sides = None if told is None else told.usable_actions
-    if sides is not None and np.shape(sides[0]) == np.shape(least):
-        return ActionBounds(np.array(sides[0]), np.array(sides[1]), told=True)
-    return ActionBounds(*inferred_bounds(least, most), told=False)
+    smallest and largest of each column, within the side that the data tell."""
+    inferred = inferred_bounds(least, most)
+    if told is None or told.action_low is None or np.shape(told.action_low) != np.shape(least):
+        return ActionBounds(*inferred, told="none")
+    low, high = np.asarray(told.action_low), np.asarray(told.action_high)
+    both = np.isfinite(low) & np.isfinite(high) & (low < high)
+    within = np.maximum(low, inferred[0]), np.minimum(high, inferred[1])
+    one = ~both & (np.isfinite(low) != np.isfinite(high)) & (within[0] < within[1])
+    sides = (np.select([both, one], values) for values in zip((low, high), within, strict=True))
+    chosen = [np.where(both | one, side, other) for side, other in zip(sides, inferred, strict=True)]
+    return ActionBounds(chosen[0], chosen[1], told="all" if both.all() else "some" if (both | one).any() else "none")
 
 
 def of_environment(env: Env) -> SpaceBounds:

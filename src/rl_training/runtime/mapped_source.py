@@ -15,6 +15,7 @@ from torch import Tensor
 
 from rl_training.algorithms.base import Learner
 from rl_training.data.batch import Batch, PackedTransitions, unpack
+from rl_training.data.formats import columns
 from rl_training.data.formats.limits import free_memory
 from rl_training.data.mapped import MappedTransitions, packed_bytes
 from rl_training.data.offline_dataset import TransitionDataset
@@ -88,13 +89,21 @@ def trains_from_disk(
     if memory == "auto" and packed_bytes(dataset) <= free_memory() // 2:
         return False
     if device.type != "cpu":
-        raise ConfigError("data_memory: data on disk are trained from on the CPU; a GPU needs them in its own memory")
+        why = "data on disk are trained from on the CPU; a GPU needs them in its own memory"
+        size = f"{packed_bytes(dataset) / 1e9:.3g} GB"
+        raise ConfigError(f"data_memory: {memory}: {why} (data_memory: ram, which takes {size} there and here)")
     if dataset.folder is None:
         raise DataError(
             "data_memory: mapped: only a column directory can be trained from disk, and only as it is, not mixed or"
             " selected from; see `rl-training data convert`, or use auto or ram"
         )
     return True
+
+
+def verify_folder(dataset: TransitionDataset, device: torch.device, memory: Literal["auto", "ram", "mapped"]) -> None:
+    """Refuse a damaged column directory that is loaded into memory; what trains from disk is verified when packed."""
+    if dataset.folder is not None and not trains_from_disk(dataset, device, memory):
+        columns.verify(dataset.folder)
 
 
 def offline_source(

@@ -41,7 +41,7 @@ from rl_training.runtime.divergence import DivergenceGuard, largest_reward
 from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose_mode, set_arithmetic
 from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvaluator, Evaluator
 from rl_training.runtime.loop import Loop
-from rl_training.runtime.mapped_source import offline_source, trains_from_disk
+from rl_training.runtime.mapped_source import offline_source, trains_from_disk, verify_folder
 from rl_training.runtime.memory import DataBytes, MemoryNeed, data_bytes, predict
 from rl_training.runtime.online import OnlineSource, check_prior, updates_in
 from rl_training.runtime.plan import plan_in_words
@@ -158,10 +158,8 @@ class Trainer:
         if dataset is not None:
             self.notices += data_notices(dataset, self.config.env_id)
         if self.online is None and isinstance(learner.params, OnlineParams):
-            self.notices.append(
-                f"{self.config.algo} is not an offline algorithm: with no experience of its own it overrates actions "
-                "that the data lack; good as a negative control"
-            )
+            why = "with no experience of its own it overrates actions that the data lack; good as a negative control"
+            self.notices.append(f"{self.config.algo} is not an offline algorithm: {why}")
         self.check(parts)
         self.check_data_use(parts)
         if self.config.early_stopping is not None:
@@ -264,9 +262,11 @@ class Trainer:
         """Refuse what this algorithm cannot be trained on."""
 
     def check_data_use(self, parts: Parts) -> None:
-        """Refuse what the configuration asks for and the source of batches could not do."""
+        """Refuse what the configuration asks for and the source of batches could not do, and files that are damaged."""
         if self.online is not None:
             check_prior(parts.dataset, self.online, in_buffer=self.prior_in_buffer, memory=self.config.data_memory)
+        if parts.dataset is not None:
+            verify_folder(parts.dataset, parts.learner.device, "ram" if self.online else self.config.data_memory)
 
     @property
     def prior_in_buffer(self) -> bool:

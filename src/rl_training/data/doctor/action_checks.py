@@ -47,9 +47,10 @@ def find_bounds(
     width = actions.shape[1]
     if spaces is not None and spaces.act_dim == width:
         return Bounds(np.array(spaces.action_low), np.array(spaces.action_high), "the environment's", known=True)
-    low, high, is_told = action_bounds(told, columns.min, columns.max)
-    if is_told:
-        return Bounds(low, high, "as the data tell them", known=False)
+    low, high, how_much = action_bounds(told, columns.min, columns.max)
+    if how_much != "none":
+        source = "as the data tell them" if how_much == "all" else "as the data tell them, the rest inferred"
+        return Bounds(low, high, source, known=False)
     if (low == -1.0).all() and (high == 1.0).all():
         return Bounds(low, high, "the usual ones, as all lie inside", known=False)
     if in_unit_range(actions[sample_rows(len(actions))]).mean(axis=0).min() >= _NEARLY_ALL:

@@ -57,7 +57,7 @@ def examine(
         subject = Subject.from_dataset(dataset, "next_obs" in fields.sources)
     else:
         subject = Subject.from_fields(fields, whole)
-    findings = [*also, *fields.findings, *_widths(subject, spaces)]
+    findings = [*also, *_other_environment(raw, env_id), *fields.findings, *_widths(subject, spaces)]
     facts = _facts(raw, fields, subject, dataset, env_id or raw.env_id)
     if obs_bounds is None and raw.bounds is not None:
         obs_bounds = raw.bounds.of_observations(subject.obs)
@@ -72,6 +72,15 @@ def examine(
         advice = "Training refuses these data as they are."
         findings.append(Finding("error", "data.refused", "data", sentence(refusal), advice))
     return Report.of(facts, [replace(finding, place=_in_file(raw, finding)) for finding in findings])
+
+
+def _other_environment(raw: RawData, env_id: str | None) -> list[Finding]:
+    """Where the user names one environment, and the file another."""
+    if env_id is None or raw.env_id in (None, env_id):
+        return []
+    what = f"The file says that it was recorded in {raw.env_id}, and is held to {env_id}."
+    advice = "Train in the environment that the data come from, unless the two are known to behave alike."
+    return [Finding("warning", "env.differs", "data", what, advice)]
 
 
 def _unused(raw: RawData, subject: Subject) -> list[Finding]:
@@ -115,7 +124,8 @@ def describe(raw: RawData, env_id: str | None = None) -> Description:
     spread = facts.returns is not None and facts.returns.max > facts.returns.min
     config = TransformConfig(normalise_observations=True, reward_range_scaling=spread)
     transforms = fit_transforms(dataset, Spaces(dataset.obs_dim, low, high), config)
-    doubts = tuple(said for said in (*check_ends(subject), *_unused(raw, subject)) if said.level == "warning")
+    found = (*_other_environment(raw, env_id), *check_ends(subject), *_unused(raw, subject))
+    doubts = tuple(said for said in found if said.level == "warning")
     notes = tuple(note for note in dataset.notes if not (doubts and note in raw.hints))
     return Description(facts, transforms, doubts, notes)
 

@@ -2,7 +2,7 @@
 
 What was checked when it was written is not checked again: opening takes milliseconds whatever the size, as the fields
 are memory-mapped. `schema.json` holds the SHA-256 of every field; `verify` compares them, and so does whatever reads
-all of it anyway (checking, converting, packing).
+all of it anyway (checking, converting, mixing, training).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -51,10 +52,14 @@ class ColumnWriter:
 
     def write(self, dataset: TransitionDataset) -> None:
         """The whole of `dataset`."""
-        self.write_blocks([dataset])
+        self._write([dataset])
 
     def write_blocks(self, blocks: Iterable[TransitionDataset]) -> None:
-        """Every block in turn; blocks are whole episodes, with the same fields each."""
+        """Every block in turn, with the same fields each; an episode does not go on in the next block: where a block
+        ends without a flag, its last row is truncated."""
+        self._write(closed(block) for block in blocks)
+
+    def _write(self, blocks: Iterable[TransitionDataset]) -> None:
         try:
             with new_folder(self.target) as folder, ExitStack() as open_files:
                 folder.mkdir(parents=True)
@@ -64,6 +69,15 @@ class ColumnWriter:
                 (folder / SCHEMA).write_text(json.dumps(_schema(folder, names, facts), indent=1), encoding="utf-8")
         except OSError as error:
             raise DataError(f"{self.target}: cannot be written: {error.strerror or error}") from error
+
+
+def closed(part: TransitionDataset) -> TransitionDataset:
+    """With a flag on the last row: what was cut off there must not go on in the rows that come after."""
+    if not part.whole_episodes or part.terminations[-1] or part.truncations[-1]:
+        return part
+    truncations = part.truncations.copy()
+    truncations[-1] = True
+    return replace(part, truncations=truncations)
 
 
 def _write_fields(folder: Path, blocks: Iterable[TransitionDataset], facts: Facts, open_files: ExitStack) -> list[str]:

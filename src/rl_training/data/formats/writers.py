@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import inferred_bounds
+from rl_training.data.checks import FaultyValueError, inferred_bounds
 from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats import MINARI_PREFIX, npz, recognise
 from rl_training.data.formats.atomic import new_file, new_folder
+from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.errors import DataError
 from rl_training.wording import amount
 
@@ -282,9 +283,10 @@ def _require_successors(dataset: TransitionDataset) -> None:
     rows = np.flatnonzero(inside)
     wrong = rows[(dataset.next_obs[rows] != dataset.obs[rows + 1]).any(axis=1)]
     if len(wrong):
-        raise DataError(
-            f"next_obs: of row {wrong[0]} is not the observation of the next row, which is all that Minari can hold"
-        )
+        ends = dataset.terminations | dataset.truncations
+        what, rule = "not the observation of the next row", "Minari can hold no other"
+        with by_the_files_rows(dataset):
+            raise FaultyValueError("next_obs", what, int(wrong[0]), None, ends, rule)
 
 
 def _spaces(dataset: TransitionDataset) -> dict[str, Any]:
