@@ -133,6 +133,46 @@ class TestDones:
         true_ends = {"terminated": np.isin(np.arange(60), [25])}
         assert self.ends(self.load(dones=[19, 25, 39], dones_are="ends", also=true_ends)) == ([25], [19, 39])
 
+    @pytest.mark.parametrize("also", [{}, {"timeouts": np.zeros(60)}, {"timeouts": np.isin(np.arange(60), [19])}])
+    def test_beside_terminations_they_are_the_ends(self, also: dict[str, Any]) -> None:
+        dataset = self.load(dones=[19, 25, 39], also={"terminated": np.isin(np.arange(60), [25])} | also)
+        assert self.ends(dataset) == ([25], [19, 39])
+        count = 2 - int(np.sum(also.get("timeouts", 0)))
+        assert dataset.notes == (
+            f"dones are read as the ends of episodes: {count} that did not terminate count as truncated",
+        )
+
+    def test_beside_both_flags_they_say_nothing_new(self) -> None:
+        flags = {"terminated": np.isin(np.arange(60), [25]), "truncated": np.isin(np.arange(60), [19, 39])}
+        for dones in ([19, 25, 39], [25]):  # old logs of the new kind: done is terminated
+            dataset = self.load(dones=dones, also=flags)
+            assert (self.ends(dataset), dataset.notes) == (([25], [19, 39]), ())
+
+    def test_a_termination_that_is_not_done_is_refused(self) -> None:
+        raw = RawData(arrays(dones=np.arange(8) == 7), "test")
+        complaint = "terminations: set without dones at row 2 .*; dones beside terminations must mark the end of every"
+        with pytest.raises(DataError, match=complaint):
+            TransitionDataset.from_raw(raw)
+        (finding,) = examine(raw).at("error")
+        assert (finding.code, "set without dones at row 2" in finding.what) == ("data.refused", True)
+
+    @pytest.mark.parametrize("name", ["truncations", "timeouts"])
+    def test_truncations_that_are_never_set_tell_nothing(self, name: str) -> None:
+        empty = {name: np.zeros(60)}
+        assert self.ends(self.load(dones=[19, 39, 59], also=empty)) == ([], [19, 39, 59])
+        assert self.ends(self.load(dones=[19, 25, 45], max_episode_steps=20, also=empty)) == ([25], [19, 45])
+
+    def test_a_time_limit_beside_terminations_and_dones(self) -> None:
+        true_ends = {"terminated": np.isin(np.arange(60), [25])}
+        dataset = self.load(dones=[25], max_episode_steps=20, also=true_ends)
+        assert self.ends(dataset) == ([25], [19, 45])
+        with pytest.raises(DataError, match="max_episode_steps: the data mark their truncations themselves"):
+            self.load(dones=[19, 25], max_episode_steps=20, also=true_ends)
+
+    def test_of_a_mapping_that_has_both(self) -> None:
+        with pytest.raises(DataError, match=r"terminations: given twice, as .*; keep one, or read .* dones_are: ends"):
+            TransitionDataset.from_dict(arrays(dones=np.arange(8) == 2))
+
     def test_a_given_time_limit_tells_them_apart(self) -> None:
         dataset = self.load(dones=[19, 25, 45], max_episode_steps=20)
         assert self.ends(dataset) == ([25], [19, 45])

@@ -87,7 +87,7 @@ class TestMapping:
             ({"rewards": ["r", "u"]}, "columns.rewards: takes one column, got 2: r, u"),
             ({"obs": []}, "columns.obs: must be a column's name or a list of names, got []"),
             ({"obs": 3}, "columns.obs: must be a column's name or a list of names, got 3"),
-            ({"dones": "end"}, "columns: terminations is given twice, under two of its names; keep one"),
+            ({"terminated": "end"}, "columns: terminations is given twice, under two of its names; keep one"),
         ],
     )
     def test_mistakes(self, changes: dict[str, Any], complaint: str) -> None:
@@ -124,10 +124,12 @@ class TestNames:
             "obs: both 'obs' and 'obs_0' hold it; say which in columns"
         )
 
-    def test_a_flag_of_true_ends_wins_over_dones(self) -> None:
+    def test_dones_stand_beside_a_flag_of_true_ends(self) -> None:
         planned = plan(["obs", "actions", "rewards", "dones", "terminateds", "truncateds"])
-        assert planned.fields["terminateds"] == ("terminateds",)
-        assert planned.notes == ("columns not used: dones",)
+        assert (planned.fields["terminateds"], planned.fields["dones"]) == (("terminateds",), ("dones",))
+        assert planned.notes == ()
+        mapped = plan(["obs", "actions", "rewards", "Done", "end"], {"terminations": "end"})
+        assert (mapped.fields["terminations"], mapped.fields["done"]) == (("end",), ("Done",))
 
     def test_what_is_missing(self) -> None:
         assert refusal(table()) == (

@@ -14,6 +14,7 @@ from rl_training.data.flags import (
     cut_at_time_limit,
     d4rl_conversion,
     distrust_reset_successors,
+    dones_are_alone,
     settle_dones,
 )
 from rl_training.data.formats import RawData
@@ -38,9 +39,9 @@ def settle(
     rows = raw.rows
     arrays: dict[str, Any] = {name: values for name, values in raw.arrays.items() if name not in marks}
     try:
+        limit_told_by_dones = dones_are is None and dones_are_alone(arrays)
         arrays, of_dones = settle_dones(arrays, dones_are, max_episode_steps)
-        cut_by_dones = "truncations" in arrays and "truncations" not in raw.arrays
-        if max_episode_steps is not None and not cut_by_dones:
+        if max_episode_steps is not None and not limit_told_by_dones:
             arrays = cut_at_time_limit(arrays, max_episode_steps)
         arrays, of_successors = distrust_reset_successors(arrays)
         if time_limits == "d4rl":

@@ -142,9 +142,8 @@ def _not_following(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArra
 def _inside(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """After which rows the same episode should go on, `[N - 1]`: no other one begins, and no flag ends it."""
     inside = np.asarray(np.diff(episode) == 0)
-    for field in ("terminations", "truncations", EPISODE_ENDS):
-        flags = _field(arrays, field)
-        if flags is not None and flags.ndim == 1:
+    for name, flags in arrays.items():
+        if FIELD_OF[name] in ("terminations", "truncations", EPISODE_ENDS) and flags.ndim == 1:
             inside = np.logical_and(inside, flags[:-1] == 0)
     return inside
 
