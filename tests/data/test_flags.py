@@ -226,6 +226,14 @@ class TestResetSuccessors:
         assert np.flatnonzero(~dataset.has_next_obs).tolist() == [2, 5, 8]
         assert dataset.notes[0].startswith("new_obs at the end of an episode is the first observation of the next one")
 
+    @pytest.mark.parametrize("flag", ["terminated", "dones"])
+    def test_counts_as_not_recorded_at_a_given_time_limit(self, flag: str) -> None:
+        given = {name: values for name, values in self.given().items() if name not in ("terminations", "truncations")}
+        given[flag] = np.isin(np.arange(9), [2, 5, 8]) & (flag == "dones")
+        dataset = TransitionDataset.from_raw(RawData(given, "test"), max_episode_steps=3)
+        assert dataset.has_next_obs is not None
+        assert np.flatnonzero(~dataset.has_next_obs).tolist() == [2, 5, 8]
+
     def test_does_not_matter_after_a_termination(self) -> None:
         given = self.given(terminations=np.isin(np.arange(9), [2]), truncations=np.isin(np.arange(9), [5, 8]))
         dataset = TransitionDataset.from_raw(RawData(given, "test"))

@@ -30,6 +30,7 @@ from rl_training.wording import amount
 DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]
 DONES = ("dones", "done")
 _END_FLAGS = ("terminations", "truncations")
+_TELL_ENDS = (*_END_FLAGS, EPISODE_ENDS, EPISODE_IDS)
 _SHORTEST_TIME_LIMIT = 10  # rows; episodes of one length below it say nothing about what ended them
 
 
@@ -154,7 +155,7 @@ def settle_dones(
     | None         | terminations               | an end of an episode: a truncation, if no termination    |
     | None         | truncations, episode ends  | a termination                                            |
     | None         | only `max_episode_steps`   | a truncation after that many rows, else a termination    |
-    | None         | nothing                    | a truncation where all end episodes of one length, else a termination |
+    | None         | nothing                    | a truncation if all end episodes of one length, else a termination |
     """
     named = {key if key in DONES else FIELD_OF[key]: value for key, value in mapping.items() if key in FIELD_OF}
     check_rows({name: as_array(name, value) for name, value in named.items() if value is not None})
@@ -282,14 +283,18 @@ def distrust_reset_successors(mapping: Mapping[str, Any]) -> tuple[dict[str, Any
 
 
 def cut_at_time_limit(mapping: Mapping[str, Any], steps: int) -> dict[str, Any]:
-    """The same arrays with a truncation wherever an episode reaches `steps` rows; refused where they have their own."""
+    """The same arrays with a truncation wherever an episode reaches `steps` rows; refused where they have their own.
+
+    All but the flags keep the file's names: by its name `new_obs` is known for what it may be.
+    """
     given = complete_flags(resolve_names(mapping))
+    rest = {key: values for key, values in mapping.items() if FIELD_OF.get(key) not in _TELL_ENDS}
     flags = _flags("terminations", given.get("terminations", ()))
     if "truncations" in given and _flags("truncations", given["truncations"]).any():
         raise DataError("max_episode_steps: the data mark their truncations themselves; leave it out")
     ends = flags.copy()
     ends[-1:] = True
-    return {**given, "truncations": _every(steps, ends) & ~flags}
+    return {**rest, "terminations": flags, "truncations": _every(steps, ends) & ~flags}
 
 
 def _every(steps: int, ends: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
