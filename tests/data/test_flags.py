@@ -294,6 +294,41 @@ class TestD4RLConversion:
         np.testing.assert_array_equal(dataset.terminations, terminals[kept])
         np.testing.assert_allclose(dataset.rewards, given["rewards"][kept].astype(np.float32))
 
+    @pytest.mark.parametrize("flag", ["terminals", "dones"])
+    @pytest.mark.parametrize("steps", [1, 2, 3, 7, 25, 300])
+    def test_counts_steps_as_it_does_where_no_timeouts_are_stored(self, flag: str, steps: int) -> None:
+        """Against the loop of `qlearning_dataset` and its counter, written out; terminations fall on the limit, too."""
+        rng = np.random.default_rng(steps)
+        rows = 200
+        terminals = rng.random(rows) < 0.1
+        terminals[[0, 4, steps - 1 if steps < rows else 7]] = True
+        kept, count = [], 0
+        for i in range(rows - 1):
+            if count == steps - 1:
+                count = 0
+                continue
+            if terminals[i]:
+                count = 0
+            kept.append(i)
+            count += 1
+        given = {**arrays(rows, rewards=rng.normal(size=rows)), flag: terminals}
+        del given["terminations"]
+        raw = RawData(given, "test")
+        if not kept:
+            with pytest.raises(DataError, match="obs: 0 rows"):
+                TransitionDataset.from_raw(raw, time_limits="d4rl", max_episode_steps=steps)
+            return
+        dataset = TransitionDataset.from_raw(raw, time_limits="d4rl", max_episode_steps=steps)
+        np.testing.assert_array_equal(dataset.obs, given["obs"][kept])
+        np.testing.assert_array_equal(dataset.next_obs, given["obs"][1:][kept])
+        np.testing.assert_array_equal(dataset.terminations, terminals[kept])
+        jumps = np.flatnonzero(np.diff(kept) > 1)
+        assert (dataset.truncations | dataset.terminations)[jumps].all()
+
+    def test_counts_no_steps_where_timeouts_are_stored(self) -> None:
+        with pytest.raises(DataError, match="max_episode_steps: the data mark their truncations themselves"):
+            d4rl_conversion(arrays(timeouts=np.arange(8) == 5), 3)
+
     def test_keeps_the_borders(self) -> None:
         dataset = TransitionDataset.from_dict(d4rl_conversion(arrays(timeouts=np.arange(8) == 5))[0])
         assert dataset.episode_lengths().tolist() == [3, 2, 1]

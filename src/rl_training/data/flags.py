@@ -290,11 +290,16 @@ def cut_at_time_limit(mapping: Mapping[str, Any], steps: int) -> dict[str, Any]:
     given = complete_flags(resolve_names(mapping))
     rest = {key: values for key, values in mapping.items() if FIELD_OF.get(key) not in _TELL_ENDS}
     flags = _flags("terminations", given.get("terminations", ()))
-    if "truncations" in given and _flags("truncations", given["truncations"]).any():
-        raise DataError("max_episode_steps: the data mark their truncations themselves; leave it out")
+    if "truncations" in given:
+        _refuse_own_truncations(_flags("truncations", given["truncations"]))
     ends = flags.copy()
     ends[-1:] = True
     return {**rest, "terminations": flags, "truncations": _every(steps, ends) & ~flags}
+
+
+def _refuse_own_truncations(truncations: npt.NDArray[np.bool_]) -> None:
+    if truncations.any():
+        raise DataError("max_episode_steps: the data mark their truncations themselves; leave it out")
 
 
 def _every(steps: int, ends: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -307,18 +312,40 @@ def _every(steps: int, ends: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     return cuts
 
 
-def d4rl_conversion(mapping: Mapping[str, Any]) -> tuple[dict[str, Any], IndexArray]:
+def d4rl_conversion(
+    mapping: Mapping[str, Any], max_episode_steps: int | None = None
+) -> tuple[dict[str, Any], IndexArray]:
     """What D4RL's `qlearning_dataset` makes of a file: rows at a time limit and the last row of the file are dropped,
     and every successor is the row that follows. Truncations move to the row before, so that borders stay known.
-    Also the rows that are left, `[N]`."""
+    Also the rows that are left, `[N]`.
+
+    max_episode_steps: where the data have no truncations, D4RL's count of steps tells the rows at a time limit.
+    """
     given = complete_flags(resolve_names(mapping))
     missing = [name for name in ("obs", "terminations") if name not in given]
     if missing:
         raise DataError(f"dataset lacks {', '.join(missing)}")
     terminated = _flags("terminations", given["terminations"])
     limits = _flags("truncations", given.get("truncations", np.zeros_like(terminated)))
+    if max_episode_steps is not None:
+        _refuse_own_truncations(limits)
+        limits = _d4rl_limits(terminated, max_episode_steps)
     keep = np.flatnonzero(~limits[:-1])
     last = limits | (np.arange(len(limits)) == len(limits) - 1)
     truncations = np.r_[last[1:], False] & ~terminated
     converted = {name: values[keep] for name, values in given.items()}
     return {**converted, "next_obs": given["obs"][keep + 1], "truncations": truncations[keep]}, keep
+
+
+def _d4rl_limits(terminated: npt.NDArray[np.bool_], steps: int) -> npt.NDArray[np.bool_]:
+    """Rows at which D4RL's own counter reaches the time limit, `[N]`.
+
+    It starts at 0 in the file and after a limit, but at 1 after a termination (it is set to 0 and counted up in the
+    same pass), so the episode after one reaches the limit a row early. A termination at the limit is a limit.
+    """
+    limits = np.zeros(len(terminated), dtype=np.bool_)
+    start = counted = 0
+    for end in [*np.flatnonzero(terminated).tolist(), len(terminated) - 1]:
+        limits[start + steps - 1 - counted : end + 1 : steps] = True
+        start, counted = end + 1, 0 if limits[end : end + 1].any() else 1
+    return limits
