@@ -12,6 +12,7 @@ import pytest
 from real_data import REAL, needs_real_data
 from rl_training.data import TransitionDataset
 from rl_training.data.batch import PackedTransitions
+from rl_training.data.formats import hdf5
 from rl_training.data.transforms import TransformConfig, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
@@ -113,6 +114,13 @@ class TestLayouts:
         assert dataset.truncations.nonzero()[0].tolist() == [8, 11]
         assert dataset.n_usable == 10
 
+    @pytest.mark.parametrize("name", ["Hopper-v4", np.bytes_("Hopper-v4")])
+    def test_the_environment_is_told_in_any_kind_of_text(self, name: Any, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.hdf5", d4rl())
+        with h5py.File(path, "a") as file:
+            file.attrs["env_id"] = name
+        assert TransitionDataset.load(path).env_id == "Hopper-v4"
+
     def test_discrete_actions_are_refused(self, tmp_path: Path) -> None:
         path = write(tmp_path / "a.h5", d4rl() | {"discrete_action": True})
         assert refusal(path) == (
@@ -165,6 +173,23 @@ class TestOtherNames:
         mapping = {**self.MAPPING, "terminations": "over"}
         assert len(TransitionDataset.load(path, columns=mapping)) == 12
         assert refusal(path, columns={**mapping, "actions": "soft"}).startswith("columns.actions: no column 'soft'")
+
+    def test_a_group_that_holds_itself_is_entered_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = write(tmp_path / "a.hdf5", d4rl())
+        with h5py.File(path, "a") as file:
+            group = file.create_group("infos/loop")
+            group["x"] = np.zeros(12)
+            for number in range(20):
+                group[f"again_{number}"] = group
+        looked_into: list[str] = []
+        names_in = hdf5.names_in
+        monkeypatch.setattr(hdf5, "names_in", lambda group: looked_into.append(group.name) or names_in(group))
+        assert TransitionDataset.load(path).n_episodes == 3
+        assert len(looked_into) == 3
+        monkeypatch.setattr(hdf5, "_MOST_GROUPS", 2)
+        looked_into.clear()
+        assert TransitionDataset.load(path).n_episodes == 3
+        assert len(looked_into) == 2
 
 
 class TestRefusals:

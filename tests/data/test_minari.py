@@ -95,6 +95,14 @@ class TestReading:
         assert dataset.episode_lengths().tolist() == [4] + [3] * 10
         assert dataset.notes == ("1 episode without a flag on the last row: counted as truncated",)
 
+    def test_an_episode_without_a_flag_hides_no_bad_one(self, tmp_path: Path) -> None:
+        folder = dataset_folder(tmp_path)
+        with h5py.File(folder / "data" / "main_data.hdf5", "a") as file:
+            for number in range(11):
+                del file[f"episode_{number}/truncations"]
+                file[f"episode_{number}/truncations"] = np.full(4 if number == 0 else 3, 7 * (number == 2))
+        assert refusal(folder).startswith("truncations: 7 at row 7 ")
+
     def test_a_flag_inside_an_episode(self, tmp_path: Path) -> None:
         folder = dataset_folder(tmp_path)
         change(folder, terminations=np.array([True, False, False]))

@@ -116,6 +116,28 @@ def test_is_read_right(write: Write, tmp_path: Path) -> None:
     assert examine(read(tmp_path / "log")).ok
 
 
+DONES = {"dones": np.isin(np.arange(ROWS), [4, 11]), "truncations": None}
+WITH_DONES: dict[str, Write] = {
+    "npz": npz(**DONES),
+    "HDF5": hdf5(**DONES),
+    "Parquet": parquet(**DONES),
+    "CSV": text(
+        HEADER.replace(",episode,t", ",done"),
+        *(f"{line.rsplit(',', 2)[0]},{int(row in (4, 11))}" for row, line in enumerate(LINES)),
+    ),
+}
+
+
+@pytest.mark.parametrize("write", WITH_DONES.values(), ids=WITH_DONES)
+def test_dones_beside_terminations_are_the_ends_in_every_format(write: Write, tmp_path: Path) -> None:
+    write(tmp_path / "log")
+    for options in ({}, {"dones_are": "ends"}):
+        dataset = TransitionDataset.load(tmp_path / "log", **options)  # type: ignore[arg-type]
+        assert dataset.episode_lengths().tolist() == [5, 7]
+        assert (dataset.terminations.nonzero()[0].tolist(), dataset.truncations.nonzero()[0].tolist()) == ([4], [11])
+    assert examine(read(tmp_path / "log")).ok
+
+
 UNSOUND: dict[str, tuple[Write, str]] = {
     "objects": (archive(("obs.npy", npy(np.array([None, 1])))), "obs.npy: holds Python objects; give plain numbers"),
     "complex": (npz(obs=np.zeros((ROWS, 2), complex)), "obs: dtype complex128 is not supported"),

@@ -87,7 +87,7 @@ class TestMapping:
             ({"rewards": ["r", "u"]}, "columns.rewards: takes one column, got 2: r, u"),
             ({"obs": []}, "columns.obs: must be a column's name or a list of names, got []"),
             ({"obs": 3}, "columns.obs: must be a column's name or a list of names, got 3"),
-            ({"dones": "end"}, "columns: terminations is given twice, under two of its names; keep one"),
+            ({"terminated": "end"}, "columns: terminations is given twice, under two of its names; keep one"),
         ],
     )
     def test_mistakes(self, changes: dict[str, Any], complaint: str) -> None:
@@ -124,10 +124,12 @@ class TestNames:
             "obs: both 'obs' and 'obs_0' hold it; say which in columns"
         )
 
-    def test_a_flag_of_true_ends_wins_over_dones(self) -> None:
+    def test_dones_stand_beside_a_flag_of_true_ends(self) -> None:
         planned = plan(["obs", "actions", "rewards", "dones", "terminateds", "truncateds"])
-        assert planned.fields["terminateds"] == ("terminateds",)
-        assert planned.notes == ("columns not used: dones",)
+        assert (planned.fields["terminateds"], planned.fields["dones"]) == (("terminateds",), ("dones",))
+        assert planned.notes == ()
+        mapped = plan(["obs", "actions", "rewards", "Done", "end"], {"terminations": "end"})
+        assert (mapped.fields["terminations"], mapped.fields["done"]) == (("end",), ("Done",))
 
     def test_what_is_missing(self) -> None:
         assert refusal(table()) == (
@@ -298,7 +300,24 @@ class TestOrder:
         assert not dataset.truncations.any()
 
     def test_a_step_twice(self) -> None:
-        assert refusal(table(k=[0, 1, 1, 2, 3, 4] * 2), self.STEPS) == "column 'k': 1 occurs twice in episode 3"
+        assert refusal(table(k=[0, 1, 1, 2, 3, 4] * 2), self.STEPS) == (
+            "column 'k': 1 occurs twice in episode 3, at rows 1 and 2; remove the doubled row"
+        )
+        assert refusal(table(k=[4, 1, 3, 2, 1, 0] * 2), self.STEPS).endswith(
+            "episode 3, at rows 1 and 4; remove the doubled row"
+        )
+
+    @pytest.mark.parametrize("end", [None, np.arange(ROWS) == 11])
+    def test_a_step_twice_without_ids(self, end: Any) -> None:
+        """It is no new episode; one ends there only by a flag, or where an episode may have had a single row."""
+        mapping = {"obs": ["x", "y"], "actions": "u", "rewards": "r"} | ({} if end is None else {"terminations": "end"})
+        given = table(run=None, end=end, t=[0, 1, 2, 0, 1, 2, 3, 3, 4, 5, 6, 7])
+        assert refusal(given, mapping) == (
+            "column 't': 3 occurs twice in one episode, at rows 6 and 7; remove the doubled row"
+        )
+        flagged = table(run=None, end=np.arange(ROWS) == 6, t=given["t"])
+        lengths = TransitionDataset.from_table(flagged, mapping | {"terminations": "end"}).episode_lengths()
+        assert lengths.tolist() == [3, 4, 5]
 
     def test_a_step_that_is_missing(self) -> None:
         complaint = "column 'k': the step inside an episode must be one number at row 2"

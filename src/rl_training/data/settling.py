@@ -14,6 +14,7 @@ from rl_training.data.flags import (
     cut_at_time_limit,
     d4rl_conversion,
     distrust_reset_successors,
+    dones_are_alone,
     settle_dones,
 )
 from rl_training.data.formats import RawData
@@ -38,13 +39,15 @@ def settle(
     rows = raw.rows
     arrays: dict[str, Any] = {name: values for name, values in raw.arrays.items() if name not in marks}
     try:
+        alone = dones_are is None and dones_are_alone(arrays)
+        if time_limits == "d4rl" and max_episode_steps is not None and alone:
+            dones_are = "terminations"  # D4RL's own count tells which of them are dropped
         arrays, of_dones = settle_dones(arrays, dones_are, max_episode_steps)
-        cut_by_dones = "truncations" in arrays and "truncations" not in raw.arrays
-        if max_episode_steps is not None and not cut_by_dones:
+        if time_limits == "keep" and max_episode_steps is not None and not alone:
             arrays = cut_at_time_limit(arrays, max_episode_steps)
         arrays, of_successors = distrust_reset_successors(arrays)
         if time_limits == "d4rl":
-            arrays, kept = d4rl_conversion(arrays)
+            arrays, kept = d4rl_conversion(arrays, max_episode_steps)
             rows = kept if rows is None else rows[kept]
     except FaultyValueError as fault:
         raise raw.located(fault) from fault

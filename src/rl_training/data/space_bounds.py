@@ -119,6 +119,7 @@ def read_bounds(env_id: str) -> SpaceBounds:
 def told_env_id(value: Any) -> str | None:
     """The name of an environment that a file tells, if it can be one."""
     text = value.item() if isinstance(value, np.ndarray) and value.shape == () else value
+    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text  # HDF5's text of a fixed length
     return text if isinstance(text, str) and text.isprintable() and 0 < len(text) <= _LONGEST_ID else None
 
 

@@ -37,7 +37,7 @@ def _two_rows(fields: RawFields, subject: Subject) -> Iterator[Finding]:
     name = fields.sources["terminations"]
     if EPISODE_ENDS in fields.arrays:
         stray = np.flatnonzero(flags & ~fields.arrays[EPISODE_ENDS])
-        if stray.size:
+        if stray.size and fields.sources[EPISODE_ENDS] == EPISODE_ENDS:  # dones beside terminations are refused then
             what = (
                 f"{name!r} is set on {amount(stray.size, 'row')} that {EPISODE_ENDS!r} does not call the last of an"
                 f" episode: with them there would be {len(subject.ends) + stray.size:,} episodes, not"

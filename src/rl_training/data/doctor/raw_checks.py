@@ -22,7 +22,7 @@ from rl_training.data.fields import (
     IGNORED_PREFIXES,
     REQUIRED_FIELDS,
 )
-from rl_training.data.flags import complete_flags
+from rl_training.data.flags import DONES, complete_flags
 from rl_training.data.formats.names import listed as names_listed
 from rl_training.data.formats.names import printable
 from rl_training.errors import DataError, did_you_mean
@@ -87,10 +87,11 @@ def read_fields(arrays: Mapping[str, Any]) -> RawFields:
 def _resolve(fields: RawFields, arrays: Mapping[str, Any]) -> None:
     """The names of this package for those of the file."""
     fields.marked_discrete = bool(np.any(arrays.get(DISCRETE_ACTIONS, False)))
+    terminations_apart = any(FIELD_OF.get(key) == "terminations" and key not in DONES for key in arrays)
     for key, value in arrays.items():
         if str(key).startswith(IGNORED_PREFIXES) or key in (BORDERS_LOST, DISCRETE_ACTIONS) or value is None:
             continue
-        name = FIELD_OF.get(key)
+        name = EPISODE_ENDS if key in DONES and terminations_apart else FIELD_OF.get(key)
         if name is None:
             what = f"{key!r} is no field of a transition, and a dataset with unknown fields is refused."
             meant = did_you_mean(str(key), FIELD_OF).rstrip("?")

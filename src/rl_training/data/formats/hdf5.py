@@ -22,6 +22,7 @@ from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 
 _MOST_NAMES = 10_000  # arrays that are looked at
+_MOST_GROUPS = 10_000  # groups that are looked into
 _EPISODE = re.compile(r"((?:[^/]+/)*[^/]*\d)/(?:actions|action)")  # the actions of one, in a group with its number
 _DEEPEST = 8  # groups inside each other
 # What h5py raises on files that are damaged or forged.
@@ -85,11 +86,17 @@ def _by_mapping(file: h5py.File, columns: Columns) -> RawData:
 
 
 def _names(file: h5py.File) -> list[str]:
-    """The arrays of the file, `group/array`, as far as links and depth allow."""
+    """The arrays of the file, `group/array`, as far as links and depth allow; a group is entered once, however many
+    names it has, as one may hold itself."""
     found: list[str] = []
     groups = [("", file, 0)]
-    while groups and len(found) < _MOST_NAMES:
+    entered: set[int] = set()
+    while groups and len(found) < _MOST_NAMES and len(entered) < _MOST_GROUPS:
         prefix, group, depth = groups.pop()
+        address = h5py.h5o.get_info(group.id).addr
+        if address in entered:
+            continue
+        entered.add(address)
         for name in names_in(group):
             member = _member(group, name, name) if isinstance(group.get(name, getlink=True), h5py.HardLink) else None
             if isinstance(member, h5py.Dataset):

@@ -302,8 +302,8 @@ def _closed(
     flagged = (arrays["terminations"] != 0) | (arrays["truncations"] != 0)
     unmarked = last[~flagged[last]]
     if len(unmarked):
-        truncations = arrays["truncations"] != 0
-        truncations[unmarked] = True
+        truncations = arrays["truncations"].copy()  # with values other than 0 and 1, which are refused later
+        truncations[unmarked] = 1
         arrays = {**arrays, "truncations": truncations}
         notes.append(f"{amount(len(unmarked), 'episode')} without a flag on the last row: counted as truncated")
     inside = int(flagged.sum()) - (len(last) - len(unmarked))

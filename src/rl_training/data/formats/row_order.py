@@ -83,7 +83,10 @@ def _by_step(
     notes: list[str] = []
     moved = None
     if episode is None:
-        episode = np.r_[0, np.cumsum(np.diff(step) <= 0)]
+        starts = np.r_[True, np.diff(step) <= 0]
+        going_on = _inside(arrays, np.zeros(len(step), dtype=np.int64)) & ~starts[:-1]  # else an episode of one row
+        _refuse_doubled(going_on & (np.diff(step) == 0), name, step, None, "one episode")
+        episode = np.cumsum(starts) - 1
         if not episode.any() and all(_field(arrays, flag) is None for flag in ("terminations", EPISODE_ENDS)):
             raise DataError(
                 f"column {name!r}: never starts again, and nothing else tells where episodes end;"
@@ -96,17 +99,29 @@ def _by_step(
             arrays, step, episode = _taken(arrays, order), step[order], episode[order]
             notes.append(f"rows were not in order: they are sorted by episode and {name}")
     strides = np.diff(step)
-    doubled = np.flatnonzero((np.diff(episode) == 0) & (strides == 0))
-    if len(doubled):
-        row = int(doubled[0])
-        which = arrays[key][row] if key is not None else episode[row]
-        raise DataError(f"column {name!r}: {step[row]:g} occurs twice in episode {which}")
+    if key is not None:
+        _refuse_doubled((np.diff(episode) == 0) & (strides == 0), name, step, moved, arrays[key])
     gaps, note = _gaps(strides, _inside(arrays, episode), name)
     if note:
         notes.append(note)
     if gaps.any() or (key is None and episode.any()):
         arrays = _cut(arrays, key, episode, gaps)
     return Ordered(arrays, tuple(notes), moved)
+
+
+def _refuse_doubled(
+    doubled: npt.NDArray[np.bool_], name: str, step: npt.NDArray[Any], moved: IndexArray | None, ids: Any
+) -> None:
+    """`doubled`: after which rows the same step of the same episode comes again, `[N - 1]`; `moved`: their rows in
+    the table."""
+    if not doubled.any():
+        return
+    row = int(np.argmax(doubled))
+    first, again = (row, row + 1) if moved is None else sorted(moved[row : row + 2].tolist())
+    which = ids if isinstance(ids, str) else f"episode {ids[row]}"
+    raise DataError(
+        f"column {name!r}: {step[row]:g} occurs twice in {which}, at rows {first} and {again}; remove the doubled row"
+    )
 
 
 def _gaps(
@@ -142,9 +157,8 @@ def _not_following(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArra
 def _inside(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """After which rows the same episode should go on, `[N - 1]`: no other one begins, and no flag ends it."""
     inside = np.asarray(np.diff(episode) == 0)
-    for field in ("terminations", "truncations", EPISODE_ENDS):
-        flags = _field(arrays, field)
-        if flags is not None and flags.ndim == 1:
+    for name, flags in arrays.items():
+        if FIELD_OF[name] in ("terminations", "truncations", EPISODE_ENDS) and flags.ndim == 1:
             inside = np.logical_and(inside, flags[:-1] == 0)
     return inside
 

@@ -64,10 +64,10 @@ def plan(names: Sequence[str], columns: Columns | None = None) -> Plan:
     step = fields.pop(STEP, (None,))[0]
     taken = {name for chosen in fields.values() for name in chosen} | {step}
     free = [name for name in names if name not in taken]
-    given = {FIELD_OF[key] for key in fields}
+    given = {_slot(key) for key in fields}
     for key, chosen in {**_named(free, given), **_numbered(free, names, notes, given)}.items():
-        if FIELD_OF[key] in {FIELD_OF[other] for other in fields}:
-            raise DataError(f"{FIELD_OF[key]}: both {key!r} and {chosen[0]!r} hold it; say which in columns")
+        if _slot(key) in {_slot(other) for other in fields}:
+            raise DataError(f"{_slot(key)}: both {key!r} and {chosen[0]!r} hold it; say which in columns")
         fields[key] = chosen
     if step is None:
         step = next((name for name in free if _plain(name) in _STEP_NAMES), None)
@@ -107,8 +107,7 @@ def _checked(columns: Columns | None) -> dict[str, list[str]]:
         if not wanted or not all(isinstance(name, str) for name in wanted):
             raise DataError(f"columns.{key}: must be a column's name or a list of names, got {shown(value)}")
         checked["new_obs" if wanted == ["new_obs"] else key] = wanted
-    fields = [FIELD_OF.get(key, key) for key in checked]
-    if (twice := doubled(fields)) is not None:
+    if (twice := doubled(_slot(key) or key for key in checked)) is not None:
         raise DataError(f"columns: {twice} is given twice, under two of its names; keep one")
     return checked
 
@@ -143,18 +142,20 @@ def _plain(name: str) -> str:
     return name.strip().lower()
 
 
-def _named(free: Iterable[str], given: set[str]) -> dict[str, tuple[str, ...]]:
+def _slot(key: str) -> str | None:
+    """The field of a name, of which there can be one; `dones` may stand beside terminations."""
+    return DONES[0] if key in DONES else FIELD_OF.get(key)
+
+
+def _named(free: Iterable[str], given: set[str | None]) -> dict[str, tuple[str, ...]]:
     """Columns that bear a field's name, unless the mapping has that field already."""
     found: dict[str, tuple[str, ...]] = {}
     holders: dict[str, str] = {}
-    # A flag for true ends is worth more than a `dones` beside it, which may mean either kind.
-    for name in sorted(free, key=lambda name: _plain(name) in DONES):
-        field = FIELD_OF.get(_plain(name))
+    for name in free:
+        field = _slot(_plain(name))
         if field is None or field in given:
             continue
         if field in holders:
-            if _plain(name) in DONES:
-                continue
             raise DataError(f"{field}: both {holders[field]!r} and {name!r} hold it; say which in columns")
         holders[field] = name
         found[_plain(name)] = (name,)
@@ -162,7 +163,7 @@ def _named(free: Iterable[str], given: set[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _numbered(
-    free: Iterable[str], names: Sequence[str], notes: list[str], given: set[str]
+    free: Iterable[str], names: Sequence[str], notes: list[str], given: set[str | None]
 ) -> dict[str, tuple[str, ...]]:
     """`obs_0 … obs_n` gathered, for the fields that are matrices."""
     groups: dict[str, dict[int, str]] = {}
@@ -216,14 +217,14 @@ def assemble(planned: Plan, column: Callable[[str], npt.NDArray[Any]], described
             raise DataError(f"column {planned.agents!r}: rows of {len(agents)} agents; keep those of one")
     arrays: Arrays = {}
     widths: dict[str, list[tuple[str, int]]] = {}
-    for key, names in planned.fields.items():
+    for key, names in sorted(planned.fields.items(), key=lambda item: item[0] in DONES):  # true terminations first
         field = FIELD_OF[key]
         if field == EPISODE_IDS:
             arrays[key] = labels(names[0], columns[names[0]])
             continue
         parts = {name: numbers(name, columns[name]) for name in names}
         arrays[key] = _matrix(parts) if field in MATRIX_FIELDS else parts[names[0]]
-        widths[field] = [(name, math.prod(part.shape[1:])) for name, part in parts.items()]
+        widths.setdefault(field, [(name, math.prod(part.shape[1:])) for name, part in parts.items()])
     step = None if planned.step is None else numbers(planned.step, columns[planned.step])
     ordered = in_order(arrays, step, planned.step or "", check_successors=planned.rllib)
     notes = (*planned.notes, *ordered.notes)
