@@ -205,6 +205,6 @@ def test_a_damaged_folder_is_not_trained_from(folder: Path, tmp_path: Path, memo
 
 def test_a_folder_is_verified_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
-    monkeypatch.setattr("rl_training.runtime.trainer.verify", seen.append)
+    monkeypatch.setattr("rl_training.data.formats.columns.verify", seen.append)
     train(config(folder, tmp_path / "runs", data_memory="ram"))
     assert seen == [folder]
