@@ -15,7 +15,6 @@ from rich.text import Text
 
 from rl_training.cli.reading_options import Reading, in_options
 from rl_training.data import formats
-from rl_training.data.dataset_loaders import expand, locate
 from rl_training.data.doctor import Finding, Report, describe, examine
 from rl_training.data.doctor.facts_in_words import fact_lines
 from rl_training.data.doctor.observation_checks import ObsBounds
@@ -23,6 +22,7 @@ from rl_training.data.doctor.page import report_page
 from rl_training.data.doctor.text import Line, finding_lines, labelled, note_lines, report_lines, transform_lines
 from rl_training.data.doctor.wording import sentence
 from rl_training.data.formats import RawData
+from rl_training.data.formats.places import expand, locate
 from rl_training.data.reference_returns import reference_returns
 from rl_training.data.settling import settle
 from rl_training.environments import Spaces, env_spaces, make_env, observation_bounds

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from rl_training.data.flags import DonesAre
-from rl_training.data.formats import MINARI_PREFIX
+from rl_training.data.formats.places import MINARI_PREFIX, expand, locate
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
@@ -121,23 +121,6 @@ def with_absolute_paths(config: DatasetConfig) -> DatasetConfig:
             return config
 
 
-def expand(path: Path) -> Path:
-    """The path with ~ for the home folder, where there is such a home."""
-    try:
-        return path.expanduser()
-    except RuntimeError as error:
-        raise DataError(f"dataset: {path}: {error}") from None
-
-
-def locate(source: str, *, download: bool = False) -> Path:
-    """The path that `minari:ID` or a file's name stands for."""
-    if not source.startswith(MINARI_PREFIX):
-        return expand(Path(source))
-    from rl_training.data.formats import minari
-
-    return minari.find(source.removeprefix(MINARI_PREFIX), download=download)
-
-
 def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset:
     """Generate or read the configured dataset and hold it to the environment's spaces, where they are known."""
     match config:
@@ -200,9 +183,8 @@ def _title(config: DatasetConfig) -> str:
 
 
 def _read_file(config: FileDatasetConfig) -> TransitionDataset:
-    path = expand(config.path)
     return TransitionDataset.load(
-        path,
+        config.path,
         columns=config.columns,
         time_limits=config.time_limits,
         max_episode_steps=config.max_episode_steps,
