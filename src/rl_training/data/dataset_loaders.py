@@ -64,6 +64,12 @@ class MinariDatasetConfig(Section):
     columns: dict[str, str | list[str]] | None = Field(
         default=None, description="Which entries of Dict observations to use: {obs: [observation, desired_goal]}."
     )
+    time_limits: Literal["keep", "d4rl"] = Field(
+        default="keep", description="d4rl: drop rows at a time limit and take every successor from the next row."
+    )
+    max_episode_steps: int | None = Field(
+        default=None, ge=1, description="Where the data mark no truncations: rows after which an episode was cut."
+    )
 
 
 class MixturePart(Section):
@@ -194,7 +200,12 @@ def _read_file(config: FileDatasetConfig) -> TransitionDataset:
 
 def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:
     folder = locate(f"{MINARI_PREFIX}{config.id}", download=config.download)
-    return TransitionDataset.load(folder, columns=config.columns)
+    return TransitionDataset.load(
+        folder,
+        columns=config.columns,
+        time_limits=config.time_limits,
+        max_episode_steps=config.max_episode_steps,
+    )
 
 
 def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id: str | None) -> None:
