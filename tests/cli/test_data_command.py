@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import rl_training
+from rl_training.cli.reading_options import Reading
 from rl_training.data import TransitionDataset
 from rl_training.data.formats import columns
 from sick_data import healthy
@@ -400,3 +401,25 @@ def test_torch_is_not_needed(good: Path, arguments: list[str]) -> None:
         env={**os.environ, "PYTHONPATH": str(SOURCE)},
     )
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    "option", [("--columns", "obs=x"), ("--dones-are", "ends"), ("--download",), ("--env-id", "A-v0")]
+)
+def test_info_on_a_run_reads_no_data(option: tuple[str, ...], mistake: Any, run: Path) -> None:
+    said = mistake("data", "info", run, *option)
+    assert said == f"error: {option[0]}: is for data, and {run} is a run; leave it out"
+
+
+def test_info_tells_of_packed_rows(command: Any, good: Path, tmp_path: Path) -> None:
+    assert command("data", "convert", good, "log/").code == 0
+    assert json.loads(command("data", "info", "log", "--json").out)["notes"] == []
+    (tmp_path / "log" / ".packed").mkdir()
+    (tmp_path / "log" / ".packed" / "0.f32").write_bytes(bytes(5_000_000))
+    said = "log/.packed holds packed rows for training from disk (1 file, 0.005 GB); it can be deleted"
+    assert json.loads(command("data", "info", "log", "--json").out)["notes"] == [said]
+
+
+def test_a_suggested_command_downloads_too() -> None:
+    command = Reading(download=True, dones_are="ends").check_command("minari:a/b-v0", None)
+    assert command == "rl-training data check minari:a/b-v0 --dones-are ends --download"

@@ -60,6 +60,10 @@ COLLECT = ("--env-id", "Pendulum-v1", "--policy", "random", "--steps", "5")
         (["check", "good.npz", "--max-episode-steps", "0"], "Invalid value for '--max-episode-steps': must be greater"),
         (["check", "good.npz", "--dones-are", "maybe"], "Invalid value for '--dones-are': 'maybe' is not one of 'term"),
         (["check", "good.npz", "--html", "folder"], "--html folder: cannot be written (Is a directory)"),
+        (
+            ["check", "good.npz", "--download"],
+            "--download: is for a Minari dataset (minari:ID), and good.npz is a path",
+        ),
         (["check", "minari:a/none-v0"], "minari: no dataset 'a/none-v0' in "),
         (["info", "nan.npz"], "nan.npz: obs: NaN at row 0, column 0 (episode 0, step 0)"),
         (["info", "short.npz"], "short.npz: actions: "),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -207,3 +208,13 @@ def test_another_environment_than_the_data_name_is_told() -> None:
     assert data_notices(recorded, "Pendulum-v1") == []
     said = "the data were recorded in Pendulum-v1, as they say themselves, not in Hopper-v4"
     assert data_notices(recorded, "Hopper-v4") == [said]
+
+
+def test_time_limits_of_minari(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    recorded = replace(generate_pendulum_dataset(600, 0), next_actions=None)
+    recorded.save("minari:own/log-v0")
+    as_d4rl = MinariDatasetConfig(id="own/log-v0", time_limits="d4rl")
+    assert len(load_dataset(MinariDatasetConfig(id="own/log-v0"), None, None)) == 600
+    assert len(load_dataset(as_d4rl, None, None)) == 600 - recorded.n_episodes

@@ -381,12 +381,13 @@ def test_what_appears_meanwhile_is_not_overwritten(behaviour: Behaviour, whole: 
 def test_the_lock_is_on_the_folder_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One process finishes and another begins while a third is about to lock what the first has removed."""
     path, lock = tmp_path / "log.npz.partial", fcntl.flock
-    with ExitStack() as processes:
-        first = processes.enter_context(PartialFolder.opened(path, {}, command="", resume=False))
+    with ExitStack() as finished, ExitStack() as processes:
+        first = finished.enter_context(PartialFolder.opened(path, {}, command="", resume=False))
 
         def flock(*arguments: Any) -> None:
             monkeypatch.setattr(fcntl, "flock", lock)
             first.remove()
+            finished.close()
             processes.enter_context(PartialFolder.opened(path, {}, command="", resume=False))
             lock(*arguments)
 

@@ -241,3 +241,23 @@ class TestTargets:
         assert refusal(dataset(), tmp_path / "a.parquet") == (
             "writing this format needs pyarrow: pip install 'rl-training[parquet]'"
         )
+
+
+def test_the_home_folder_is_meant_by_its_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for name in ("~/a.npz", "~/b/"):
+        dataset().save(name)
+        assert TransitionDataset.load(name).fingerprint() == dataset().fingerprint()
+    assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["a.npz", "b"]
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_negative_zero_among_whole_numbers_stays_one(tmp_path: Path) -> None:
+    rows = {"obs": np.zeros((4, 1)), "actions": np.zeros((4, 1)), "rewards": np.array([1.0, -0.0, 2.0, 0.0])}
+    given = TransitionDataset.from_dict({**rows, "terminations": np.zeros(4), "next_obs": np.zeros((4, 1))})
+    given.save(tmp_path / "log.csv")
+    back = TransitionDataset.load(tmp_path / "log.csv")
+    assert np.signbit(back.rewards).tolist() == [False, True, False, False]
+    assert back.fingerprint() == given.fingerprint()

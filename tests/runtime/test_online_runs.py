@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +128,7 @@ class TestNegativeControls:
         self, algo: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         script_scores(monkeypatch, {20: 0.0})
-        data = generate_random_dataset(CLIFF, 60, seed=0)
+        data = replace(generate_random_dataset(CLIFF, 60, seed=0), env_id=None)
         Counted.start_counting()
         result = manager.start(online_config(tmp_path, algo, env_id=COUNTED), dataset=data)
         assert Counted.steps == 0

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from rl_training.cli.data_collect import collect
-from rl_training.cli.reading_options import Columns, DonesAre, Download, MaxEpisodeSteps, Reading, TimeLimits
+from rl_training.cli.reading_options import Reading, reads_data
 
 data_app = typer.Typer(help="Look at, check, convert and record datasets.", rich_markup_mode=None)
 
@@ -24,60 +24,51 @@ def _help_alone(context: typer.Context) -> None:
 
 
 @data_app.command()
+@reads_data
 def check(
     path: Data,
     env_id: EnvId = None,
-    columns: Columns = None,
-    time_limits: TimeLimits = "keep",
-    max_episode_steps: MaxEpisodeSteps = None,
-    dones_are: DonesAre = None,
-    download: Download = False,
+    *,
+    reading: Reading,
     as_json: AsJson = False,
     html: Annotated[Path | None, typer.Option(help="Also write the report as a page to this file.")] = None,
 ) -> None:
     """Examine a dataset: facts, and what is wrong, where. Exit code 0 if nothing is, 1 on errors, 2 if unreadable."""
     from rl_training.cli import data_check
 
-    reading = Reading(columns or (), time_limits, max_episode_steps, dones_are, download)
     raise typer.Exit(data_check.check(path, env_id, reading, as_json=as_json, html=html))
 
 
 @data_app.command()
+@reads_data
 def info(
     path: Annotated[Path, typer.Argument(help="A dataset, or a run's directory for the transforms it has stored.")],
     env_id: EnvId = None,
-    columns: Columns = None,
-    time_limits: TimeLimits = "keep",
-    max_episode_steps: MaxEpisodeSteps = None,
-    dones_are: DonesAre = None,
-    download: Download = False,
+    *,
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Show what a dataset holds, and what training would scale it by."""
     from rl_training.cli import data_check
 
-    reading = Reading(columns or (), time_limits, max_episode_steps, dones_are, download)
     data_check.info(path, env_id, reading, as_json=as_json)
 
 
 @data_app.command()
+@reads_data
 def convert(
     source: Annotated[str, typer.Argument(help="A file or folder, recognised by its content, or minari:ID.")],
     target: Annotated[
         str, typer.Argument(help="A name ending in .npz, .hdf5, .parquet or .csv, minari:ID, or a folder's with a /.")
     ],
     env_id: EnvId = None,
-    columns: Columns = None,
-    time_limits: TimeLimits = "keep",
-    max_episode_steps: MaxEpisodeSteps = None,
-    dones_are: DonesAre = None,
-    download: Download = False,
+    *,
+    reading: Reading,
     force: Annotated[bool, typer.Option("--force", help="Replace the target if it exists.")] = False,
 ) -> None:
     """Read a dataset, check it, say what it is, and write it in another format."""
     from rl_training.cli import data_convert
 
-    reading = Reading(columns or (), time_limits, max_episode_steps, dones_are, download)
     data_convert.convert(source, target, env_id, reading, force=force)
 
 

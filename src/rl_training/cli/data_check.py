@@ -15,7 +15,6 @@ from rich.text import Text
 
 from rl_training.cli.reading_options import Reading, in_options
 from rl_training.data import formats
-from rl_training.data.dataset_loaders import expand, locate
 from rl_training.data.doctor import Finding, Report, describe, examine
 from rl_training.data.doctor.facts_in_words import fact_lines
 from rl_training.data.doctor.observation_checks import ObsBounds
@@ -23,6 +22,8 @@ from rl_training.data.doctor.page import report_page
 from rl_training.data.doctor.text import Line, finding_lines, labelled, note_lines, report_lines, transform_lines
 from rl_training.data.doctor.wording import sentence
 from rl_training.data.formats import RawData
+from rl_training.data.formats.columns import packed_copies
+from rl_training.data.formats.places import expand, locate
 from rl_training.data.reference_returns import reference_returns
 from rl_training.data.settling import settle
 from rl_training.environments import Spaces, env_spaces, make_env, observation_bounds
@@ -55,6 +56,8 @@ def info(path: Path, env_id: str | None, reading: Reading, *, as_json: bool) -> 
     """`rl-training data info`."""
     place = expand(path)
     if any(formats.is_there(place / name) for name in ("run.json", "manifest.json")):
+        if given := [*reading.options(), *([] if env_id is None else ["--env-id"])]:
+            raise ConfigError(f"{given[0]}: is for data, and {path} is a run; leave it out")
         _show_run(place, as_json=as_json)
         return
     with _told_as_json(path, as_json):
@@ -65,6 +68,7 @@ def info(path: Path, env_id: str | None, reading: Reading, *, as_json: bool) -> 
             command = reading.check_command(str(path), env_id)
             raise DataError(f"{path}: {in_options(str(error))} (all that is wrong: {command})") from error
     found, notes = [_in_options(finding) for finding in doubts], [in_options(note) for note in said]
+    notes += packed_copies(place)
     if as_json:
         about = {"warnings": [finding.to_json() for finding in found], "notes": notes}
         typer.echo(json.dumps({"path": str(path), **facts.to_json(), **about, "transforms": transforms.to_json()}))
@@ -113,6 +117,8 @@ def read_source(source: str, reading: Reading) -> RawData:
     """The arrays of a file or folder, or of `minari:ID`, their flags settled where the user said how; a mistake is told
     with the name the user gave."""
     mapping = reading.column_mapping()
+    if reading.download and not source.startswith(formats.MINARI_PREFIX):
+        raise ConfigError(f"--download: is for a Minari dataset (minari:ID), and {source} is a path; leave it out")
     try:
         place = locate(source, download=reading.download)
     except DataError as error:

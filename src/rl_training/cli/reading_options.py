@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import re
 import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -33,19 +35,19 @@ Download = Annotated[bool, typer.Option("--download", help="Fetch a Minari datas
 
 @dataclass(frozen=True)
 class Reading:
-    """What was said on how to read the data."""
+    """What was said on how to read the data; its fields are the options."""
 
-    columns: Sequence[str] = ()
-    time_limits: Literal["keep", "d4rl"] = "keep"
-    max_episode_steps: int | None = None
-    dones_are: Literal["terminations", "truncations", "ends"] | None = None
-    download: bool = False
+    columns: Columns = None
+    time_limits: TimeLimits = "keep"
+    max_episode_steps: MaxEpisodeSteps = None
+    dones_are: DonesAre = None
+    download: Download = False
 
     def column_mapping(self) -> dict[str, str | list[str]] | None:
         """`obs=x,y` for each field, as `columns` of a `dataset:` section; a name with a comma in it is
         put in double quotes."""
         found: dict[str, str | list[str]] = {}
-        for entry in self.columns:
+        for entry in self.columns or ():
             field, _, names = (part.strip() for part in entry.partition("="))
             parts = _split(names)
             if not field or not parts or not all(parts):
@@ -64,10 +66,37 @@ class Reading:
     def check_command(self, source: str, env_id: str | None) -> str:
         """The command that finds all that is wrong with the data, read as they were said to be."""
         words = ["rl-training", "data", "check", source, *([] if env_id is None else ["--env-id", env_id])]
-        words += [word for entry in self.columns for word in ("--columns", entry)]
+        return shlex.join([*words, *self.options()])
+
+    def options(self) -> list[str]:
+        """What was said, as the words of a command line."""
+        words = [word for entry in self.columns or () for word in ("--columns", entry)]
         for name, value in self.of_flags().items():
             words += [f"--{name.replace('_', '-')}", str(value)]
-        return shlex.join(words)
+        return words + ["--download"] * self.download
+
+
+def reads_data(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameter `reading` is given by the options of `Reading`."""
+    hints = get_type_hints(Reading, include_extras=True)
+    options = {
+        option.name: Parameter(
+            option.name, Parameter.KEYWORD_ONLY, default=option.default, annotation=hints[option.name]
+        )
+        for option in fields(Reading)
+    }
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        reading = Reading(**{name: given.pop(name) for name in options})
+        command(**given, reading=reading)
+
+    own = signature(command, eval_str=True)
+    kept = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own.parameters.values()]
+    parameters = [p for one in kept for p in (options.values() if one.name == "reading" else (one,))]
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
 
 
 def _split(names: str) -> list[str]:

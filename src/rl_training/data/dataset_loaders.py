@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from rl_training.data.flags import DonesAre
-from rl_training.data.formats import MINARI_PREFIX
+from rl_training.data.formats.places import MINARI_PREFIX, expand, locate
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
@@ -63,6 +63,12 @@ class MinariDatasetConfig(Section):
     download: bool = Field(default=False, description="Fetch it where it is not on this machine yet.")
     columns: dict[str, str | list[str]] | None = Field(
         default=None, description="Which entries of Dict observations to use: {obs: [observation, desired_goal]}."
+    )
+    time_limits: Literal["keep", "d4rl"] = Field(
+        default="keep", description="d4rl: drop rows at a time limit and take every successor from the next row."
+    )
+    max_episode_steps: int | None = Field(
+        default=None, ge=1, description="Where the data mark no truncations: rows after which an episode was cut."
     )
 
 
@@ -119,23 +125,6 @@ def with_absolute_paths(config: DatasetConfig) -> DatasetConfig:
             return config.model_copy(update={"parts": parts})
         case _:
             return config
-
-
-def expand(path: Path) -> Path:
-    """The path with ~ for the home folder, where there is such a home."""
-    try:
-        return path.expanduser()
-    except RuntimeError as error:
-        raise DataError(f"dataset: {path}: {error}") from None
-
-
-def locate(source: str, *, download: bool = False) -> Path:
-    """The path that `minari:ID` or a file's name stands for."""
-    if not source.startswith(MINARI_PREFIX):
-        return expand(Path(source))
-    from rl_training.data.formats import minari
-
-    return minari.find(source.removeprefix(MINARI_PREFIX), download=download)
 
 
 def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset:
@@ -200,9 +189,8 @@ def _title(config: DatasetConfig) -> str:
 
 
 def _read_file(config: FileDatasetConfig) -> TransitionDataset:
-    path = expand(config.path)
     return TransitionDataset.load(
-        path,
+        config.path,
         columns=config.columns,
         time_limits=config.time_limits,
         max_episode_steps=config.max_episode_steps,
@@ -212,7 +200,12 @@ def _read_file(config: FileDatasetConfig) -> TransitionDataset:
 
 def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:
     folder = locate(f"{MINARI_PREFIX}{config.id}", download=config.download)
-    return TransitionDataset.load(folder, columns=config.columns)
+    return TransitionDataset.load(
+        folder,
+        columns=config.columns,
+        time_limits=config.time_limits,
+        max_episode_steps=config.max_episode_steps,
+    )
 
 
 def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id: str | None) -> None:

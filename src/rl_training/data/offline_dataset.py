@@ -27,6 +27,7 @@ from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.flags import DONES, DonesAre, complete_flags, refuse_mixed_dones, resolve_names
 from rl_training.data.formats import Columns, RawData, is_there, read, read_table, writers
 from rl_training.data.formats.columns import SCHEMA, open_columns
+from rl_training.data.formats.places import expand
 from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.data.offline_mixers import Mixture
 from rl_training.data.returns import discounted_returns_to_go, episode_lengths, shift_within_episodes
@@ -330,10 +331,11 @@ class TransitionDataset:
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
         as_it_is = columns is None and time_limits == "keep" and max_episode_steps is None and dones_are is None
-        if as_it_is and is_there(Path(path) / SCHEMA):
-            return cls.open(path)
+        place = expand(Path(path))
+        if as_it_is and is_there(place / SCHEMA):
+            return cls.open(place)
         try:
-            raw = read(Path(path), columns)
+            raw = read(place, columns)
             return cls.from_raw(raw, time_limits=time_limits, max_episode_steps=max_episode_steps, dones_are=dones_are)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
@@ -358,7 +360,7 @@ class TransitionDataset:
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> TransitionDataset:
         """A column directory, memory-mapped: nothing is read or checked until it is used (see `formats.columns`)."""
-        path = Path(folder)
+        path = expand(Path(folder))
         try:
             arrays, schema = open_columns(path)
         except DataError as error:

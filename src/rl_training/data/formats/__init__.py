@@ -13,14 +13,13 @@ import numpy as np
 from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats.csv import is_text
 from rl_training.data.formats.nearby import is_there, near_names
+from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 
 __all__ = ["MINARI_PREFIX", "Arrays", "Columns", "RawData", "is_there", "read", "read_table", "recognise"]
-
-MINARI_PREFIX = "minari:"  # before an id, where a dataset is named in one word
 
 # By the first bytes of a file.
 _SIGNATURES = {

@@ -22,11 +22,13 @@ from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.formats.atomic import new_folder
 from rl_training.data.summaries import EPISODE_FACTS, ROW_FACTS, Facts
 from rl_training.errors import DataError
+from rl_training.wording import amount
 
 if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
 
 SCHEMA = "schema.json"
+PACKED = ".packed"  # the folder in it that holds the rows as training from disk reads them
 FORMAT, VERSION = "rl_training columns", 1
 _LAYOUT = {  # dtype and number of axes
     **dict.fromkeys(MATRIX_FIELDS, ("<f4", 2)),
@@ -173,6 +175,15 @@ def verify(folder: Path) -> None:
         open_verified(folder)
     except DataError as error:
         raise DataError(f"{folder}: {error}") from error
+
+
+def packed_copies(folder: Path) -> list[str]:
+    """A note on the packed rows that training from disk has left in a folder, if there are any."""
+    sizes = [file.stat().st_size for file in (folder / PACKED).glob("*.f32")]
+    if not sizes:
+        return []
+    size = f"{amount(len(sizes), 'file')}, {sum(sizes) / 1e9:.3g} GB"
+    return [f"{folder / PACKED} holds packed rows for training from disk ({size}); it can be deleted"]
 
 
 def _read_schema(folder: Path) -> dict[str, Any]:

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from rl_training.data.checks import FaultyValueError, inferred_bounds
 from rl_training.data.fields import BORDERS_LOST
-from rl_training.data.formats import MINARI_PREFIX, npz, recognise
+from rl_training.data.formats import npz, recognise
 from rl_training.data.formats.atomic import new_file, new_folder
+from rl_training.data.formats.places import MINARI_PREFIX, expand, place_of
 from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.errors import DataError
 from rl_training.wording import amount
@@ -64,7 +65,7 @@ def target_of(text: str, file_format: Format | None = None) -> Target:
             raise DataError(f"{text}: names a Minari dataset, which cannot be written as {file_format}")
         dataset_id = text.removeprefix(MINARI_PREFIX)
         return Target(place_of(f"{MINARI_PREFIX}{dataset_id}"), "minari", dataset_id)
-    path = Path(text)
+    path = expand(Path(text))
     if text.endswith("/") and file_format not in (None, "columns"):
         raise DataError(f"{text}: ends in / as a folder does, and {file_format} is a file")
     chosen = file_format or ("columns" if text.endswith("/") else _SUFFIXES.get(path.suffix.lower()))
@@ -73,15 +74,6 @@ def target_of(text: str, file_format: Format | None = None) -> Target:
     if chosen is None:
         raise DataError(f"{text}: must end in {', '.join(_SUFFIXES)} or in / (a folder of columns), or be minari:ID")
     return Target(path, chosen)
-
-
-def place_of(text: str) -> Path:
-    """The path that `minari:ID` or a name stands for, whether there is something or not."""
-    if not text.startswith(MINARI_PREFIX):
-        return Path(text)
-    from rl_training.data.formats.minari import folder_of
-
-    return folder_of(text.removeprefix(MINARI_PREFIX))
 
 
 def write(
@@ -136,7 +128,6 @@ def check_free(target: Target, *, force: bool, source: str | None = None) -> Non
 def _require_apart(target: Path, source: str) -> None:
     given = place_of(source)
     try:
-        given = given.expanduser()
         same = target.exists() and target.samefile(given)
         resolved, own = target.resolve(), given.resolve()
     except (OSError, RuntimeError):  # no such source, or links in a circle: said when it is opened
@@ -223,7 +214,10 @@ def _csv(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
         for first in range(0, len(dataset), _ROWS_AT_A_TIME):
             block = [values[first : first + _ROWS_AT_A_TIME] for values in arrays.values()]
             table = np.column_stack([values.astype(np.float64) for values in block])
-            file.writelines(line % tuple(row) + "\n" for row in table.tolist())
+            lines = [line % tuple(row) for row in table.tolist()]
+            for row in np.flatnonzero(((table == 0) & np.signbit(table)).any(axis=1)).tolist():
+                lines[row] = ",".join("-0.0" if cell == "-0" else cell for cell in lines[row].split(","))  # no integer
+            file.writelines(text + "\n" for text in lines)
     lost = [] if dataset.env_id is None else [f"the environment ({dataset.env_id})"]
     lost += [] if dataset.bounds is None else ["the bounds of actions and observations"]
     return (f"CSV has no place for {' and '.join(lost)}: say it when you train (env_id)",) if lost else ()
