@@ -43,6 +43,38 @@ class TestTwoRows:
         assert found["flags.two-rows"].level == "warning"
         assert found["episodes.one-row"].count == 1
 
+    def test_truncations(self) -> None:
+        arrays = healthy()
+        cuts = np.flatnonzero(arrays["truncations"])
+        arrays["truncations"][cuts[3] - 1] = True
+        finding = codes(arrays)["flags.two-rows"]
+        assert (finding.level, finding.field, finding.place.row) == ("warning", "truncations", cuts[3] - 1)
+        arrays["truncations"][cuts - 1] = True
+        finding = codes(arrays)["flags.two-rows"]
+        assert (finding.level, finding.count) == ("error", 12)
+
+    def test_ends_of_either_kind(self) -> None:
+        arrays = healthy()
+        cut = np.flatnonzero(arrays["truncations"])[3]
+        arrays["terminations"][cut - 1] = True
+        assert codes(arrays)["flags.two-rows"].place.row == cut - 1
+
+    def test_the_layout_of_d3rlpy(self) -> None:
+        arrays = healthy()
+        ends = arrays.pop("truncations") | arrays["terminations"]
+        doubled = ends | np.r_[ends[1:], False]
+        finding = codes(arrays | {"episode_terminals": doubled})["flags.two-rows"]
+        assert (finding.level, finding.field, finding.count) == ("error", "episode_terminals", 24)
+
+    def test_neighbours_with_ids_of_their_own_are_none(self) -> None:
+        """Episodes of one row, terminated after another one that did."""
+        arrays = healthy()
+        first, *_ = np.flatnonzero(arrays["terminations"])
+        arrays["terminations"][first + 1] = True
+        borders = np.cumsum(np.r_[0, (arrays["terminations"] | arrays["truncations"])[:-1]])
+        assert "flags.two-rows" in codes(arrays)
+        assert "flags.two-rows" not in codes(arrays | {"episode_ids": borders})
+
     def test_not_in_healthy_data(self) -> None:
         arrays = healthy(truncations=None, episode_terminals=healthy()["terminations"] | healthy()["truncations"])
         assert codes(arrays) == {}
@@ -103,6 +135,21 @@ class TestTimeLimits:
         for row in range(20, len(arrays["obs"]), 300):
             arrays["terminations"][row] = True
         assert "episodes end in a termination after exactly 50 rows" in codes(arrays)["flags.time-limit"].what
+
+    def test_beside_a_few_truncations(self) -> None:
+        arrays = self.equal_lengths()
+        for row in (20, 420, 999):
+            arrays["truncations"][row], arrays["terminations"][row] = True, False
+        finding = codes(arrays)["flags.time-limit"]
+        assert "episodes end in a termination after exactly 50 rows" in finding.what
+        assert (finding.place.row, finding.place.episode) == (99, 2)
+
+    def test_true_limits_beside_terminations_of_all_lengths(self) -> None:
+        arrays = self.equal_lengths()
+        arrays |= {"truncations": arrays["terminations"], "terminations": arrays["truncations"]}
+        for number, row in enumerate(range(9, len(arrays["obs"]) - 50, 50)):
+            arrays["terminations"][row + number % 40] = True
+        assert "flags.time-limit" not in codes(arrays)
 
     def test_marked_as_truncations(self) -> None:
         arrays = self.equal_lengths()
