@@ -194,6 +194,35 @@ class TestStoredSuccessors:
         assert (finding.level, finding.count) == ("error", 11)
         assert finding.place.row == np.flatnonzero(arrays["truncations"])[0]
 
+    def test_a_single_observation_after_the_reset(self) -> None:
+        arrays = healthy()
+        row = np.flatnonzero(arrays["truncations"])[4]
+        arrays["obs"][row + 1] += 4.0
+        arrays["next_obs"][row] = arrays["obs"][row + 1]
+        found = codes(arrays)
+        assert (found["successors.reset"].level, found["successors.reset"].place.row) == ("error", row)
+        assert "flags.mid-episode" not in found
+
+    @pytest.mark.parametrize("field", ["terminations", "truncations"])
+    def test_a_flag_where_the_episode_goes_on(self, field: str) -> None:
+        arrays = healthy()
+        row = ends_of(arrays)[5] + 12
+        arrays[field][row] = True
+        found = codes(arrays)
+        finding = found["flags.mid-episode"]
+        assert (finding.level, finding.field, finding.count, finding.place.row) == ("warning", field, 1, row)
+        assert "successors.reset" not in found
+
+    def test_episodes_that_start_where_another_ended(self) -> None:
+        """In a world of few states an episode may start where the last one ended."""
+        arrays = healthy()
+        ends = ends_of(arrays)
+        arrays["obs"][ends[:-1] + 1] = 0.0
+        arrays["next_obs"][ends[3]] = 0.0
+        arrays["obs"][ends[3]] = 0.01
+        arrays["next_obs"][ends[3] - 1] = 0.01
+        assert "flags.mid-episode" not in codes(arrays)
+
     def test_one_long_episode_in_pieces(self) -> None:
         """Where the next piece goes on from the last, its first observation is the true successor."""
         arrays = healthy()
