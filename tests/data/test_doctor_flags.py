@@ -276,6 +276,20 @@ class TestDuplicates:
         assert (found["duplicates.rows"].level, found["duplicates.rows"].count) == ("note", 1)
         assert "duplicates.episodes" not in found
 
+    def test_a_row_twice_in_a_row(self) -> None:
+        arrays = {name: np.insert(values, 438, values[437], axis=0) for name, values in without_successors().items()}
+        finding = codes(arrays)["duplicates.in-a-row"]
+        assert (finding.level, finding.count, finding.place.row) == ("warning", 1, 438)
+
+    def test_a_row_again_in_the_next_episode_is_not_in_a_row(self) -> None:
+        arrays = without_successors()
+        end = ends_of(arrays)[0]
+        for name in ("obs", "actions", "rewards"):
+            arrays[name][end + 1] = arrays[name][end]
+        found = codes(arrays)
+        assert "duplicates.rows" in found
+        assert "duplicates.in-a-row" not in found
+
     @pytest.mark.parametrize("field", ["obs", "actions", "rewards"])
     def test_rows_that_differ_in_one_field_are_none(self, field: str) -> None:
         arrays = without_successors()
