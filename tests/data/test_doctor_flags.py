@@ -53,17 +53,17 @@ class TestTwoRows:
         finding = codes(arrays)["flags.two-rows"]
         assert (finding.level, finding.count) == ("error", 12)
 
-    def test_ends_of_either_kind(self) -> None:
+    def test_an_episode_of_one_row_that_ends_otherwise_is_none(self) -> None:
+        """Cut, and the next one terminated at once."""
         arrays = healthy()
-        cut = np.flatnonzero(arrays["truncations"])[3]
-        arrays["terminations"][cut - 1] = True
-        assert codes(arrays)["flags.two-rows"].place.row == cut - 1
+        arrays["terminations"][np.flatnonzero(arrays["truncations"])[3] + 1] = True
+        assert "flags.two-rows" not in codes(arrays)
 
     def test_the_layout_of_d3rlpy(self) -> None:
         arrays = healthy()
         ends = arrays.pop("truncations") | arrays["terminations"]
-        doubled = ends | np.r_[ends[1:], False]
-        finding = codes(arrays | {"episode_terminals": doubled})["flags.two-rows"]
+        ends, arrays["terminations"] = (flags | np.r_[flags[1:], False] for flags in (ends, arrays["terminations"]))
+        finding = codes(arrays | {"episode_terminals": ends})["flags.two-rows"]
         assert (finding.level, finding.field, finding.count) == ("error", "episode_terminals", 24)
 
     def test_neighbours_with_ids_of_their_own_are_none(self) -> None:

@@ -54,7 +54,7 @@ def _in_a_row(subject: Subject, hashes: Hashes) -> npt.NDArray[np.int64]:
     """Rows of an episode that are the row before again; where successors are stored, those show it."""
     if subject.next_obs is not None or not subject.whole_episodes:
         return np.empty(0, dtype=np.int64)
-    return subject.inner[hashes[subject.inner] == hashes[subject.inner + 1]] + 1
+    return np.asarray(subject.inner[hashes[subject.inner] == hashes[subject.inner + 1]] + 1)
 
 
 def _twice(subject: Subject, rows: npt.NDArray[np.int64]) -> Finding:

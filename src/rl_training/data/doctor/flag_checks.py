@@ -40,20 +40,16 @@ _MARKS = {
 def _two_rows(fields: RawFields, subject: Subject) -> Iterator[Finding]:
     """Ends marked on an episode's last row and on the one before, as in d3rlpy's CartPole file."""
     marks = {name: fields.arrays[name] for name in _MARKS if name in fields.arrays}
-    if EPISODE_ENDS in marks and "terminations" in marks:
-        yield from _strays(fields, subject, marks.pop("terminations"))
-    elif "terminations" in marks and "truncations" in marks:
-        marks["truncations"] = marks["truncations"] & ~marks["terminations"]
     if not marks:
         return
-    ends = np.logical_or.reduce(list(marks.values()))
-    doubled = ends[:-1] & ends[1:]
-    if EPISODE_IDS in fields.arrays:  # an episode of one row that has an id of its own is no mark too many
-        ids = fields.arrays[EPISODE_IDS]
-        doubled &= ids[:-1] == ids[1:]
+    if EPISODE_ENDS in marks and "terminations" in marks:
+        yield from _strays(fields, subject, marks["terminations"])
+    # Other ids, or an end of the other kind, are signs of an episode that does have a single row.
+    signs = [fields.arrays[name] for name in (EPISODE_IDS, "terminations") if name in fields.arrays]
+    alike = np.logical_and.reduce([np.ones(subject.rows - 1, dtype=np.bool_), *(s[:-1] == s[1:] for s in signs)])
     for name, flags in marks.items():
-        pairs = np.flatnonzero(flags[:-1] & doubled)
-        if pairs.size:
+        pairs = np.flatnonzero(flags[:-1] & flags[1:] & alike)
+        if pairs.size and not (name == "terminations" and EPISODE_ENDS in marks):
             yield _pairs(subject, name, pairs, runs=_count(flags) - pairs.size)  # a run of set flags is one mark
 
 
