@@ -17,7 +17,7 @@ from rl_training.data.doctor.coverage import (
     effective_dimension,
 )
 from rl_training.data.doctor.duplicates import check_duplicates
-from rl_training.data.doctor.episode_checks import check_episodes, check_rewards, mean_by_row
+from rl_training.data.doctor.episode_checks import check_episodes, check_reward_name, check_rewards, mean_by_row
 from rl_training.data.doctor.findings import Distribution, Facts, Finding, Level, Place, Report
 from rl_training.data.doctor.flag_checks import check_ends, check_flags
 from rl_training.data.doctor.observation_checks import ObsBounds, check_observations
@@ -65,6 +65,7 @@ def examine(
         findings += check_flags(fields, subject)
         facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds, raw.bounds)
         findings += more
+    findings += check_reward_name(raw.column_in_file("rewards", None) or fields.sources.get("rewards"))
     findings += _unused(raw, subject)
     notes = raw.notes if dataset is None else [note for note in dataset.notes if note not in raw.hints]
     findings += [Finding("note", "data.read", "data", sentence(note), "") for note in notes]
