@@ -116,7 +116,7 @@ class TestReading:
             "rewards: NaN at row 3 of 1_6_0.parquet, column 'rewards' (episode 1, step 13)"
         )
         (finding,) = examine(read(folder)).at("error")
-        assert str(finding.place) == "row 3 of 1_6_0.parquet, column 'rewards' (episode 1, step 13)"
+        assert str(finding.place) == "row 3 of 1_6_0.parquet, column 'rewards' (episode 1 named 5, step 13)"
 
     def test_one_file_is_open_at_a_time(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         opened: list[Any] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -247,7 +247,10 @@ class TestOrder:
         assert dataset.episode_lengths().tolist() == [3, 3, 6]
         assert dataset.has_next_obs is not None
         assert not dataset.has_next_obs[2]
-        assert dataset.notes == ("k skips in 1 place: rows are missing there, and the pieces count as episodes",)
+        assert dataset.notes == (
+            f"column 'k' skips in 1 place, after row 2 (episode {table()['run'][2]}): rows are missing there,"
+            " and the pieces count as episodes",
+        )
 
     def test_a_gap_cuts_the_episode_whatever_else_tells_its_end(self) -> None:
         given = table(k=[0, 1, 2, 4, 5, 6, 0, 1, 2, 3, 4, 5], episode_terminals=np.isin(np.arange(ROWS), [5, 11]))
@@ -284,7 +287,31 @@ class TestOrder:
         k = np.cumsum(np.random.default_rng(0).uniform(0.01, 0.02, ROWS))
         dataset = TransitionDataset.from_table(table(k=k), self.STEPS)
         assert dataset.episode_lengths().tolist() == [6, 6]
-        assert dataset.notes == ("k is not evenly spaced: it tells the order of rows, but not whether any is missing",)
+        (note,) = dataset.notes
+        assert note.startswith("column 'k' is not evenly spaced (first after row ")
+        assert note.endswith("): it tells the order of rows, but not whether any is missing")
+
+    CLOCKS: ClassVar[dict[str, Any]] = {
+        "rounded": lambda k: np.round(0.05 * k, 2),
+        "tenths": lambda k: 0.1 * k,
+        "thirtieths": lambda k: k / 30,
+        "rounded thirtieths": lambda k: np.round(k / 30, 2),
+        "epoch": lambda k: 1.7e9 + 0.05 * k,
+        "single precision": lambda k: (1000.0 + 0.05 * k).astype(np.float32),
+        "jitter": lambda k: 0.05 * (k + np.random.default_rng(0).normal(0.0, 0.04, len(k))),
+    }
+
+    @pytest.mark.parametrize("clock", CLOCKS)
+    def test_times_tell_holes_and_nothing_else(self, clock: str) -> None:
+        """Three episodes of 60 rows by a clock whose strides are equal only up to rounding; then row 80 is lost."""
+        k = np.tile(np.arange(60), 3).astype(np.float64)
+        rows = {name: np.resize(np.asarray(values), 180) for name, values in table().items()}
+        given = rows | {"run": np.repeat(["a", "b", "c"], 60), "end": np.zeros(180), "k": self.CLOCKS[clock](k)}
+        whole = TransitionDataset.from_table(given, self.STEPS)
+        assert (whole.episode_lengths().tolist(), whole.notes) == ([60, 60, 60], ())
+        holed = TransitionDataset.from_table({n: np.delete(v, 80, 0) for n, v in given.items()}, self.STEPS)
+        assert holed.episode_lengths().tolist() == [60, 20, 39, 60]
+        assert holed.notes[0].startswith("column 'k' skips in 1 place, after row 79 (episode b)")
 
     def test_steps_alone_tell_episodes(self) -> None:
         given = table(run=None, end=None, t=[0, 1, 2, 3, 0, 1, 2, 3, 4, 0, 0, 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -14,6 +15,16 @@ from rl_training.wording import amount
 _FEW_EPISODES = 10
 _FAR_RETURN = 10.0  # interquartile ranges from the median
 _SPARSE = 0.95
+_LIKE_COSTS = re.compile("(?<![a-z])(costs?|loss|losses|penalty|penalties|regret)(?![a-z])")
+
+
+def check_reward_name(name: str | None) -> Iterator[Finding]:
+    """Rewards that by their name in the file are costs."""
+    if name is not None and _LIKE_COSTS.search(name.lower()):
+        what = f"Rewards come from a column named {name!r}: costs are to be negated first, or the worst behaviour is"
+        what += " learned as the best."
+        advice = "If lower is better, write the file anew with this column negated."
+        yield Finding("note", "rewards.cost", "rewards", what, advice)
 
 
 def check_rewards(subject: Subject) -> Iterator[Finding]:

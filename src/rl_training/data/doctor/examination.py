@@ -17,7 +17,7 @@ from rl_training.data.doctor.coverage import (
     effective_dimension,
 )
 from rl_training.data.doctor.duplicates import check_duplicates
-from rl_training.data.doctor.episode_checks import check_episodes, check_rewards, mean_by_row
+from rl_training.data.doctor.episode_checks import check_episodes, check_reward_name, check_rewards, mean_by_row
 from rl_training.data.doctor.findings import Distribution, Facts, Finding, Level, Place, Report
 from rl_training.data.doctor.flag_checks import check_ends, check_flags
 from rl_training.data.doctor.observation_checks import ObsBounds, check_observations
@@ -26,8 +26,9 @@ from rl_training.data.doctor.reward_shift import check_reward_shift
 from rl_training.data.doctor.subject import Columns, Subject
 from rl_training.data.doctor.succession import check_successors
 from rl_training.data.doctor.wording import sentence
-from rl_training.data.fields import BORDERS_LOST
+from rl_training.data.fields import BORDERS_LOST, EPISODE_IDS
 from rl_training.data.formats import RawData
+from rl_training.data.formats.names import printable
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.reference_returns import reference_returns
 from rl_training.data.space_bounds import SpaceBounds
@@ -65,13 +66,14 @@ def examine(
         findings += check_flags(fields, subject)
         facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds, raw.bounds)
         findings += more
+    findings += check_reward_name(raw.column_in_file("rewards", None) or fields.sources.get("rewards"))
     findings += _unused(raw, subject)
     notes = raw.notes if dataset is None else [note for note in dataset.notes if note not in raw.hints]
     findings += [Finding("note", "data.read", "data", sentence(note), "") for note in notes]
     if refusal is not None and not any(finding.level == "error" for finding in findings):
         advice = "Training refuses these data as they are."
         findings.append(Finding("error", "data.refused", "data", sentence(refusal), advice))
-    return Report.of(facts, [replace(finding, place=_in_file(raw, finding)) for finding in findings])
+    return Report.of(facts, [replace(finding, place=_in_file(raw, fields, finding)) for finding in findings])
 
 
 def _other_environment(raw: RawData, env_id: str | None) -> list[Finding]:
@@ -91,13 +93,23 @@ def _unused(raw: RawData, subject: Subject) -> list[Finding]:
     return [Finding(level, "data.unused", "data", sentence(said), advice) for said in raw.hints]
 
 
-def _in_file(raw: RawData, finding: Finding) -> Place:
-    """Where the file has what was found in the arrays: its own row, and its name of the column."""
+def _in_file(raw: RawData, fields: RawFields, finding: Finding) -> Place:
+    """Where the file has what was found in the arrays: its own row, and its names of the column and the episode."""
     place = finding.place
     if place.row is None:
         return place
     row, file = raw.row_in_file(place.row)
-    return replace(place, row=row, file=file, column_name=raw.column_in_file(finding.field, place.column))
+    name = raw.column_in_file(finding.field, place.column)
+    return replace(place, row=row, file=file, column_name=name, episode_id=_episode_id(fields, place.row))
+
+
+def _episode_id(fields: RawFields, row: int) -> str | None:
+    """What the file calls the episode of a row; ids that only count from 0 are no names."""
+    ids = fields.arrays.get(EPISODE_IDS)
+    if ids is None or row >= len(ids):
+        return None
+    counts = ids.dtype.kind in "iuf" and ids[0] == 0 and bool(np.isin(np.diff(ids), (0, 1)).all())
+    return None if counts else printable(str(ids[row]))
 
 
 class Description(NamedTuple):

@@ -6,6 +6,7 @@ never joined where something is missing between them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,9 @@ from rl_training.errors import DataError
 from rl_training.wording import amount
 
 _LARGEST_SHARE_OF_CUTS = 0.1  # more rows that do not follow mean that observations cannot be compared that way
+# Of strides of a time that is no counter, by the usual one: what is a hole, and what is a clock that cannot tell one.
+_HOLE = 1.5
+_SCATTER = 0.2
 
 
 @dataclass(frozen=True)
@@ -101,7 +105,8 @@ def _by_step(
     strides = np.diff(step)
     if key is not None:
         _refuse_doubled((np.diff(episode) == 0) & (strides == 0), name, step, moved, arrays[key])
-    gaps, note = _gaps(strides, _inside(arrays, episode), name)
+    ids = None if key is None else arrays[key]
+    gaps, note = _gaps(step, _inside(arrays, episode), name, lambda row: _place(row, moved, ids))
     if note:
         notes.append(note)
     if gaps.any() or (key is None and episode.any()):
@@ -125,23 +130,40 @@ def _refuse_doubled(
 
 
 def _gaps(
-    strides: npt.NDArray[Any], inside: npt.NDArray[np.bool_], name: str
+    step: npt.NDArray[Any], inside: npt.NDArray[np.bool_], name: str, place: Callable[[int], str]
 ) -> tuple[npt.NDArray[np.bool_], str | None]:
-    """After which rows steps are missing, `[N - 1]`: where the stride is not the usual one."""
+    """After which rows steps are missing, `[N - 1]`: where the stride is not the usual one, or too long as a time."""
     none = np.zeros_like(inside)
     if not inside.any():
         return none, None
-    values, counts = np.unique(strides[inside], return_counts=True)
-    usual = values[np.argmax(counts)]
-    gaps = inside & (strides != usual)
+    strides = np.diff(step)
+    if (step == np.round(step)).all():
+        values, counts = np.unique(strides[inside], return_counts=True)
+        gaps = inside & (strides != values[np.argmax(counts)])
+        uneven, odd = 2 * counts.max() < counts.sum(), gaps
+    else:
+        usual = np.median(strides[inside])
+        resolution = 2 * np.spacing(np.abs(step).max())
+        # Missing rows only lengthen strides, and few of them: anything else is a clock that scatters.
+        low, high = np.percentile(strides[inside], [10, 75])
+        uneven = low < (1 - _SCATTER) * usual - resolution or high > _HOLE * usual + resolution
+        odd = inside & (np.abs(strides - usual) > _SCATTER * usual + resolution)
+        gaps = inside & (strides > _HOLE * usual + resolution)
+    if uneven:
+        first = place(int(np.argmax(odd)))
+        what = f"column {name!r} is not evenly spaced (first after {first})"
+        return none, f"{what}: it tells the order of rows, but not whether any is missing"
     if not gaps.any():
         return none, None
-    if 2 * counts.max() < counts.sum():
-        return none, f"{name} is not evenly spaced: it tells the order of rows, but not whether any is missing"
-    return (
-        gaps,
-        f"{name} skips in {amount(int(gaps.sum()), 'place')}: rows are missing there, and the pieces count as episodes",
-    )
+    many = int(gaps.sum())
+    where = f"{amount(many, 'place')}, {'first ' * (many > 1)}after {place(int(np.argmax(gaps)))}"
+    return gaps, f"column {name!r} skips in {where}: rows are missing there, and the pieces count as episodes"
+
+
+def _place(row: int, rows: IndexArray | None, ids: npt.NDArray[Any] | None) -> str:
+    """A row as the table counts it, with the name its episode has there."""
+    told = f"row {row if rows is None else int(rows[row]):,}"
+    return told if ids is None else f"{told} (episode {ids[row]})"
 
 
 def _not_following(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
