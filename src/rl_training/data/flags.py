@@ -46,8 +46,8 @@ def resolve_names(mapping: Mapping[str, Any]) -> dict[str, Any]:
             continue
         name = FIELD_OF.get(key)
         if name is None:
-            looks = hint(str(key), ())
-            how = did_you_mean(str(key), FIELD_OF) if looks is None else f"; {looks}"
+            meant, looks = did_you_mean(str(key), FIELD_OF), hint(str(key), ())
+            how = meant if meant or looks is None else f"; {looks}"
             raise DataError(f"unknown field {key!r}{how or '; files with other names are read with columns: {obs: …}'}")
         if name in given:
             how = ", or read the file with dones_are: ends" if {key, source[name]} & set(DONES) else ""

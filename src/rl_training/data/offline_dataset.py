@@ -23,7 +23,7 @@ from rl_training.data.checks import (
     convert_fields,
     row_indices,
 )
-from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, REQUIRED_FIELDS
+from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, missing_fields
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.flags import DONES, DonesAre, complete_flags, refuse_mixed_dones, resolve_names
 from rl_training.data.formats import Columns, RawData, is_there, read, read_table, writers
@@ -97,8 +97,7 @@ class TransitionDataset:
             raise DataError("action_low and action_high are given together or not at all")
         named = resolve_names(mapping)
         given = complete_flags(named)
-        missing = [name for name in REQUIRED_FIELDS if name not in given]
-        if missing:
+        if missing := missing_fields(named):
             raise DataError(f"dataset lacks {', '.join(missing)}; found {', '.join(map(str, mapping)) or 'nothing'}")
         cuts_known = "truncations" in named or np.any(given.get("truncations", False))
         if not cuts_known and any(name in mapping for name in DONES):
