@@ -7,10 +7,11 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
+from rl_training import reading_choices
 from rl_training.errors import ConfigError
 
 Columns = Annotated[
@@ -20,14 +21,12 @@ Columns = Annotated[
     ),
 ]
 TimeLimits = Annotated[
-    Literal["keep", "d4rl"], typer.Option(help="d4rl: drop rows at a time limit, successors from the next row.")
+    reading_choices.TimeLimits, typer.Option(help="d4rl: drop rows at a time limit, successors from the next row.")
 ]
 MaxEpisodeSteps = Annotated[
     int | None, typer.Option(min=1, help="Where no truncations are marked: rows after which episodes were cut.")
 ]
-DonesAre = Annotated[
-    Literal["terminations", "truncations", "ends"] | None, typer.Option(help="What a plain dones flag means.")
-]
+DonesAre = Annotated[reading_choices.DonesAre | None, typer.Option(help="What a plain dones flag means.")]
 Download = Annotated[bool, typer.Option("--download", help="Fetch a Minari dataset that is not here.")]
 
 
@@ -36,9 +35,9 @@ class Reading:
     """What was said on how to read the data."""
 
     columns: Sequence[str] = ()
-    time_limits: Literal["keep", "d4rl"] = "keep"
+    time_limits: reading_choices.TimeLimits = "keep"
     max_episode_steps: int | None = None
-    dones_are: Literal["terminations", "truncations", "ends"] | None = None
+    dones_are: reading_choices.DonesAre | None = None
     download: bool = False
 
     def column_mapping(self) -> dict[str, str | list[str]] | None:

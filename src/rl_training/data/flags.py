@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,9 @@ from rl_training.data.fields import (
     hint,
 )
 from rl_training.errors import DataError, did_you_mean
+from rl_training.reading_choices import DonesAre
 from rl_training.wording import amount
 
-DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]
 DONES = ("dones", "done")
 _END_FLAGS = ("terminations", "truncations")
 _TELL_ENDS = (*_END_FLAGS, EPISODE_ENDS, EPISODE_IDS)

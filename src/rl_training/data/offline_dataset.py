@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +25,7 @@ from rl_training.data.checks import (
 )
 from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, missing_fields
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
-from rl_training.data.flags import DONES, DonesAre, complete_flags, refuse_mixed_dones, resolve_names
+from rl_training.data.flags import DONES, complete_flags, refuse_mixed_dones, resolve_names
 from rl_training.data.formats import Columns, RawData, is_there, read, read_table, writers
 from rl_training.data.formats.columns import SCHEMA, open_columns
 from rl_training.data.offline_mixers import Mixture
@@ -34,6 +34,7 @@ from rl_training.data.settling import MARKS, settle
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.data.summaries import ROW_FACTS, Facts
 from rl_training.errors import DataError
+from rl_training.reading_choices import DonesAre, TimeLimits
 from rl_training.wording import amount
 
 
@@ -299,7 +300,7 @@ class TransitionDataset:
         path: str | os.PathLike[str],
         *,
         columns: Columns | None = None,
-        time_limits: Literal["keep", "d4rl"] = "keep",
+        time_limits: TimeLimits = "keep",
         max_episode_steps: int | None = None,
         dones_are: DonesAre | None = None,
     ) -> TransitionDataset:
@@ -361,7 +362,7 @@ class TransitionDataset:
         cls,
         raw: RawData,
         *,
-        time_limits: Literal["keep", "d4rl"] = "keep",
+        time_limits: TimeLimits = "keep",
         max_episode_steps: int | None = None,
         dones_are: DonesAre | None = None,
     ) -> TransitionDataset:
