@@ -209,8 +209,8 @@ class TestRefusals:
         arrays = d4rl() | {"reward_signal": np.zeros(12), "infos/x": np.zeros(12)}
         del arrays["rewards"]
         assert refusal(write(tmp_path / "a.hdf5", arrays)) == (
-            "lacks rewards; the file has actions, observations, reward_signal, terminals, timeouts, infos/x;"
-            " say which arrays hold them with columns: {rewards: …}"
+            "lacks rewards; the data have actions, observations, reward_signal, terminals, timeouts, infos/x;"
+            " say which columns hold them with columns: {rewards: …}"
         )
 
     @pytest.mark.parametrize(

@@ -254,7 +254,7 @@ def test_files_that_are_no_dataset(tmp_path: Path) -> None:
     path.write_text("no table\n1 2\n")
     assert load_refusal(path).startswith("not a dataset in a format this version reads")
     np.savez(path, obs=np.zeros((2, 1)))
-    assert load_refusal(path).startswith("dataset lacks actions, rewards, terminations")
+    assert load_refusal(path).startswith("lacks actions, rewards, terminations")
     np.savez(path, **(raw() | {"rewards": np.array([{}] * 6)}))
     assert load_refusal(path) == "rewards.npy: holds Python objects; give plain numbers"
     np.savez(path, **(raw() | {"rewards": [1, 2, 3, 4, np.nan, 6]}))
@@ -310,7 +310,10 @@ def test_arrays_of_other_names_are_mapped(tmp_path: Path) -> None:
             TransitionDataset.load(path, columns=mapping | wrong)
         assert str(caught.value).removeprefix(f"{path}: ").startswith(complaint)
     np.savez(path, weather=np.zeros(4))
-    assert load_refusal(path) == "unknown field 'weather'; files with other names are read with columns: {obs: …}"
+    assert load_refusal(path) == (
+        "lacks obs, actions, rewards, terminations (or episode_ids); the data have weather;"
+        " say which columns hold them with columns: {obs: …}"
+    )
 
 
 def test_a_selection_read_by_a_mapping_stays_one(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from rl_training.errors import DataError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
+files_of = pytest.importorskip("rl_training.data.formats.parquet").files_of
 
 
 def columns(rows: int = 60) -> dict[str, Any]:
@@ -117,6 +118,16 @@ class TestReading:
         )
         (finding,) = examine(read(folder)).at("error")
         assert str(finding.place) == "row 3 of 1_6_0.parquet, column 'rewards' (episode 1 named 5, step 13)"
+
+    def test_a_bad_cell_is_told_by_its_file(self, tmp_path: Path) -> None:
+        given = columns()
+        ids, rewards = given["eps_id"].to_pylist(), given["rewards"].to_pylist()
+        ids[13] = None
+        folder = in_files(tmp_path / "ids", pa.table({**given, "eps_id": ids}))
+        assert refusal(folder) == f"{files_of(folder)[2].name}: column 'eps_id': row 3 has no episode"
+        rewards = [*map(str, rewards[:13]), "much", *map(str, rewards[14:])]
+        folder = in_files(tmp_path / "words", pa.table({**given, "rewards": rewards}))
+        assert refusal(folder).startswith(f"{files_of(folder)[2].name}: column 'rewards': 'much' at row 3 is not a")
 
     def test_one_file_is_open_at_a_time(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         opened: list[Any] = []

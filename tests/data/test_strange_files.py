@@ -138,6 +138,50 @@ def test_dones_beside_terminations_are_the_ends_in_every_format(write: Write, tm
     assert examine(read(tmp_path / "log")).ok
 
 
+IDS = {"terminations": None, "truncations": None, "episode_ids": np.repeat([3, 8], [5, 7])}
+
+
+@pytest.mark.parametrize("write", [npz(**IDS), hdf5(**IDS), parquet(**IDS)], ids=["npz", "HDF5", "Parquet"])
+def test_ids_tell_the_ends_in_every_format(write: Write, tmp_path: Path) -> None:
+    write(tmp_path / "log")
+    dataset = TransitionDataset.load(tmp_path / "log")
+    assert (dataset.episode_lengths().tolist(), dataset.terminations.any()) == ([5, 7], False)
+    assert examine(read(tmp_path / "log")).ok
+
+
+MORE = {"goals": np.zeros(ROWS), "traj": np.arange(ROWS), "next_observatons": np.zeros(ROWS)}
+
+
+@pytest.mark.parametrize("write", [npz(**MORE), hdf5(**MORE), parquet(**MORE)], ids=["npz", "HDF5", "Parquet"])
+def test_what_is_no_field_is_left_aside_with_a_note_in_every_format(write: Write, tmp_path: Path) -> None:
+    write(tmp_path / "log")
+    h5 = h5py.is_hdf5(tmp_path / "log")  # which sorts names
+    looks = (
+        "column 'traj' looks like an episode id: columns: {episode_ids: traj}",
+        "column 'next_observatons' looks like next_obs: columns: {next_obs: next_observatons}",
+    )
+    dataset = TransitionDataset.load(tmp_path / "log")
+    assert dataset.notes == (
+        f"columns not used: goals, {'next_observatons, traj' if h5 else 'traj, next_observatons'}",
+        *(reversed(looks) if h5 else looks),
+    )
+
+
+LACKING = {"rewards": None, "terminations": None, "truncations": None}
+
+
+@pytest.mark.parametrize("write", [npz(**LACKING), hdf5(**LACKING), parquet(**LACKING)], ids=["npz", "HDF5", "Parquet"])
+def test_what_is_missing_is_told_alike_in_every_format(write: Write, tmp_path: Path) -> None:
+    write(tmp_path / "log")
+    with pytest.raises(DataError) as caught:
+        TransitionDataset.load(tmp_path / "log")
+    assert set(str(caught.value).removeprefix(f"{tmp_path / 'log'}: ").split("; ")) == {
+        "lacks rewards, terminations (or episode_ids)",
+        f"the data have {'actions, obs' if h5py.is_hdf5(tmp_path / 'log') else 'obs, actions'}",
+        "say which columns hold them with columns: {rewards: …}",
+    }
+
+
 UNSOUND: dict[str, tuple[Write, str]] = {
     "objects": (archive(("obs.npy", npy(np.array([None, 1])))), "obs.npy: holds Python objects; give plain numbers"),
     "complex": (npz(obs=np.zeros((ROWS, 2), complex)), "obs: dtype complex128 is not supported"),
@@ -155,16 +199,18 @@ UNSOUND: dict[str, tuple[Write, str]] = {
     "half a part": (npz(part_ids=np.full(ROWS, 0.5)), "part_ids: must be whole numbers"),
     "no part": (npz(part_ids=np.full(ROWS, np.nan)), "part_ids: must be whole numbers"),
     "beyond float32": (npz(rewards=np.full(ROWS, 1e300)), "rewards: Inf at row 0 (episode 0, step 0); all values"),
-    "a name with a line feed": (npz(**{"a\nb": np.zeros(3)}), r"unknown field 'a\nb'; files with other names"),
-    "ids of no field": (npz(traj=np.zeros(ROWS)), "unknown field 'traj'; column 'traj' looks like an episode id"),
+    "a name with a line feed": (
+        npz(obs=None, **{"a\nb": np.zeros(3)}),
+        r"lacks obs; the data have actions, rewards, terminations, truncations, 'a\nb'; say which columns hold them",
+    ),
     "one name twice": (archive(("obs.npy", b""), ("obs", b"")), "two columns are named 'obs'"),
     "a spreadsheet": (archive(("xl/book.xml", b"")), "a ZIP archive without arrays (.npy): it holds xl/book.xml"),
     "a group": (hdf5(obs=None, **{"obs/x": np.zeros(3)}), "obs: is a group of x; one array is expected"),
     "a type": (hdf5(rewards=np.dtype("f4")), "rewards: is not an array"),
     "text in HDF5": (hdf5(rewards=np.array([b"a"] * ROWS)), "rewards: dtype |S1 is not supported"),
-    "in a group": (hdf5(obs=None, **{"data/obs": np.zeros(3)}), "lacks obs; the file has actions, rewards,"),
+    "in a group": (hdf5(obs=None, **{"data/obs": np.zeros(3)}), "lacks obs; the data have actions, rewards,"),
     "two observations": (hdf5(observations=np.zeros((ROWS, 2))), "obs: given twice, as 'obs' and 'observations'"),
-    "nothing in HDF5": (lambda path: h5py.File(path, "w").close(), "lacks obs, actions, rewards, terminations; the"),
+    "nothing in HDF5": (lambda path: h5py.File(path, "w").close(), "lacks obs, actions, rewards, terminations (or"),
     "nothing in a row": (parquet(rewards=[1.0] * 3 + [None] * 9), "rewards: NaN at row 3, column 'rewards' (episode"),
     "nothing in a list": (parquet(obs=[[1.0, None]] * ROWS), "obs: NaN at row 0, column 'obs[1]' (episode 0, step 0)"),
     "no name of an episode": (

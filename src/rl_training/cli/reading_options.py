@@ -9,10 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import Parameter, signature
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from rl_training import reading_choices
 from rl_training.errors import ConfigError
 
 Columns = Annotated[
@@ -22,14 +23,12 @@ Columns = Annotated[
     ),
 ]
 TimeLimits = Annotated[
-    Literal["keep", "d4rl"], typer.Option(help="d4rl: drop rows at a time limit, successors from the next row.")
+    reading_choices.TimeLimits, typer.Option(help="d4rl: drop rows at a time limit, successors from the next row.")
 ]
 MaxEpisodeSteps = Annotated[
     int | None, typer.Option(min=1, help="Where no truncations are marked: rows after which episodes were cut.")
 ]
-DonesAre = Annotated[
-    Literal["terminations", "truncations", "ends"] | None, typer.Option(help="What a plain dones flag means.")
-]
+DonesAre = Annotated[reading_choices.DonesAre | None, typer.Option(help="What a plain dones flag means.")]
 Download = Annotated[bool, typer.Option("--download", help="Fetch a Minari dataset that is not here.")]
 
 

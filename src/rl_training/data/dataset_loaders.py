@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from rl_training.data.flags import DonesAre
 from rl_training.data.formats.places import MINARI_PREFIX, expand, locate
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
@@ -16,6 +15,7 @@ from rl_training.data.offline_mixers import mix_datasets
 from rl_training.data.space_bounds import action_bounds
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
+from rl_training.reading_choices import DonesAre, TimeLimits
 from rl_training.validation import Section
 from rl_training.wording import amount
 
@@ -44,7 +44,7 @@ class FileDatasetConfig(Section):
     columns: dict[str, str | list[str]] | None = Field(
         default=None, description="Which columns, or arrays, hold which field: {obs: [x, y], actions: u, rewards: r}."
     )
-    time_limits: Literal["keep", "d4rl"] = Field(
+    time_limits: TimeLimits = Field(
         default="keep", description="d4rl: drop rows at a time limit and take every successor from the next row."
     )
     max_episode_steps: int | None = Field(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +25,9 @@ from rl_training.data.fields import (
     hint,
 )
 from rl_training.errors import DataError, did_you_mean
+from rl_training.reading_choices import DonesAre
 from rl_training.wording import amount
 
-DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]
 DONES = ("dones", "done")
 _END_FLAGS = ("terminations", "truncations")
 _TELL_ENDS = (*_END_FLAGS, EPISODE_ENDS, EPISODE_IDS)
@@ -46,8 +46,8 @@ def resolve_names(mapping: Mapping[str, Any]) -> dict[str, Any]:
             continue
         name = FIELD_OF.get(key)
         if name is None:
-            looks = hint(str(key), ())
-            how = did_you_mean(str(key), FIELD_OF) if looks is None else f"; {looks}"
+            meant, looks = did_you_mean(str(key), FIELD_OF), hint(str(key), ())
+            how = meant if meant or looks is None else f"; {looks}"
             raise DataError(f"unknown field {key!r}{how or '; files with other names are read with columns: {obs: …}'}")
         if name in given:
             how = ", or read the file with dones_are: ends" if {key, source[name]} & set(DONES) else ""

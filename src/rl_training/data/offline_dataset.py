@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +22,9 @@ from rl_training.data.checks import (
     convert_fields,
     row_indices,
 )
-from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, REQUIRED_FIELDS
+from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, missing_fields
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
-from rl_training.data.flags import DONES, DonesAre, complete_flags, refuse_mixed_dones, resolve_names
+from rl_training.data.flags import DONES, complete_flags, refuse_mixed_dones, resolve_names
 from rl_training.data.formats import Columns, RawData, is_there, read, read_table, writers
 from rl_training.data.formats.columns import SCHEMA, open_columns
 from rl_training.data.formats.places import expand
@@ -35,6 +35,7 @@ from rl_training.data.settling import MARKS, settle
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.data.summaries import ROW_FACTS, Facts
 from rl_training.errors import DataError
+from rl_training.reading_choices import DonesAre, TimeLimits
 from rl_training.wording import amount
 
 
@@ -109,8 +110,7 @@ class TransitionDataset:
             raise DataError("action_low and action_high are given together or not at all")
         named = resolve_names(mapping)
         given = complete_flags(named)
-        missing = [name for name in REQUIRED_FIELDS if name not in given]
-        if missing:
+        if missing := missing_fields(named):
             raise DataError(f"dataset lacks {', '.join(missing)}; found {', '.join(map(str, mapping)) or 'nothing'}")
         cuts_known = "truncations" in named or np.any(given.get("truncations", False))
         if not cuts_known and any(name in mapping for name in DONES):
@@ -318,7 +318,7 @@ class TransitionDataset:
         path: str | os.PathLike[str],
         *,
         columns: Columns | None = None,
-        time_limits: Literal["keep", "d4rl"] = "keep",
+        time_limits: TimeLimits = "keep",
         max_episode_steps: int | None = None,
         dones_are: DonesAre | None = None,
     ) -> TransitionDataset:
@@ -376,7 +376,7 @@ class TransitionDataset:
         cls,
         raw: RawData,
         *,
-        time_limits: Literal["keep", "d4rl"] = "keep",
+        time_limits: TimeLimits = "keep",
         max_episode_steps: int | None = None,
         dones_are: DonesAre | None = None,
     ) -> TransitionDataset:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from rl_training.data.checks import FaultyValueError
 from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS
 from rl_training.data.flags import (
-    DonesAre,
     cut_at_time_limit,
     d4rl_conversion,
     distrust_reset_successors,
@@ -19,8 +18,8 @@ from rl_training.data.flags import (
 )
 from rl_training.data.formats import RawData
 from rl_training.errors import DataError
+from rl_training.reading_choices import DonesAre, TimeLimits
 
-TimeLimits: TypeAlias = Literal["keep", "d4rl"]
 MARKS = (BORDERS_LOST, DISCRETE_ACTIONS)  # among the arrays of a file, but none of its fields
 
 

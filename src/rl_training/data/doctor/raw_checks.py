@@ -20,7 +20,7 @@ from rl_training.data.fields import (
     EPISODE_IDS,
     FIELD_OF,
     IGNORED_PREFIXES,
-    REQUIRED_FIELDS,
+    missing_fields,
 )
 from rl_training.data.flags import DONES, complete_flags
 from rl_training.data.formats.names import listed as names_listed
@@ -102,14 +102,11 @@ def _resolve(fields: RawFields, arrays: Mapping[str, Any]) -> None:
             fields.findings.append(Finding("error", "fields.twice", name, what, "Keep one of them."))
         else:
             fields.arrays[name], fields.sources[name] = value, str(key)
-    ends_known = EPISODE_IDS in fields.arrays or EPISODE_ENDS in fields.arrays
-    needed = [name for name in REQUIRED_FIELDS if not (name == "terminations" and ends_known)]
-    for name in needed:
-        if name not in fields.arrays:
-            names = listed([alias for alias, canonical in FIELD_OF.items() if canonical == name], "or")
-            what = f"The data have no {name}; found: {names_listed(map(str, arrays)) if arrays else 'nothing'}."
-            advice = f"Add an array named {names}, or say which one holds it with columns: {{{name}: …}}."
-            fields.findings.append(Finding("error", "fields.missing", name, what, advice))
+    for name in missing_fields(fields.arrays):
+        names = listed([alias for alias, canonical in FIELD_OF.items() if canonical == name], "or")
+        what = f"The data have no {name}; found: {names_listed(map(str, arrays)) if arrays else 'nothing'}."
+        advice = f"Add an array named {names}, or say which one holds it with columns: {{{name}: …}}."
+        fields.findings.append(Finding("error", "fields.missing", name, what, advice))
 
 
 def _check_type_and_shape(fields: RawFields, name: str) -> None:

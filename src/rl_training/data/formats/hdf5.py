@@ -13,11 +13,11 @@ from typing import Any
 import h5py
 import numpy as np
 
-from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, REQUIRED_FIELDS
+from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, missing_fields
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import listed, natural, printable
 from rl_training.data.formats.raw import Columns, RawData
-from rl_training.data.formats.tables import assemble, hints_of, plan
+from rl_training.data.formats.tables import assemble, left_aside, plan
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 
@@ -51,19 +51,15 @@ def _by_name(file: h5py.File) -> RawData:
     fields = {name: array_in(file, name) for name in FIELD_OF if name in file}
     given = {FIELD_OF[name] for name in fields}
     found = _names(file)
-    hints = hints_of([name for name in found if name not in fields], given)
-    if missing := [name for name in REQUIRED_FIELDS if name not in given]:
+    if missing_fields(given):
         if "episode_0" in file:
             raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
         _refuse_groups(found)
-        raise DataError(
-            f"lacks {', '.join(missing)}; the file has {listed(found) if found else 'nothing'};"
-            f" say which arrays hold them with columns: {{{missing[0]}: …}}" + "".join(f"; {said}" for said in hints)
-        )
+    notes, hints = left_aside(found, {*fields, DISCRETE_ACTIONS}, given)
     check_sizes(fields.values())
     arrays = {name: np.asarray(field[()]) for name, field in fields.items()}
     layout = "d3rlpy's layout" if EPISODE_ENDS in fields else "D4RL's layout"
-    return RawData(arrays, f"HDF5, {layout}", hints=hints)
+    return RawData(arrays, f"HDF5, {layout}", notes=tuple(notes), hints=hints)
 
 
 def _refuse_groups(names: Iterable[str]) -> None:

@@ -13,12 +13,12 @@ from typing import IO, Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.fields import BORDERS_LOST, IGNORED_PREFIXES
+from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_OF
 from rl_training.data.formats.atomic import new_file
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import check_names, listed
 from rl_training.data.formats.raw import Arrays, Columns, RawData
-from rl_training.data.formats.tables import assemble, plan
+from rl_training.data.formats.tables import assemble, left_aside, plan
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 
@@ -66,8 +66,10 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
 
 
 def _by_name(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -> RawData:
-    wanted = {name: member for name, member in members.items() if not name.startswith(IGNORED_PREFIXES)}
-    return RawData(_arrays(archive, wanted), _DESCRIBED)
+    wanted = {name: member for name, member in members.items() if name in (*FIELD_OF, BORDERS_LOST, DISCRETE_ACTIONS)}
+    arrays = _arrays(archive, wanted)
+    notes, hints = left_aside(members, wanted, {FIELD_OF[name] for name in wanted if name in FIELD_OF})
+    return RawData(arrays, _DESCRIBED, notes=tuple(notes), hints=hints)
 
 
 def _by_mapping(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], columns: Columns) -> RawData:
@@ -86,6 +88,8 @@ def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
         raise DataError(f"a ZIP archive without arrays (.npy): it holds {listed(m.filename for m in members)}")
     names = [member.filename.removesuffix(".npy") for member in members]
     check_names(names)
+    for member in members:
+        archive.open(member).close()  # its name stands there again: a damaged one must not pass for a field not used
     return dict(zip(names, members, strict=True))
 
 

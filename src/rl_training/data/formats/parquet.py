@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rl_training.data.formats.arrow import check_type, column_values
+from rl_training.data.formats.cells import labels, numbers
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import natural
 from rl_training.data.formats.parquet_footer import Footer, read_footer
@@ -83,10 +84,12 @@ def _schema(entry: Path, path: Path) -> Any:
 
 
 def _values(entry: Path, path: Path, footer: Footer, planned: Plan) -> Arrays:
-    """The planned columns of one file. Of text every word is kept once: a few of them can stand in every row."""
+    """The planned columns of one file, so that a bad cell is told by it. Of text every word is kept once: a few of
+    them can stand in every row."""
     with _blamed_on(entry, path), pq.ParquetFile(entry, read_dictionary=sorted(footer.texts)) as file:
         table = file.read(columns=planned.columns)
-        return {name: column_values(name, table.column(name)) for name in planned.columns}
+        found = {name: column_values(name, table.column(name)) for name in planned.columns}
+        return {name: (labels if name in planned.labels else numbers)(name, cells) for name, cells in found.items()}
 
 
 def _joined(name: str, parts: list[npt.NDArray[Any]], paths: list[Path]) -> npt.NDArray[Any]:

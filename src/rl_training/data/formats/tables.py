@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -12,7 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.checks import MATRIX_FIELDS
-from rl_training.data.fields import EPISODE_IDS, FIELD_ALIASES, FIELD_OF, IGNORED_PREFIXES, STEP, hint
+from rl_training.data.fields import (
+    EPISODE_IDS,
+    FIELD_ALIASES,
+    FIELD_OF,
+    IGNORED_PREFIXES,
+    STEP,
+    hint,
+    missing_fields,
+)
 from rl_training.data.flags import DONES
 from rl_training.data.formats.cells import labels, numbers
 from rl_training.data.formats.names import check_names, doubled, listed, natural, printable, split_number, suggest
@@ -24,6 +32,7 @@ from rl_training.wording import amount
 
 _STEP_NAMES = ("step", "t")
 _MOST_HINTS = 4
+_MOST_LOOKED_AT = 200  # unused columns whose names are compared with those of fields
 _AGENTS = ("agent_index", "agent_id")
 _RLLIB_NAMES = ("eps_id", "unroll_id", "new_obs")
 
@@ -77,18 +86,26 @@ def plan(names: Sequence[str], columns: Columns | None = None) -> Plan:
         fields[EPISODE_IDS] = ("unroll_id",)
         notes.append("nothing but unroll_id tells fragments apart: each ends an episode where it ends")
     used = {name for chosen in fields.values() for name in chosen} | {step, agents}
-    unused = [name for name in names if name and name not in used and not name.startswith(IGNORED_PREFIXES)]
-    hints = hints_of(unused, {FIELD_OF[key] for key in fields} | ({STEP} if step is not None else set()))
-    _require(fields, step, names, hints)
-    if unused:
-        notes.append(f"columns not used: {listed(unused)}")
+    note, hints = left_aside(names, used, {FIELD_OF[key] for key in fields} | ({STEP} if step is not None else set()))
+    notes += note
     return Plan(fields, step, agents, rllib, tuple(notes), hints)
 
 
-def hints_of(unused: Iterable[str], known: Container[str]) -> tuple[str, ...]:
-    """What unused columns look like, a few of them."""
-    found = (said for name in unused if (said := hint(name, known)) is not None)
-    return tuple(islice(found, _MOST_HINTS))
+def left_aside(names: Iterable[str], used: Container[str | None], given: Set[str]) -> tuple[list[str], tuple[str, ...]]:
+    """A note on the columns, or arrays, that are not used, and what a few of them look like; refused where a field is
+    missing. given: the fields that there are, and `step`."""
+    present = list(names)
+    unused = [name for name in present if name and name not in used and not name.startswith(IGNORED_PREFIXES)]
+    looks = (hint(name, given) for name in unused[:_MOST_LOOKED_AT])
+    hints = tuple(islice((said for said in looks if said is not None), _MOST_HINTS))
+    missing = [name for name in missing_fields(given) if not (name == "terminations" and STEP in given)]
+    if missing:
+        told = ", ".join("terminations (or episode_ids)" if name == "terminations" else name for name in missing)
+        raise DataError(
+            f"lacks {told}; the data have {listed(present)}; say which columns hold them with"
+            f" columns: {{{missing[0]}: …}}" + "".join(f"; {said}" for said in hints)
+        )
+    return ([f"columns not used: {listed(unused)}"] if unused else []), hints
 
 
 def _checked(columns: Columns | None) -> dict[str, list[str]]:
@@ -191,20 +208,6 @@ def _in_order(group: Mapping[int, str]) -> list[str]:
 def _range(names: Sequence[str]) -> str:
     first, last = printable(names[0]), printable(names[-1])
     return first if len(names) == 1 else f"{first} … {last} ({len(names)} columns)"
-
-
-def _require(fields: Mapping[str, Any], step: str | None, names: Sequence[str], hints: Sequence[str]) -> None:
-    given = {FIELD_OF[key] for key in fields}
-    missing = [name for name in ("obs", "actions", "rewards") if name not in given]
-    if given.isdisjoint({"terminations", EPISODE_IDS, "episode_terminals"}) and step is None:
-        missing.append("terminations (or episode_ids)")
-    if not missing:
-        return
-    example = missing[0].split()[0]
-    raise DataError(
-        f"lacks {', '.join(missing)}; the data have {listed(names)};"
-        f" say which columns hold them with columns: {{{example}: …}}" + "".join(f"; {said}" for said in hints)
-    )
 
 
 def assemble(planned: Plan, column: Callable[[str], npt.NDArray[Any]], described: str) -> RawData:
