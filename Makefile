@@ -3,10 +3,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PEERS := bench-env
+PEERS_INSTALLED := $(PEERS)/.installed
 DATA ?= ../shared/data
+DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow lint bench bench-loading bench-online bench-scores scores docs install clean
+.PHONY: help demo test slow lint bench bench-full bench-env bench-loading bench-online bench-scores scores docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,8 +28,11 @@ lint: $(INSTALLED) ## check style, formatting and types
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 
-bench: $(INSTALLED) ## measure updates per second
-	$(BIN)/python benchmarks/updates_per_second.py
+bench: $(INSTALLED) $(PEERS_INSTALLED) ## speed and memory beside other programs (under ten minutes; DEVICE=cuda)
+	$(BIN)/python benchmarks/bench.py --quick --device $(DEVICE) --peer $(PEERS)/bin/python
+
+bench-full: $(INSTALLED) $(PEERS_INSTALLED) ## the same for every engine and size (an hour or two)
+	$(BIN)/python benchmarks/bench.py --device $(DEVICE) --peer $(PEERS)/bin/python
 
 bench-online: $(INSTALLED) ## learning curves of the online algorithms, with and without prior data (half an hour)
 	$(BIN)/python benchmarks/online_curves.py
@@ -35,21 +40,25 @@ bench-online: $(INSTALLED) ## learning curves of the online algorithms, with and
 scores: $(INSTALLED) ## train the packaged configurations with five seeds and score them
 	$(BIN)/python benchmarks/scores.py
 
-bench-scores: $(INSTALLED) $(PEERS) ## learning on real data beside d3rlpy (hours on a CPU; DATA=folder of the datasets)
+bench-scores: $(INSTALLED) $(PEERS_INSTALLED) ## learning on real data beside d3rlpy (hours on a CPU; DATA=folder of the datasets)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[mujoco]'
 	$(BIN)/python benchmarks/offline_scores.py --data $(DATA)
 	$(PEERS)/bin/python benchmarks/d3rlpy_scores.py --data $(DATA)
 	$(BIN)/python benchmarks/online_curves.py
 	$(BIN)/python benchmarks/score_tables.py
 
-bench-loading: $(INSTALLED) $(PEERS) ## loading a million rows beside d3rlpy, training from disk beside memory
+bench-loading: $(INSTALLED) $(PEERS_INSTALLED) ## loading a million rows beside d3rlpy, training from disk beside memory
 	$(BIN)/python benchmarks/loading.py --peer $(PEERS)/bin/python
 
+bench-env: $(PEERS_INSTALLED) ## create the environment of the programs that ours is measured beside
+
 # Peers live apart: their pins are not ours.
-$(PEERS):
+$(PEERS_INSTALLED):
 	$(PYTHON) -m venv $(PEERS)
 	$(PEERS)/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0
-	$(PEERS)/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0 d3rlpy==2.8.1
+	$(PEERS)/bin/python -m pip install -q --disable-pip-version-check \
+		torch==2.13.0 d3rlpy==2.8.1 stable-baselines3==2.9.2
+	@touch $@
 
 docs: $(INSTALLED) ## build the documentation
 	$(BIN)/python docs/build.py

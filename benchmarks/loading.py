@@ -14,7 +14,6 @@ import argparse
 import json
 import os
 import platform
-import resource
 import shutil
 import statistics
 import subprocess
@@ -24,28 +23,18 @@ import time
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "src"))  # the peer's Python finds these two functions there
+
+from rl_training.experiment.contest import peak_memory, synthetic_arrays
+
 OBS, ACT = 17, 6
 RESULTS = Path(__file__).parent / "results" / "loading.json"
 GROUP = Path("/sys/fs/cgroup/memory/rl_training_benchmark")
 
 
 def arrays(rows: int) -> dict[str, Any]:
-    """Random transitions of HalfCheetah's shape, episodes of 1,000 rows."""
-    import numpy as np
-
-    rng = np.random.default_rng(0)
-    return {
-        "observations": rng.standard_normal((rows, OBS), dtype=np.float32),
-        "actions": np.tanh(rng.standard_normal((rows, ACT), dtype=np.float32)),
-        "rewards": rng.standard_normal(rows, dtype=np.float32),
-        "next_observations": rng.standard_normal((rows, OBS), dtype=np.float32),
-        "terminals": np.zeros(rows, dtype=np.bool_),
-        "timeouts": np.arange(rows) % 1000 == 999,
-    }
-
-
-def peak() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    """Random transitions of HalfCheetah's shape."""
+    return synthetic_arrays(rows, OBS, ACT)
 
 
 # What is measured, each in a process of its own ---------------------------------------------------------------------
@@ -60,14 +49,14 @@ def ours_arrays(rows: int, _: Path) -> dict[str, float]:
     from rl_training.data.batch import PackedTransitions
 
     torch.set_num_threads(1)
-    given, before = arrays(rows), peak()
+    given, before = arrays(rows), peak_memory()
     size = sum(values.nbytes for values in given.values())
     began = time.perf_counter()
     dataset = TransitionDataset.from_dict(given, action_low=-1.0, action_high=1.0)
     transforms = Transforms(None, None, 1.0, 0.0, (-1.0,) * ACT, (1.0,) * ACT)
     packed = PackedTransitions.from_dataset(dataset, transforms)
     ready = time.perf_counter() - began
-    memory = (peak() - before) / size
+    memory = (peak_memory() - before) / size
     indices = packed.indices(streams.member_keys([0]), 0, 0, 256)
     for _ in range(100):
         packed.gather(indices)
@@ -81,14 +70,14 @@ def d3rlpy_arrays(rows: int, _: Path) -> dict[str, float]:
     """The same with `MDPDataset`, which derives the successors it is not given."""
     import d3rlpy
 
-    given, before = arrays(rows), peak()
+    given, before = arrays(rows), peak_memory()
     size = sum(values.nbytes for values in given.values())
     began = time.perf_counter()
     dataset = d3rlpy.dataset.MDPDataset(
         given["observations"], given["actions"], given["rewards"], given["terminals"], given["timeouts"]
     )
     ready = time.perf_counter() - began
-    memory = (peak() - before) / size
+    memory = (peak_memory() - before) / size
     began = time.perf_counter()
     for _ in range(100):
         dataset.sample_transition_batch(256)
@@ -149,7 +138,7 @@ def train(folder: Path, memory: str, updates: int, threads: int) -> dict[str, fl
     run(updates)
     seconds = time.perf_counter() - began
     weights = float(sum(p.double().abs().sum() for p in learner.model.state_dict().values()))
-    return {"updates_per_second": updates / seconds, "weights": weights, "peak_gib": peak() / 2**30}
+    return {"updates_per_second": updates / seconds, "weights": weights, "peak_gib": peak_memory() / 2**30}
 
 
 MEASURES = {f.__name__: f for f in (ours_arrays, d3rlpy_arrays, ours_hdf5, h5py_hdf5, ours_columns)}

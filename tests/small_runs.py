@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from rl_training.algorithms import load
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.trainer import Trainer
@@ -72,6 +74,27 @@ def one_update_at_a_time(loop: Loop) -> None:
     """The loop's blocks grow with the machine's speed; tests want to look after every update."""
     advance = loop.engine.source.advance
     loop.engine.source.advance = lambda limit: advance(min(1, limit))  # type: ignore[method-assign]
+
+
+class Poison(Callback):
+    """Makes one member's actor NaN before the first update of each of the given steps."""
+
+    def __init__(self, member: int, *steps: int, value: float = math.nan) -> None:
+        self.member, self.steps, self.value = member, steps, value
+        self.findings: list[Divergence] = []
+
+    def on_start(self, loop: Loop) -> None:
+        advance = loop.engine.source.advance
+
+        def one_at_a_time(limit: int) -> Any:
+            if loop.progress.steps in self.steps:
+                loop.actor.learner.policy.flat.data.view(loop.actor.learner.members, -1)[self.member] = self.value  # type: ignore[attr-defined]
+            return advance(min(1, limit))
+
+        loop.engine.source.advance = one_at_a_time  # type: ignore[method-assign]
+
+    def on_divergence(self, loop: Loop, finding: Divergence) -> None:
+        self.findings.append(finding)
 
 
 class Diary(Callback):

@@ -377,6 +377,11 @@ def test_the_page_of_scores_is_what_was_measured() -> None:
     assert (DOCS / "benchmarks/offline_scores.md").read_text("utf-8") == tables.page()
 
 
+def test_the_page_of_speed_is_what_was_measured() -> None:
+    speed = load_script(REPOSITORY / "benchmarks/speed_page.py")
+    assert (DOCS / "benchmarks/speed.md").read_text("utf-8") == speed.page()
+
+
 def test_links_lead_somewhere() -> None:
     assert re.findall(r"\]\(([^)#]+)\)", README)
     for page in (*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md")):

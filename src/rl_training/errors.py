@@ -1,11 +1,13 @@
 """Errors a user can cause, each told in one line: what is wrong, where, what is allowed, what was perhaps meant.
 
-The command line prints them without a traceback and exits with code 2. Anything else that escapes is a bug.
+The command line prints them without a traceback and exits with code 2, or 3 for a run that diverged. Anything else that
+escapes is a bug.
 """
 
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 
 
@@ -30,14 +32,28 @@ class CheckpointError(RLTrainingError):
 
 
 class DivergenceError(RLTrainingError):
-    """Training produced a value that is not finite."""
+    """Every seed of a run has diverged: none of them has anything left to learn."""
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A suggestion to append to a message: `"; did you mean 'x'?"`, the list of choices, or nothing at all."""
     choices = sorted(known)
-    by_lower_case = {choice.lower(): choice for choice in choices}
-    close = difflib.get_close_matches(word.lower(), by_lower_case, n=1, cutoff=0.6)
-    if close:
-        return f"; did you mean {by_lower_case[close[0]]!r}?"
+    scores = {choice: _likeness(word.lower(), choice.lower()) for choice in choices}
+    close = max(choices, key=lambda choice: scores[choice], default=None)
+    if close is not None and scores[close] > (0.0, 0.0):
+        return f"; did you mean {close!r}?"
     return f"; choose from {', '.join(choices)}" if 0 < len(choices) <= 12 else ""
+
+
+_ALIKE = 0.65  # of difflib's ratio
+
+
+def _likeness(word: str, choice: str) -> tuple[float, float]:
+    """How alike two names are, nothing below a bound; what all names share (`D4RL/…`, `…-v2`) does not count for it."""
+    names = [re.sub(r"-v\d+$", "", name) for name in (word, choice)]
+    whole, last = _ratio(*names), _ratio(*(name.rpartition("/")[2] for name in names))
+    return (whole, _ratio(word, choice)) if min(whole, last) >= _ALIKE else (0.0, 0.0)
+
+
+def _ratio(one: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, other, one).ratio()

@@ -34,7 +34,7 @@ class TestAbout:
         for flag in ("--help", "-h"):
             code, out, _ = command(flag)
             assert code == 0
-            for name in ("train", "resume", "evaluate", "predict", "algos", "config", "demo"):
+            for name in ("train", "resume", "evaluate", "predict", "algos", "config", "demo", "bench"):
                 assert f"  {name} " in out
 
     def test_alone_it_shows_its_help(self, command: Any) -> None:
@@ -95,9 +95,40 @@ class TestDryRun:
         assert "observations 3, actions 1" in out
         assert "# train: bc, 4 updates, seeds 3, 4," in out
         assert "engine eager on cpu" in out
-        assert "# evaluate: 1 episodes per seed in Pendulum-v1, at the end" in out
+        assert "# evaluate: 1 episode per seed in Pendulum-v1, at the end" in out
         assert "# write: runs/run" in out
         assert out.endswith("# dry run: nothing was written\n")
+
+    @pytest.mark.parametrize(
+        ("options", "line"),
+        [
+            (["dataset.exact=true"], "# mixture: 6 of good, 2 of scripted in every batch of 8"),
+            (["dataset.exact=false"], "# mixture: 6 of good, 2 of scripted in a batch of 8, on average"),
+            (["dataset.exact=false", "algo_kwargs.batch_size=9"], "6.75 of good, 2.25 of scripted in a batch of 9, on"),
+            (["algo=rlpd", "algo_kwargs={batch_size: 8}"], "# mixture: 3 of good, 1 of scripted in every batch of 4"),
+        ],
+    )
+    def test_says_what_batches_of_a_mixture_hold(
+        self, options: list[str], line: str, command: Any, config_file: Path, data_file: Path
+    ) -> None:
+        good, scripted = f"dataset: {data_file}, weight: 3, name: good", "dataset: {source: scripted}, weight: 1"
+        mixture = f"dataset={{source: mixture, exact: true, parts: [{{{good}}}, {{{scripted}}}]}}"
+        given = [word for text in (mixture, "algo_kwargs.batch_size=8", *options) for word in ("--set", text)]
+        code, out, err = command("train", "-c", config_file, "--dry-run", *given)
+        assert (code, err) == (0, "")
+        assert line in out
+
+    def test_paths_start_where_the_command_is_run(
+        self, command: Any, mistake: Any, config_file: Path, data_file: Path, tmp_path: Path
+    ) -> None:
+        (tmp_path / "elsewhere").mkdir()
+        text = config_file.read_text().replace(str(data_file), "here.npz")
+        (tmp_path / "elsewhere" / "my.yaml").write_text(text)
+        (tmp_path / "elsewhere" / "here.npz").touch()
+        told = mistake("train", "-c", "elsewhere/my.yaml", "--dry-run", "--set", "dataset=here.npz")
+        assert told == f"error: {tmp_path / 'here.npz'}: no such file"
+        (tmp_path / "here.npz").write_bytes(data_file.read_bytes())
+        assert command("train", "-c", "elsewhere/my.yaml", "--dry-run", "--set", "dataset=here.npz").code == 0
 
     def test_makes_the_same_checks(self, mistake: Any, config_file: Path) -> None:
         assert "no such file" in mistake("train", "-c", config_file, "--dry-run", "--set", "dataset=nowhere.npz")

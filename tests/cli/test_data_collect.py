@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -77,6 +78,30 @@ class TestRecording:
         assert code == 0
         assert "collecting 7 episodes" in out
         assert TransitionDataset.load(tmp_path / "log.npz").n_episodes == 7
+
+    @pytest.mark.parametrize(
+        ("output", "options", "made"),
+        [
+            ("log.hdf5", [], "log.hdf5"),
+            ("log/", [], "log"),
+            ("log", ["--format", "columns"], "log"),
+            ("log.dat", ["--format", "hdf5"], "log.dat"),
+            ("minari:own/log-v0", [], "minari:own/log-v0"),
+        ],
+    )
+    def test_formats(
+        self, output: str, options: list[str], made: str, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        pytest.importorskip("minari")
+        monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+        given = ("--env-id", "Pendulum-v1", "--policy", "random", "--episodes", 1)
+        assert command("data", "collect", *given, "--output", "log.npz").code == 0
+        code, out, err = command("data", "collect", *given, "--output", output, *options)
+        assert (code, err) == (0, "")
+        assert f"--set dataset={made}" in out
+        facts = [json.loads(command("data", "info", name, "--json").out) for name in ("log.npz", made)]
+        for key in ("rows", "episodes", "env_id", "action_low", "action_high"):
+            assert facts[0][key] == facts[1][key]
 
     def test_quiet(self, command: Any) -> None:
         assert command(*RANDOM, "--steps", 9, "-o", "log.npz", "-q").out.startswith("\nrecorded 9 transitions")
@@ -208,6 +233,14 @@ class TestMistakes:
             (["--output", "none/log.npz"], "none/log.npz: the folder 'none' does not exist"),
             (["--output", "log.doc"], "log.doc: "),
             (["--output", "."], ".: is a folder; give the name of a file in it"),
+            (["--output", "./"], "./: is a folder"),
+            (["--output", "log.npz", "--format", "zip"], "Invalid value for '--format': "),
+            (["--output", "log/", "--format", "hdf5"], "log/: ends in / as a folder does, and hdf5 is a file"),
+            (
+                ["--output", "minari:a/b-v0", "--format", "npz"],
+                "minari:a/b-v0: names a Minari dataset, which cannot be",
+            ),
+            (["--output", "log", "--format", "minari"], "minari: 'log' is no id; one looks like D4RL/door/human-v2"),
             (["--noise", "0.1"], "noise: random actions have nothing to add it to; leave it out"),
             (["--stochastic"], "--stochastic: is for a trained policy, and 'random' is none; leave it out"),
             (["--which", "best"], "--which: is for a trained policy, and 'random' is none; leave it out"),

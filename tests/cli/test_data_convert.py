@@ -35,9 +35,9 @@ def test_says_what_it_found_and_wrote(command: Any, log: Path, tmp_path: Path) -
         "log.csv: CSV, separated by commas",
         "  note: columns not used: note",
         "  note: done: all 3 episodes they end have 20 rows, so they are read as time limits (truncations);"
-        " if the task itself ended there, say dones_are: terminations",
+        " if the task itself ended there, say --dones-are terminations",
         "  60 rows, 3 episodes, mean return 20.0; observations 2, actions 1",
-        "  3 rows have no recorded successor",
+        "  3 rows without a recorded successor",
         f"written: log.npz ({size / 1000:.1f} kB)",
     ]
     assert TransitionDataset.load("log.npz").truncations.nonzero()[0].tolist() == [19, 39, 59]
@@ -62,11 +62,36 @@ def test_every_format_into_every_other(command: Any, log: Path) -> None:
     assert "e: column directory" in command("data", "convert", "e", "f.npz").out
 
 
+def test_what_csv_cannot_hold_is_said(command: Any, tmp_path: Path) -> None:
+    command("data", "collect", "--env-id", "Pendulum-v1", "--policy", "random", "--steps", 5, "-o", "a.npz", "-q")
+    out = command("data", "convert", "a.npz", "b.hdf5").out
+    assert out.startswith("a.npz: NumPy archive (.npz), recorded in Pendulum-v1\n  5 rows, 1 episode, mean return -")
+    assert TransitionDataset.load("b.hdf5").bounds == TransitionDataset.load("a.npz").bounds
+    out = command("data", "convert", "b.hdf5", "c.csv").out
+    lost = "the environment (Pendulum-v1) and the bounds of actions and observations"
+    assert f"  note: CSV has no place for {lost}: say it when you train (env_id)\n" in out
+
+
+def test_an_environment_is_written_down(command: Any, mistake: Any, tmp_path: Path) -> None:
+    lines = ["obs_0,obs_1,obs_2,action,reward,done,episode"] + [f"0.5,0.5,{i},{i % 3 - 1},1,0,0" for i in range(8)]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    out = command("data", "convert", "log.csv", "log.npz", "--env-id", "Pendulum-v1").out
+    assert out.startswith("log.csv: CSV, separated by commas, recorded in Pendulum-v1\n")
+    written = TransitionDataset.load("log.npz")
+    assert written.env_id == "Pendulum-v1"
+    assert written.bounds is not None
+    assert written.bounds.action_high == (2.0,)
+    told = mistake("data", "convert", "log.csv", "b.npz", "--env-id", "MountainCarContinuous-v0")
+    assert told == "error: log.csv: observations have 3 columns, but environment 'MountainCarContinuous-v0' has 2"
+    told = mistake("data", "convert", "log.csv", "b.npz", "--env-id", "Pendulm-v1")
+    assert told == "error: unknown environment 'Pendulm-v1'; did you mean 'Pendulum-v1'?"
+
+
 def test_minari(command: Any, log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mistake: Any) -> None:
     pytest.importorskip("minari")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     out = command("data", "convert", log, "minari:own/log-v0", *COLUMNS).out
-    assert "  note: 3 rows are left out: Minari cannot hold rows whose next observation is unknown" in out
+    assert "  note: 3 rows left out: Minari cannot hold one whose next observation is unknown" in out
     out = command("data", "convert", "minari:own/log-v0", "back.npz").out
     assert out.startswith("minari:own/log-v0: Minari dataset own/log-v0\n  57 rows, 3 episodes, mean return 19.0;")
     assert "did you mean 'own/log-v0'?" in mistake("data", "convert", "minari:own/lag-v0", "x.npz")
@@ -134,8 +159,14 @@ class TestMistakes:
         [
             (("log.csv", "log.txt"), "error: log.txt: must end in .npz, .hdf5, .h5, .parquet, .csv or in /"),
             (("lag.csv", "a.npz"), "error: lag.csv: no such file"),
+            (("n" * 5000, "a.npz"), f"error: {'n' * 5000}: cannot be read: File name too long"),
+            (
+                ("log.csv", f"{'n' * 5000}.npz", *COLUMNS),
+                f"error: {'n' * 5000}.npz: cannot be written: File name too long",
+            ),
+            (("log.csv", f"{'n' * 5000}/"), f"error: {'n' * 5000}: cannot be written: File name too long"),
             (("log.csv", "log.csv"), "error: log.csv: is the source itself; choose another name"),
-            (("log.csv", "a.npz"), "error: log.csv: lacks obs, actions, rewards; the table has run, x, y, u,"),
+            (("log.csv", "a.npz"), "error: log.csv: lacks obs, actions, rewards; the data have run, x, y, u,"),
             (("log.csv", "a.npz", "--columns", "obs"), "error: --columns obs: must name a field and its columns"),
             (("log.csv", "a.npz", "--columns", "obs=x,"), "error: --columns obs=x,: must name a field and its columns"),
             (
@@ -144,7 +175,7 @@ class TestMistakes:
             ),
             (
                 ("log.csv", "a.npz", "--columns", "obs=x,z"),
-                "error: log.csv: columns.obs: no column 'z'; the table has run, x, y, u, r, done, note",
+                "error: log.csv: columns.obs: no column 'z'; the data have run, x, y, u, r, done, note",
             ),
             (("log.csv", "a.npz", *COLUMNS, "--columns", "terminations=note"), "error: log.csv: column 'note': '-' at"),
             (("log.csv", "a.npz", "--dones-are", "limits"), "error: Invalid value for '--dones-are'"),
@@ -172,3 +203,16 @@ def test_the_real_minari_dataset(command: Any, monkeypatch: pytest.MonkeyPatch) 
     out = command("data", "convert", "minari:D4RL/door/human-v2", "door.npz").out
     assert "Minari dataset D4RL/door/human-v2, recorded in AdroitHandDoor-v1\n  6,729 rows, 25 episodes" in out
     assert np.isfinite(TransitionDataset.load("door.npz").obs).all()
+
+
+def test_the_environment_that_the_source_names_is_not_overwritten(command: Any, mistake: Any, tmp_path: Path) -> None:
+    command("data", "collect", "--env-id", "Pendulum-v1", "--policy", "random", "--steps", 5, "-o", "a.npz", "-q")
+    told = mistake("data", "convert", "a.npz", "b.npz", "--env-id", "MountainCarContinuous-v0")
+    said = "was recorded in Pendulum-v1, as it says itself, not in MountainCarContinuous-v0; leave out --env-id"
+    assert told == f"error: a.npz: {said}"
+    with np.load("a.npz") as file:
+        np.savez("narrow.npz", **{**file, "metadata/action_high": np.array([1.9999])})
+    assert command("data", "convert", "narrow.npz", "b.npz", "--env-id", "Pendulum-v1").code == 0
+    bounds = TransitionDataset.load("b.npz").bounds
+    assert bounds is not None
+    assert bounds.action_high == (1.9999,)

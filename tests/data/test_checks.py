@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rl_training.data.checks import check_action_bounds, describe_row, inferred_bounds
+from rl_training.data.checks import check_action_bounds, inferred_bounds
 from rl_training.data.dataset_loaders import infer_spaces
 from rl_training.data.doctor.action_checks import find_bounds
 from rl_training.data.doctor.raw_checks import CHUNK
@@ -91,7 +91,6 @@ def test_a_matrix_without_columns_is_refused() -> None:
     ("field", "shape", "expected"),
     [
         ("obs", (10, 3, 1), "[rows, columns] (flat vectors only)"),
-        ("actions", (), "[rows, columns] (flat vectors only)"),
         ("rewards", (10, 2), "[rows] or [rows, 1]"),
         ("terminations", (10, 1, 1), "[rows] or [rows, 1]"),
     ],
@@ -143,6 +142,14 @@ def test_bounds_allow_rounding_of_a_hundred_thousandth_of_the_range() -> None:
         check_action_bounds(np.array([[1.0 + 2.2e-5]], dtype=np.float32), -1.0, 1.0, ends)
 
 
+def test_a_bound_on_one_side_holds() -> None:
+    """Rounding is a share of the range, which here is infinite: it excuses nothing."""
+    actions, ends = np.array([[-3.0], [5.0]], dtype=np.float32), np.zeros(2, dtype=np.bool_)
+    check_action_bounds(actions, -3.0, np.inf, ends)
+    with pytest.raises(DataError, match=r"actions: -3 at row 0, column 0 .* is outside the bounds \[0, inf\]"):
+        check_action_bounds(actions, 0.0, np.inf, ends)
+
+
 def test_the_bounds_themselves_are_checked() -> None:
     assert refusal(sound(), action_low=[0.0] * 3, action_high=[1.0] * 3) == (
         "action_low: shape (3,), but actions have 2 columns"
@@ -158,16 +165,6 @@ def test_a_row_may_be_both_terminated_and_truncated() -> None:
     assert dataset.terminations[3]
     assert dataset.truncations[3]
     assert dataset.episode_ends.tolist() == [3, 9]
-
-
-def test_rows_are_described_from_zero() -> None:
-    ends = np.array([False, True, True, False, False])
-    assert [describe_row(row, ends) for row in (0, 1, 2, 4)] == [
-        "row 0 (episode 0, step 0)",
-        "row 1 (episode 0, step 1)",
-        "row 2 (episode 1, step 0)",
-        "row 4 (episode 2, step 1)",
-    ]
 
 
 def test_checking_copies_nothing() -> None:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
-from rl_training.data import TransitionDataset
+from rl_training.data import TransitionDataset, direct_reads
 from rl_training.data.batch import PackedTransitions
+from rl_training.data.direct_reads import DirectReader
 from rl_training.data.formats import columns
 from rl_training.data.generation import generate_pendulum_dataset
 from rl_training.data.mapped import MappedTransitions
 from rl_training.data.transforms import Transforms
 from rl_training.errors import DataError
+
+PLAIN = Transforms(None, None, 1.0, 0.0, (-2.0,), (2.0,))
 
 
 @pytest.fixture
@@ -129,7 +134,8 @@ class TestDamage:
         raw[128 + 4 * 17 : 128 + 4 * 18] = np.float32(np.nan).tobytes()
         (folder / "rewards.npy").write_bytes(raw)
         transforms = Transforms(None, None, 1.0, 0.0, (-2.0,), (2.0,))
-        with pytest.raises(DataError, match=r"^rewards: nan at row 17 once transforms are applied; all values must be"):
+        said = r"^rewards: nan at row 17 \(episode 0, step 17\) once transforms are applied; all values must be"
+        with pytest.raises(DataError, match=said):
             PackedTransitions.from_dataset(TransitionDataset.load(folder), transforms)
 
     def test_another_fingerprint(self, folder: Path) -> None:
@@ -177,3 +183,49 @@ class TestDamage:
     def test_no_json(self, folder: Path) -> None:
         (folder / "schema.json").write_text("[" * 100_000)
         assert refusal(folder).startswith("schema.json: cannot be read (")
+
+
+def test_an_episode_does_not_go_on_in_the_next_block(tmp_path: Path) -> None:
+    rows = {"obs": np.zeros((5, 1)), "actions": np.zeros((5, 1)), "rewards": np.ones(5), "next_obs": np.zeros((5, 1))}
+    block = TransitionDataset.from_dict({**rows, "terminations": np.zeros(5)})
+    columns.ColumnWriter(tmp_path / "log").write_blocks([block, block, block])
+    opened = TransitionDataset.open(tmp_path / "log")
+    assert opened.truncations.nonzero()[0].tolist() == [4, 9, 14]
+    assert (opened.summary()["episodes"], opened.summary()["truncations"], opened.n_episodes) == (3, 3, 3)
+    columns.write(block, tmp_path / "one")
+    assert TransitionDataset.open(tmp_path / "one").fingerprint() == block.fingerprint()
+
+
+class TestDirectReads:
+    """Where they fail, rows come through the map, and are the same."""
+
+    @pytest.fixture
+    def mapped(self, folder: Path) -> Iterator[MappedTransitions]:
+        mapped = MappedTransitions.of_folder(TransitionDataset.open(folder), PLAIN)
+        yield mapped
+        mapped.close()
+
+    def read(self, mapped: MappedTransitions) -> None:
+        rows = torch.arange(0, 640).view(2, 5, 64)
+        out = torch.empty(2, 5, 64, mapped.rows.shape[1])
+        mapped.read(rows, out)
+        assert torch.equal(out, mapped.rows[rows])
+
+    def test_at_the_first_row(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(*_: Any) -> None:
+            raise OSError(22, "Invalid argument")
+
+        monkeypatch.setattr(DirectReader, "_read_windows", refuse)
+        mapped = MappedTransitions.of_folder(TransitionDataset.open(folder), PLAIN)
+        assert mapped._direct is None
+        self.read(mapped)
+        mapped.close()
+
+    def test_later(self, mapped: MappedTransitions, monkeypatch: pytest.MonkeyPatch) -> None:
+        if mapped._direct is None:
+            pytest.skip("no direct reads on this file system")
+        self.read(mapped)
+        monkeypatch.setattr(direct_reads, "_SECTOR", 8)  # offsets that no disk takes
+        self.read(mapped)
+        assert mapped._direct is None
+        self.read(mapped)

@@ -103,11 +103,20 @@ class TestRefusals:
             ("1,2,x,0,0,0", "column 'action': 'x' at row 2 is not a number"),
             (
                 "1,,0,0,0,0",
-                "obs: NaN at row 2, column 1 (episode 0, step 2); all values must be finite (in float32)",
+                "obs: NaN at row 2, column 'obs_1' (episode 0, step 2); all values must be finite (in float32)",
             ),
-            ("1,2,0,inf,0,0", "rewards: Inf at row 2 (episode 0, step 2); all values must be finite (in float32)"),
-            ("1,2,0,0,,0", "terminations: nan at row 2 (episode 0, step 2); flags must be 0 or 1 (or booleans)"),
-            ("1,2,0,0,3,0", "terminations: 3 at row 2 (episode 0, step 2); flags must be 0 or 1 (or booleans)"),
+            (
+                "1,2,0,inf,0,0",
+                "rewards: Inf at row 2, column 'reward' (episode 0, step 2); all values must be finite (in float32)",
+            ),
+            (
+                "1,2,0,0,,0",
+                "terminations: nan at row 2, column 'terminal' (episode 0, step 2); flags must be 0 or 1 (or booleans)",
+            ),
+            (
+                "1,2,0,0,3,0",
+                "terminations: 3 at row 2, column 'terminal' (episode 0, step 2); flags must be 0 or 1 (or booleans)",
+            ),
             ("1,2,0,0,maybe,0", "column 'terminal': 'maybe' at row 2 is not a number"),
             ("1,2,0,2024-01-01,0,0", "column 'reward': '2024-01-01' at row 2 is not a number"),
             ("1,2,0", "line 4 has 3 values, but the header names 6 columns"),
@@ -135,7 +144,7 @@ class TestRefusals:
             (b"obs," + b"x" * 2**20, "the first line is longer than 1 MiB; it must name the columns"),
             (
                 b"obs,velocity\n1,2\n",
-                "lacks actions, rewards, terminations (or episode_ids); the table has obs, velocity;"
+                "lacks actions, rewards, terminations (or episode_ids); the data have obs, velocity;"
                 " say which columns hold them with columns: {actions: …}",
             ),
         ],
@@ -164,3 +173,32 @@ class TestRefusals:
                 lines.append(str(error))
         assert lines
         assert not any("\n" in line for line in lines)
+
+
+class TestHeaders:
+    """Headers that no one writes by hand: each is read or refused in a moment."""
+
+    @pytest.mark.parametrize("name", ["obs_" + "0" * 5_000, "1" * 90_000 + "x", "[" * 5_000])
+    def test_a_name_without_end(self, name: str, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.csv", f"{HEADER},{name}", *[f"{line},0" for line in LINES])
+        assert refusal(path).endswith(f"its name has {len(name):,} characters; at most 1,000 are read")
+
+    def test_a_name_beyond_what_is_split(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.csv", f"{HEADER},obs_{'1' * 200_000}", *[f"{line},0" for line in LINES])
+        assert refusal(path).startswith("the first line must name the columns; it is 'obs_0,")
+
+    def test_a_value_without_end(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.csv", HEADER, *LINES, LINES[0].replace("0.25", "0" * 2**21))
+        assert refusal(path) == "not a readable CSV file (field larger than field limit (131072))"
+
+    def test_very_many_columns(self, tmp_path: Path) -> None:
+        names = [f"obs_{number}" for number in range(50_000)]
+        path = write(tmp_path / "a.csv", ",".join([*names, "action", "reward", "done"]), ",".join(["1"] * 50_003))
+        assert TransitionDataset.load(path).obs_dim == 50_000
+        complaint = refusal(path, columns={"rewards": "rewrd"})
+        assert complaint.startswith("columns.rewards: no column 'rewrd'; the data have obs_0, obs_1,")
+
+    def test_numbers_of_many_digits_are_no_numbers_of_columns(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.csv", f"{HEADER},obs_0000000002", *[f"{line},0" for line in LINES])
+        dataset = TransitionDataset.load(path)
+        assert (dataset.obs_dim, dataset.notes[-1]) == (2, "columns not used: obs_0000000002")

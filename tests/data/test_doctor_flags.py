@@ -43,6 +43,38 @@ class TestTwoRows:
         assert found["flags.two-rows"].level == "warning"
         assert found["episodes.one-row"].count == 1
 
+    def test_truncations(self) -> None:
+        arrays = healthy()
+        cuts = np.flatnonzero(arrays["truncations"])
+        arrays["truncations"][cuts[3] - 1] = True
+        finding = codes(arrays)["flags.two-rows"]
+        assert (finding.level, finding.field, finding.place.row) == ("warning", "truncations", cuts[3] - 1)
+        arrays["truncations"][cuts - 1] = True
+        finding = codes(arrays)["flags.two-rows"]
+        assert (finding.level, finding.count) == ("error", 12)
+
+    def test_an_episode_of_one_row_that_ends_otherwise_is_none(self) -> None:
+        """Cut, and the next one terminated at once."""
+        arrays = healthy()
+        arrays["terminations"][np.flatnonzero(arrays["truncations"])[3] + 1] = True
+        assert "flags.two-rows" not in codes(arrays)
+
+    def test_the_layout_of_d3rlpy(self) -> None:
+        arrays = healthy()
+        ends = arrays.pop("truncations") | arrays["terminations"]
+        ends, arrays["terminations"] = (flags | np.r_[flags[1:], False] for flags in (ends, arrays["terminations"]))
+        finding = codes(arrays | {"episode_terminals": ends})["flags.two-rows"]
+        assert (finding.level, finding.field, finding.count) == ("error", "episode_terminals", 24)
+
+    def test_neighbours_with_ids_of_their_own_are_none(self) -> None:
+        """Episodes of one row, terminated after another one that did."""
+        arrays = healthy()
+        first, *_ = np.flatnonzero(arrays["terminations"])
+        arrays["terminations"][first + 1] = True
+        borders = np.cumsum(np.r_[0, (arrays["terminations"] | arrays["truncations"])[:-1]])
+        assert "flags.two-rows" in codes(arrays)
+        assert "flags.two-rows" not in codes(arrays | {"episode_ids": borders})
+
     def test_not_in_healthy_data(self) -> None:
         arrays = healthy(truncations=None, episode_terminals=healthy()["terminations"] | healthy()["truncations"])
         assert codes(arrays) == {}
@@ -104,6 +136,21 @@ class TestTimeLimits:
             arrays["terminations"][row] = True
         assert "episodes end in a termination after exactly 50 rows" in codes(arrays)["flags.time-limit"].what
 
+    def test_beside_a_few_truncations(self) -> None:
+        arrays = self.equal_lengths()
+        for row in (20, 420, 999):
+            arrays["truncations"][row], arrays["terminations"][row] = True, False
+        finding = codes(arrays)["flags.time-limit"]
+        assert "episodes end in a termination after exactly 50 rows" in finding.what
+        assert (finding.place.row, finding.place.episode) == (99, 2)
+
+    def test_true_limits_beside_terminations_of_all_lengths(self) -> None:
+        arrays = self.equal_lengths()
+        arrays |= {"truncations": arrays["terminations"], "terminations": arrays["truncations"]}
+        for number, row in enumerate(range(9, len(arrays["obs"]) - 50, 50)):
+            arrays["terminations"][row + number % 40] = True
+        assert "flags.time-limit" not in codes(arrays)
+
     def test_marked_as_truncations(self) -> None:
         arrays = self.equal_lengths()
         arrays |= {"truncations": arrays["terminations"], "terminations": arrays["truncations"]}
@@ -146,6 +193,35 @@ class TestStoredSuccessors:
         finding = codes(arrays)["successors.reset"]
         assert (finding.level, finding.count) == ("error", 11)
         assert finding.place.row == np.flatnonzero(arrays["truncations"])[0]
+
+    def test_a_single_observation_after_the_reset(self) -> None:
+        arrays = healthy()
+        row = np.flatnonzero(arrays["truncations"])[4]
+        arrays["obs"][row + 1] += 4.0
+        arrays["next_obs"][row] = arrays["obs"][row + 1]
+        found = codes(arrays)
+        assert (found["successors.reset"].level, found["successors.reset"].place.row) == ("error", row)
+        assert "flags.mid-episode" not in found
+
+    @pytest.mark.parametrize("field", ["terminations", "truncations"])
+    def test_a_flag_where_the_episode_goes_on(self, field: str) -> None:
+        arrays = healthy()
+        row = ends_of(arrays)[5] + 12
+        arrays[field][row] = True
+        found = codes(arrays)
+        finding = found["flags.mid-episode"]
+        assert (finding.level, finding.field, finding.count, finding.place.row) == ("warning", field, 1, row)
+        assert "successors.reset" not in found
+
+    def test_episodes_that_start_where_another_ended(self) -> None:
+        """In a world of few states an episode may start where the last one ended."""
+        arrays = healthy()
+        ends = ends_of(arrays)
+        arrays["obs"][ends[:-1] + 1] = 0.0
+        arrays["next_obs"][ends[3]] = 0.0
+        arrays["obs"][ends[3]] = 0.01
+        arrays["next_obs"][ends[3] - 1] = 0.01
+        assert "flags.mid-episode" not in codes(arrays)
 
     def test_one_long_episode_in_pieces(self) -> None:
         """Where the next piece goes on from the last, its first observation is the true successor."""
@@ -199,6 +275,20 @@ class TestDuplicates:
         found = codes(arrays)
         assert (found["duplicates.rows"].level, found["duplicates.rows"].count) == ("note", 1)
         assert "duplicates.episodes" not in found
+
+    def test_a_row_twice_in_a_row(self) -> None:
+        arrays = {name: np.insert(values, 438, values[437], axis=0) for name, values in without_successors().items()}
+        finding = codes(arrays)["duplicates.in-a-row"]
+        assert (finding.level, finding.count, finding.place.row) == ("warning", 1, 438)
+
+    def test_a_row_again_in_the_next_episode_is_not_in_a_row(self) -> None:
+        arrays = without_successors()
+        end = ends_of(arrays)[0]
+        for name in ("obs", "actions", "rewards"):
+            arrays[name][end + 1] = arrays[name][end]
+        found = codes(arrays)
+        assert "duplicates.rows" in found
+        assert "duplicates.in-a-row" not in found
 
     @pytest.mark.parametrize("field", ["obs", "actions", "rewards"])
     def test_rows_that_differ_in_one_field_are_none(self, field: str) -> None:

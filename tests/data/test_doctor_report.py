@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import fields
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +15,11 @@ import pytest
 from rl_training.data.doctor import Distribution, Facts, Finding, Place, Report
 from rl_training.data.doctor.page import report_page
 from rl_training.data.doctor.text import bin_names, report_lines
-from rl_training.data.doctor.wording import amount, columns_in_words, listed, number, share
-from sick_data import healthy, report_on
+from rl_training.data.doctor.wording import columns_in_words, listed, number, share
+from rl_training.wording import amount
+from sick_data import ends_of, healthy, report_on
+
+DISTRIBUTION = [field.name for field in fields(Distribution)]
 
 
 def sick() -> Report:
@@ -33,6 +39,22 @@ class TestText:
         assert lines[-1] == "verdict: not fit for training: 1 error, 1 note"
         text = " ".join(" ".join(lines).split())
         assert "• rewards [values.nan]: 1 value is NaN, in 1 row of 1 episode. At row 40 (episode 0, step 40)." in text
+
+    @pytest.mark.parametrize(
+        ("ids", "told"),
+        [
+            (np.array([f"r{k:03d}" for k in range(24)]), "(episode 2 named r002, step 3)"),
+            (np.arange(24) * 10 + 100, "(episode 2 named 120, step 3)"),
+            (np.arange(24), "(episode 2, step 3)"),
+        ],
+    )
+    def test_an_episode_has_the_name_the_file_gives_it(self, ids: Any, told: str) -> None:
+        arrays = healthy()
+        ends = ends_of(arrays)
+        arrays["episode_ids"] = np.repeat(ids, np.diff(np.r_[-1, ends]))
+        arrays["rewards"][ends[1] + 4] = np.nan
+        (finding,) = report_on(arrays).at("error")
+        assert str(finding.place) == f"row {ends[1] + 4} {told}"
 
     @pytest.mark.parametrize("width", [40, 60, 80, 100])
     def test_fits_the_terminal(self, width: int) -> None:
@@ -127,7 +149,10 @@ class TestJson:
             "row": 40,
             "episode": 0,
             "step": 40,
+            "episode_id": None,
             "column": None,
+            "column_name": None,
+            "file": None,
         }
 
     def test_has_no_numbers_that_json_lacks(self) -> None:
@@ -169,6 +194,15 @@ class TestWords:
     def test_lists(self) -> None:
         assert listed(["a", "b", "c"]) == "a, b and c"
         assert (amount(1, "row"), amount(2000, "row")) == ("1 row", "2,000 rows")
+        assert (amount(1, "entry"), amount(0, "entry"), amount(2, "day")) == ("1 entry", "0 entries", "2 days")
         assert columns_in_words([4]) == "column 4"
         assert columns_in_words([27, 28, 29, 30]) == "columns 27 to 30"
         assert columns_in_words(list(range(0, 30, 2))) == "columns 0, 2, 4, 6, 8, 10, 12, 14 and 7 more"
+
+
+def test_every_key_of_the_json_is_documented() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
+    section = text.split("### The report as JSON")[1].split("\n## ")[0]
+    documented = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*?) \|", section, re.MULTILINE))))
+    report = sick().to_json()
+    assert documented == {"path", "error", *report, *report["facts"], *report["findings"][0], *DISTRIBUTION}

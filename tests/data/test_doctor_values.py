@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rl_training.data.doctor import examine
 from rl_training.data.doctor.coverage import effective_dimension
 from rl_training.data.doctor.subject import Columns
+from rl_training.data.formats.tables import read_table
 from rl_training.data.reference_returns import reference_returns
 from rl_training.environments import Spaces
 from sick_data import codes, ends_of, healthy, report_on, without_successors
@@ -264,3 +266,18 @@ class TestReferenceReturns:
         facts = report_on(healthy(), env_id="Hopper-v4").facts
         assert facts.returns is not None
         assert facts.score_by_episode == pytest.approx(100 * (facts.returns.mean + 20.272305) / (3234.3 + 20.272305))
+
+
+class TestNamesOfRewards:
+    @pytest.mark.parametrize(
+        ("name", "told"),
+        [("cost", True), ("step_cost", True), ("Costs", True), ("penalty_2", True), ("score", False)],
+    )
+    def test_a_cost_is_no_reward(self, name: str, told: bool) -> None:
+        arrays = without_successors()
+        table = {name if field == "rewards" else field: values for field, values in arrays.items()}
+        found = {finding.code: finding for finding in examine(read_table(table, {"rewards": name})).findings}
+        assert ("rewards.cost" in found) == told
+        if told:
+            assert found["rewards.cost"].level == "note"
+            assert f"a column named {name!r}: costs are to be negated first" in found["rewards.cost"].what

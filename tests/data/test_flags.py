@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from rl_training.data import TransitionDataset
+from rl_training.data.doctor import examine
 from rl_training.data.flags import cut_at_time_limit, d4rl_conversion
 from rl_training.data.formats import RawData
+from rl_training.data.settling import settle
 from rl_training.errors import DataError
 
 
@@ -52,8 +54,24 @@ class TestEpisodeIds:
             TransitionDataset.from_dict({name: values[:0] for name, values in arrays(episode_ids=np.arange(8)).items()})
 
     def test_of_another_length(self) -> None:
-        with pytest.raises(DataError, match="terminations: 8 rows, but 3 tell where episodes end"):
+        with pytest.raises(DataError, match="episode_ids: 3 rows, but obs has 8; all fields must"):
             TransitionDataset.from_dict(arrays(episode_ids=[0, 0, 0]))
+
+
+@pytest.mark.parametrize("name", ["obs", "rewards", "dones", "terminals", "timeouts", "episode_terminals", "eps_id"])
+@pytest.mark.parametrize("options", [{}, {"time_limits": "d4rl"}, {"max_episode_steps": 2}, {"dones_are": "ends"}])
+@pytest.mark.parametrize("value", [np.array(1.0), np.zeros(3), np.zeros((8, 2, 2)), np.array(["a", "b"] * 4)])
+def test_a_field_of_any_shape_is_refused_in_one_line(name: str, options: dict[str, Any], value: Any) -> None:
+    given = {**arrays(), name: value}
+    with pytest.raises(DataError) as caught:
+        TransitionDataset.from_raw(RawData(given, "test"), **options)
+    assert "\n" not in str(caught.value)
+    assert value.ndim or "a single value; one for every row is expected" in str(caught.value)
+
+
+def test_ids_and_flags_both_end_episodes() -> None:
+    given = arrays(episode_terminals=[0, 0, 0, 0, 0, 0, 0, 1], episode_ids=[4, 4, 4, 5, 5, 5, 5, 5])
+    assert TransitionDataset.from_dict(given).episode_lengths().tolist() == [3, 5]
 
 
 class TestTimeLimit:
@@ -115,6 +133,46 @@ class TestDones:
         true_ends = {"terminated": np.isin(np.arange(60), [25])}
         assert self.ends(self.load(dones=[19, 25, 39], dones_are="ends", also=true_ends)) == ([25], [19, 39])
 
+    @pytest.mark.parametrize("also", [{}, {"timeouts": np.zeros(60)}, {"timeouts": np.isin(np.arange(60), [19])}])
+    def test_beside_terminations_they_are_the_ends(self, also: dict[str, Any]) -> None:
+        dataset = self.load(dones=[19, 25, 39], also={"terminated": np.isin(np.arange(60), [25])} | also)
+        assert self.ends(dataset) == ([25], [19, 39])
+        count = 2 - int(np.sum(also.get("timeouts", 0)))
+        assert dataset.notes == (
+            f"dones are read as the ends of episodes: {count} that did not terminate count as truncated",
+        )
+
+    def test_beside_both_flags_they_say_nothing_new(self) -> None:
+        flags = {"terminated": np.isin(np.arange(60), [25]), "truncated": np.isin(np.arange(60), [19, 39])}
+        for dones in ([19, 25, 39], [25]):  # old logs of the new kind: done is terminated
+            dataset = self.load(dones=dones, also=flags)
+            assert (self.ends(dataset), dataset.notes) == (([25], [19, 39]), ())
+
+    def test_a_termination_that_is_not_done_is_refused(self) -> None:
+        raw = RawData(arrays(dones=np.arange(8) == 7), "test")
+        complaint = "terminations: set without dones at row 2 .*; dones beside terminations must mark the end of every"
+        with pytest.raises(DataError, match=complaint):
+            TransitionDataset.from_raw(raw)
+        (finding,) = examine(raw).at("error")
+        assert (finding.code, "set without dones at row 2" in finding.what) == ("data.refused", True)
+
+    @pytest.mark.parametrize("name", ["truncations", "timeouts"])
+    def test_truncations_that_are_never_set_tell_nothing(self, name: str) -> None:
+        empty = {name: np.zeros(60)}
+        assert self.ends(self.load(dones=[19, 39, 59], also=empty)) == ([], [19, 39, 59])
+        assert self.ends(self.load(dones=[19, 25, 45], max_episode_steps=20, also=empty)) == ([25], [19, 45])
+
+    def test_a_time_limit_beside_terminations_and_dones(self) -> None:
+        true_ends = {"terminated": np.isin(np.arange(60), [25])}
+        dataset = self.load(dones=[25], max_episode_steps=20, also=true_ends)
+        assert self.ends(dataset) == ([25], [19, 45])
+        with pytest.raises(DataError, match="max_episode_steps: the data mark their truncations themselves"):
+            self.load(dones=[19, 25], max_episode_steps=20, also=true_ends)
+
+    def test_of_a_mapping_that_has_both(self) -> None:
+        with pytest.raises(DataError, match=r"terminations: given twice, as .*; keep one, or read .* dones_are: ends"):
+            TransitionDataset.from_dict(arrays(dones=np.arange(8) == 2))
+
     def test_a_given_time_limit_tells_them_apart(self) -> None:
         dataset = self.load(dones=[19, 25, 45], max_episode_steps=20)
         assert self.ends(dataset) == ([25], [19, 45])
@@ -142,7 +200,7 @@ class TestDones:
                 "dones_are: truncations, but the data have truncations besides",
             ),
             ({}, "ends", "dones_are: ends needs either terminations or truncations besides dones"),
-            ({"timeouts": np.zeros(3)}, "ends", "truncations: 3 rows, but dones has 60"),
+            ({"timeouts": np.zeros(3)}, "ends", "truncations: 3 rows, but obs has 60"),
             ({"dones": None}, "ends", "dones_are: the data have no dones, only obs, actions, rewards"),
             ({"timeouts": np.isin(np.arange(60), [19])}, None, "dones: set on every truncated row, .* dones_are: ends"),
         ],
@@ -167,6 +225,14 @@ class TestResetSuccessors:
         assert dataset.has_next_obs is not None
         assert np.flatnonzero(~dataset.has_next_obs).tolist() == [2, 5, 8]
         assert dataset.notes[0].startswith("new_obs at the end of an episode is the first observation of the next one")
+
+    @pytest.mark.parametrize("flag", ["terminated", "dones"])
+    def test_counts_as_not_recorded_at_a_given_time_limit(self, flag: str) -> None:
+        given = {name: values for name, values in self.given().items() if name not in ("terminations", "truncations")}
+        given[flag] = np.isin(np.arange(9), [2, 5, 8]) & (flag == "dones")
+        dataset = TransitionDataset.from_raw(RawData(given, "test"), max_episode_steps=3)
+        assert dataset.has_next_obs is not None
+        assert np.flatnonzero(~dataset.has_next_obs).tolist() == [2, 5, 8]
 
     def test_does_not_matter_after_a_termination(self) -> None:
         given = self.given(terminations=np.isin(np.arange(9), [2]), truncations=np.isin(np.arange(9), [5, 8]))
@@ -222,18 +288,62 @@ class TestD4RLConversion:
                 continue
             kept.append(i)
             successors.append(given["obs"][i + 1])
-        dataset = TransitionDataset.from_dict(d4rl_conversion(given))
+        dataset = TransitionDataset.from_dict(d4rl_conversion(given)[0])
         np.testing.assert_array_equal(dataset.obs, given["obs"][kept])
         np.testing.assert_array_equal(dataset.next_obs, np.stack(successors))
         np.testing.assert_array_equal(dataset.terminations, terminals[kept])
         np.testing.assert_allclose(dataset.rewards, given["rewards"][kept].astype(np.float32))
 
+    @pytest.mark.parametrize("flag", ["terminals", "dones"])
+    @pytest.mark.parametrize("steps", [1, 2, 3, 7, 25, 300])
+    def test_counts_steps_as_it_does_where_no_timeouts_are_stored(self, flag: str, steps: int) -> None:
+        """Against the loop of `qlearning_dataset` and its counter, written out; terminations fall on the limit, too."""
+        rng = np.random.default_rng(steps)
+        rows = 200
+        terminals = rng.random(rows) < 0.1
+        terminals[[0, 4, steps - 1 if steps < rows else 7]] = True
+        kept, count = [], 0
+        for i in range(rows - 1):
+            if count == steps - 1:
+                count = 0
+                continue
+            if terminals[i]:
+                count = 0
+            kept.append(i)
+            count += 1
+        given = {**arrays(rows, rewards=rng.normal(size=rows)), flag: terminals}
+        del given["terminations"]
+        raw = RawData(given, "test")
+        if not kept:
+            with pytest.raises(DataError, match="obs: 0 rows"):
+                TransitionDataset.from_raw(raw, time_limits="d4rl", max_episode_steps=steps)
+            return
+        dataset = TransitionDataset.from_raw(raw, time_limits="d4rl", max_episode_steps=steps)
+        np.testing.assert_array_equal(dataset.obs, given["obs"][kept])
+        np.testing.assert_array_equal(dataset.next_obs, given["obs"][1:][kept])
+        np.testing.assert_array_equal(dataset.terminations, terminals[kept])
+        jumps = np.flatnonzero(np.diff(kept) > 1)
+        assert (dataset.truncations | dataset.terminations)[jumps].all()
+
+    def test_counts_no_steps_where_timeouts_are_stored(self) -> None:
+        with pytest.raises(DataError, match="max_episode_steps: the data mark their truncations themselves"):
+            d4rl_conversion(arrays(timeouts=np.arange(8) == 5), 3)
+
     def test_keeps_the_borders(self) -> None:
-        dataset = TransitionDataset.from_dict(d4rl_conversion(arrays(timeouts=np.arange(8) == 5)))
+        dataset = TransitionDataset.from_dict(d4rl_conversion(arrays(timeouts=np.arange(8) == 5))[0])
         assert dataset.episode_lengths().tolist() == [3, 2, 1]
 
+    def test_faults_are_told_by_the_row_of_the_file(self) -> None:
+        """Row 5, a time limit, is dropped: row 6 becomes row 5."""
+        rewards = np.where(np.arange(8) == 6, np.nan, 0.0)
+        raw = RawData(arrays(timeouts=np.arange(8) == 5, rewards=rewards), "test")
+        with pytest.raises(DataError, match="rewards: NaN at row 6 of the file "):
+            TransitionDataset.from_raw(raw, time_limits="d4rl")
+        (finding,) = examine(settle(raw, time_limits="d4rl")).at("error")
+        assert finding.place.row == 6
+
     def test_fields_of_another_length(self) -> None:
-        with pytest.raises(DataError, match=r"next_actions: shape \(7, 1\), but obs has shape \(8, 1\)"):
+        with pytest.raises(DataError, match="next_actions: 7 rows, but obs has 8; all fields must"):
             d4rl_conversion(arrays(next_actions=np.zeros((7, 1))))
 
     def test_not_of_rows_out_of_order(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import h5py
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 from real_data import REAL, needs_real_data
 from rl_training.data import TransitionDataset
 from rl_training.data.batch import PackedTransitions
+from rl_training.data.formats import hdf5
 from rl_training.data.transforms import TransformConfig, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
@@ -37,9 +38,9 @@ def write(path: Path, arrays: dict[str, Any]) -> Path:
     return path
 
 
-def refusal(path: Path) -> str:
+def refusal(path: Path, **options: Any) -> str:
     with pytest.raises(DataError) as caught:
-        TransitionDataset.load(path)
+        TransitionDataset.load(path, **options)
     message = str(caught.value)
     assert "\n" not in message
     return message.removeprefix(f"{path}: ")
@@ -113,6 +114,13 @@ class TestLayouts:
         assert dataset.truncations.nonzero()[0].tolist() == [8, 11]
         assert dataset.n_usable == 10
 
+    @pytest.mark.parametrize("name", ["Hopper-v4", np.bytes_("Hopper-v4")])
+    def test_the_environment_is_told_in_any_kind_of_text(self, name: Any, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.hdf5", d4rl())
+        with h5py.File(path, "a") as file:
+            file.attrs["env_id"] = name
+        assert TransitionDataset.load(path).env_id == "Hopper-v4"
+
     def test_discrete_actions_are_refused(self, tmp_path: Path) -> None:
         path = write(tmp_path / "a.h5", d4rl() | {"discrete_action": True})
         assert refusal(path) == (
@@ -120,12 +128,89 @@ class TestLayouts:
         )
 
 
+class TestOtherNames:
+    ODD: ClassVar = {
+        "robot/joints/pos": np.arange(12.0)[:, None] * [1.0, 2.0],
+        "robot/joints/vel": -np.arange(12.0),
+        "u": np.zeros((12, 1)),
+        "score": np.ones(12),
+        "over": np.arange(12) == 4,
+        "traj": np.repeat([7, 9], 6)[::-1],
+        "infos/qpos": np.zeros((3, 3)),
+    }
+    MAPPING: ClassVar = {"obs": ["robot/joints/pos", "robot/joints/vel"], "actions": "u", "rewards": "score"}
+
+    def test_are_mapped(self, tmp_path: Path) -> None:
+        mapping = {**self.MAPPING, "terminations": "over", "episode_ids": "traj"}
+        dataset = TransitionDataset.load(write(tmp_path / "a.hdf5", self.ODD), columns=mapping)
+        assert (dataset.origin, dataset.obs[3].tolist()) == ("HDF5", [3.0, 6.0, -3.0])
+        assert dataset.episode_lengths().tolist() == [5, 1, 6]
+        assert dataset.notes == ()
+
+    def test_suggestions(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.hdf5", self.ODD)
+        assert refusal(path, columns={**self.MAPPING, "obs": "robot/joint/pos"}) == (
+            "columns.obs: no column 'robot/joint/pos'; did you mean 'robot/joints/pos'?"
+        )
+        hint = "column 'traj' looks like an episode id: columns: {episode_ids: traj}"
+        assert refusal(path, columns=self.MAPPING).endswith(hint)
+        notes = TransitionDataset.load(path, columns={**self.MAPPING, "terminations": "over"}).notes
+        assert notes == ("columns not used: traj", hint)
+
+    def test_faults_are_named_by_array_and_row(self, tmp_path: Path) -> None:
+        pos = self.ODD["robot/joints/pos"].copy()
+        pos[8, 1] = np.nan
+        path = write(tmp_path / "a.hdf5", self.ODD | {"robot/joints/pos": pos})
+        told = "obs: NaN at row 8, column 'robot/joints/pos[1]' (episode 1, step 3);"
+        assert refusal(path, columns={**self.MAPPING, "terminations": "over"}).startswith(told)
+
+    def test_links_and_loops_are_passed_over(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.hdf5", self.ODD)
+        with h5py.File(path, "a") as file:
+            file["robot/again"] = file["robot"]  # a group inside itself
+            file["elsewhere"] = h5py.ExternalLink("x.h5", "/")
+            file["soft"] = h5py.SoftLink("/u")
+        mapping = {**self.MAPPING, "terminations": "over"}
+        assert len(TransitionDataset.load(path, columns=mapping)) == 12
+        assert refusal(path, columns={**mapping, "actions": "soft"}).startswith("columns.actions: no column 'soft'")
+
+    def test_a_group_that_holds_itself_is_entered_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = write(tmp_path / "a.hdf5", d4rl())
+        with h5py.File(path, "a") as file:
+            group = file.create_group("infos/loop")
+            group["x"] = np.zeros(12)
+            for number in range(20):
+                group[f"again_{number}"] = group
+        looked_into: list[str] = []
+        names_in = hdf5.names_in
+        monkeypatch.setattr(hdf5, "names_in", lambda group: looked_into.append(group.name) or names_in(group))
+        assert TransitionDataset.load(path).n_episodes == 3
+        assert len(looked_into) == 3
+        monkeypatch.setattr(hdf5, "_MOST_GROUPS", 2)
+        looked_into.clear()
+        assert TransitionDataset.load(path).n_episodes == 3
+        assert len(looked_into) == 2
+
+
 class TestRefusals:
+    @pytest.mark.parametrize("group", ["data/demo_{}", "traj_{}", "{}"])
+    def test_a_group_for_every_episode(self, group: str, tmp_path: Path) -> None:
+        with h5py.File(tmp_path / "demos.hdf5", "w") as file:
+            for number in range(11):
+                episode = file.create_group(group.format(number))
+                episode["obs/pose"], episode["actions"] = np.zeros((5, 3)), np.zeros((5, 2))
+        with pytest.raises(DataError) as caught:
+            TransitionDataset.load(tmp_path / "demos.hdf5")
+        several = f"{group.format(0)} … {group.format(10)}"
+        assert f"holds a group for every episode ({several}, as robomimic's files do)" in str(caught.value)
+        assert "join them into one array per field, with episode_ids" in str(caught.value)
+
     def test_missing_fields(self, tmp_path: Path) -> None:
         arrays = d4rl() | {"reward_signal": np.zeros(12), "infos/x": np.zeros(12)}
         del arrays["rewards"]
         assert refusal(write(tmp_path / "a.hdf5", arrays)) == (
-            "lacks rewards; the file has actions, observations, reward_signal, terminals, timeouts"
+            "lacks rewards; the data have actions, observations, reward_signal, terminals, timeouts, infos/x;"
+            " say which columns hold them with columns: {rewards: …}"
         )
 
     @pytest.mark.parametrize(
@@ -143,7 +228,7 @@ class TestRefusals:
         arrays = d4rl()
         del arrays["rewards"]
         assert refusal(write(tmp_path / "a.hdf5", arrays | {"rewards/raw": np.zeros(12)})) == (
-            "rewards: is a group, not an array"
+            "rewards: is a group of raw; one array is expected"
         )
 
     def test_links_out_of_the_file_are_not_followed(self, tmp_path: Path) -> None:
@@ -164,7 +249,42 @@ class TestRefusals:
         path = write(tmp_path / "a.hdf5", {name: v for name, v in d4rl().items() if name != "observations"})
         with h5py.File(path, "a") as file:
             file.create_dataset("observations", (2**34, 2**10), "f4", chunks=(1024, 1024), compression="gzip")
-        assert "GiB of memory is free" in refusal(path)
+        assert "declares 65,536.0 GiB of values but stores 0.0 MiB" in refusal(path)
+
+    @pytest.mark.parametrize("options", [{}, {"chunks": (2**16,)}, {"chunks": (2**16,), "compression": "gzip"}])
+    def test_what_was_never_written_is_not_made_up(self, options: dict[str, Any], tmp_path: Path) -> None:
+        """It would fit into the memory of most machines, zeros upon zeros."""
+        path = tmp_path / "a.hdf5"
+        with h5py.File(path, "w") as file:
+            for name in d4rl():
+                file.create_dataset(name, (2**26,), "f4", **options)
+            if options:
+                file["rewards"][:10] = 1.0
+        assert refusal(path).startswith("declares 1.2 GiB of values but stores 0.")
+
+    def test_flags_that_were_never_written_are_all_false(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.hdf5", {name: v for name, v in d4rl().items() if name != "timeouts"})
+        with h5py.File(path, "a") as file:
+            file.create_dataset("timeouts", (12,), bool)
+        assert not TransitionDataset.load(path).truncations.any()
+
+    def test_chunks_larger_than_the_array(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = write(tmp_path / "a.hdf5", {name: v for name, v in d4rl().items() if name != "rewards"})
+        with h5py.File(path, "a") as file:
+            options = {"chunks": (2**23,), "maxshape": (None,), "compression": "gzip"}
+            file.create_dataset("rewards", data=np.zeros(12, np.float32), **options)
+        monkeypatch.setattr("rl_training.data.formats.limits.free_memory", lambda: 2**25)
+        assert refusal(path) == "needs 96.0 MiB of memory to be read, but only 32.0 MiB are free"
+
+    def test_names_that_are_no_text(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.hdf5", d4rl())
+        with h5py.File(path, "a") as file:
+            h5py.h5g.create(file.id, b"\xff\xfe")
+        assert len(TransitionDataset.load(path)) == 12
+        assert refusal(path, columns={"obs": "x"}).startswith("columns.obs: no column 'x'; the data have actions, obs")
+
+    def test_an_array_without_a_space(self, tmp_path: Path) -> None:
+        assert refusal(write(tmp_path / "a.hdf5", d4rl(rewards=h5py.Empty("f4")))) == "rewards: holds nothing"
 
     def test_damage(self, tmp_path: Path) -> None:
         path = write(tmp_path / "a.hdf5", d4rl())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from rl_training.data.dataset_loaders import (
     MinariDatasetConfig,
     RandomDatasetConfig,
     ScriptedDatasetConfig,
+    data_notices,
     infer_spaces,
     load_dataset,
 )
@@ -105,12 +108,31 @@ def test_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert load_dataset(at_home, None, None).fingerprint() == saved.fingerprint()
 
 
+@pytest.mark.parametrize(
+    ("wanted", "suggested"),
+    [
+        ("hoper.hdf5", "; did you mean 'hopper.hdf5' or 'Hopper-2.parquet'?"),
+        ("hopper.npz", "; did you mean 'hopper.hdf5' or 'Hopper-2.parquet'?"),
+        ("walker_log", "; did you mean 'walker_logs'?"),
+        ("b.csv", ""),  # only the ending is like those of others
+        ("x.hdf5", ""),
+        ("notes.npz", ""),  # notes.txt is no dataset
+    ],
+)
+def test_names_that_are_suggested(wanted: str, suggested: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("hopper.hdf5", "Hopper-2.parquet", "a.csv", "notes.txt", ".hoper.hdf5"):
+        (tmp_path / name).touch()
+    for name in ("walker_logs", "hopper.npz.partial"):
+        (tmp_path / name).mkdir()
+    assert refusal(FileDatasetConfig(path=tmp_path / wanted)) == f"{tmp_path / wanted}: no such file{suggested}"
+    monkeypatch.chdir(tmp_path)
+    place = suggested or f" (relative paths start at {tmp_path})"
+    assert refusal(FileDatasetConfig(path=Path(wanted))) == f"{wanted}: no such file{place}"
+
+
 def test_files_that_are_not_there(tmp_path: Path) -> None:
     missing = tmp_path / "dta.npz"
-    assert (
-        refusal(FileDatasetConfig(path=missing))
-        == f"{missing}: no such file (the folder holds no .npz, .hdf5, .h5, .parquet, .csv file)"
-    )
+    assert refusal(FileDatasetConfig(path=missing)) == f"{missing}: no such file"
     dataset([[0.0]]).save(tmp_path / "data.npz")
     dataset([[0.0]]).save(tmp_path / "other.npz")
     assert refusal(FileDatasetConfig(path=missing)) == f"{missing}: no such file; did you mean 'data.npz'?"
@@ -120,11 +142,19 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("name", ["n" * 5000, "d/" * 3000 + "log.npz", "nul\0.npz"])
+def test_a_name_that_no_file_can_have(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    assert re.search("cannot be read: (File name too long|embedded null byte)$", refusal(FileDatasetConfig(path=path)))
+    with pytest.raises(DataError, match=r"cannot be read: (File name too long|embedded null byte)$"):
+        TransitionDataset.load(path)
+
+
 @pytest.mark.parametrize(
     ("content", "found"),
     [
         (b"", "it is empty"),
-        (b'{"obs": [1, 2]}', """it begins with b'{"obs": '"""),
+        (b'{"obs": [1, 2]}', "it is JSON; write it as CSV or Parquet"),
         (b"one word\n", r"it begins with b'one word'"),
         (b"a,b\0\n", r"it begins with b'a,b\x00\n'"),
     ],
@@ -171,3 +201,20 @@ def test_inferred_spaces() -> None:
         DataError, match=r"^actions: column 1 is always 7, so its bounds cannot be inferred; set env_id$"
     ):
         infer_spaces(dataset([[0.0, 7.0], [3.0, 7.0]]))
+
+
+def test_another_environment_than_the_data_name_is_told() -> None:
+    recorded = generate_pendulum_dataset(20, 0)
+    assert data_notices(recorded, "Pendulum-v1") == []
+    said = "the data were recorded in Pendulum-v1, as they say themselves, not in Hopper-v4"
+    assert data_notices(recorded, "Hopper-v4") == [said]
+
+
+def test_time_limits_of_minari(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    recorded = replace(generate_pendulum_dataset(600, 0), next_actions=None)
+    recorded.save("minari:own/log-v0")
+    as_d4rl = MinariDatasetConfig(id="own/log-v0", time_limits="d4rl")
+    assert len(load_dataset(MinariDatasetConfig(id="own/log-v0"), None, None)) == 600
+    assert len(load_dataset(as_d4rl, None, None)) == 600 - recorded.n_episodes

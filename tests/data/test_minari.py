@@ -93,13 +93,21 @@ class TestReading:
         change(folder, truncations=np.zeros(3, bool))
         dataset = TransitionDataset.load(folder)
         assert dataset.episode_lengths().tolist() == [4] + [3] * 10
-        assert dataset.notes == ("1 episodes end without a flag: they count as truncated",)
+        assert dataset.notes == ("1 episode without a flag on the last row: counted as truncated",)
+
+    def test_an_episode_without_a_flag_hides_no_bad_one(self, tmp_path: Path) -> None:
+        folder = dataset_folder(tmp_path)
+        with h5py.File(folder / "data" / "main_data.hdf5", "a") as file:
+            for number in range(11):
+                del file[f"episode_{number}/truncations"]
+                file[f"episode_{number}/truncations"] = np.full(4 if number == 0 else 3, 7 * (number == 2))
+        assert refusal(folder).startswith("truncations: 7 at row 7 ")
 
     def test_a_flag_inside_an_episode(self, tmp_path: Path) -> None:
         folder = dataset_folder(tmp_path)
         change(folder, terminations=np.array([True, False, False]))
         assert TransitionDataset.load(folder).notes == (
-            "1 rows inside an episode are flagged as ends: an episode counts as ended there",
+            "1 row inside an episode flagged as an end: the episode counts as ended there",
         )
 
     def test_episodes_without_a_step_are_passed_over(self, tmp_path: Path) -> None:
@@ -153,6 +161,14 @@ class TestDictObservations:
             ),
             ({"obs": "image"}, "columns.obs: 'image' is Box(8, 8, 3); only vectors are supported"),
             (
+                {"obs": [1]},
+                "columns.obs: must be an entry's name or a list of names, got [1]",
+            ),
+            (
+                {"obs": []},
+                "columns.obs: must be an entry's name or a list of names, got []",
+            ),
+            (
                 {"actions": "a"},
                 "columns: of a Minari dataset only obs can be chosen: {obs: [observation, desired_goal]}",
             ),
@@ -165,6 +181,14 @@ class TestDictObservations:
         assert refusal(dataset_folder(tmp_path), columns={"obs": "x"}) == (
             "columns: the observations of this dataset are plain vectors; leave columns out"
         )
+
+
+def _refuse_links(original: Any) -> Any:
+    def getitem(group: Any, name: Any) -> Any:
+        assert isinstance(group.get(name, getlink=True), h5py.HardLink)
+        return original(group, name)
+
+    return getitem
 
 
 class TestRefusals:
@@ -193,8 +217,8 @@ class TestRefusals:
         ("changes", "complaint"),
         [
             ({"rewards": None}, "episode_1: lacks rewards"),
-            ({"observations": np.zeros((3, 2))}, "episode_1/obs: 3 rows, but 3 rewards ask for 4"),
-            ({"actions": np.zeros((5, 2))}, "episode_1/actions: 5 rows, but 3 rewards ask for 3"),
+            ({"observations": np.zeros((3, 2))}, "episode_1/obs: 3 rows, but 4 belong to 3 rewards"),
+            ({"actions": np.zeros((5, 2))}, "episode_1/actions: 5 rows, but 3 belong to 3 rewards"),
             ({"rewards": 1.0}, "episode_1/rewards: is a single number, not one per step"),
             (
                 {"rewards": np.array([b"x"] * 3)},
@@ -206,7 +230,9 @@ class TestRefusals:
             ),
             ({"observations": h5py.ExternalLink("x.h5", "y")}, "episode_1/observations: is a link to elsewhere"),
             ({"rewards": [1.0, np.nan, 1.0]}, "rewards: NaN at row 5 (episode 1, step 1)"),
-            ({"observations": np.zeros((4, 3))}, "not a readable Minari dataset"),
+            ({"observations": np.zeros((4, 3))}, "episode_1/obs: a row has shape (3,), but (2,) in episode_0"),
+            ({"terminations": np.zeros((3, 2))}, "episode_1/terminations: a row has shape (2,); one value per step"),
+            ({"actions": np.zeros(3)}, "episode_1/actions: a row has shape (), but (2,) in episode_0"),
         ],
     )
     def test_arrays(self, changes: dict[str, Any], complaint: str, tmp_path: Path) -> None:
@@ -222,7 +248,40 @@ class TestRefusals:
             huge |= dict.fromkeys(("rewards", "terminations", "truncations"), (2**40,))
             for name, shape in huge.items():
                 file.create_dataset(f"episode_1/{name}", shape, "f4", chunks=(1024, *shape[1:]), compression="gzip")
-        assert "GiB of memory is free" in refusal(folder)
+        assert "GiB of values but stores" in refusal(folder)
+
+    @pytest.mark.parametrize("link", [h5py.SoftLink("/episode_0/observations"), h5py.ExternalLink("x.h5", "/")])
+    def test_a_group_elsewhere_is_not_followed(
+        self, link: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = TestDictObservations().folder(tmp_path)
+        change(folder, observations=link)
+        monkeypatch.setattr("h5py.Group.__getitem__", _refuse_links(h5py.Group.__getitem__))
+        assert refusal(folder, columns={"obs": "observation"}).startswith("episode_1/observations: is a link to elsewh")
+
+    @pytest.mark.parametrize("name", ["observation_space", "action_space"])
+    @pytest.mark.parametrize("shape", [3, None, "ab", {}, [[2]], ["x"] * 10**5, 10**400])
+    @pytest.mark.parametrize("kind", ["Box", "Dict", "Discrete", 7, "x\ny" * 99])
+    def test_odd_spaces(self, name: str, shape: Any, kind: Any, tmp_path: Path) -> None:
+        folder = dataset_folder(tmp_path, **{name: json.dumps({"type": kind, "shape": shape, "subspaces": shape})})
+        if name == "observation_space" or kind != "Box":  # of actions only the kind counts
+            message = refusal(folder)
+            assert message.startswith("observations" if name == "observation_space" else "actions: ")
+            assert len(message) < 400
+
+    def test_flags_in_a_column_end_episodes_too(self, tmp_path: Path) -> None:
+        folder = dataset_folder(tmp_path)
+        with h5py.File(folder / "data" / "main_data.hdf5", "a") as file:
+            for group in file.values():
+                flags = group["truncations"][()][:, None]
+                del group["truncations"]
+                group["truncations"] = np.zeros_like(flags)
+        dataset = TransitionDataset.load(folder)
+        assert dataset.episode_lengths().tolist() == [4] + [3] * 10
+
+    def test_metadata_without_end(self, tmp_path: Path) -> None:
+        folder = dataset_folder(tmp_path, description="x" * 2**24)
+        assert "bytes; at most 16,777,216 are read" in refusal(folder)
 
     def test_missing_and_damaged_files(self, tmp_path: Path) -> None:
         folder = dataset_folder(tmp_path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from rl_training.data.batch import PackedTransitions
 from rl_training.data.dataset_loaders import MixtureDatasetConfig, load_dataset, with_absolute_paths
 from rl_training.data.formats import columns
 from rl_training.data.offline_mixers import batch_counts
+from rl_training.data.space_bounds import SpaceBounds
 from rl_training.data.transforms import Transforms
 from rl_training.errors import ConfigError, DataError
 
@@ -181,3 +183,35 @@ class TestSection:
         parts = [{"dataset": "a.npz", "weight": 1.0}, {"dataset": "b.npz"}]
         with pytest.raises(ValueError, match="give every part a weight, or none"):
             MixtureDatasetConfig.model_validate({"parts": parts})
+
+
+class TestBounds:
+    def test_of_the_parts_that_tell_them(self) -> None:
+        told = part(10, 1.0, actions=np.linspace(-2, 2, 10)[:, None])
+        told = replace(told, bounds=SpaceBounds((-2.0,), (2.0,)))
+        mixed = mix_datasets({"a": part(10, 1.0), "b": told})
+        assert (mixed.bounds, mixed.notes) == (SpaceBounds((-2.0,), (2.0,)), ())
+
+    def test_that_differ(self) -> None:
+        a, b = (replace(part(10, 1.0), bounds=SpaceBounds((-n,), (n,), (0.0, 0.0), (n, n))) for n in (2.0, 3.0))
+        mixed = mix_datasets(
+            {"a": a, "b": replace(b, bounds=replace(b.bounds, action_low=(-2.0,), action_high=(2.0,)))}
+        )
+        assert mixed.bounds == SpaceBounds((-2.0,), (2.0,))
+        assert mixed.notes == ("the observation bounds that the parts tell are not used: they differ",)
+
+    def test_that_another_part_does_not_keep(self) -> None:
+        told = replace(part(10, 1.0), bounds=SpaceBounds((-1.0,), (1.0,)))
+        mixed = mix_datasets({"a": told, "b": part(10, 1.0, actions=np.full((10, 1), 5.0))})
+        said = "the action bounds that the data tell are not used: column 0 has actions outside [-1, 1]"
+        assert (mixed.bounds, mixed.notes) == (None, (said,))
+
+
+def test_shares_count_the_rows_that_are_trained_on() -> None:
+    known = np.arange(100) % 2 == 0
+    mixed = mix_datasets({"a": part(100, 1.0, has_next_obs=known), "b": part(150, 2.0)})
+    assert mixed.mixture is not None
+    assert mixed.mixture.shares == (0.25, 0.75)
+    empty = mix_datasets({"a": part(9, 1.0, has_next_obs=np.zeros(9, dtype=bool)), "b": part(9, 2.0)})
+    with pytest.raises(DataError, match="mixture: nothing of a is left to train on"):
+        PackedTransitions.from_dataset(empty, PLAIN)

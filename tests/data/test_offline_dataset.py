@@ -77,7 +77,7 @@ def test_other_names_for_the_same_fields(terminal: str, timeout: str, plural: st
 def test_unknown_doubled_and_missing_names() -> None:
     assert refusal(raw() | {"reward_s": 0}) == "unknown field 'reward_s'; did you mean 'rewards'?"
     assert refusal(raw() | {"reward": [0] * 6}) == "rewards: given twice, as 'rewards' and 'reward'; keep one"
-    assert refusal({"observations": [0.0], "act": [1.0]}).startswith("unknown field 'act'")
+    assert refusal({"observations": [0.0], "acts": [1.0]}).startswith("unknown field 'acts'; did you mean 'act'?")
     assert refusal({"observations": [0.0], "done": [1]}) == ("dataset lacks actions, rewards; found observations, done")
     assert refusal({}) == "dataset lacks obs, actions, rewards, terminations; found nothing"
 
@@ -235,8 +235,8 @@ def test_a_failed_save_keeps_the_old_file_and_leaves_nothing(tmp_path: Path, mon
         TransitionDataset.from_dict(raw()).save(path)
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["data.npz"]
-    with pytest.raises(DataError, match=r"data\.h5: a dataset is saved as \.npz$"):
-        complete().save(tmp_path / "data.h5")
+    with pytest.raises(DataError, match=r"data\.dat: must end in \.npz, \.hdf5, \.h5, \.parquet, \.csv or in / "):
+        complete().save(tmp_path / "data.dat")
 
 
 def load_refusal(path: Path) -> str:
@@ -254,7 +254,7 @@ def test_files_that_are_no_dataset(tmp_path: Path) -> None:
     path.write_text("no table\n1 2\n")
     assert load_refusal(path).startswith("not a dataset in a format this version reads")
     np.savez(path, obs=np.zeros((2, 1)))
-    assert load_refusal(path).startswith("dataset lacks actions, rewards, terminations")
+    assert load_refusal(path).startswith("lacks actions, rewards, terminations")
     np.savez(path, **(raw() | {"rewards": np.array([{}] * 6)}))
     assert load_refusal(path) == "rewards.npy: holds Python objects; give plain numbers"
     np.savez(path, **(raw() | {"rewards": [1, 2, 3, 4, np.nan, 6]}))
@@ -292,6 +292,36 @@ def test_a_header_cannot_ask_for_more_than_the_file_holds(tmp_path: Path) -> Non
     assert load_refusal(path) == "obs.npy: damaged (its header and its size do not agree)"
 
 
+def test_arrays_of_other_names_are_mapped(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    odd = {"pos": np.zeros((4, 2)), "vel": np.ones(4), "u": np.zeros(4), "r": np.ones(4), "end": np.arange(4) == 1}
+    np.savez(path, **odd, seed=np.array(7), names=np.array(["a", "b"]))
+    mapping = {"obs": ["pos", "vel"], "actions": "u", "rewards": "r", "terminations": "end"}
+    dataset = TransitionDataset.load(path, columns=mapping)
+    assert dataset.obs[0].tolist() == [0.0, 0.0, 1.0]
+    assert (dataset.n_episodes, dataset.notes) == (2, ("columns not used: seed, names",))
+    for wrong, complaint in (
+        ({"obs": "poss"}, "columns.obs: no column 'poss'; did you mean 'pos'?"),
+        ({"rewards": "seed"}, "column 'seed': holds 7, not one value per row"),
+        ({"rewards": "names"}, "columns 'names' and 'pos' have 2 and 4 rows; all must agree"),
+        ({"state": "pos"}, "columns: no field 'state'"),
+    ):
+        with pytest.raises(DataError) as caught:
+            TransitionDataset.load(path, columns=mapping | wrong)
+        assert str(caught.value).removeprefix(f"{path}: ").startswith(complaint)
+    np.savez(path, weather=np.zeros(4))
+    assert load_refusal(path) == (
+        "lacks obs, actions, rewards, terminations (or episode_ids); the data have weather;"
+        " say which columns hold them with columns: {obs: …}"
+    )
+
+
+def test_a_selection_read_by_a_mapping_stays_one(tmp_path: Path) -> None:
+    path = tmp_path / "data.npz"
+    TransitionDataset.from_dict(raw()).sample(5, np.random.default_rng(0)).save(path)
+    assert not TransitionDataset.load(path, columns={"obs": "obs"}).whole_episodes
+
+
 def test_a_file_larger_than_memory_is_refused_before_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -299,4 +329,4 @@ def test_a_file_larger_than_memory_is_refused_before_it_is_read(
     np.savez_compressed(path, obs=np.zeros((2**20, 4), dtype=np.float32))
     assert path.stat().st_size < 2**17
     monkeypatch.setattr("rl_training.data.formats.limits.free_memory", lambda: 2**23)
-    assert load_refusal(path) == "needs 0.0 GiB unpacked, but only 0.0 GiB of memory is free"
+    assert load_refusal(path) == "needs 48.0 MiB of memory to be read, but only 8.0 MiB are free"

@@ -17,6 +17,7 @@ from rl_training.errors import DataError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
+files_of = pytest.importorskip("rl_training.data.formats.parquet").files_of
 
 
 def columns(rows: int = 60) -> dict[str, Any]:
@@ -101,6 +102,53 @@ class TestReading:
         assert dataset.obs[2].tolist() == [2.0, -2.0]
         assert (dataset.origin, dataset.n_episodes) == ("Parquet", 2)
 
+    def test_files_may_differ_in_types_and_hold_no_rows(self, tmp_path: Path) -> None:
+        folder = in_files(tmp_path / "parts", rllib_table())
+        table = pq.read_table(folder / "1_1_0.parquet")
+        place = table.schema.get_field_index("rewards")
+        pq.write_table(table.set_column(place, "rewards", pa.array([1] * 5)), folder / "1_1_0.parquet")
+        pq.write_table(table.slice(0, 0), folder / "1_99_0.parquet")
+        assert TransitionDataset.load(folder).rewards.tolist() == [1.0] * 60
+
+    def test_a_fault_is_told_by_its_file(self, tmp_path: Path) -> None:
+        rewards = pa.array([1.0] * 33 + [None] + [1.0] * 26)
+        folder = in_files(tmp_path / "parts", pa.table({**columns(), "rewards": rewards}))
+        assert refusal(folder).startswith(
+            "rewards: NaN at row 3 of 1_6_0.parquet, column 'rewards' (episode 1, step 13)"
+        )
+        (finding,) = examine(read(folder)).at("error")
+        assert str(finding.place) == "row 3 of 1_6_0.parquet, column 'rewards' (episode 1 named 5, step 13)"
+
+    def test_a_bad_cell_is_told_by_its_file(self, tmp_path: Path) -> None:
+        given = columns()
+        ids, rewards = given["eps_id"].to_pylist(), given["rewards"].to_pylist()
+        ids[13] = None
+        folder = in_files(tmp_path / "ids", pa.table({**given, "eps_id": ids}))
+        assert refusal(folder) == f"{files_of(folder)[2].name}: column 'eps_id': row 3 has no episode"
+        rewards = [*map(str, rewards[:13]), "much", *map(str, rewards[14:])]
+        folder = in_files(tmp_path / "words", pa.table({**given, "rewards": rewards}))
+        assert refusal(folder).startswith(f"{files_of(folder)[2].name}: column 'rewards': 'much' at row 3 is not a")
+
+    def test_one_file_is_open_at_a_time(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        opened: list[Any] = []
+
+        class Watched(pq.ParquetFile):  # type: ignore[misc, unused-ignore]
+            def __init__(self, *args: Any, **options: Any) -> None:
+                assert all(file.closed for file in opened)
+                super().__init__(*args, **options)
+                opened.append(self)
+
+        monkeypatch.setattr("pyarrow.parquet.ParquetFile", Watched)
+        TransitionDataset.load(in_files(tmp_path / "parts", rllib_table()))
+        assert len(opened) >= 12
+        assert all(file.closed for file in opened)
+
+    @pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+    def test_episodes_may_have_names(self, kind: Any, tmp_path: Path) -> None:
+        names = pa.array(np.repeat(["ä", "b", "c"], 20).tolist()).cast(kind)
+        pq.write_table(pa.table({**columns(), "eps_id": names}), tmp_path / "a.parquet", row_group_size=7)
+        assert TransitionDataset.load(tmp_path / "a.parquet").episode_lengths().tolist() == [20, 20, 20]
+
     def test_columns_that_are_not_used_are_not_read(self, tmp_path: Path) -> None:
         table = pa.table({**columns(), "junk": pa.array([b"x"] * 60)})
         pq.write_table(table, tmp_path / "a.parquet")
@@ -139,7 +187,72 @@ class TestRefusals:
         pq.write_table(table, tmp_path / "a.parquet")
         assert (tmp_path / "a.parquet").stat().st_size < 2**20
         monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", lambda *_, **__: pytest.fail("was read"))
-        assert refusal(tmp_path / "a.parquet").startswith("needs 0.0 GiB unpacked, but only 0.0 GiB of memory is free")
+        assert refusal(tmp_path / "a.parquet").startswith(
+            "needs 35.8 MiB of memory to be read, but only 1.0 MiB are free"
+        )
+
+    def test_long_words_in_every_row(self, tmp_path: Path) -> None:
+        """One word of a megabyte, a gigabyte in the end."""
+        word = pa.DictionaryArray.from_arrays(np.zeros(60, np.int32), pa.array(["x" * 2**20]))
+        pq.write_table(pa.table({**columns(), "eps_id": word}), tmp_path / "a.parquet")
+        pa_bytes = pa.total_allocated_bytes()
+        assert refusal(tmp_path / "a.parquet") == (
+            "column 'eps_id': holds a text of 1,048,576 bytes; at most 256 are read"
+        )
+        assert pa.total_allocated_bytes() - pa_bytes < 2**23
+
+    def test_a_column_that_comes_along_is_measured_too(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """pyarrow reads `obs.x` whenever `obs` is asked for."""
+        monkeypatch.setattr("rl_training.data.formats.limits.free_memory", lambda: 2**20)
+        pq.write_table(pa.table({**columns(), "obs.x": pa.array(["x" * 2**20] * 60)}), tmp_path / "a.parquet")
+        assert refusal(tmp_path / "a.parquet").endswith("of memory to be read, but only 1.0 MiB are free")
+
+    @pytest.mark.parametrize(
+        ("name", "values", "complaint"),
+        [
+            ("obs", [{"x": 1.0}] * 60, "Arrow type struct<x: double> is not supported; give numbers or lists"),
+            ("obs", [b"x"] * 60, "Arrow type binary is not supported"),
+            ("obs", pa.array([b"x"] * 60, pa.binary(1)), "Arrow type fixed_size_binary[1] is not supported"),
+            ("obs", [["1"]] * 60, "holds lists of string; give lists of numbers"),
+            ("obs", [[1.0, 2.0]] * 59 + [[1.0]], "row 59 has 1 value, row 0 has 2; all must have as many"),
+            ("obs", [[1.0, 2.0]] * 59 + [None], "row 59 is empty"),
+            ("rewards", [["a"]] * 60, "holds lists of string; give lists of numbers"),
+            ("eps_id", [[1]] * 60, "holds lists; the episode of a row is one number or name"),
+        ],
+    )
+    def test_columns_of_other_types(self, name: str, values: Any, complaint: str, tmp_path: Path) -> None:
+        pq.write_table(pa.table({**columns(), name: values}), tmp_path / "a.parquet")
+        assert refusal(tmp_path / "a.parquet").startswith(f"column {name!r}: {complaint}")
+
+    @pytest.mark.parametrize(
+        "also",
+        [
+            b"\x06\x06\x00",  # the number of rows once more
+            b"\x09\x04\x0c",  # the schema once more, empty
+        ],
+    )
+    def test_a_footer_that_says_things_twice(
+        self, also: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "a.parquet"
+        pq.write_table(rllib_table(), path)
+        whole = path.read_bytes()
+        assert whole[-9] == 0  # the end of the structure
+        length = int.from_bytes(whole[-8:-4], "little") + len(also)
+        path.write_bytes(whole[:-9] + also + b"\0" + length.to_bytes(4, "little") + b"PAR1")
+        monkeypatch.setattr("pyarrow.parquet.ParquetFile", lambda *_: pytest.fail("was opened"))
+        assert refusal(path) == "not a readable Parquet file (its footer is damaged)"
+
+    def test_columns_inside_columns_without_end(self, tmp_path: Path) -> None:
+        element = b"\x48\x01a\x15\x02\x00"  # a name, and one child
+        footer = b"\x15\x02\x19\xfc\x90\x4e" + element * 10_000 + b"\x16\x00\x19\x0c\x00"
+        path = tmp_path / "a.parquet"
+        path.write_bytes(b"PAR1" + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+        assert refusal(path) == "not a readable Parquet file (its footer is damaged)"
+
+    def test_hidden_files_only(self, tmp_path: Path) -> None:
+        (tmp_path / "_a.parquet").touch()
+        assert refusal(tmp_path) == "its Parquet files are all hidden ones (. or _ before the name)"
 
     def test_truncated(self, tmp_path: Path) -> None:
         path = tmp_path / "a.parquet"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,15 +15,30 @@ import pytest
 
 from rl_training.data import TransitionDataset, collect
 from rl_training.data import partial as partial_module
+from rl_training.data import recording as recording_module
 from rl_training.data.behaviours import Behaviour, Exploring, Following, Uniform
 from rl_training.data.collection import Done
+from rl_training.data.formats.writers import target_of
 from rl_training.data.partial import PartialFolder
-from rl_training.data.recording import Recording, check_output, partial_path, record
+from rl_training.data.recording import Recording
 from rl_training.environments import read_spaces
 from rl_training.errors import DataError
 from tiny_environments import CLIFF
 
 RECORDING = Recording(CLIFF, "random", 100, None, seed=3)
+
+
+def record(recording: Recording, behaviour: Behaviour, output: Path | str, **options: Any) -> TransitionDataset:
+    dataset, _ = recording_module.record(recording, behaviour, target_of(str(output)), **options)
+    return dataset
+
+
+def check_output(output: Path | str, **options: bool) -> None:
+    recording_module.check_output(target_of(str(output)), **options)
+
+
+def partial_path(output: Path | str) -> Path:
+    return recording_module.partial_path(target_of(str(output)))
 
 
 class Killed(BaseException):
@@ -85,20 +102,22 @@ def in_the_save_of(what: str | int, *, before: bool) -> Callable[..., Any]:
     """In writing the n-th block, or the file of that name, before or after it is there."""
 
     def cause(patch: pytest.MonkeyPatch, die: Callable[..., None]) -> None:
-        save = TransitionDataset.save
         saves = 0
 
-        def save_and_die(self: TransitionDataset, path: Path) -> None:
+        def dying(path: Path, write: Callable[[], Any]) -> Any:
             nonlocal saves
             saves += 1
             if what in (saves, path.name) and before:
                 path.with_name(f".{path.name}.0.tmp").write_bytes(b"half")
                 die()
-            save(self, path)
+            written = write()
             if what in (saves, path.name):
                 die()
+            return written
 
-        patch.setattr(TransitionDataset, "save", save_and_die)
+        save, write = TransitionDataset.save, recording_module.write
+        patch.setattr(TransitionDataset, "save", lambda data, path: dying(path, lambda: save(data, path)))
+        patch.setattr(recording_module, "write", lambda data, to, **o: dying(to.path, lambda: write(data, to, **o)))
 
     return cause
 
@@ -129,7 +148,7 @@ def test_killed_anywhere_it_ends_alike(
 
     kill(monkeypatch, CAUSES[cause], run)
     assert partial_path(output).is_dir()
-    run(resume=True)
+    run(resume=True, force=output.exists())
     assert output.read_bytes() == whole
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.endswith(".tmp")) == [
         "log.npz",
@@ -283,7 +302,7 @@ def test_one_process_at_a_time(begun: Path, behaviour: Behaviour) -> None:
 
 
 def test_outputs_that_cannot_be(tmp_path: Path) -> None:
-    def refusal(output: Path, *, force: bool = False, resume: bool = False) -> str:
+    def refusal(output: Path | str, *, force: bool = False, resume: bool = False) -> str:
         with pytest.raises(DataError) as caught:
             check_output(output, force=force, resume=resume)
         return str(caught.value).replace(str(tmp_path), "…")
@@ -292,13 +311,18 @@ def test_outputs_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     assert refusal(tmp_path / "old.npz").startswith("…/old.npz: exists already; replace it with --force")
     assert refusal(tmp_path / "none" / "log.npz") == "…/none/log.npz: the folder '…/none' does not exist"
-    assert refusal(tmp_path / "folder", force=True) == "…/folder: is a folder; give the name of a file in it"
+    (tmp_path / "folder.npz").mkdir()
+    assert refusal(tmp_path / "folder.npz", force=True) == "…/folder.npz: is a folder; give the name of a file in it"
+    assert (
+        refusal(f"{tmp_path}/folder/", force=True) == "…/folder: is a folder, but no dataset, and will not be replaced"
+    )
+    assert refusal(tmp_path / "folder").startswith("…/folder: must end in .npz, .hdf5,")
     assert refusal(tmp_path / "log.txt").startswith("…/log.txt: ")
     assert refusal(tmp_path / "log.npz", resume=True).startswith(
         "…/log.npz.partial: no such folder, so there is nothing"
     )
     check_output(tmp_path / "old.npz", force=True, resume=False)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "old.npz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["folder", "folder.npz", "old.npz"]
 
 
 def test_settings_are_readable(begun: Path) -> None:
@@ -306,3 +330,70 @@ def test_settings_are_readable(begun: Path) -> None:
     assert contents["settings"]["env_id"] == CLIFF
     assert contents["settings"]["seed"] == 3
     assert "n_envs" not in contents["settings"]
+
+
+@pytest.mark.parametrize("name", ["log.hdf5", "log.parquet", "log.csv", "log/", "minari:own/log-v0"])
+def test_every_format_is_resumed_to_the_same_files(
+    name: str, behaviour: Behaviour, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And holds what an archive of the same recording holds, the environment's name and bounds included."""
+    pytest.importorskip("minari" if name.startswith("minari:") else "pyarrow")
+    found = {}
+    for folder in ("whole", "resumed"):
+        monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / folder))
+        output = name if name.startswith("minari:") else f"{tmp_path}/{folder}/{name}"
+        (tmp_path / folder).mkdir()
+        if folder == "resumed":
+            kill(monkeypatch, after_steps(30), lambda output=output, **o: record(RECORDING, behaviour, output, **o))
+            assert not target_of(output).path.exists()
+        check_output(output, force=False, resume=folder == "resumed")
+        record(RECORDING, behaviour, output, resume=folder == "resumed")
+        path = target_of(output).path
+        files = [path] if path.is_file() else sorted(file for file in path.rglob("*") if file.is_file())
+        found[folder] = {file.relative_to(path): file.read_bytes() for file in files}
+        assert not partial_path(output).exists()
+    assert found["whole"] == found["resumed"]
+    record(RECORDING, behaviour, tmp_path / "log.npz")
+    expected, made = TransitionDataset.load(tmp_path / "log.npz"), TransitionDataset.load(path)
+    np.testing.assert_array_equal(made.obs, expected.obs)
+    np.testing.assert_array_equal(made.truncations, expected.truncations)
+    assert expected.bounds is not None
+    assert expected.bounds.action_low == read_spaces(CLIFF).action_low
+    if name != "log.csv":
+        assert (made.env_id, made.bounds) == (CLIFF, expected.bounds)
+
+
+def test_what_appears_meanwhile_is_not_overwritten(behaviour: Behaviour, whole: bytes, tmp_path: Path) -> None:
+    output = tmp_path / "log.npz"
+
+    def appear(_: Done) -> None:
+        output.write_bytes(b"precious")
+
+    with pytest.raises(DataError) as caught:
+        record(RECORDING, behaviour, output, watch=appear)
+    kept = f"what was recorded is kept in {partial_path(output)}: --resume"
+    assert str(caught.value) == f"{output}: exists already; --force replaces it ({kept})"
+    assert output.read_bytes() == b"precious"
+    record(RECORDING, behaviour, output, resume=True, force=True)
+    assert output.read_bytes() == whole
+
+
+def test_the_lock_is_on_the_folder_that_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One process finishes and another begins while a third is about to lock what the first has removed."""
+    path, lock = tmp_path / "log.npz.partial", fcntl.flock
+    with ExitStack() as finished, ExitStack() as processes:
+        first = finished.enter_context(PartialFolder.opened(path, {}, command="", resume=False))
+
+        def flock(*arguments: Any) -> None:
+            monkeypatch.setattr(fcntl, "flock", lock)
+            first.remove()
+            finished.close()
+            processes.enter_context(PartialFolder.opened(path, {}, command="", resume=False))
+            lock(*arguments)
+
+        monkeypatch.setattr(fcntl, "flock", flock)
+        with (
+            pytest.raises(DataError, match="is being written by another process"),
+            PartialFolder.opened(path, {}, command="", resume=True),
+        ):
+            pass

@@ -81,7 +81,7 @@ def test_ends_must_close_the_data(ends: list[int]) -> None:
 
 
 def test_final_values_are_one_per_episode() -> None:
-    with pytest.raises(DataError, match=r"final_values: shape \(1,\), but there are 2 episodes"):
+    with pytest.raises(DataError, match=r"final_values: shape \(1,\), for 2 episodes"):
         discounted_returns_to_go(np.ones(2), np.array([0, 1]), 0.9, final_values=[1.0])
 
 

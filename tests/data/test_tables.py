@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from rl_training.data import TransitionDataset
-from rl_training.data.formats.tables import natural, plan
+from rl_training.data.doctor import examine
+from rl_training.data.formats import read_table
+from rl_training.data.formats.names import natural
+from rl_training.data.formats.tables import plan
 from rl_training.errors import DataError
 
 ROWS = 12
@@ -77,14 +80,14 @@ class TestMapping:
         ("changes", "complaint"),
         [
             ({"obss": "x"}, "columns: no field 'obss'; did you mean 'obs'?"),
-            ({"obs": ["x", "z"]}, "columns.obs: no column 'z'; the table has run, x, y, u, r, end"),
+            ({"obs": ["x", "z"]}, "columns.obs: no column 'z'; the data have run, x, y, u, r, end"),
             ({"terminations": "ends"}, "columns.terminations: no column 'ends'; did you mean 'end'?"),
-            ({"obs": "q_*"}, "columns.obs: no column matches 'q_*'; the table has run, x, y, u, r, end"),
+            ({"obs": "q_*"}, "columns.obs: no column matches 'q_*'; the data have run, x, y, u, r, end"),
             ({"obs": ["x", "x"]}, "columns.obs: 'x' is given twice"),
             ({"rewards": ["r", "u"]}, "columns.rewards: takes one column, got 2: r, u"),
             ({"obs": []}, "columns.obs: must be a column's name or a list of names, got []"),
             ({"obs": 3}, "columns.obs: must be a column's name or a list of names, got 3"),
-            ({"dones": "end"}, "columns: terminations is given twice, under two of its names; keep one"),
+            ({"terminated": "end"}, "columns: terminations is given twice, under two of its names; keep one"),
         ],
     )
     def test_mistakes(self, changes: dict[str, Any], complaint: str) -> None:
@@ -121,23 +124,42 @@ class TestNames:
             "obs: both 'obs' and 'obs_0' hold it; say which in columns"
         )
 
-    def test_a_flag_of_true_ends_wins_over_dones(self) -> None:
+    def test_dones_stand_beside_a_flag_of_true_ends(self) -> None:
         planned = plan(["obs", "actions", "rewards", "dones", "terminateds", "truncateds"])
-        assert planned.fields["terminateds"] == ("terminateds",)
-        assert planned.notes == ("columns not used: dones",)
+        assert (planned.fields["terminateds"], planned.fields["dones"]) == (("terminateds",), ("dones",))
+        assert planned.notes == ()
+        mapped = plan(["obs", "actions", "rewards", "Done", "end"], {"terminations": "end"})
+        assert (mapped.fields["terminations"], mapped.fields["done"]) == (("end",), ("Done",))
 
     def test_what_is_missing(self) -> None:
         assert refusal(table()) == (
-            "lacks obs, actions, rewards, terminations (or episode_ids); the table has run, x, y, u, r, end;"
-            " say which columns hold them with columns: {obs: …}"
+            "lacks obs, actions, rewards, terminations (or episode_ids); the data have run, x, y, u, r, end;"
+            " say which columns hold them with columns: {obs: …};"
+            " column 'run' looks like an episode id: columns: {episode_ids: run}"
         )
         assert refusal({f"c{i}": np.zeros(2) for i in range(15)}).startswith(
             "lacks obs, actions, rewards, terminations (or episode_ids);"
-            " the table has c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 and 3 more;"
+            " the data have c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 and 3 more;"
         )
         assert refusal({}).startswith(
-            "lacks obs, actions, rewards, terminations (or episode_ids); the table has no columns;"
+            "lacks obs, actions, rewards, terminations (or episode_ids); the data have no columns;"
         )
+
+    @pytest.mark.parametrize(
+        ("name", "field"),
+        [
+            *((name, "episode_ids") for name in ("ep", "EpisodeIndex", "traj", "trajectory-id", "run", "Rollout No")),
+            *((name, "step") for name in ("time", "timestep", "frame_index", "time_stamp", "step_id")),
+            *((name, None) for name in ("runtime", "epsilon", "weights", "tt", "demographic")),
+        ],
+    )
+    def test_unused_columns_that_look_like_ids_or_counters(self, name: str, field: str | None) -> None:
+        planned = plan(["obs", "actions", "rewards", "dones", name])
+        like = "an episode id" if field == "episode_ids" else "a step counter"
+        assert planned.hints == (
+            () if field is None else (f"column {name!r} looks like {like}: columns: {{{field}: {name}}}",)
+        )
+        assert plan(["obs", "actions", "rewards", "dones", "episode_id", "t", name]).hints == ()
 
     def test_two_columns_of_one_name(self) -> None:
         with pytest.raises(DataError, match=r"^two columns are named 'a'; give each its own name$"):
@@ -173,18 +195,24 @@ class TestCells:
                 {"x": ["[1, 2]"] * ROWS},
                 "column 'x': '[1, 2]' at row 0 is not a number; give one column per value (obs_0, obs_1, …)",
             ),
-            ({"x": [[1, 2]] * 5 + [[1]] + [[1, 2]] * 6}, "column 'x': row 5 has 1 values, row 0 has 2;"),
+            ({"x": [[1, 2]] * 5 + [[1]] + [[1, 2]] * 6}, "column 'x': row 5 has 1 value, row 0 has 2;"),
             ({"x": [[1, 2]] * 5 + [None] * 7}, "column 'x': row 5 holds None, not a list as row 0 does"),
             ({"x": [[1, 2]] * 5 + [[1, "a"]] * 7}, "column 'x': row 5 is not a list of numbers: ['1', 'a']"),
             ({"x": np.zeros(ROWS, dtype="M8[s]")}, "column 'x': datetime64[s] values are not numbers"),
-            ({"x": np.zeros(3)}, "columns 'x' and 'run' have 3 and 12 rows; all must agree"),
+            ({"x": np.zeros(3)}, "columns 'x' and 'y' have 3 and 12 rows; all must agree"),
             ({"x": 3}, "column 'x': holds 3, not one value per row"),
-            ({"x": [1.0] * 3 + [None] + [1.0] * 8}, "obs: NaN at row 3, column 0 (episode 0, step 3);"),
+            ({"x": [1.0] * 3 + [None] + [1.0] * 8}, "obs: NaN at row 3, column 'x' (episode 0, step 3);"),
             ({"run": ["a"] * 3 + [""] + ["b"] * 8}, "column 'run': row 3 has no episode"),
             ({"run": [1.0] * 3 + [np.nan] * 9}, "column 'run': row 3 has no episode"),
             ({"run": np.zeros((ROWS, 2))}, "column 'run': holds lists; the episode of a row is one number or name"),
-            ({"end": [None] * ROWS}, "terminations: nan at row 0 (episode 0, step 0); flags must be 0 or 1"),
-            ({"end": np.full(ROWS, 2)}, "terminations: 2 at row 0 (episode 0, step 0); flags must be 0 or 1"),
+            (
+                {"end": [None] * ROWS},
+                "terminations: nan at row 0, column 'end' (episode 0, step 0); flags must be 0 or 1",
+            ),
+            (
+                {"end": np.full(ROWS, 2)},
+                "terminations: 2 at row 0, column 'end' (episode 0, step 0); flags must be 0 or 1",
+            ),
             ({"x": np.zeros((ROWS, 2, 2))}, "column 'x': holds nested lists; expected flat ones"),
         ],
     )
@@ -219,13 +247,71 @@ class TestOrder:
         assert dataset.episode_lengths().tolist() == [3, 3, 6]
         assert dataset.has_next_obs is not None
         assert not dataset.has_next_obs[2]
-        assert dataset.notes == ("k skips in 1 places: rows are missing there, and the pieces count as episodes",)
+        assert dataset.notes == (
+            f"column 'k' skips in 1 place, after row 2 (episode {table()['run'][2]}): rows are missing there,"
+            " and the pieces count as episodes",
+        )
+
+    def test_a_gap_cuts_the_episode_whatever_else_tells_its_end(self) -> None:
+        given = table(k=[0, 1, 2, 4, 5, 6, 0, 1, 2, 3, 4, 5], episode_terminals=np.isin(np.arange(ROWS), [5, 11]))
+        for columns in (self.STEPS, {name: self.STEPS[name] for name in self.STEPS if name != "episode_ids"}):
+            dataset = TransitionDataset.from_table(given, columns)
+            assert dataset.episode_lengths().tolist() == [3, 3, 6]
+            assert not dataset.usable().truncations[[0, 2, 3]].any()
+
+    def test_a_marked_end_is_no_gap(self) -> None:
+        given = table(end=None, run=None, k=np.r_[0:6, 100:106], episode_terminals=np.isin(np.arange(ROWS), [5, 11]))
+        dataset = TransitionDataset.from_table(given, {"obs": ["x", "y"], "actions": "u", "rewards": "r", "step": "k"})
+        assert (dataset.episode_lengths().tolist(), dataset.notes) == ([6, 6], ())
+
+    def test_faults_are_told_by_the_row_of_the_table(self) -> None:
+        """In this table the last step of an episode comes first: row 2 becomes row 3."""
+        given = table(
+            k=np.tile(np.arange(6), 2)[::-1], y=np.where(np.arange(ROWS) == 2, np.nan, 0.0), end=np.zeros(ROWS)
+        )
+        told = "obs: NaN at row 2 of the file, column 'y' (episode 0, step 3); all values must be finite (in float32)"
+        assert refusal(given, self.STEPS) == told
+        (finding,) = examine(read_table(given, self.STEPS)).at("error")
+        assert (finding.place.row, finding.place.column_name, finding.place.step) == (2, "y", 3)
+        given = table(k=np.tile(np.arange(6), 2)[::-1], end=np.where(np.arange(ROWS) == 2, 7, 0))
+        assert refusal(given, self.STEPS).startswith("terminations: 7 at row 2 of the file, column 'end' (episode 0")
+
+    def test_a_counter_that_never_starts_again_tells_no_episodes(self) -> None:
+        given = table(end=None, run=None, k=np.arange(ROWS))
+        assert refusal(given, {"obs": ["x", "y"], "actions": "u", "rewards": "r", "step": "k"}) == (
+            "column 'k': never starts again, and nothing else tells where episodes end; give terminations,"
+            " or episode_ids"
+        )
 
     def test_time_stamps_only_give_the_order(self) -> None:
         k = np.cumsum(np.random.default_rng(0).uniform(0.01, 0.02, ROWS))
         dataset = TransitionDataset.from_table(table(k=k), self.STEPS)
         assert dataset.episode_lengths().tolist() == [6, 6]
-        assert dataset.notes == ("k is not evenly spaced: it tells the order of rows, but not whether any is missing",)
+        (note,) = dataset.notes
+        assert note.startswith("column 'k' is not evenly spaced (first after row ")
+        assert note.endswith("): it tells the order of rows, but not whether any is missing")
+
+    CLOCKS: ClassVar[dict[str, Any]] = {
+        "rounded": lambda k: np.round(0.05 * k, 2),
+        "tenths": lambda k: 0.1 * k,
+        "thirtieths": lambda k: k / 30,
+        "rounded thirtieths": lambda k: np.round(k / 30, 2),
+        "epoch": lambda k: 1.7e9 + 0.05 * k,
+        "single precision": lambda k: (1000.0 + 0.05 * k).astype(np.float32),
+        "jitter": lambda k: 0.05 * (k + np.random.default_rng(0).normal(0.0, 0.04, len(k))),
+    }
+
+    @pytest.mark.parametrize("clock", CLOCKS)
+    def test_times_tell_holes_and_nothing_else(self, clock: str) -> None:
+        """Three episodes of 60 rows by a clock whose strides are equal only up to rounding; then row 80 is lost."""
+        k = np.tile(np.arange(60), 3).astype(np.float64)
+        rows = {name: np.resize(np.asarray(values), 180) for name, values in table().items()}
+        given = rows | {"run": np.repeat(["a", "b", "c"], 60), "end": np.zeros(180), "k": self.CLOCKS[clock](k)}
+        whole = TransitionDataset.from_table(given, self.STEPS)
+        assert (whole.episode_lengths().tolist(), whole.notes) == ([60, 60, 60], ())
+        holed = TransitionDataset.from_table({n: np.delete(v, 80, 0) for n, v in given.items()}, self.STEPS)
+        assert holed.episode_lengths().tolist() == [60, 20, 39, 60]
+        assert holed.notes[0].startswith("column 'k' skips in 1 place, after row 79 (episode b)")
 
     def test_steps_alone_tell_episodes(self) -> None:
         given = table(run=None, end=None, t=[0, 1, 2, 3, 0, 1, 2, 3, 4, 0, 0, 1])
@@ -241,7 +327,24 @@ class TestOrder:
         assert not dataset.truncations.any()
 
     def test_a_step_twice(self) -> None:
-        assert refusal(table(k=[0, 1, 1, 2, 3, 4] * 2), self.STEPS) == "column 'k': 1 occurs twice in episode 3"
+        assert refusal(table(k=[0, 1, 1, 2, 3, 4] * 2), self.STEPS) == (
+            "column 'k': 1 occurs twice in episode 3, at rows 1 and 2; remove the doubled row"
+        )
+        assert refusal(table(k=[4, 1, 3, 2, 1, 0] * 2), self.STEPS).endswith(
+            "episode 3, at rows 1 and 4; remove the doubled row"
+        )
+
+    @pytest.mark.parametrize("end", [None, np.arange(ROWS) == 11])
+    def test_a_step_twice_without_ids(self, end: Any) -> None:
+        """It is no new episode; one ends there only by a flag, or where an episode may have had a single row."""
+        mapping = {"obs": ["x", "y"], "actions": "u", "rewards": "r"} | ({} if end is None else {"terminations": "end"})
+        given = table(run=None, end=end, t=[0, 1, 2, 0, 1, 2, 3, 3, 4, 5, 6, 7])
+        assert refusal(given, mapping) == (
+            "column 't': 3 occurs twice in one episode, at rows 6 and 7; remove the doubled row"
+        )
+        flagged = table(run=None, end=np.arange(ROWS) == 6, t=given["t"])
+        lengths = TransitionDataset.from_table(flagged, mapping | {"terminations": "end"}).episode_lengths()
+        assert lengths.tolist() == [3, 4, 5]
 
     def test_a_step_that_is_missing(self) -> None:
         complaint = "column 'k': the step inside an episode must be one number at row 2"
@@ -397,12 +500,12 @@ class TestArrow:
     @pytest.mark.parametrize(
         ("values", "complaint"),
         [
-            ([[1.0, 2.0]] * 3 + [[1.0]] + [[1.0, 2.0]] * 8, "column 'x': row 3 has 1 values, row 0 has 2;"),
+            ([[1.0, 2.0]] * 3 + [[1.0]] + [[1.0, 2.0]] * 8, "column 'x': row 3 has 1 value, row 0 has 2;"),
             ([[1.0, 2.0]] * 3 + [None] * 9, "column 'x': row 3 is empty"),
             ([["a"]] * ROWS, "column 'x': holds lists of string; give lists of numbers"),
             ([{"a": 1}] * ROWS, "column 'x': Arrow type struct<a: int64> is not supported;"),
             ([b"\x00"] * ROWS, "column 'x': Arrow type binary is not supported; give numbers or lists of numbers"),
-            ([1.0] * 4 + [None] * 8, "obs: NaN at row 4, column 0 (episode 0, step 4);"),
+            ([1.0] * 4 + [None] * 8, "obs: NaN at row 4, column 'x' (episode 0, step 4);"),
         ],
     )
     def test_mistakes(self, values: Any, complaint: str) -> None:

@@ -136,5 +136,6 @@ def test_transforms_that_overflow_are_refused_with_their_row() -> None:
     given = dataset((1.0, 2.0, 5.0, 7.0))
     known = np.array([False, True, True, True])
     steep = Transforms(None, None, 1e38, 0.0, SPACES.action_low, SPACES.action_high)
-    with pytest.raises(DataError, match=r"^rewards: inf at row 2 once transforms are applied; all values must be"):
+    said = r"^rewards: inf at row 2 \(episode 1, step 0\) once transforms are applied; all values must be"
+    with pytest.raises(DataError, match=said):
         PackedTransitions.from_dataset(replace(given, has_next_obs=known), steep)

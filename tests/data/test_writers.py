@@ -153,7 +153,7 @@ class TestMinari:
 
     def test_what_it_cannot_hold(self, root: Path) -> None:
         assert write(dataset(), "minari:log-v0") == (
-            "3 rows are left out: Minari cannot hold rows whose next observation is unknown",
+            "3 rows left out: Minari cannot hold one whose next observation is unknown",
             "Minari does not hold next_actions, returns_to_go",
         )
         back = TransitionDataset.load(root / "log-v0")
@@ -164,7 +164,7 @@ class TestMinari:
     def test_successors_that_are_not_the_next_row(self, root: Path) -> None:
         given = replace(self.given(), next_obs=self.given().next_obs + 5)
         assert refusal(given, "minari:log-v0") == (
-            "next_obs: of row 0 is not the observation of the next row, which is all that Minari can hold"
+            "next_obs: not the observation of the next row at row 0 (episode 0, step 0); Minari can hold no other"
         )
         assert files_under(root) == {}
 
@@ -234,10 +234,30 @@ class TestTargets:
         write(dataset(), tmp_path / "deep" / "er" / "a.csv")
         assert (tmp_path / "deep" / "er" / "a.csv").is_file()
         (tmp_path / "file").write_text("x")
-        assert "cannot be written" in refusal(dataset(), tmp_path / "file" / "a.csv")
+        assert "cannot be made: File exists" in refusal(dataset(), tmp_path / "file" / "a.csv")
 
     def test_parquet_without_pyarrow(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pyarrow", None)
         assert refusal(dataset(), tmp_path / "a.parquet") == (
             "writing this format needs pyarrow: pip install 'rl-training[parquet]'"
         )
+
+
+def test_the_home_folder_is_meant_by_its_sign(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    for name in ("~/a.npz", "~/b/"):
+        dataset().save(name)
+        assert TransitionDataset.load(name).fingerprint() == dataset().fingerprint()
+    assert sorted(path.name for path in (tmp_path / "home").iterdir()) == ["a.npz", "b"]
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_a_negative_zero_among_whole_numbers_stays_one(tmp_path: Path) -> None:
+    rows = {"obs": np.zeros((4, 1)), "actions": np.zeros((4, 1)), "rewards": np.array([1.0, -0.0, 2.0, 0.0])}
+    given = TransitionDataset.from_dict({**rows, "terminations": np.zeros(4), "next_obs": np.zeros((4, 1))})
+    given.save(tmp_path / "log.csv")
+    back = TransitionDataset.load(tmp_path / "log.csv")
+    assert np.signbit(back.rewards).tolist() == [False, True, False, False]
+    assert back.fingerprint() == given.fingerprint()

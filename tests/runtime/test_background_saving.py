@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
-from rl_training.errors import CheckpointError
+from rl_training.errors import CheckpointError, DivergenceError
 from rl_training.experiment import manager
 from rl_training.runtime import checkpoint_writer
 from rl_training.runtime.callbacks import Callback
@@ -18,7 +19,7 @@ from rl_training.runtime.checkpoint_writer import CheckpointWriter
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
-from small_runs import digest, one_update_at_a_time, small_config
+from small_runs import Poison, digest, one_update_at_a_time, small_config
 
 Keep = Callable[[RunDirectory, Checkpoint], Path]
 
@@ -120,11 +121,52 @@ def test_a_fault_of_the_thread_ends_the_run(data_file: Path, tmp_path: Path, mon
     seen: list[int] = []
     with pytest.raises(CheckpointError, match="step-10: cannot be written"):
         train(
-            small_config(data_file, tmp_path, checkpoint_interval=5, total_timesteps=100_000),
+            small_config(data_file, tmp_path, checkpoint_interval=5, total_timesteps=100_000, engine="eager"),
             callbacks=[Watches(seen.append)],
         )
     assert seen[-1] < 20  # heard of at once, not at the next save or at the end
     assert manager.load_policy(tmp_path / "run").checkpoint.progress["steps"] == 5
+
+
+def test_a_member_is_set_back_to_the_checkpoint_that_is_still_being_written(
+    data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slow disk must not decide how far: the run could not be repeated."""
+    slow_disk(monkeypatch, lambda step: time.sleep(0.5))
+    settings = {"seed": [7, 8], "checkpoint_interval": 5, "log_interval": 1, "total_timesteps": 10}
+    result = train(small_config(data_file, tmp_path, **settings), callbacks=[poison := Poison(1, 6)])
+    assert [finding.now_at for finding in poison.findings] == ["step 5"]
+    sound, last = (result.run.load(step).build_learner().rows() for step in (5, 10))
+    assert torch.equal(last["model.actor.flat"][1], sound["model.actor.flat"][1])
+    assert all(value.isfinite().all() for value in last.values())
+
+
+def test_a_run_that_diverges_meanwhile_ends_with_it_on_disk(
+    data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow_disk(monkeypatch, lambda step: time.sleep(0.5))
+    with pytest.raises(DivergenceError, match=r"set back to step 5: .*; the last good checkpoint is .*step-5$"):
+        train(small_config(data_file, tmp_path, checkpoint_interval=5, log_interval=1), callbacks=[Poison(0, 6)])
+    run = RunDirectory.open(tmp_path / "run")
+    assert run.describe()["status"] == "diverged"
+    assert run.steps() == [5]
+    assert all(value.isfinite().all() for value in run.load("latest").tensors.values())
+
+
+def test_a_run_that_diverges_while_a_write_fails_names_the_one_before(
+    data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(step: int) -> None:
+        time.sleep(0.2)
+        if step == 10:
+            raise CheckpointError("step-10: cannot be written")
+
+    slow_disk(monkeypatch, fail)
+    settings = {"checkpoint_interval": 5, "log_interval": 1}
+    with pytest.raises(DivergenceError, match=r"set back to step 5: .*; the last good checkpoint is .*step-5$"):
+        train(small_config(data_file, tmp_path, **settings), callbacks=[Poison(0, 11)])
+    with pytest.raises(CheckpointError, match="step-10: cannot be written"):
+        train(small_config(data_file, tmp_path, name="two", seed=[7, 8], **settings), callbacks=[Poison(0, 11)])
 
 
 def test_a_writer_left_alone_is_waited_for_as_long_as_asked() -> None:
@@ -132,7 +174,7 @@ def test_a_writer_left_alone_is_waited_for_as_long_as_asked() -> None:
     writer.begin(lambda: Path("x") if go.wait(20) else Path("y"))
     assert writer.is_busy
     assert writer.poll() is None
-    writer.close(0.01)
+    writer.wait(0.01)
     assert writer.is_busy
     go.set()
     assert writer.finish() == Path("x")

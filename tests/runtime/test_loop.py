@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from rl_training.errors import ConfigError, DivergenceError
+from rl_training.errors import ConfigError
 from rl_training.experiment import manager
 from rl_training.runtime.callbacks import Callback
-from rl_training.runtime.engine import Engine
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.trainer import Trainer, train
 from small_runs import Diary, StopAt, digest, one_update_at_a_time, script_scores, small_config
@@ -179,62 +177,6 @@ class TestLastAndBest:
         result = train(small_config(data_file, tmp_path, checkpoint_interval=5), callbacks=[StopAt(10, "finished")])
         assert result.run.describe()["best"] == {"step": 10, "return_mean": 4.0}
         assert result.run.load("last").progress["best"] == {"step": 10, "return_mean": 4.0}
-
-
-class TestDivergence:
-    def test_names_metric_seed_and_update_and_keeps_the_last_good_checkpoint(
-        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        config = small_config(data_file, tmp_path, algo="td3_bc", checkpoint_interval=5, log_interval=5, seed=[7, 8])
-        _break_from(monkeypatch, update=12, member=1)
-        with pytest.raises(DivergenceError) as caught:
-            train(config)
-        message = str(caught.value)
-        assert "critic/" in message or "actor/" in message
-        assert "seed 8" in message
-        assert " 15" in message
-        assert f"the last checkpoint is {tmp_path}/run/checkpoints/step-10" in message
-        assert "\n" not in message
-        facts = manager.describe(tmp_path / "run")
-        assert facts["status"] == "failed"
-        assert facts["reason"] == f"DivergenceError: {message}"
-        policy = manager.load_policy(tmp_path / "run")
-        assert policy.checkpoint.progress["updates"] == 10
-        assert np.isfinite(policy.predict(np.zeros(3), seed=8)).all()
-
-    def test_before_any_checkpoint(self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        _break_from(monkeypatch, update=2, member=0)
-        with pytest.raises(DivergenceError, match="none was saved"):
-            train(small_config(data_file, tmp_path, log_interval=5))
-
-    def test_no_checkpoint_of_broken_weights(
-        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        _break_from(monkeypatch, update=6, member=0)
-        with pytest.raises(DivergenceError):
-            train(small_config(data_file, tmp_path, checkpoint_interval=2, log_interval=20))
-        policy = manager.load_policy(tmp_path / "run")
-        assert all(value.isfinite().all() for value in policy.checkpoint.tensors.values())
-
-    def test_a_return_that_is_not_finite(
-        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        script_scores(monkeypatch, {20: math.nan})
-        with pytest.raises(DivergenceError, match="return"):
-            train(small_config(data_file, tmp_path))
-
-
-def _break_from(monkeypatch: pytest.MonkeyPatch, update: int, member: int) -> None:
-    """From this update on, one member's actor is NaN."""
-    plain = Engine.run
-
-    def run(self: Engine, first: int, count: int) -> None:
-        for at in range(first, first + count):
-            if at == update:
-                self.learner.policy.flat.data[member] = math.nan
-            plain(self, at, 1)
-
-    monkeypatch.setattr(Engine, "run", run)
 
 
 class TestResume:

@@ -11,6 +11,7 @@ import torch
 from rl_training.algorithms.td3_bc import TD3BC
 from rl_training.data import TransformConfig, TransitionDataset, fit_transforms
 from rl_training.data.batch import PackedTransitions
+from rl_training.data.dataset_loaders import MixtureDatasetConfig
 from rl_training.data.formats import columns
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
@@ -177,7 +178,33 @@ def test_nothing_stays_open_after_looking_for_a_metric(folder: Path, tmp_path: P
     assert not held_open()
 
 
-def test_not_on_a_gpu(folder: Path, dataset: TransitionDataset) -> None:
+def test_not_on_a_gpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     learner = type("Elsewhere", (), {"device": torch.device("cuda")})()
-    with pytest.raises(ConfigError, match="data_memory: data on disk are trained from on the CPU"):
+    with pytest.raises(
+        ConfigError, match=r"mapped: data on disk are trained from on the CPU; .*data_memory: ram, which"
+    ):
         mapped_source.offline_source(TransitionDataset.load(folder), None, learner, "mapped")  # type: ignore[arg-type]
+    monkeypatch.setattr(mapped_source, "free_memory", lambda: 1000)
+    with pytest.raises(
+        ConfigError, match=r"data_memory: auto: .* \(data_memory: ram, which takes 8e-05 GB there and here"
+    ):
+        mapped_source.offline_source(TransitionDataset.load(folder), None, learner, "auto")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("memory", ["ram", "mapped"])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_a_damaged_folder_is_not_trained_from(folder: Path, tmp_path: Path, memory: str, mixed: bool) -> None:
+    raw = bytearray((folder / "rewards.npy").read_bytes())
+    raw[200] ^= 1
+    (folder / "rewards.npy").write_bytes(raw)
+    given = config(folder, tmp_path / "runs", data_memory="ram" if mixed else memory)
+    section = MixtureDatasetConfig.model_validate({"parts": [{"dataset": str(folder)}]})
+    with pytest.raises(DataError, match=r"log: rewards.npy: damaged \(its SHA-256 is not the schema's\)"):
+        train(given.model_copy(update={"dataset": section}) if mixed else given)
+
+
+def test_a_folder_is_verified_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+    monkeypatch.setattr("rl_training.data.formats.columns.verify", seen.append)
+    train(config(folder, tmp_path / "runs", data_memory="ram"))
+    assert seen == [folder]

@@ -26,6 +26,7 @@ def without_next_actions(dataset: TransitionDataset) -> TransitionDataset:
 
 @pytest.mark.parametrize("case", ["own", "next row", "sampled"])
 def test_where_next_actions_come_from(case: str, dataset: TransitionDataset, tmp_path: Path) -> None:
+    dataset = replace(dataset, env_id=None)  # which would be a notice of its own
     bare = without_next_actions(dataset)
     data, expected, notices = {
         "own": (dataset, dataset.next_actions, []),

@@ -8,7 +8,6 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -18,6 +17,7 @@ from rl_training import yaml_dialect
 from rl_training.cli.training import program
 from rl_training.data.behaviours import Behaviour
 from rl_training.data.collection import Budget, Done
+from rl_training.data.formats.writers import Target
 from rl_training.data.generation import PENDULUM
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.recording import (
@@ -34,6 +34,7 @@ from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment.manager import find_run, load_policy
 from rl_training.runtime.console import PLAIN_SECONDS, pace, plain_console, progress_bar, readable
 from rl_training.runtime.signals import EXIT_CODES, CutOffError, graceful_signals
+from rl_training.wording import amount
 
 _REFRESH_SECONDS = 0.1
 
@@ -44,7 +45,7 @@ class Request:
 
     env_id: str
     policy: str
-    output: Path
+    output: Target
     steps: int | None
     episodes: int | None
     seed: int
@@ -73,13 +74,14 @@ def collect(request: Request, *, force: bool, resume: bool, quiet: bool) -> None
     display = _Display(console, request, budget, quiet=quiet, resume=resume)
     try:
         with graceful_signals(display), display:
-            dataset = record(
+            dataset, notes = record(
                 recording,
                 behaviour,
                 request.output,
                 n_envs=request.n_envs,
                 command=_continue_command(),
                 resume=resume,
+                force=force,
                 watch=display.watch,
             )
     except (_StopError, CutOffError):
@@ -87,7 +89,7 @@ def collect(request: Request, *, force: bool, resume: bool, quiet: bool) -> None
         console.print(f"\ninterrupted: {display.stop_reason}; what is finished is kept in {partial}", soft_wrap=True)
         console.print(f"continue: {_continue_command()}", soft_wrap=True)
         raise SystemExit(EXIT_CODES.get(display.stop_reason.partition(" ")[0], 1)) from None
-    _report(dataset, request, console)
+    _report(dataset, notes, request, console)
 
 
 def _find_policy(request: Request) -> tuple[Behaviour, str]:
@@ -122,15 +124,18 @@ def _continue_command() -> str:
     return f"{program()} {shlex.join(arguments)} --resume"
 
 
-def _report(dataset: TransitionDataset, request: Request, console: Console) -> None:
+def _report(dataset: TransitionDataset, notes: tuple[str, ...], request: Request, console: Console) -> None:
     """What was recorded, and the command that trains on it."""
     facts = dataset.summary()
-    console.print(f"\nrecorded {facts['transitions']:,} transitions of {request.env_id}")
-    spread = f"(from {readable(facts['return_min'])} to {readable(facts['return_max'])})"
+    console.print(f"\nrecorded {amount(facts['transitions'], 'transition')} of {request.env_id}")
+    spread = f" (from {readable(facts['return_min'])} to {readable(facts['return_max'])})"
+    steps = f", of {readable(facts['length_mean'])} steps on average"
+    several = facts["episodes"] > 1
     rows = [
-        ("episodes", f"{facts['episodes']:,}, of {readable(facts['length_mean'])} steps on average"),
-        ("mean return", f"{readable(facts['return_mean'])} {spread}"),
-        ("file", str(request.output)),
+        ("episodes", f"{facts['episodes']:,}{steps if several else ''}"),
+        ("mean return" if several else "return", f"{readable(facts['return_mean'])}{spread if several else ''}"),
+        ("folder" if request.output.is_folder else "file", str(request.output.path)),
+        *(("note", note) for note in notes),
     ]
     for label, text in rows:
         console.print(f"  {label:<15}{text}", soft_wrap=True)
@@ -138,7 +143,7 @@ def _report(dataset: TransitionDataset, request: Request, console: Console) -> N
 
 
 def _training_command(request: Request) -> str:
-    path = str(request.output)
+    path = request.output.name
     try:
         plain = yaml_dialect.read(path) == path
     except ValueError:
@@ -204,7 +209,7 @@ class _Display:
         request, verb = self.request, "continuing" if self.resume else "collecting"
         self.console.print(
             f"{verb} {self.total:,} {self.unit} of {request.env_id} with {request.policy}, seed {request.seed},"
-            f" into {request.output}",
+            f" into {request.output.path}",
             soft_wrap=True,
         )
         if self.console.is_terminal:

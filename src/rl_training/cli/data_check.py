@@ -4,36 +4,43 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-from rl_training.cli.column_option import column_mapping
+from rl_training.cli.reading_options import Reading, in_options
 from rl_training.data import formats
-from rl_training.data.dataset_loaders import expand, locate
 from rl_training.data.doctor import Finding, Report, describe, examine
 from rl_training.data.doctor.facts_in_words import fact_lines
 from rl_training.data.doctor.observation_checks import ObsBounds
 from rl_training.data.doctor.page import report_page
-from rl_training.data.doctor.text import Line, labelled, report_lines, transform_lines
+from rl_training.data.doctor.text import Line, finding_lines, labelled, note_lines, report_lines, transform_lines
+from rl_training.data.doctor.wording import sentence
 from rl_training.data.formats import RawData
+from rl_training.data.formats.columns import packed_copies
+from rl_training.data.formats.places import expand, locate
 from rl_training.data.reference_returns import reference_returns
+from rl_training.data.settling import settle
 from rl_training.environments import Spaces, env_spaces, make_env, observation_bounds
-from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError
+from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError, RLTrainingError
 
 _WIDEST = 100  # columns of text that are still easy to read
 _STYLES = {"title": "bold", "error": "bold red", "warning": "bold yellow", "note": "bold", "good": "bold green"}
 _STYLES |= {"faint": "dim", "heading": "bold"}
 
 
-def check(path: Path, env_id: str | None, columns: Sequence[str], *, as_json: bool, html: Path | None) -> int:
+def check(path: Path, env_id: str | None, reading: Reading, *, as_json: bool, html: Path | None) -> int:
     """`rl-training data check`; the exit code."""
-    raw = _read(path, columns)
-    spaces, bounds, findings = _environment(env_id, raw.env_id)
-    report = examine(raw, spaces, env_id, obs_bounds=bounds, also=findings)
+    with _told_as_json(path, as_json):
+        raw = read_source(str(path), reading)
+        spaces, bounds, findings = _environment(env_id, raw.env_id)
+        report = examine(raw, spaces, env_id, obs_bounds=bounds, also=findings)
+        report = replace(report, findings=tuple(_in_options(finding) for finding in report.findings))
     if html is not None:
         _write(html, report_page(report, path.name))
     if as_json:
@@ -45,24 +52,32 @@ def check(path: Path, env_id: str | None, columns: Sequence[str], *, as_json: bo
     return 0 if report.ok else 1
 
 
-def info(path: Path, env_id: str | None, columns: Sequence[str], *, as_json: bool) -> None:
+def info(path: Path, env_id: str | None, reading: Reading, *, as_json: bool) -> None:
     """`rl-training data info`."""
     place = expand(path)
-    if any((place / name).is_file() for name in ("run.json", "manifest.json")):
+    if any(formats.is_there(place / name) for name in ("run.json", "manifest.json")):
+        if given := [*reading.options(), *([] if env_id is None else ["--env-id"])]:
+            raise ConfigError(f"{given[0]}: is for data, and {path} is a run; leave it out")
         _show_run(place, as_json=as_json)
         return
-    raw = _read(path, columns)
-    try:
-        facts, transforms = describe(raw, env_id)
-    except DataError as error:
-        raise DataError(f"{path}: {error} (all that is wrong: rl-training data check {path})") from error
+    with _told_as_json(path, as_json):
+        raw = read_source(str(path), reading)
+        try:
+            facts, transforms, doubts, said = describe(raw, env_id)
+        except DataError as error:
+            command = reading.check_command(str(path), env_id)
+            raise DataError(f"{path}: {in_options(str(error))} (all that is wrong: {command})") from error
+    found, notes = [_in_options(finding) for finding in doubts], [in_options(note) for note in said]
+    notes += packed_copies(place)
     if as_json:
-        typer.echo(json.dumps({"path": str(path), **facts.to_json(), "transforms": transforms.to_json()}))
+        about = {"warnings": [finding.to_json() for finding in found], "notes": notes}
+        typer.echo(json.dumps({"path": str(path), **facts.to_json(), **about, "transforms": transforms.to_json()}))
         return
     console, width = _console()
     lines = [Line(path.name, "title"), *labelled(fact_lines(facts, brief=True), width)]
     if facts.fingerprint:
         lines += labelled([("fingerprint", facts.fingerprint)], width)
+    lines += [*finding_lines(found, width), *note_lines(notes, width)]
     options = "transforms: normalise_observations, reward_range_scaling"
     lines += [Line(""), Line(f"What training would scale them by, if asked to ({options})", "heading")]
     _print(console, [*lines, *transform_lines(transforms.to_json(), width)])
@@ -83,13 +98,36 @@ def _show_run(place: Path, *, as_json: bool) -> None:
     _print(console, [*lines, *transform_lines(transforms, width)])
 
 
-def _read(path: Path, columns: Sequence[str]) -> RawData:
-    mapping = column_mapping(columns)
-    place = locate(str(path))
+def _in_options(finding: Finding) -> Finding:
+    return replace(finding, what=in_options(finding.what), advice=in_options(finding.advice))
+
+
+@contextmanager
+def _told_as_json(path: Path, as_json: bool) -> Iterator[None]:
+    """Whoever asked for JSON gets it, also where there is nothing but an error to tell; the line for people follows."""
     try:
-        return formats.read(place, mapping)
+        yield
+    except RLTrainingError as error:
+        if as_json:
+            typer.echo(json.dumps({"path": str(path), "ok": False, "error": str(error)}))
+        raise
+
+
+def read_source(source: str, reading: Reading) -> RawData:
+    """The arrays of a file or folder, or of `minari:ID`, their flags settled where the user said how; a mistake is told
+    with the name the user gave."""
+    mapping = reading.column_mapping()
+    if reading.download and not source.startswith(formats.MINARI_PREFIX):
+        raise ConfigError(f"--download: is for a Minari dataset (minari:ID), and {source} is a path; leave it out")
+    try:
+        place = locate(source, download=reading.download)
     except DataError as error:
-        raise DataError(f"{path}: {error}") from error
+        raise DataError(in_options(str(error))) from error
+    try:
+        raw, said = formats.read(place, mapping), reading.of_flags()
+        return settle(raw, **said) if said else raw
+    except DataError as error:
+        raise DataError(f"{source}: {in_options(str(error))}") from error
 
 
 def _environment(asked: str | None, recorded: str | None) -> tuple[Spaces | None, ObsBounds | None, list[Finding]]:
@@ -109,12 +147,16 @@ def _environment(asked: str | None, recorded: str | None) -> tuple[Spaces | None
     except EnvironmentUnsupportedError as error:
         if asked is not None and reference_returns(asked) is None:
             raise
-        return None, None, [Finding("note", "env.unavailable", "data", _sentence(error), advice)]
+        return None, None, [Finding("note", "env.unavailable", "data", sentence(str(error)), advice)]
     try:
         bounds = observation_bounds(env)
         return env_spaces(env), bounds, []
     except EnvironmentUnsupportedError as error:
-        return None, bounds, [Finding("error", "env.unsupported", "data", _sentence(error), "It cannot be trained on.")]
+        return (
+            None,
+            bounds,
+            [Finding("error", "env.unsupported", "data", sentence(str(error)), "It cannot be trained on.")],
+        )
     finally:
         env.close()
 
@@ -125,11 +167,6 @@ def _require_registered(env_id: str) -> None:
 
     if env_id not in gymnasium.registry:
         raise EnvironmentUnsupportedError(f"the file names the environment {env_id!r}, which is not installed here")
-
-
-def _sentence(error: Exception) -> str:
-    text = str(error).rstrip(".")
-    return f"{text[:1].upper()}{text[1:]}."
 
 
 def _console() -> tuple[Console, int]:

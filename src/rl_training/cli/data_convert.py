@@ -2,48 +2,60 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import typer
 
-from rl_training.cli.column_option import column_mapping
-from rl_training.data.dataset_loaders import locate
-from rl_training.data.formats import read, writers
+from rl_training.cli.data_check import read_source
+from rl_training.cli.reading_options import Reading, in_options
+from rl_training.data.dataset_loaders import check_spaces
+from rl_training.data.formats import writers
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.space_bounds import SpaceBounds, read_bounds
+from rl_training.environments import read_spaces
 from rl_training.errors import DataError
 from rl_training.runtime.console import readable
+from rl_training.wording import amount
 
 
-def convert(
-    source: str, target: str, columns: list[str], options: dict[str, Any], *, download: bool, force: bool
-) -> None:
-    """Read, check and write; `options` are those of `TransitionDataset.from_raw`."""
+def convert(source: str, target: str, env_id: str | None, reading: Reading, *, force: bool) -> None:
+    """Read, check and write. env_id: the environment to hold the data to and to write down, if they do not tell it."""
     goal = writers.target_of(target)
     writers.check_free(goal, force=force, source=source)
-    mapping = column_mapping(columns)
-    path = locate(source, download=download)
+    raw = read_source(source, reading)
     try:
-        raw = read(path, mapping)
-        dataset = TransitionDataset.from_raw(raw, **options)
+        dataset = TransitionDataset.from_raw(raw)
     except DataError as error:
-        raise DataError(f"{source}: {error}") from error
-    typer.echo(f"{source}: {dataset.origin}" + (f", recorded in {raw.env_id}" if raw.env_id else ""))
-    for note in dataset.notes:
-        typer.echo(f"  note: {note}")
+        command = reading.check_command(source, env_id)
+        raise DataError(f"{source}: {in_options(str(error))} (all that is wrong: {command})") from error
+    if env_id is not None:
+        dataset = _held_to(dataset, env_id, source)
+    told = [f"{source}: {dataset.origin}" + (f", recorded in {dataset.env_id}" if dataset.env_id else "")]
+    told += [f"  note: {in_options(note)}" for note in dataset.notes]
     widths = f"observations {dataset.obs_dim}, actions {dataset.act_dim}"
-    typer.echo(f"  {len(dataset):,} rows, {_episodes(dataset)}; {widths}")
+    told.append(f"  {amount(len(dataset), 'row')}, {_episodes(dataset)}; {widths}")
     if dataset.n_usable < len(dataset):
-        typer.echo(f"  {len(dataset) - dataset.n_usable:,} rows have no recorded successor")
-    for note in writers.write(dataset, goal, env_id=raw.env_id, force=force):
-        typer.echo(f"  note: {note}")
-    typer.echo(f"written: {goal.path} ({_size(goal.path)})")
+        told.append(f"  {amount(len(dataset) - dataset.n_usable, 'row')} without a recorded successor")
+    told += [f"  note: {note}" for note in writers.write(dataset, goal, force=force)]
+    typer.echo("\n".join([*told, f"written: {goal.path} ({_size(goal.path)})"]))
+
+
+def _held_to(dataset: TransitionDataset, env_id: str, source: str) -> TransitionDataset:
+    """With the environment and its bounds, where the data do not tell them; they must fit."""
+    if dataset.env_id not in (None, env_id):
+        raise DataError(
+            f"{source}: was recorded in {dataset.env_id}, as it says itself, not in {env_id}; leave out --env-id"
+        )
+    check_spaces(dataset, read_spaces(env_id), source, env_id)
+    told = {} if dataset.bounds is None else dataset.bounds.told()
+    return replace(dataset, env_id=env_id, bounds=SpaceBounds(**read_bounds(env_id).told() | told))
 
 
 def _episodes(dataset: TransitionDataset) -> str:
     if not dataset.whole_episodes:
         return "sampled or reordered"
-    return f"{dataset.n_episodes:,} episodes, mean return {readable(float(dataset.episode_returns().mean()))}"
+    return f"{amount(dataset.n_episodes, 'episode')}, mean return {readable(float(dataset.episode_returns().mean()))}"
 
 
 def _size(path: Path) -> str:

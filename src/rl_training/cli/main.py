@@ -12,7 +12,7 @@ import typer
 
 from rl_training import __version__
 from rl_training.cli.data import data_app
-from rl_training.errors import RLTrainingError
+from rl_training.errors import DivergenceError, RLTrainingError
 
 app = typer.Typer(
     name="rl-training",
@@ -27,6 +27,8 @@ config_app = typer.Typer(help="Show and check configurations.", rich_markup_mode
 app.add_typer(config_app, name="config")
 app.add_typer(data_app, name="data")
 
+DIVERGED = 3  # exit code of a run of which every seed diverged
+
 Config = Annotated[str, typer.Option("--config", "-c", help="Packaged configuration (cql/pendulum) or a YAML path.")]
 Overrides = Annotated[
     list[str] | None,
@@ -34,6 +36,7 @@ Overrides = Annotated[
 ]
 Run = Annotated[Path, typer.Argument(help="A run, by its directory or its name in runs/, or a checkpoint inside one.")]
 Which = Annotated[str, typer.Option(help="Which checkpoint of a run: last, best or an update's number.")]
+BENCHED = ("td3_bc", "iql", "cql")
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress display.")]
 
 
@@ -147,6 +150,32 @@ def predict(
 
 
 @app.command()
+def bench(
+    algo: Annotated[
+        list[str] | None, typer.Option(help=f"Algorithm ({', '.join(BENCHED)}); repeat it for more.")
+    ] = None,
+    members: Annotated[list[int] | None, typer.Option(help="Seeds in one process (1); repeat it for more.")] = None,
+    seconds: Annotated[float, typer.Option(help="Seconds of measuring for each, besides its start.")] = 3.0,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
+    engine: Annotated[str, typer.Option(help="eager, compiled, or auto: what a long run uses here.")] = "auto",
+    precision: Annotated[str, typer.Option(help="auto, fp32, tf32 or bf16.")] = "auto",
+    kernels: Annotated[str, typer.Option(help="plain or fused.")] = "plain",
+    batch_size: Annotated[int, typer.Option(help="Transitions per update; 0 is the usual (256; ReBRAC 1024).")] = 0,
+    width: Annotated[int, typer.Option(help="Units of each hidden layer.")] = 256,
+    obs_dim: Annotated[int, typer.Option(help="Numbers in an observation.")] = 17,
+    act_dim: Annotated[int, typer.Option(help="Numbers in an action.")] = 6,
+    rows: Annotated[int, typer.Option(help="Transitions in the (made-up) data.")] = 1_000_000,
+    output: Annotated[Path | None, typer.Option(help="Also write the figures into this file, as JSON.")] = None,
+) -> None:
+    """Measure how many updates per second this machine does, what compiling costs, and how much memory it takes."""
+    from rl_training.cli import benchmarking
+
+    sizes = {"batch_size": batch_size, "width": width, "obs_dim": obs_dim, "act_dim": act_dim, "rows": rows}
+    options = {"device": device, "engine": engine, "precision": precision, "kernels": kernels, **sizes}
+    benchmarking.bench(algo or BENCHED, members or (1,), options, seconds, output)
+
+
+@app.command()
 def algos(as_json: Annotated[bool, typer.Option("--json", help="A JSON list on standard output.")] = False) -> None:
     """List the algorithms and their packaged configurations."""
     from rl_training.experiment.registry import entries
@@ -208,11 +237,14 @@ def main() -> None:
     """Entry point: users' mistakes become one line on standard error and exit code 2."""
     try:
         code = app(prog_name="rl-training", standalone_mode=False)
+    except DivergenceError as error:
+        code = _say(error, DIVERGED)
     except RLTrainingError as error:
         code = _say(error)
     except _UsageError as error:
         place = error.ctx.command_path if error.ctx else "rl-training"
-        code = _say(f"{error.format_message()} (see {place} --help)")
+        message = error.format_message().replace("Value error, ", "").replace("Input should be", "must be")
+        code = _say(f"{message} (see {place} --help)")
     except typer.Abort:
         code = 130
     except (MemoryError, RuntimeError) as error:
@@ -225,10 +257,10 @@ def main() -> None:
     sys.exit(code or 0)
 
 
-def _say(mistake: object) -> int:
+def _say(mistake: object, code: int = 2) -> int:
     """Messages quote users and libraries, who may write more than one line."""
     typer.echo(f"error: {' '.join(line.strip() for line in str(mistake).splitlines())}", err=True)
-    return 2
+    return code
 
 
 if __name__ == "__main__":

@@ -140,6 +140,7 @@ def _report(result: TrainResult, console: Console) -> None:
         ("learning curve", _curve(run)),
         ("checkpoint", str(run.checkpoint_path(progress.steps))),
     ]
+    rows += [("divergence", str(finding)) for finding in progress.divergences]
     for label, text in rows:
         if text:
             console.print(f"  {label:<15}{text}", soft_wrap=True)

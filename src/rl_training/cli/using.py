@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import warnings
 import zipfile
 import zlib
 from pathlib import Path
@@ -13,9 +14,10 @@ import numpy as np
 import typer
 
 from rl_training.errors import ConfigError, DataError
-from rl_training.experiment.manager import load_policy
+from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.runtime.console import readable
 from rl_training.validation import shown
+from rl_training.wording import amount
 
 
 def evaluate(
@@ -29,13 +31,13 @@ def evaluate(
     as_json: bool,
 ) -> None:
     """`rl-training evaluate`."""
-    policy = load_policy(run, which)
+    policy = _load(run, which)
     deterministic = False if stochastic else None
     evaluation = policy.evaluate(episodes, env_id=env_id, seed=seed, deterministic=deterministic)
     if as_json:
         typer.echo(json.dumps({**evaluation.to_json(), "returns": evaluation.returns.tolist()}))
         return
-    typer.echo(f"{run} ({which} checkpoint, update {evaluation.step:,}), {episodes} episodes per seed")
+    typer.echo(f"{run} ({which} checkpoint, update {evaluation.step:,}), {amount(episodes, 'episode')} per seed")
     for member_seed, returns in zip(evaluation.seeds, evaluation.returns, strict=True):
         mean, std, least, most = map(readable, (returns.mean(), returns.std(), returns.min(), returns.max()))
         typer.echo(f"  seed {member_seed:<6} return {mean:>10} ± {std}   min {least}   max {most}")
@@ -49,10 +51,20 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     if bool(texts) == (file is not None):
         raise ConfigError("predict: give observations with --obs 0.1,0.2,… or with --obs-file, one of the two")
     observations: Any = [_numbers(text) for text in texts] if file is None else _read_observations(file)
-    actions = load_policy(run, which).predict(_rectangular(observations), deterministic=not stochastic, seed=seed)
+    policy = _load(run, which)
+    with warnings.catch_warnings(action="ignore"):  # what diverged has just been said
+        actions = policy.predict(_rectangular(observations), deterministic=not stochastic, seed=seed)
     for action in actions:
         # float32 by way of text: 0.3, not 0.30000001192092896
         typer.echo(json.dumps([float(str(value)) for value in action]))
+
+
+def _load(run: Path, which: str) -> LoadedPolicy:
+    """The policy; what diverged in its run is said beside the result."""
+    policy = load_policy(run, which)
+    for finding in policy.stopped_seeds.values():
+        typer.echo(f"note: {finding}", err=True)
+    return policy
 
 
 def _numbers(text: str) -> list[float]:

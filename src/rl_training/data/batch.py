@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from rl_training import streams
-from rl_training.data.checks import FloatArray, IndexArray
+from rl_training.data.checks import FaultyValueError, FloatArray, IndexArray
+from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import batch_counts
 from rl_training.data.transforms import Transforms
@@ -159,18 +160,21 @@ def pack_rows(dataset: TransitionDataset, transforms: Transforms, out: FloatArra
                 packed[:, column : column + width] = (maps[name](values) if name in maps else values).reshape(-1, width)
             column += width
         if not np.isfinite(packed).all():
-            _refuse_infinite(packed, widths, np.arange(len(dataset))[block][keep])
+            with by_the_files_rows(dataset):
+                raise _infinite(packed, widths, np.arange(len(dataset))[block][keep], dataset)
         place += count
 
 
-def _refuse_infinite(packed: FloatArray, widths: Mapping[str, int], rows: IndexArray) -> None:
+def _infinite(
+    packed: FloatArray, widths: Mapping[str, int], rows: IndexArray, dataset: TransitionDataset
+) -> FaultyValueError:
     """`rows` are the numbers that the packed ones have in the dataset."""
     row, column = (int(i) for i in np.argwhere(~np.isfinite(packed))[0])
-    name = [name for name, width in widths.items() for _ in range(width)][column]
-    raise DataError(
-        f"{name}: {packed[row, column]:g} at row {rows[row]} once transforms are applied; all values must be finite (in"
-        " float32)"
-    )
+    name, place = [(name, i) for name, width in widths.items() for i in range(width)][column]
+    rule = "once transforms are applied; all values must be finite (in float32)"
+    ends = dataset.terminations | dataset.truncations
+    within = place if widths[name] > 1 else None
+    return FaultyValueError(name, f"{packed[row, column]:g}", int(rows[row]), within, ends, rule, joint=" ")
 
 
 def unpack(rows: Tensor, widths: Mapping[str, int]) -> Batch:

@@ -13,6 +13,7 @@ from rl_training.data.checks import FloatArray
 from rl_training.data.episodes import Episode
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError
+from rl_training.wording import amount
 
 Policy: TypeAlias = Callable[[FloatArray], npt.NDArray[Any]]
 """Observations `[B, O]` to actions `[B, A]`, each row on its own."""
@@ -37,7 +38,9 @@ class Following(Behaviour):
         actions = np.asarray(self.policy(obs))
         expected = (len(obs), self.act_dim)
         if actions.shape != expected:
-            raise ConfigError(f"policy: gave actions of shape {actions.shape} for {len(obs)} rows, not {expected}")
+            raise ConfigError(
+                f"policy: gave actions of shape {actions.shape} for {amount(len(obs), 'row')}, not {expected}"
+            )
         return actions
 
 

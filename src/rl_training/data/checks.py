@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.errors import DataError
+from rl_training.wording import amount
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
@@ -24,6 +25,22 @@ _BLOCK = 1 << 16  # rows looked at once, so that a check needs little memory of 
 BOUND_TOLERANCE = 1e-5  # of a dimension's range: float32 rounding and rescaling leave actions this far outside
 
 
+class FaultyValueError(DataError):
+    """A value that is refused, with its place in the arrays; a file may have it elsewhere."""
+
+    def __init__(
+        self, field: str, what: str, row: int, column: int | None, ends: BoolArray, rule: str, *, joint: str = "; "
+    ) -> None:
+        self.field, self.what, self.row, self.column, self.rule = field, what, row, column, joint + rule
+        self.step = _describe_step(row, ends)
+        super().__init__(self.told(f"row {row}", column))
+
+    def told(self, row: str, column: int | str | None) -> str:
+        """The complaint, with the place in words."""
+        place = row if column is None else f"{row}, column {column}"
+        return f"{self.field}: {self.what} at {place} ({self.step}){self.rule}"
+
+
 def convert_fields(raw: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
     """C-contiguous arrays of the right dtype and rank: matrices `[N, K]` f32, vectors `[N]` f32, flags `[N]` bool.
 
@@ -34,24 +51,43 @@ def convert_fields(raw: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
     for name, value in raw.items():
         if value is None:
             continue
-        array = _as_numbers(name, value)
+        array = as_numbers(name, value)
         if name in MATRIX_FIELDS:
             fields[name] = _as_float32(_as_matrix(name, array))
         elif name in INDEX_FIELDS:
-            fields[name] = np.ascontiguousarray(_as_vector(name, array), dtype=np.int64)
+            fields[name] = _as_index(name, as_vector(name, array))
         elif name in FLAG_FIELDS:
-            flags[name] = _as_vector(name, array)
+            flags[name] = as_vector(name, array)
         else:
-            fields[name] = _as_float32(_as_vector(name, array))
+            fields[name] = _as_float32(as_vector(name, array))
     check_flag_values(flags)
     return fields | {name: np.ascontiguousarray(values, dtype=np.bool_) for name, values in flags.items()}
 
 
-def _as_numbers(name: str, value: Any) -> npt.NDArray[Any]:
+def as_array(name: str, value: Any) -> npt.NDArray[Any]:
+    """The value as an array; what has rows of different lengths is refused."""
     try:
-        array = np.asarray(value)
+        return np.asarray(value)
     except (ValueError, TypeError) as error:
         raise DataError(f"{name}: not a rectangular array of numbers ({' '.join(str(error).split())})") from error
+
+
+def check_rows(fields: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Refuse a field that has no rows at all, or more or fewer than the observations (or the first field) have."""
+    reference = "obs" if "obs" in fields else next(iter(fields), "")
+    for name, values in fields.items():
+        if values.ndim == 0:
+            raise DataError(f"{name}: a single value; one for every row is expected")
+    for name, values in fields.items():
+        if (rows := len(values)) != (expected := len(fields[reference])):
+            raise DataError(
+                f"{name}: {amount(rows, 'row')}, but {reference} has {expected}; all fields must have the same length"
+            )
+
+
+def as_numbers(name: str, value: Any) -> npt.NDArray[Any]:
+    """The value as an array of booleans, integers or floats."""
+    array = as_array(name, value)
     if array.dtype.kind not in "biuf":
         raise DataError(f"{name}: dtype {array.dtype} is not supported; give booleans, integers or floats")
     return array
@@ -65,12 +101,19 @@ def _as_matrix(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return array
 
 
-def _as_vector(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def as_vector(name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """`[N]` of `[N]` or `[N, 1]`."""
     if array.ndim == 2 and array.shape[1] == 1:
         return array[:, 0]
     if array.ndim != 1:
         raise DataError(f"{name}: shape {array.shape}; expected [rows] or [rows, 1]")
     return array
+
+
+def _as_index(name: str, array: npt.NDArray[Any]) -> IndexArray:
+    if array.dtype.kind == "f" and not ((array == np.floor(array)) & (np.abs(array) < 2**53)).all():
+        raise DataError(f"{name}: must be whole numbers")
+    return np.ascontiguousarray(array, dtype=np.int64)
 
 
 def _as_float32(array: npt.NDArray[Any]) -> FloatArray:
@@ -87,8 +130,7 @@ def check_flag_values(flags: Mapping[str, npt.NDArray[Any]]) -> None:
             ends = np.zeros(row + 1, dtype=np.bool_)
             for other in flags.values():
                 ends[: len(other)] |= other[: row + 1] == 1
-            where = describe_row(row, ends)
-            raise DataError(f"{name}: {values[row]:g} at {where}; flags must be 0 or 1 (or booleans)")
+            raise FaultyValueError(name, f"{values[row]:g}", row, None, ends, "flags must be 0 or 1 (or booleans)")
 
 
 def check_transitions(fields: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -96,23 +138,22 @@ def check_transitions(fields: Mapping[str, npt.NDArray[Any]]) -> None:
     rows = len(fields["obs"])
     if rows == 0:
         raise DataError("obs: 0 rows; a dataset needs at least one transition")
+    check_rows(fields)
     for name, values in fields.items():
-        if len(values) != rows:
-            raise DataError(f"{name}: {len(values)} rows, but obs has {rows}; all fields must have the same length")
         if values.ndim == 2 and values.shape[1] == 0:
             raise DataError(f"{name}: 0 columns; at least one is needed")
     _check_same_width(fields, "next_obs", "obs")
     if "next_actions" in fields:
         _check_same_width(fields, "next_actions", "actions")
     for name in (*MATRIX_FIELDS, *VECTOR_FIELDS):
-        if name in fields:
+        if name in fields and (name == "obs" or fields[name] is not fields["obs"]):
             _check_finite(name, fields[name], fields["terminations"] | fields["truncations"])
 
 
 def _check_same_width(fields: Mapping[str, npt.NDArray[Any]], name: str, reference: str) -> None:
     width, expected = fields[name].shape[1], fields[reference].shape[1]
     if width != expected:
-        raise DataError(f"{name}: {width} columns, but {reference} has {expected}; they must be the same")
+        raise DataError(f"{name}: {amount(width, 'column')}, but {reference} has {expected}; they must be the same")
 
 
 def _check_finite(name: str, values: FloatArray, ends: BoolArray) -> None:
@@ -126,8 +167,8 @@ def _check_finite(name: str, values: FloatArray, ends: BoolArray) -> None:
     place = (within[0] + first, *within[1:])
     value = values[place]
     kind = "NaN" if np.isnan(value) else "Inf" if value > 0 else "-Inf"
-    where = describe_row(int(place[0]), ends, column=int(place[1]) if values.ndim == 2 else None)
-    raise DataError(f"{name}: {kind} at {where}; all values must be finite (in float32)")
+    column = int(place[1]) if values.ndim == 2 else None
+    raise FaultyValueError(name, kind, place[0], column, ends, "all values must be finite (in float32)")
 
 
 def check_action_bounds(actions: FloatArray, low: npt.ArrayLike, high: npt.ArrayLike, ends: BoolArray) -> None:
@@ -136,15 +177,20 @@ def check_action_bounds(actions: FloatArray, low: npt.ArrayLike, high: npt.Array
     most = _bound("action_high", high, actions.shape[1])
     for column in np.flatnonzero(~(least < most)).tolist():
         raise DataError(f"action_low {least[column]:g} must be below action_high {most[column]:g} in column {column}")
-    slack = BOUND_TOLERANCE * (most - least)
+    slack = rounding_slack(least, most)
     # Extremes per column first: two reductions, no mask of the size of the data.
     if (actions.min(axis=0) >= least - slack).all() and (actions.max(axis=0) <= most + slack).all():
         return
     outside = (actions < least - slack) | (actions > most + slack)
     row, column = divmod(int(np.argmax(outside)), outside.shape[1])
-    where = describe_row(row, ends, column=column)
-    bounds = f"[{least[column]:g}, {most[column]:g}]"
-    raise DataError(f"actions: {actions[row, column]:g} at {where} is outside the bounds {bounds}")
+    rule = f"is outside the bounds [{least[column]:g}, {most[column]:g}]"
+    raise FaultyValueError("actions", f"{actions[row, column]:g}", row, column, ends, rule, joint=" ")
+
+
+def rounding_slack(low: Float64Array, high: Float64Array) -> Float64Array:
+    """How far outside its bounds `[A]` rounding may leave an action; not at all where there is no bound on a side."""
+    with np.errstate(invalid="ignore"):  # of two infinities
+        return np.nan_to_num(BOUND_TOLERANCE * (high - low), nan=0.0, posinf=0.0)
 
 
 def inferred_bounds(least: npt.ArrayLike, most: npt.ArrayLike) -> tuple[Float64Array, Float64Array]:
@@ -168,16 +214,14 @@ def in_unit_range(actions: npt.NDArray[Any]) -> BoolArray:
 def _bound(name: str, bound: npt.ArrayLike, width: int) -> Float64Array:
     values = np.asarray(bound, dtype=np.float64)
     if values.shape not in ((), (1,), (width,)):
-        raise DataError(f"{name}: shape {values.shape}, but actions have {width} columns")
+        raise DataError(f"{name}: shape {values.shape}, but actions have {amount(width, 'column')}")
     return np.broadcast_to(values, (width,))
 
 
-def describe_row(row: int, ends: BoolArray, column: int | None = None) -> str:
-    """`row 1203 (episode 6, step 3)`, all counted from 0; `ends` marks the last row of each episode."""
+def _describe_step(row: int, ends: BoolArray) -> str:
     earlier = np.flatnonzero(ends[:row])
     step = row - (int(earlier[-1]) + 1 if earlier.size else 0)
-    place = f"row {row}" if column is None else f"row {row}, column {column}"
-    return f"{place} (episode {earlier.size}, step {step})"
+    return f"episode {earlier.size}, step {step}"
 
 
 def row_indices(rows: npt.ArrayLike, count: int) -> IndexArray:

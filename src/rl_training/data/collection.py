@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,10 @@ from rl_training.data.behaviours import Behaviour
 from rl_training.data.checks import FloatArray
 from rl_training.data.episodes import Episode, Trajectory, join
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.space_bounds import SpaceBounds, of_environment
 from rl_training.environments import Spaces, env_spaces, make_env
 from rl_training.errors import ConfigError
+from rl_training.wording import amount
 
 _MAX_WAITING_ROWS = 100_000  # of finished episodes that wait for an earlier one, before no more are started
 
@@ -80,7 +82,7 @@ class Runner:
         if seed < 0:
             raise ConfigError(f"seed: {seed} is negative; use 0 or more")
         if n_envs < 1:
-            raise ConfigError(f"n_envs: {n_envs} environments; at least 1 is needed")
+            raise ConfigError(f"n_envs: {amount(n_envs, 'environment')}; at least 1 is needed")
         self.env_id, self.behaviour, self.budget, self.seed, self.n_envs = env_id, behaviour, budget, seed, n_envs
         self.watch = watch
         self.delivered = after or Done()
@@ -90,6 +92,7 @@ class Runner:
         self.waiting: dict[int, Trajectory] = {}
         self.idle: list[Any] = []  # environments without an episode
         self.spaces: Spaces | None = None
+        self.bounds: SpaceBounds | None = None  # the environment's, once one is open
 
     def run(self) -> Generator[Trajectory, None, None]:
         """Every episode in order, the last cut where the steps run out. Environments are closed however this ends."""
@@ -122,7 +125,7 @@ class Runner:
         env = make_env(self.env_id, disable_env_checker=True)
         open_environments.callback(env.close)
         if self.spaces is None:
-            self.spaces = env_spaces(env)
+            self.spaces, self.bounds = env_spaces(env), of_environment(env)
             self.low = np.asarray(self.spaces.action_low, dtype=np.float32)
             self.high = np.asarray(self.spaces.action_high, dtype=np.float32)
         return env
@@ -195,5 +198,7 @@ def run_behaviour(
     `next_actions` hold the action the behaviour takes at `next_obs`; at an episode's last row, where none is taken, the
     one it would take. Actions are those the environment was given, clipped into its bounds.
     """
-    with closing(Runner(env_id, behaviour, budget, seed=seed, n_envs=n_envs).run()) as episodes:
-        return join(list(episodes))
+    runner = Runner(env_id, behaviour, budget, seed=seed, n_envs=n_envs)
+    with closing(runner.run()) as episodes:
+        dataset = join(list(episodes))
+    return replace(dataset, env_id=env_id, bounds=runner.bounds)

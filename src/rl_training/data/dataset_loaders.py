@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-import difflib
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from rl_training.data.checks import inferred_bounds
-from rl_training.data.flags import DonesAre
-from rl_training.data.formats import MINARI_PREFIX
+from rl_training.data.formats.places import MINARI_PREFIX, expand, locate
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
+from rl_training.data.space_bounds import action_bounds
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
+from rl_training.reading_choices import DonesAre, TimeLimits
 from rl_training.validation import Section
+from rl_training.wording import amount
 
 
 class ScriptedDatasetConfig(Section):
@@ -42,9 +42,9 @@ class FileDatasetConfig(Section):
     source: Literal["file"] = Field(default="file", description="Read a file.")
     path: Path = Field(description="The file; its format is recognised by its content; ~ stands for the home folder.")
     columns: dict[str, str | list[str]] | None = Field(
-        default=None, description="Which columns hold which field, in a table: {obs: [x, y], actions: u, rewards: r}."
+        default=None, description="Which columns, or arrays, hold which field: {obs: [x, y], actions: u, rewards: r}."
     )
-    time_limits: Literal["keep", "d4rl"] = Field(
+    time_limits: TimeLimits = Field(
         default="keep", description="d4rl: drop rows at a time limit and take every successor from the next row."
     )
     max_episode_steps: int | None = Field(
@@ -63,6 +63,12 @@ class MinariDatasetConfig(Section):
     download: bool = Field(default=False, description="Fetch it where it is not on this machine yet.")
     columns: dict[str, str | list[str]] | None = Field(
         default=None, description="Which entries of Dict observations to use: {obs: [observation, desired_goal]}."
+    )
+    time_limits: Literal["keep", "d4rl"] = Field(
+        default="keep", description="d4rl: drop rows at a time limit and take every successor from the next row."
+    )
+    max_episode_steps: int | None = Field(
+        default=None, ge=1, description="Where the data mark no truncations: rows after which an episode was cut."
     )
 
 
@@ -121,26 +127,6 @@ def with_absolute_paths(config: DatasetConfig) -> DatasetConfig:
             return config
 
 
-_SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv")  # of files suggested for a mistyped name
-
-
-def expand(path: Path) -> Path:
-    """The path with ~ for the home folder, where there is such a home."""
-    try:
-        return path.expanduser()
-    except RuntimeError as error:
-        raise DataError(f"dataset: {path}: {error}") from None
-
-
-def locate(source: str, *, download: bool = False) -> Path:
-    """The path that `minari:ID` or a file's name stands for."""
-    if not source.startswith(MINARI_PREFIX):
-        return expand(Path(source))
-    from rl_training.data.formats import minari
-
-    return minari.find(source.removeprefix(MINARI_PREFIX), download=download)
-
-
 def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset:
     """Generate or read the configured dataset and hold it to the environment's spaces, where they are known."""
     match config:
@@ -165,8 +151,8 @@ def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | Non
 
 
 def infer_spaces(dataset: TransitionDataset) -> Spaces:
-    """Spaces of data that come without an environment; see `inferred_bounds`."""
-    least, most = inferred_bounds(dataset.actions.min(axis=0), dataset.actions.max(axis=0))
+    """Spaces of data that come without an environment; see `action_bounds`."""
+    least, most, _ = action_bounds(dataset.bounds, dataset.actions.min(axis=0), dataset.actions.max(axis=0))
     for column in np.flatnonzero(least >= most):
         raise DataError(
             f"actions: column {column} is always {least[column]:g}, so its bounds cannot be inferred; set env_id"
@@ -203,11 +189,8 @@ def _title(config: DatasetConfig) -> str:
 
 
 def _read_file(config: FileDatasetConfig) -> TransitionDataset:
-    path = expand(config.path)
-    if not path.exists():
-        raise DataError(f"{path}: no such file{_nearest_file(path)}")
     return TransitionDataset.load(
-        path,
+        config.path,
         columns=config.columns,
         time_limits=config.time_limits,
         max_episode_steps=config.max_episode_steps,
@@ -217,19 +200,12 @@ def _read_file(config: FileDatasetConfig) -> TransitionDataset:
 
 def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:
     folder = locate(f"{MINARI_PREFIX}{config.id}", download=config.download)
-    return TransitionDataset.load(folder, columns=config.columns)
-
-
-def _nearest_file(path: Path) -> str:
-    """A file of the same folder with a similar name, as a suggestion; the folder may be missing or large."""
-    if not path.parent.is_dir():
-        return f" (folder {str(path.parent)!r} does not exist)"
-    try:
-        names = sorted(entry.name for entry in path.parent.iterdir() if entry.suffix.lower() in _SUFFIXES)
-    except OSError:
-        return ""
-    close = difflib.get_close_matches(path.name, names, n=1, cutoff=0.0)
-    return f"; did you mean {close[0]!r}?" if close else f" (the folder holds no {', '.join(_SUFFIXES)} file)"
+    return TransitionDataset.load(
+        folder,
+        columns=config.columns,
+        time_limits=config.time_limits,
+        max_episode_steps=config.max_episode_steps,
+    )
 
 
 def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id: str | None) -> None:
@@ -238,7 +214,7 @@ def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id
     widths = (("observations", dataset.obs_dim, spaces.obs_dim), ("actions", dataset.act_dim, spaces.act_dim))
     for name, found, expected in widths:
         if found != expected:
-            raise DataError(f"{source}: {name} have {found} columns, but {owner} has {expected}")
+            raise DataError(f"{source}: {name} have {amount(found, 'column')}, but {owner} has {expected}")
     try:
         dataset.check_bounds(spaces.action_low, spaces.action_high)
     except DataError as error:
@@ -250,6 +226,8 @@ def data_notices(dataset: TransitionDataset, env_id: str | None) -> list[str]:
     notices = list(dataset.notes)
     if dataset.env_id is not None and env_id is None:
         notices.append(f"the data name their environment, {dataset.env_id}: set env_id to have policies evaluated")
+    elif dataset.env_id not in (None, env_id):
+        notices.append(f"the data were recorded in {dataset.env_id}, as they say themselves, not in {env_id}")
     if dataset.whole_episodes and dataset.n_episodes == 1 and not (dataset.terminations | dataset.truncations).any():
         notices.append(
             f"no row of the data ends an episode (terminations, truncations): all {len(dataset):,} count as one"
@@ -259,7 +237,7 @@ def data_notices(dataset: TransitionDataset, env_id: str | None) -> list[str]:
         raise DataError("dataset: next_obs: no row has a recorded successor; nothing can be trained on")
     if unknown:
         notices.append(
-            f"{unknown:,} of {len(dataset):,} rows end an episode that did not terminate, and their next observation"
-            " was not recorded: they are not trained on"
+            f"{unknown:,} of {amount(len(dataset), 'row')} not trained on: they end an episode that did not terminate,"
+            " and the next observation was not recorded"
         )
     return notices

@@ -67,6 +67,11 @@ class DirectReader:
         self._requests["buffer"] = self._windows.ctypes.data + np.arange(_DEPTH) * self._window
         self._requests["length"] = self._window
         self._pointers = self._requests.ctypes.data + np.arange(_DEPTH) * _REQUEST.itemsize
+        try:  # a disk may want its reads aligned to more
+            self.read(np.zeros(1, dtype=np.int64), np.empty((1, width), dtype=np.float32))
+        except OSError:
+            self.close()
+            raise
 
     def read(self, rows: npt.NDArray[np.int64], out: npt.NDArray[np.float32]) -> None:
         """Fill `out` `[n, width]` with the given rows."""
@@ -101,6 +106,8 @@ class DirectReader:
     def close(self) -> None:
         """Give everything back."""
         if self._file >= 0:
-            self._call(self._destroy, self._context)
-            os.close(self._file)
-            self._file = -1
+            file, self._file = self._file, -1
+            try:
+                self._call(self._destroy, self._context)
+            finally:
+                os.close(file)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Container
+from difflib import get_close_matches
+
 FIELD_ALIASES: dict[str, tuple[str, ...]] = {
     "obs": ("observations", "observation"),
-    "actions": ("action",),
-    "rewards": ("reward",),
-    "next_obs": ("next_observations", "next_observation", "new_obs"),
+    "actions": ("action", "act"),
+    "rewards": ("reward", "rew"),
+    "next_obs": ("next_observations", "next_observation", "new_obs", "obs_next"),
     "terminations": ("termination", "terminals", "terminal", "terminated", "terminateds", "dones", "done"),
     "truncations": ("truncation", "truncated", "truncateds", "timeouts", "timeout"),
     "next_actions": ("next_action",),
@@ -25,3 +29,30 @@ IGNORED_PREFIXES = ("infos", "metadata")  # side information in D4RL's files
 # Marks that files carry beside the fields.
 BORDERS_LOST = "borders_lost"  # a saved selection whose rows are no longer whole episodes
 DISCRETE_ACTIONS = "discrete_action"  # d3rlpy's: set where actions are the numbers of choices
+
+
+def missing_fields(given: Container[str]) -> list[str]:
+    """The required fields that are not among the given ones; ends of episodes may be told in place of terminations."""
+    ends_known = EPISODE_IDS in given or EPISODE_ENDS in given
+    return [name for name in REQUIRED_FIELDS if name not in given and not (name == "terminations" and ends_known)]
+
+
+STEP = "step"  # the number of a row inside its episode; not a field of a transition, but it tells their order
+# What columns of other names often hold, without the separators in them.
+_NUMBER = "(id|idx|index|no|num|number)?"
+_LIKE_IDS = re.compile(f"(ep|eps|episode|traj|trajectory|rollout|run|trial|demo|seq|sequence){_NUMBER}")
+_LIKE_STEPS = re.compile(f"(t|step|steps|time|timestep|timesteps|timestamp|frame|tick){_NUMBER}")
+
+_ALIKE = 0.9  # of difflib's ratio: a letter or two of a long name
+
+
+def hint(name: str, known: Container[str]) -> str | None:
+    """What an unused column or array looks like, by its name, if that is not `known` already."""
+    bare = "".join(character for character in name.lower() if character.isalnum())
+    for field, like, words in ((EPISODE_IDS, "an episode id", _LIKE_IDS), (STEP, "a step counter", _LIKE_STEPS)):
+        if field not in known and words.fullmatch(bare):
+            return f"column {name!r} looks like {like}: columns: {{{field}: {name if name.isprintable() else '…'}}}"
+    absent = [alias for alias, field in FIELD_OF.items() if field not in known]
+    for alias in get_close_matches(name.lower(), absent, 1, _ALIKE):
+        return f"column {name!r} looks like {FIELD_OF[alias]}: columns: {{{FIELD_OF[alias]}: {name}}}"
+    return None

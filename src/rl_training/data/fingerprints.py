@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.offline_mixers import Mixture
+if TYPE_CHECKING:
+    from rl_training.data.offline_mixers import Mixture
 
 _BLOCK = 1 << 24  # bytes hashed at once, so that a memory-mapped field is read through and let go
 

@@ -3,23 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import check_flag_values
-from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF, IGNORED_PREFIXES
+from rl_training.data.checks import (
+    FaultyValueError,
+    IndexArray,
+    as_array,
+    as_numbers,
+    as_vector,
+    check_flag_values,
+    check_rows,
+)
+from rl_training.data.fields import (
+    EPISODE_ENDS,
+    EPISODE_IDS,
+    FIELD_OF,
+    IGNORED_PREFIXES,
+    hint,
+)
 from rl_training.errors import DataError, did_you_mean
+from rl_training.reading_choices import DonesAre
+from rl_training.wording import amount
 
-DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]
 DONES = ("dones", "done")
 _END_FLAGS = ("terminations", "truncations")
+_TELL_ENDS = (*_END_FLAGS, EPISODE_ENDS, EPISODE_IDS)
 _SHORTEST_TIME_LIMIT = 10  # rows; episodes of one length below it say nothing about what ended them
 
 
 def resolve_names(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """The arrays under the names of this package; side information is left out, an unknown name is an error."""
+    """The arrays under the names of this package, with as many rows each; an unknown name is an error.
+
+    Side information is left out.
+    """
     given: dict[str, Any] = {}
     source: dict[str, str] = {}
     for key, value in mapping.items():
@@ -27,10 +46,14 @@ def resolve_names(mapping: Mapping[str, Any]) -> dict[str, Any]:
             continue
         name = FIELD_OF.get(key)
         if name is None:
-            raise DataError(f"unknown field {key!r}{did_you_mean(str(key), FIELD_OF)}")
+            meant, looks = did_you_mean(str(key), FIELD_OF), hint(str(key), ())
+            how = meant if meant or looks is None else f"; {looks}"
+            raise DataError(f"unknown field {key!r}{how or '; files with other names are read with columns: {obs: …}'}")
         if name in given:
-            raise DataError(f"{name}: given twice, as {source[name]!r} and {key!r}; keep one")
-        given[name], source[name] = value, key
+            how = ", or read the file with dones_are: ends" if {key, source[name]} & set(DONES) else ""
+            raise DataError(f"{name}: given twice, as {source[name]!r} and {key!r}; keep one{how}")
+        given[name], source[name] = as_array(name, value), key
+    check_rows(given)
     return given
 
 
@@ -46,8 +69,6 @@ def complete_flags(given: dict[str, Any]) -> dict[str, Any]:
     if ends is None:
         return rest
     flags = _flags("terminations", rest.get("terminations", np.zeros(len(ends))))
-    if ends.shape != flags.shape:
-        raise DataError(f"terminations: {len(flags)} rows, but {len(ends)} tell where episodes end")
     if EPISODE_ENDS in given:
         flags = flags & ends
     truncations = _flags("truncations", rest.get("truncations", np.zeros(len(ends))))
@@ -56,19 +77,21 @@ def complete_flags(given: dict[str, Any]) -> dict[str, Any]:
 
 def _flags(name: str, values: Any) -> npt.NDArray[np.bool_]:
     """`[N]` booleans; what is neither 0 nor 1 is refused, and a missing value is no flag either."""
-    flat = np.ravel(values)
-    if flat.dtype.kind not in "biuf":
-        raise DataError(f"{name}: dtype {flat.dtype} is not supported; give booleans, integers or floats")
+    flat = as_vector(name, as_numbers(name, values))
     check_flag_values({name: flat})
     return np.asarray(flat != 0)
 
 
 def _episode_ends(given: Mapping[str, Any]) -> npt.NDArray[np.bool_] | None:
-    if given.get(EPISODE_ENDS) is not None:
-        return _flags(EPISODE_ENDS, given[EPISODE_ENDS])
-    if given.get(EPISODE_IDS) is None:
-        return None
-    ids = np.ravel(given[EPISODE_IDS])
+    """Last rows of episodes, `[N]`, by whatever tells them; where two do, either of them ends one."""
+    marked = None if given.get(EPISODE_ENDS) is None else _flags(EPISODE_ENDS, given[EPISODE_ENDS])
+    changed = None if given.get(EPISODE_IDS) is None else _ends_by_id(given[EPISODE_IDS])
+    return changed if marked is None else marked if changed is None else marked | changed
+
+
+def _ends_by_id(values: Any) -> npt.NDArray[np.bool_]:
+    """Last rows of episodes, `[N]`: those before the id changes."""
+    ids = as_vector(EPISODE_IDS, np.asarray(values))
     if not len(ids):
         return np.zeros(0, dtype=np.bool_)
     if ids.dtype.kind == "f" and np.isnan(ids).any():
@@ -103,38 +126,106 @@ def _name_of_dones(mapping: Mapping[str, Any]) -> str | None:
     return next((key for key in DONES if mapping.get(key) is not None), None)
 
 
+def dones_are_alone(mapping: Mapping[str, Any]) -> bool:
+    """Whether a `dones` is there, and no other flag that tells anything of ends."""
+    return _name_of_dones(mapping) is not None and not _flags_beside_dones(mapping)
+
+
+def _flags_beside_dones(mapping: Mapping[str, Any]) -> set[str]:
+    """The fields that tell of ends, `dones` apart; truncations that are never set tell nothing."""
+    fields = {FIELD_OF[key]: key for key, value in mapping.items() if key in FIELD_OF and key not in DONES}
+    beside = {field for field in (EPISODE_ENDS, *_END_FLAGS) if mapping.get(fields.get(field, "")) is not None}
+    if "truncations" in beside and not _flags("truncations", mapping[fields["truncations"]]).any():
+        beside.remove("truncations")
+    return beside
+
+
 def settle_dones(
     mapping: Mapping[str, Any], dones_are: DonesAre | None, max_episode_steps: int | None
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The same arrays with a plain `dones` brought to terminations and truncations, and what to tell the user.
+    """The same arrays with `dones` brought to the flags of this package, and what to tell the user.
 
-    A log with `dones` alone does not say which of them are time limits. `dones_are` says it: `terminations`,
-    `truncations`, or `ends` (either of the two, the other flag telling which). Without it, a done after exactly
-    `max_episode_steps` rows is a time limit, and so are dones that all end episodes of one length.
+    `dones` do not say what ended an episode. What they are read as:
+
+    | dones_are    | beside them                | a done is                                                |
+    |--------------|----------------------------|----------------------------------------------------------|
+    | terminations | no terminations            | a termination                                            |
+    | truncations  | no truncations             | a truncation, unless the row terminated                  |
+    | ends         | one of the two             | of the other kind, where that one is not set             |
+    | None         | terminations               | an end of an episode: a truncation, if no termination    |
+    | None         | truncations, episode ends  | a termination                                            |
+    | None         | only `max_episode_steps`   | a truncation after that many rows, else a termination    |
+    | None         | nothing                    | a truncation if all end episodes of one length, else a termination |
     """
+    named = {key if key in DONES else FIELD_OF[key]: value for key, value in mapping.items() if key in FIELD_OF}
+    check_rows({name: as_array(name, value) for name, value in named.items() if value is not None})
     name = _name_of_dones(mapping)
-    arrays = dict(mapping)
-    if name is None:
-        if dones_are is not None:
-            raise DataError(f"dones_are: the data have no dones, only {', '.join(map(str, mapping))}; leave it out")
-        return arrays, ()
-    others = {field for key in mapping if key != name and (field := FIELD_OF.get(key)) is not None}
+    if name is None and dones_are is not None:
+        raise DataError(f"dones_are: the data have no dones, only {', '.join(map(str, mapping))}; leave it out")
     if dones_are in ("truncations", "ends") and max_episode_steps is not None:
         raise DataError(
             f"max_episode_steps: {name} are said to be {dones_are} already (dones_are); leave one of them out"
         )
+    if name is None:
+        return dict(mapping), ()
+    arrays = {key: value for key, value in mapping.items() if key != name}
     if dones_are is not None:
-        return _dones_as_said(arrays, name, dones_are, others), ()
-    if not others.isdisjoint({EPISODE_ENDS, *_END_FLAGS}):
-        return arrays, ()  # the other flag is held against them later
-    dones = arrays.pop(name)
-    flags = _flags(name, dones)
-    lengths = _lengths_at(flags, arrays)
+        return _dones_as_said(arrays, name, mapping[name], dones_are), ()
+    beside = _flags_beside_dones(mapping)
+    if "terminations" in beside:
+        return _dones_beside_terminations(arrays, name, mapping[name])
+    if beside:
+        return dict(mapping), ()  # terminations by their name; truncations are held against them later
+    arrays = {key: value for key, value in arrays.items() if FIELD_OF.get(key) != "truncations"}
+    flags = _flags(name, mapping[name])
     if max_episode_steps is not None:
-        cuts = _every(max_episode_steps, lengths > 0)
-        note = f"{name} after {max_episode_steps} rows are read as truncations, the others as terminations"
-        notes = (note,) if (flags & cuts).any() else ()
-        return {**arrays, "terminations": flags & ~cuts, "truncations": cuts}, notes
+        return _dones_with_limit(arrays, name, flags, max_episode_steps)
+    return _dones_by_length(arrays, name, flags)
+
+
+def _dones_as_said(arrays: dict[str, Any], name: str, dones: Any, dones_are: DonesAre) -> dict[str, Any]:
+    if dones_are in {FIELD_OF.get(key) for key in arrays}:
+        raise DataError(f"dones_are: {dones_are}, but the data have {dones_are} besides {name}; leave it out")
+    if dones_are == "terminations":
+        return {**arrays, "terminations": dones}
+    flags = _flags(name, dones)
+    given = {field: _flags(key, arrays[key]) for key in arrays if (field := FIELD_OF.get(key)) in _END_FLAGS}
+    if dones_are == "truncations":
+        terminations = given.get("terminations", np.zeros_like(flags))
+        return {**arrays, **({} if given else {"terminations": terminations}), "truncations": flags & ~terminations}
+    if len(given) != 1:
+        raise DataError(f"dones_are: ends needs either terminations or truncations besides {name}, to tell them apart")
+    ((field, values),) = given.items()
+    return {**arrays, ("truncations" if field == "terminations" else "terminations"): flags & ~values}
+
+
+def _dones_beside_terminations(arrays: dict[str, Any], name: str, dones: Any) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """`dones` as the ends of episodes, of which the terminations are some."""
+    keys = {field: key for key in arrays if (field := FIELD_OF.get(key)) is not None}
+    flags, terminated = _flags(name, dones), _flags("terminations", arrays[keys["terminations"]])
+    stray = np.flatnonzero(terminated & ~flags)
+    if stray.size:
+        rule = f"{name} beside terminations must mark the end of every episode; keep the flag that is right"
+        raise FaultyValueError("terminations", f"set without {name}", int(stray[0]), None, flags | terminated, rule)
+    cut = _flags("truncations", arrays[keys["truncations"]]) if "truncations" in keys else np.zeros_like(flags)
+    added = int(np.count_nonzero(flags & ~terminated & ~cut))
+    note = f"{name} are read as the ends of episodes: {added} that did not terminate count as truncated"
+    rest = {key: value for key, value in arrays.items() if key != keys.get("truncations")}
+    return {**rest, "truncations": cut | (flags & ~terminated)}, (note,) if added else ()
+
+
+def _dones_with_limit(
+    arrays: dict[str, Any], name: str, flags: npt.NDArray[np.bool_], steps: int
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    cuts = _every(steps, _lengths_at(flags, arrays) > 0)
+    note = f"{name} after {amount(steps, 'row')} are read as truncations, the others as terminations"
+    return {**arrays, "terminations": flags & ~cuts, "truncations": cuts}, (note,) if (flags & cuts).any() else ()
+
+
+def _dones_by_length(
+    arrays: dict[str, Any], name: str, flags: npt.NDArray[np.bool_]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    lengths = _lengths_at(flags, arrays)
     ended = lengths[flags]
     if len(ended) > 1 and (ended == ended[0]).all() and ended[0] >= _SHORTEST_TIME_LIMIT and lengths.max() <= ended[0]:
         note = (
@@ -146,34 +237,14 @@ def settle_dones(
         f"{name} are read as terminations, which stop the bootstrap; where they also mark time limits,"
         " give max_episode_steps, or dones_are: truncations"
     )
-    return {**arrays, "terminations": dones}, (note,) if flags.any() else ()
-
-
-def _dones_as_said(arrays: dict[str, Any], name: str, dones_are: DonesAre, others: set[str]) -> dict[str, Any]:
-    dones = arrays.pop(name)
-    if dones_are in others:
-        raise DataError(f"dones_are: {dones_are}, but the data have {dones_are} besides {name}; leave it out")
-    if dones_are == "terminations":
-        return {**arrays, "terminations": dones}
-    flags = _flags(name, dones)
-    given = {field: _flags(key, arrays[key]) for key in arrays if (field := FIELD_OF.get(key)) in _END_FLAGS}
-    for field, values in given.items():
-        if values.shape != flags.shape:
-            raise DataError(f"{field}: {len(values)} rows, but {name} has {len(flags)}")
-    if dones_are == "truncations":
-        terminations = given.get("terminations", np.zeros_like(flags))
-        return {**arrays, **({} if given else {"terminations": terminations}), "truncations": flags & ~terminations}
-    if len(given) != 1:
-        raise DataError(f"dones_are: ends needs either terminations or truncations besides {name}, to tell them apart")
-    ((field, values),) = given.items()
-    return {**arrays, ("truncations" if field == "terminations" else "terminations"): flags & ~values}
+    return {**arrays, "terminations": flags}, (note,) if flags.any() else ()
 
 
 def _lengths_at(flags: npt.NDArray[np.bool_], arrays: Mapping[str, Any]) -> npt.NDArray[np.int64]:
     """Rows of the episode that ends at each row, 0 where none does; `flags` and episode ids tell where, `[N]`."""
     given = {field: arrays[key] for key in arrays if (field := FIELD_OF.get(key)) == EPISODE_IDS}
     borders = _episode_ends(given)
-    ends = flags | borders if borders is not None and borders.shape == flags.shape else flags.copy()
+    ends = flags.copy() if borders is None else flags | borders
     ends[-1:] = True
     rows = np.flatnonzero(ends)
     lengths = np.zeros(len(flags), dtype=np.int64)
@@ -193,7 +264,7 @@ def distrust_reset_successors(mapping: Mapping[str, Any]) -> tuple[dict[str, Any
     obs, successors = np.asarray(given["obs"]), np.asarray(given["next_obs"])
     terminated = _flags("terminations", given["terminations"])
     truncated = _flags("truncations", given.get("truncations", np.zeros_like(terminated)))
-    if obs.shape != successors.shape or len(obs) != len(terminated) or truncated.shape != terminated.shape:
+    if obs.shape != successors.shape:
         return arrays, ()  # for the checks to complain about
     ends = np.flatnonzero(terminated | truncated)
     following = np.minimum(ends + 1, len(obs) - 1)
@@ -212,14 +283,23 @@ def distrust_reset_successors(mapping: Mapping[str, Any]) -> tuple[dict[str, Any
 
 
 def cut_at_time_limit(mapping: Mapping[str, Any], steps: int) -> dict[str, Any]:
-    """The same arrays with a truncation wherever an episode reaches `steps` rows; refused where they have their own."""
+    """The same arrays with a truncation wherever an episode reaches `steps` rows; refused where they have their own.
+
+    All but the flags keep the file's names: by its name `new_obs` is known for what it may be.
+    """
     given = complete_flags(resolve_names(mapping))
+    rest = {key: values for key, values in mapping.items() if FIELD_OF.get(key) not in _TELL_ENDS}
     flags = _flags("terminations", given.get("terminations", ()))
-    if "truncations" in given and np.any(given["truncations"]):
-        raise DataError("max_episode_steps: the data mark their truncations themselves; leave it out")
+    if "truncations" in given:
+        _refuse_own_truncations(_flags("truncations", given["truncations"]))
     ends = flags.copy()
     ends[-1:] = True
-    return {**given, "truncations": _every(steps, ends) & ~flags}
+    return {**rest, "terminations": flags, "truncations": _every(steps, ends) & ~flags}
+
+
+def _refuse_own_truncations(truncations: npt.NDArray[np.bool_]) -> None:
+    if truncations.any():
+        raise DataError("max_episode_steps: the data mark their truncations themselves; leave it out")
 
 
 def _every(steps: int, ends: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -232,20 +312,40 @@ def _every(steps: int, ends: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
     return cuts
 
 
-def d4rl_conversion(mapping: Mapping[str, Any]) -> dict[str, Any]:
+def d4rl_conversion(
+    mapping: Mapping[str, Any], max_episode_steps: int | None = None
+) -> tuple[dict[str, Any], IndexArray]:
     """What D4RL's `qlearning_dataset` makes of a file: rows at a time limit and the last row of the file are dropped,
-    and every successor is the row that follows. Truncations move to the row before, so that borders stay known."""
-    given = {name: np.asarray(values) for name, values in complete_flags(resolve_names(mapping)).items()}
+    and every successor is the row that follows. Truncations move to the row before, so that borders stay known.
+    Also the rows that are left, `[N]`.
+
+    max_episode_steps: where the data have no truncations, D4RL's count of steps tells the rows at a time limit.
+    """
+    given = complete_flags(resolve_names(mapping))
     missing = [name for name in ("obs", "terminations") if name not in given]
     if missing:
         raise DataError(f"dataset lacks {', '.join(missing)}")
-    for name, values in given.items():
-        if values.ndim == 0 or values.shape[:1] != given["obs"].shape[:1]:
-            raise DataError(f"{name}: shape {values.shape}, but obs has shape {given['obs'].shape}; rows must agree")
     terminated = _flags("terminations", given["terminations"])
     limits = _flags("truncations", given.get("truncations", np.zeros_like(terminated)))
+    if max_episode_steps is not None:
+        _refuse_own_truncations(limits)
+        limits = _d4rl_limits(terminated, max_episode_steps)
     keep = np.flatnonzero(~limits[:-1])
     last = limits | (np.arange(len(limits)) == len(limits) - 1)
     truncations = np.r_[last[1:], False] & ~terminated
     converted = {name: values[keep] for name, values in given.items()}
-    return {**converted, "next_obs": given["obs"][keep + 1], "truncations": truncations[keep]}
+    return {**converted, "next_obs": given["obs"][keep + 1], "truncations": truncations[keep]}, keep
+
+
+def _d4rl_limits(terminated: npt.NDArray[np.bool_], steps: int) -> npt.NDArray[np.bool_]:
+    """Rows at which D4RL's own counter reaches the time limit, `[N]`.
+
+    It starts at 0 in the file and after a limit, but at 1 after a termination (it is set to 0 and counted up in the
+    same pass), so the episode after one reaches the limit a row early. A termination at the limit is a limit.
+    """
+    limits = np.zeros(len(terminated), dtype=np.bool_)
+    start = counted = 0
+    for end in [*np.flatnonzero(terminated).tolist(), len(terminated) - 1]:
+        limits[start + steps - 1 - counted : end + 1 : steps] = True
+        start, counted = end + 1, 0 if limits[end : end + 1].any() else 1
+    return limits

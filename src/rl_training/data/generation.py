@@ -18,6 +18,7 @@ from rl_training.data.episodes import Episode
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import read_spaces
 from rl_training.errors import ConfigError
+from rl_training.wording import amount
 
 PENDULUM = "Pendulum-v1"
 
@@ -29,7 +30,7 @@ def generate_random_dataset(env_id: str, size: int, seed: int) -> TransitionData
 
 def _budget(size: int) -> Budget:
     if size < 1:
-        raise ConfigError(f"size: {size} transitions; at least 1 is needed")
+        raise ConfigError(f"size: {amount(size, 'transition')}; at least 1 is needed")
     return Budget(steps=size)
 
 

@@ -20,12 +20,11 @@ from torch import Tensor
 from rl_training.data.batch import PackedTransitions, pack_rows, packed_widths
 from rl_training.data.direct_reads import DirectReader
 from rl_training.data.formats.atomic import new_file
-from rl_training.data.formats.columns import verify
+from rl_training.data.formats.columns import PACKED, verify
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
 from rl_training.errors import DataError
 
-_FOLDER = ".packed"
 _PAGE = mmap.PAGESIZE
 
 
@@ -61,7 +60,7 @@ class MappedTransitions(PackedTransitions):
         assert dataset.folder is not None
         shape = (dataset.n_usable, sum(packed_widths(dataset).values()))
         text = json.dumps([dataset.fingerprint(), transforms.to_json(), packed_widths(dataset)])
-        path = dataset.folder / _FOLDER / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.f32"
+        path = dataset.folder / PACKED / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.f32"
         if not path.is_file() or path.stat().st_size != shape[0] * shape[1] * 4:
             verify(dataset.folder)  # all of it is read now; what is packed is not looked at again
             _write(dataset, transforms, path, shape)
@@ -70,8 +69,13 @@ class MappedTransitions(PackedTransitions):
     def read(self, indices: Tensor, out: Tensor) -> None:
         """Fill `out` `[…, width]` with the rows at `indices` `[…]`, without torch's threads."""
         if self._direct is not None:
-            self._direct.read(indices.flatten().numpy(), out.view(-1, out.shape[-1]).numpy())
-            return
+            try:
+                self._direct.read(indices.flatten().numpy(), out.view(-1, out.shape[-1]).numpy())
+                return
+            except OSError:  # from now on through the map
+                with contextlib.suppress(OSError):
+                    self._direct.close()
+                self._direct = None
         for slot, rows in zip(out.flatten(0, -3), indices.flatten(0, -2), strict=True):  # few enough for one thread
             torch.index_select(self.rows, 0, rows, out=slot)
 

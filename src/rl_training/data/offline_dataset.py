@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,26 +22,21 @@ from rl_training.data.checks import (
     convert_fields,
     row_indices,
 )
-from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, REQUIRED_FIELDS
+from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, missing_fields
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
-from rl_training.data.flags import (
-    DONES,
-    DonesAre,
-    complete_flags,
-    cut_at_time_limit,
-    d4rl_conversion,
-    distrust_reset_successors,
-    refuse_mixed_dones,
-    resolve_names,
-    settle_dones,
-)
-from rl_training.data.formats import Columns, RawData, read, read_table
+from rl_training.data.flags import DONES, complete_flags, refuse_mixed_dones, resolve_names
+from rl_training.data.formats import Columns, RawData, is_there, read, read_table, writers
 from rl_training.data.formats.columns import SCHEMA, open_columns
-from rl_training.data.formats.npz import write
+from rl_training.data.formats.places import expand
+from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.data.offline_mixers import Mixture
 from rl_training.data.returns import discounted_returns_to_go, episode_lengths, shift_within_episodes
+from rl_training.data.settling import MARKS, settle
+from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.data.summaries import ROW_FACTS, Facts
 from rl_training.errors import DataError
+from rl_training.reading_choices import DonesAre, TimeLimits
+from rl_training.wording import amount
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,16 +62,28 @@ class TransitionDataset:
     part_ids: IndexArray | None = None  # [N]; which part of a mixture a row belongs to, in ascending order
     whole_episodes: bool = True
     origin: str | None = None  # what the data were read from, in words
+    in_file: RawData | None = None  # where the file has a row and a column, without its arrays
     notes: tuple[str, ...] = ()  # what was done on reading that a user should know
     mixture: Mixture | None = None  # what `part_ids` stand for
     folder: Path | None = None  # the column directory whose rows these are, all of them
     env_id: str | None = None  # the environment the file says it was recorded in
+    bounds: SpaceBounds | None = None  # of actions and observations, as the file tells them
 
     def __post_init__(self) -> None:
         arrays = convert_fields(self.to_dict())
         check_transitions(arrays)
         for name, values in arrays.items():
             object.__setattr__(self, name, values)
+
+    @classmethod
+    def _unchecked(cls, values: Mapping[str, Any]) -> TransitionDataset:
+        dataset = object.__new__(cls)
+        dataset.__dict__.update(values)
+        return dataset
+
+    def _with(self, **changes: Any) -> TransitionDataset:
+        """As `replace`, for what is no array or is made of arrays that were checked: they are not looked at again."""
+        return self._unchecked({field.name: getattr(self, field.name) for field in fields(self)} | changes)
 
     @classmethod
     def from_dict(
@@ -103,8 +110,7 @@ class TransitionDataset:
             raise DataError("action_low and action_high are given together or not at all")
         named = resolve_names(mapping)
         given = complete_flags(named)
-        missing = [name for name in REQUIRED_FIELDS if name not in given]
-        if missing:
+        if missing := missing_fields(named):
             raise DataError(f"dataset lacks {', '.join(missing)}; found {', '.join(map(str, mapping)) or 'nothing'}")
         cuts_known = "truncations" in named or np.any(given.get("truncations", False))
         if not cuts_known and any(name in mapping for name in DONES):
@@ -118,18 +124,21 @@ class TransitionDataset:
         if derived:
             dataset = dataset._with_next_obs()
         refuse_mixed_dones(mapping, dataset.terminations, dataset.truncations)
-        if action_low is not None and action_high is not None:
-            dataset.check_bounds(action_low, action_high)
-        return dataset
+        if action_low is None or action_high is None:
+            return dataset
+        dataset.check_bounds(action_low, action_high)
+        sides = (np.broadcast_to(side, dataset.act_dim).astype(float) for side in (action_low, action_high))
+        return dataset._with(bounds=SpaceBounds(*(tuple(side.tolist()) for side in sides)))
 
     def check_bounds(self, action_low: npt.ArrayLike, action_high: npt.ArrayLike) -> None:
         """Refuse an action outside the bounds (each a scalar or `[A]`) by more than rounding."""
-        check_action_bounds(self.actions, action_low, action_high, self.terminations | self.truncations)
+        with by_the_files_rows(self):
+            check_action_bounds(self.actions, action_low, action_high, self.terminations | self.truncations)
 
     def __repr__(self) -> str:
         """Short: the arrays themselves are long."""
-        episodes = f"{self.n_episodes:,} episodes" if self.whole_episodes else "sampled or reordered"
-        what = f"{len(self):,} transitions, {episodes}, obs {self.obs_dim}, actions {self.act_dim}"
+        episodes = amount(self.n_episodes, "episode") if self.whole_episodes else "sampled or reordered"
+        what = f"{amount(len(self), 'transition')}, {episodes}, obs {self.obs_dim}, actions {self.act_dim}"
         return f"TransitionDataset({what}, fields {', '.join(self.to_dict())})"
 
     def __len__(self) -> int:
@@ -193,18 +202,21 @@ class TransitionDataset:
     def select(self, rows: npt.NDArray[Any]) -> TransitionDataset:
         """The given rows (indices, or a mask `[N]`) with every field they have; derive fields before, not after."""
         index = row_indices(rows, len(self))
-        keeps_borders = self.whole_episodes and self._follows_episodes(index)
-        return self._take(index, whole_episodes=keeps_borders)
+        return self._take(index, whole_episodes=self.whole_episodes and self._follows_episodes(index))
 
     def sample(self, batch_size: int, rng: np.random.Generator) -> TransitionDataset:
-        """`batch_size` rows drawn uniformly with replacement."""
+        """`batch_size` rows drawn uniformly with replacement of those whose successor is known."""
         if batch_size < 1:
             raise DataError(f"batch_size: must be at least 1, is {batch_size}")
-        return self._take(rng.integers(0, len(self), size=batch_size), whole_episodes=False)
+        self._require_usable()
+        rows = rng.integers(0, self.n_usable, size=batch_size)
+        rows = rows if self.has_next_obs is None else np.flatnonzero(self.has_next_obs)[rows]
+        return self._take(rows, whole_episodes=False)
 
     def _take(self, rows: IndexArray, whole_episodes: bool) -> TransitionDataset:
         arrays: dict[str, Any] = {name: values[rows] for name, values in self.to_dict().items()}
-        return replace(self, **arrays, whole_episodes=whole_episodes, folder=None)
+        in_file = None if self.in_file is None else self.in_file.of_rows(rows)
+        return self._with(**arrays, whole_episodes=whole_episodes, folder=None, in_file=in_file)
 
     def _follows_episodes(self, rows: IndexArray) -> bool:
         """Whether neighbours in the selection are neighbours in an episode, or have an episode's flagged end between.
@@ -223,8 +235,7 @@ class TransitionDataset:
         ends = self.episode_ends
         known = np.ones(len(self), dtype=np.bool_)
         known[ends] = self.terminations[ends]
-        return replace(
-            self,
+        return self._with(
             next_obs=shift_within_episodes(self.obs, ends, self.obs[ends]),
             has_next_obs=None if known.all() else known,
         )
@@ -234,12 +245,15 @@ class TransitionDataset:
         """Rows that can be trained on: those whose successor is known."""
         return len(self) if self.has_next_obs is None else int(self.has_next_obs.sum())
 
+    def _require_usable(self) -> None:
+        if not self.n_usable:
+            raise DataError("next_obs: no row has a recorded successor; nothing can be trained on")
+
     def usable(self) -> TransitionDataset:
         """The rows whose successor is known. An episode that loses its last row is truncated at the row before."""
         if self.has_next_obs is None:
             return self
-        if not self.has_next_obs.any():
-            raise DataError("next_obs: no row has a recorded successor; nothing can be trained on")
+        self._require_usable()
         self._require_whole_episodes("usable")
         before = np.flatnonzero(~self.has_next_obs[1:] & (self.episode_ids[1:] == self.episode_ids[:-1]))
         truncations = self.truncations.copy()
@@ -261,7 +275,7 @@ class TransitionDataset:
         """
         self._require_whole_episodes("next_actions")
         ends = self.episode_ends
-        return replace(self, next_actions=shift_within_episodes(self.actions, ends, self.actions[ends]))
+        return self._with(next_actions=shift_within_episodes(self.actions, ends, self.actions[ends]))
 
     def with_returns_to_go(self, gamma: float, rewards: npt.NDArray[Any] | None = None) -> TransitionDataset:
         """Fill `returns_to_go` from `rewards` `[N]` (the raw ones by default), with no value after the last row.
@@ -271,7 +285,7 @@ class TransitionDataset:
         self._require_whole_episodes("returns_to_go")
         source = self.rewards if rewards is None else np.asarray(rewards)
         if source.shape != self.rewards.shape:
-            raise DataError(f"rewards: shape {source.shape}, but the dataset has {len(self)} rows")
+            raise DataError(f"rewards: shape {source.shape}, but the dataset has {amount(len(self), 'row')}")
         returns = discounted_returns_to_go(source, self.episode_ends, gamma)
         return replace(self, returns_to_go=returns.astype(np.float32))
 
@@ -289,20 +303,14 @@ class TransitionDataset:
     def _facts(self) -> dict[str, Any]:
         return Facts.of(self).to_json()
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write an `.npz` file: complete under its name or not there at all."""
-        target = Path(path)
-        if target.suffix != ".npz":
-            raise DataError(f"{target}: a dataset is saved as .npz")
-        self.refuse_mixture()
-        arrays = self.to_dict()
-        if not self.whole_episodes:
-            arrays[BORDERS_LOST] = np.array(True)
-        try:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write(target, arrays)
-        except OSError as error:
-            raise DataError(f"{target}: cannot be written: {error.strerror or error}") from error
+    def save(self, path: str | os.PathLike[str], *, file_format: writers.Format | None = None) -> None:
+        """Write a file or folder: complete under its name or not there at all.
+
+        The name's ending chooses the format as in `rl-training data convert` (`log.npz`, `log.hdf5`, `log.parquet`,
+        `log.csv`, `log/`, `minari:ID`), or `file_format` does. What the format cannot hold is warned of.
+        """
+        for note in writers.write(self, writers.target_of(os.fspath(path), file_format), force=True):
+            warnings.warn(note, stacklevel=2)
 
     @classmethod
     def load(
@@ -310,23 +318,24 @@ class TransitionDataset:
         path: str | os.PathLike[str],
         *,
         columns: Columns | None = None,
-        time_limits: Literal["keep", "d4rl"] = "keep",
+        time_limits: TimeLimits = "keep",
         max_episode_steps: int | None = None,
         dones_are: DonesAre | None = None,
     ) -> TransitionDataset:
         """Read a file in any format of `rl_training.data.formats`, with the names of `FIELD_ALIASES`.
 
-        columns: which columns hold which field, in formats that have columns.
+        columns: which columns hold which field, or which arrays, where a file has other names.
         time_limits: `d4rl` converts as D4RL's `qlearning_dataset` does; `keep` keeps rows at a time limit.
         max_episode_steps: where the data have no truncations, an episode is cut after so many rows.
         dones_are: what a plain `dones` flag means: `terminations`, `truncations`, or `ends` of either kind.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
         as_it_is = columns is None and time_limits == "keep" and max_episode_steps is None and dones_are is None
-        if as_it_is and (Path(path) / SCHEMA).is_file():
-            return cls.open(path)
+        place = expand(Path(path))
+        if as_it_is and is_there(place / SCHEMA):
+            return cls.open(place)
         try:
-            raw = read(Path(path), columns)
+            raw = read(place, columns)
             return cls.from_raw(raw, time_limits=time_limits, max_episode_steps=max_episode_steps, dones_are=dones_are)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
@@ -351,43 +360,41 @@ class TransitionDataset:
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> TransitionDataset:
         """A column directory, memory-mapped: nothing is read or checked until it is used (see `formats.columns`)."""
-        path = Path(folder)
+        path = expand(Path(folder))
         try:
             arrays, schema = open_columns(path)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
-        dataset = object.__new__(cls)
         defaults = {field.name: field.default for field in fields(cls) if field.default is not MISSING}
-        values = defaults | arrays | {"whole_episodes": schema["whole_episodes"], "origin": "column directory"}
-        for name, value in values.items():
-            object.__setattr__(dataset, name, value)
-        object.__setattr__(dataset, "folder", path.resolve())
-        dataset.__dict__.update(_fingerprint=schema["fingerprint"], _facts=schema["summary"])
-        return dataset
+        told = {"env_id": told_env_id(schema.get("env_id")), "bounds": SpaceBounds.read(schema.get("bounds") or {})}
+        told |= {"whole_episodes": schema["whole_episodes"], "origin": "column directory"}
+        known = {"folder": path.resolve(), "_fingerprint": schema["fingerprint"], "_facts": schema["summary"]}
+        return cls._unchecked(defaults | arrays | told | known)
 
     @classmethod
     def from_raw(
         cls,
         raw: RawData,
         *,
-        time_limits: Literal["keep", "d4rl"] = "keep",
+        time_limits: TimeLimits = "keep",
         max_episode_steps: int | None = None,
         dones_are: DonesAre | None = None,
     ) -> TransitionDataset:
         """What a reader handed over, checked and completed; options as for `load`."""
-        arrays: dict[str, Any] = dict(raw.arrays)
-        borders_lost = bool(np.any(arrays.pop(BORDERS_LOST, False)))
-        if borders_lost and (time_limits == "d4rl" or max_episode_steps is not None):
-            raise DataError("time limits: the rows were sampled or reordered, so episodes are not known")
-        if np.any(arrays.pop(DISCRETE_ACTIONS, False)):
+        if np.any(raw.arrays.get(DISCRETE_ACTIONS, False)):
             raise DataError(
                 f"actions: discrete (the file's {DISCRETE_ACTIONS} is set); only continuous actions are supported"
             )
-        arrays, of_dones = settle_dones(arrays, dones_are, max_episode_steps)
-        cut_by_dones = "truncations" in arrays and "truncations" not in raw.arrays
-        if max_episode_steps is not None and not cut_by_dones:
-            arrays = cut_at_time_limit(arrays, max_episode_steps)
-        arrays, of_successors = distrust_reset_successors(arrays)
-        dataset = cls.from_dict(d4rl_conversion(arrays) if time_limits == "d4rl" else arrays)
-        notes = (*raw.notes, *of_dones, *of_successors)
-        return replace(dataset, whole_episodes=not borders_lost, origin=raw.format, notes=notes, env_id=raw.env_id)
+        settled = settle(raw, time_limits=time_limits, max_episode_steps=max_episode_steps, dones_are=dones_are)
+        arrays = {name: values for name, values in settled.arrays.items() if name not in MARKS}
+        with settled.locating():
+            dataset = cls.from_dict(arrays)
+        bounds, misfits = settled.bounds.fitted(dataset.obs, dataset.actions) if settled.bounds else (None, ())
+        return dataset._with(
+            whole_episodes=not np.any(raw.arrays.get(BORDERS_LOST, False)),
+            origin=raw.format,
+            in_file=replace(settled, arrays={}),
+            notes=(*settled.notes, *raw.hints, *misfits),
+            env_id=raw.env_id,
+            bounds=bounds,
+        )

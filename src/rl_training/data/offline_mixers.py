@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rl_training.data.formats.columns import closed, verify
+from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
@@ -29,13 +31,19 @@ class Mixture:
         if not all(share > 0.0 for share in self.shares) or abs(math.fsum(self.shares) - 1.0) > 1e-6:
             raise ConfigError(f"mixture: shares must be positive and sum to 1, got {self.shares}")
 
+    def in_batches(self, size: int) -> str:
+        """How many rows of a batch are of which part: `48 of a.npz, 16 of b.npz`."""
+        rows = batch_counts(self.shares, size) if self.exact else [share * size for share in self.shares]
+        parts = ", ".join(f"{count:.4g} of {name}" for name, count in zip(self.names, rows, strict=True))
+        return f"{parts} in {'every' if self.exact else 'a'} batch of {size:,}{'' if self.exact else ', on average'}"
+
 
 def mix_datasets(
     parts: Mapping[str, TransitionDataset], weights: Mapping[str, float] | None = None, *, exact: bool = False
 ) -> TransitionDataset:
     """One dataset of all parts, in order, with every field they all have.
 
-    weights: how often each part is drawn, relative to the others; by default in proportion to its rows.
+    weights: how often each part is drawn, relative to the others; by default in proportion to its usable rows.
     exact: the same number of rows of each part in every batch (rounded by largest remainder), instead of on average.
 
     `next_actions` are derived for parts without them where another part has them; `returns_to_go` that some part lacks
@@ -43,7 +51,8 @@ def mix_datasets(
     """
     if not parts:
         raise ConfigError("mixture: needs at least one part")
-    given = {name: float(len(part)) for name, part in parts.items()} if weights is None else dict(weights)
+    rows = {name: float(max(1, part.n_usable)) for name, part in parts.items()}  # of none: refused when packed
+    given = rows if weights is None else dict(weights)
     if set(given) != set(parts):
         raise ConfigError(f"mixture: weights for {sorted(given)}, but the parts are {sorted(parts)}")
     numbers = [weight for weight in given.values() if isinstance(weight, int | float | np.number)]
@@ -54,6 +63,8 @@ def mix_datasets(
             raise ConfigError(
                 f"mixture: {name} is a mixture itself; name its parts here, with the product of the weights"
             )
+        if part.folder is not None:
+            verify(part.folder)  # all of it is read now
     total = sum(given.values())
     mixture = Mixture(tuple(parts), tuple(given[name] / total for name in parts), exact)
     return _concatenate(mixture, [replace(part, part_ids=None) for part in parts.values()])
@@ -71,23 +82,44 @@ def _concatenate(mixture: Mixture, parts: list[TransitionDataset]) -> Transition
     arrays: dict[str, Any] = {
         name: np.concatenate([part.to_dict()[name] for part in parts]) for name in parts[0].to_dict()
     }
-    arrays["truncations"] = np.concatenate([_closed(part).truncations for part in parts])
+    arrays["truncations"] = np.concatenate([closed(part).truncations for part in parts])
     arrays["part_ids"] = np.repeat(np.arange(len(parts)), [len(part) for part in parts])
     recorded = {name: part.env_id for name, part in zip(mixture.names, parts, strict=True) if part.env_id}
     if len(set(recorded.values())) > 1:
         named = ", ".join(f"{name} in {env_id}" for name, env_id in recorded.items())
         notes = (*notes, f"the parts were recorded in different environments: {named}")
+    bounds, unused = _common_bounds(parts, arrays)
     said = tuple(f"{name}: {note}" for name, part in zip(mixture.names, parts, strict=True) for note in part.notes)
     return replace(
         parts[0],
         **arrays,
         whole_episodes=all(part.whole_episodes for part in parts),
         origin=f"mixture of {', '.join(mixture.names)}",
-        notes=said + notes,
+        in_file=None,
+        notes=said + notes + unused,
         mixture=mixture,
         folder=None,
         env_id=next(iter(recorded.values())) if len(set(recorded.values())) == 1 else None,
+        bounds=bounds,
     )
+
+
+def _common_bounds(
+    parts: Sequence[TransitionDataset], arrays: Mapping[str, Any]
+) -> tuple[SpaceBounds | None, tuple[str, ...]]:
+    """What the parts that tell bounds agree on and the others keep to, and notes on what is not used."""
+    told = [part.bounds.told() for part in parts if part.bounds is not None]
+    agreed: dict[str, Any] = {}
+    notes: tuple[str, ...] = ()
+    for kind, title in (("action", "action"), ("obs", "observation")):
+        sides = (f"{kind}_low", f"{kind}_high")
+        pairs = {tuple(bounds[side] for side in sides) for bounds in told if sides[0] in bounds}
+        if len(pairs) == 1:
+            agreed |= dict(zip(sides, *pairs, strict=True))
+        elif pairs:
+            notes += (f"the {title} bounds that the parts tell are not used: they differ",)
+    bounds, misfits = SpaceBounds(**agreed).fitted(arrays["obs"], arrays["actions"])
+    return bounds, notes + misfits
 
 
 def _with_common_fields(
@@ -106,15 +138,6 @@ def _with_common_fields(
             for part in parts
         ]
     return parts, tuple(notes)
-
-
-def _closed(part: TransitionDataset) -> TransitionDataset:
-    """With a flag on the last row: what was cut off there must not go on in the next part."""
-    if part.terminations[-1] or part.truncations[-1]:
-        return part
-    truncations = part.truncations.copy()
-    truncations[-1] = True
-    return replace(part, truncations=truncations)
 
 
 def batch_counts(shares: Sequence[float], size: int) -> list[int]:

@@ -7,10 +7,10 @@ episodes-N.npz         a block of episodes, of which N is the first
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -20,7 +20,7 @@ import numpy as np
 
 from rl_training.data.collection import Done
 from rl_training.data.episodes import Trajectory, join
-from rl_training.data.formats.atomic import sync
+from rl_training.data.formats.atomic import sync, temporary_name
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import DataError
 
@@ -120,7 +120,7 @@ class PartialFolder:
 
     def remove(self) -> None:
         """Everything is in the file now."""
-        gone = self.path.with_name(f".{self.path.name}.{uuid.uuid4().hex}.removed")
+        gone = temporary_name(self.path)
         self.path.rename(gone)  # first: a removal cut short must not look like a recording
         shutil.rmtree(gone, ignore_errors=True)
 
@@ -138,7 +138,7 @@ def _kind(block: TransitionDataset) -> str:
 
 def _create(path: Path, contents: Mapping[str, Any]) -> None:
     """Complete under its name or not there at all."""
-    temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp")
+    temporary = temporary_name(path)
     try:
         temporary.mkdir()
         (temporary / SETTINGS).write_text(json.dumps(contents, indent=1) + "\n", encoding="utf-8")
@@ -168,6 +168,8 @@ def _lock(path: Path) -> Iterator[None]:
         try:
             file = stack.enter_context((path / SETTINGS).open("rb"))
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not os.path.samestat(os.fstat(file.fileno()), (path / SETTINGS).stat()):  # another's, made since
+                raise BlockingIOError
         except BlockingIOError:
             raise DataError(f"{path}: is being written by another process") from None
         except OSError as error:

@@ -6,7 +6,7 @@ import os
 import tempfile
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ import numpy as np
 
 from rl_training.data.behaviours import Behaviour, Exploring, Following, Policy, Uniform
 from rl_training.data.collection import Budget, Done, Runner, run_behaviour
+from rl_training.data.formats.writers import Target, check_free, write
 from rl_training.data.generation import PENDULUM, ScriptedPendulum
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.partial import PartialFolder
+from rl_training.data.space_bounds import read_bounds
 from rl_training.environments import Spaces, read_spaces
 from rl_training.errors import ConfigError, DataError, RLTrainingError
 
@@ -107,19 +109,21 @@ class Recording:
         return Budget(self.steps, self.episodes)
 
 
-def partial_path(output: Path) -> Path:
+def partial_path(output: Target) -> Path:
     """Where the finished blocks of a recording lie until it is complete."""
-    return output.with_name(f"{output.name}.partial")
+    return output.path.with_name(f"{output.path.name}.partial")
 
 
-def check_output(output: Path, *, force: bool, resume: bool) -> None:
-    """Refuse, before anything is run, a file that could not be written in the end."""
-    if not output.parent.is_dir():
-        raise DataError(f"{output}: the folder {str(output.parent)!r} does not exist")
-    if output.is_dir():
-        raise DataError(f"{output}: is a folder; give the name of a file in it")
-    if output.exists() and not force:
-        raise DataError(f"{output}: exists already; replace it with --force, or choose another name")
+def check_output(output: Target, *, force: bool, resume: bool) -> None:
+    """Refuse, before anything is run, a file or folder that could not be written in the end."""
+    path = output.path
+    if output.dataset_id is None and not path.parent.is_dir():  # Minari's own folders are made as needed
+        raise DataError(f"{path}: the folder {str(path.parent)!r} does not exist")
+    if path.is_dir() and not output.is_folder:
+        raise DataError(f"{path}: is a folder; give the name of a file in it")
+    if path.exists() and not force:
+        raise DataError(f"{path}: exists already; replace it with --force, or choose another name")
+    check_free(output, force=force)
     partial = partial_path(output)
     if partial.exists() and not resume:
         raise DataError(f"{partial}: holds an unfinished recording; {PartialFolder.ways_on(partial)}")
@@ -128,35 +132,40 @@ def check_output(output: Path, *, force: bool, resume: bool) -> None:
     _check_format(output)
 
 
-def _check_format(output: Path) -> None:
-    """Save one transition under the same name elsewhere: what cannot be saved is known before hours of collecting."""
+def _check_format(output: Target) -> None:
+    """Write one transition under the same name elsewhere: what cannot be saved is known before hours of collecting."""
     row, flag = np.zeros((1, 1), dtype=np.float32), np.ones(1, dtype=np.bool_)
     sample = TransitionDataset(
         obs=row, actions=row, rewards=row[0], next_obs=row, terminations=flag, truncations=~flag, next_actions=row
     )
     with tempfile.TemporaryDirectory() as folder:
-        trial = Path(folder) / output.name
+        trial = replace(output, path=Path(folder) / (output.dataset_id or output.path.name))
         try:
-            sample.save(trial)
+            write(sample, trial)
         except DataError as error:
-            raise DataError(str(error).replace(str(trial), str(output))) from None
+            raise DataError(str(error).replace(str(trial.path), str(output.path))) from None
 
 
 def record(
     recording: Recording,
     behaviour: Behaviour,
-    output: Path,
+    output: Target,
     *,
     n_envs: int = 1,
     command: str = "",
     resume: bool = False,
+    force: bool = False,
     watch: Callable[[Done], None] | None = None,
-) -> TransitionDataset:
-    """Run a behaviour into a file; `check_output` comes first.
+) -> tuple[TransitionDataset, tuple[str, ...]]:
+    """Run a behaviour into a file or folder, which `check_output` has found free; what was recorded, and notes on what
+    the format cannot hold.
 
     What is finished is kept in `partial_path(output)`, from where `resume` continues. watch: told after every step;
-    what it raises ends the recording, which keeps every episode that is finished. command: how to continue it.
+    what it raises ends the recording, which keeps every episode that is finished. command: how to continue it. force:
+    replace what is there in the end; else what has appeared since stays, and the recording is kept beside it.
     """
+    if output.dataset_id is not None:
+        output.path.parent.mkdir(parents=True, exist_ok=True)
     folder = PartialFolder.opened(partial_path(output), asdict(recording), command=command, resume=resume)
     with folder as partial:
         options: dict[str, Any] = {"seed": recording.seed, "n_envs": n_envs, "after": partial.done, "watch": watch}
@@ -170,7 +179,15 @@ def record(
             raise
         finally:
             partial.flush()
-        dataset = partial.merge()
-        dataset.save(output)
+        bounds = runner.bounds or read_bounds(recording.env_id)
+        dataset = replace(partial.merge(), env_id=recording.env_id, bounds=bounds)
+        notes = _written(dataset, output, force=force)
         partial.remove()
-    return dataset
+    return dataset, notes
+
+
+def _written(dataset: TransitionDataset, output: Target, *, force: bool) -> tuple[str, ...]:
+    try:
+        return write(dataset, output, force=force)
+    except DataError as error:
+        raise DataError(f"{error} (what was recorded is kept in {partial_path(output)}: --resume)") from error

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import IndexArray
 from rl_training.errors import ConfigError, DataError
+from rl_training.wording import amount
 
 ScalarT = TypeVar("ScalarT", bound=np.generic)
 
@@ -41,7 +42,7 @@ def discounted_returns_to_go(
     if final_values is not None:
         values = np.asarray(final_values, dtype=np.float64)
         if values.shape != episode_ends.shape:
-            raise DataError(f"final_values: shape {values.shape}, but there are {len(episode_ends)} episodes")
+            raise DataError(f"final_values: shape {values.shape}, for {amount(len(episode_ends), 'episode')}")
         returns += gamma ** (remaining + 1) * np.repeat(values, episode_lengths(episode_ends))
     return returns
 

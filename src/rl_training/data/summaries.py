@@ -9,16 +9,19 @@ import numpy.typing as npt
 
 if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
+    from rl_training.data.space_bounds import SpaceBounds
 
 ROW_FACTS = ("transitions", "usable", "terminations", "truncations")  # true of any rows
 EPISODE_FACTS = ("episodes", "return_mean", "return_min", "return_max", "length_mean")  # of whole episodes only
 
 
 class Facts:
-    """Counts of rows, and returns where the rows are whole episodes."""
+    """Counts of rows, returns where the rows are whole episodes, and what all blocks tell of their environment."""
 
     def __init__(self) -> None:
         self.whole_episodes = True
+        self.env_id: str | None = None
+        self.bounds: SpaceBounds | None = None
         self._counts = dict.fromkeys(ROW_FACTS, 0)
         self._returns: list[npt.NDArray[np.float64]] = []
 
@@ -30,6 +33,10 @@ class Facts:
 
     def add(self, block: TransitionDataset) -> None:
         """The next rows: whole episodes, unless they are known not to be."""
+        if not self.rows:
+            self.env_id, self.bounds = block.env_id, block.bounds
+        self.env_id = self.env_id if self.env_id == block.env_id else None
+        self.bounds = self.bounds if self.bounds == block.bounds else None
         counts = (len(block), block.n_usable, int(block.terminations.sum()), int(block.truncations.sum()))
         for name, count in zip(ROW_FACTS, counts, strict=True):
             self._counts[name] += count
@@ -54,3 +61,8 @@ class Facts:
             "return_max": float(returns.max()),
             "length_mean": self.rows / len(returns),
         }
+
+
+def known_facts(dataset: TransitionDataset) -> dict[str, Any]:
+    """What is known of the data: less where rows were sampled and are not whole episodes."""
+    return dataset.summary() if dataset.whole_episodes else dataset.row_summary()

@@ -122,6 +122,12 @@ def _continue(
 ) -> TrainResult:
     """Train on from a checkpoint of this run, or from its start."""
     facts = run.describe()
+    if facts["status"] == "diverged":
+        way = f" (init_from: {run.path} begins at its last good checkpoint)" if run.steps() else ""
+        raise ConfigError(
+            f"{run.path}: diverged, and would again: a resumed run repeats itself; start another with other"
+            f" settings{way}"
+        )
     if dataset is not None and facts["dataset"] is None:
         raise ConfigError(f"{run.path}: collects its own experience; it was started without a dataset")
     config = run.config() if checkpoint is None else checkpoint.config

@@ -21,13 +21,13 @@ def draw_learning_curve(run: RunDirectory) -> Path | None:
         from matplotlib.figure import Figure
     except ImportError:
         raise ConfigError("`pip install rl-training[report]` brings matplotlib") from None
-    steps = [record["step"] for record in records]
-    means = np.array([record["return_mean"] for record in records])  # [evaluations, M]
-    spreads = np.array([record["return_std"] for record in records])
     figure = Figure(figsize=(7.0, 4.2), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
-    for seed, mean, spread in zip(records[0]["seeds"], means.T, spreads.T, strict=True):
+    for seed in records[0]["seeds"]:
+        own = [(record, record["seeds"].index(seed)) for record in records if seed in record["seeds"]]
+        steps = [record["step"] for record, _ in own]
+        mean, spread = (np.array([record[f"return_{of}"][row] for record, row in own]) for of in ("mean", "std"))
         (line,) = axes.plot(steps, mean, marker="o", markersize=3, label=f"seed {seed}")
         axes.fill_between(steps, mean - spread, mean + spread, color=line.get_color(), alpha=0.12, linewidth=0)
     facts = run.describe()

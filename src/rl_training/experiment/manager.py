@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,8 +33,10 @@ from rl_training.runtime.behaviour import TrainedBehaviour
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint, is_checkpoint, load_checkpoint
 from rl_training.runtime.config import EvaluationConfig, TrainConfig
+from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluation
 from rl_training.runtime.presets import merge, with_preset
+from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import explain, shown
@@ -90,6 +93,11 @@ class LoadedPolicy:
     checkpoint: Checkpoint
     actor: Actor
 
+    @property
+    def stopped_seeds(self) -> dict[int, Divergence]:
+        """Seeds that diverged during training and were set back and stopped, and what happened to them."""
+        return Progress.from_json(self.checkpoint.progress).stopped_seeds
+
     def evaluate(
         self,
         episodes: int | None = None,
@@ -98,7 +106,7 @@ class LoadedPolicy:
         seed: int | None = None,
         deterministic: bool | None = None,
     ) -> Evaluation:
-        """Score every member; what is not given is as in the run's own evaluations."""
+        """Score every member that has not diverged; what is not given is as in the run's own evaluations."""
         config = self.checkpoint.config
         env_id = env_id or config.env_id
         if env_id is None:
@@ -127,7 +135,8 @@ class LoadedPolicy:
     def behaviour(self, env_id: str, *, seed: int | None = None, sampling_seed: int | None = None) -> TrainedBehaviour:
         """One member's policy, to collect data with in an environment of its widths.
 
-        seed: which member (the first, if none is named). sampling_seed: draw actions instead of taking the mode.
+        seed: which member (the first that has not diverged, if none is named). sampling_seed: draw actions instead of
+        taking the mode.
         """
         member = self._member(seed)
         self._require_spaces(env_id)
@@ -151,7 +160,8 @@ class LoadedPolicy:
     ) -> FloatArray:
         """The action for one observation `[obs]`, or actions for several `[B, obs]`, of one member's policy.
 
-        seed: which member (the first, if none is named). draw: numbers repeated samples of a stochastic policy.
+        seed: which member (the first that has not diverged, if none is named). draw: numbers repeated samples of a
+        stochastic policy.
         """
         learner = self.actor.learner
         member = self._member(seed)
@@ -168,7 +178,10 @@ class LoadedPolicy:
         seeds = self.actor.learner.seeds
         if seed is not None and seed not in seeds:
             raise ConfigError(f"seed: {seed} is not in this run; it has {', '.join(map(str, seeds))}")
-        return 0 if seed is None else seeds.index(seed)
+        stopped = self.stopped_seeds
+        if seed in stopped:
+            warnings.warn(str(stopped[seed]), stacklevel=3)
+        return seeds.index(next(s for s in seeds if s not in stopped) if seed is None else seed)
 
 
 def load_policy(path: str | Path, which: str | int = "last") -> LoadedPolicy:

@@ -64,9 +64,8 @@ def supports(sizes: tuple[int, ...]) -> bool:
     return first == second and first in _WIDTHS and inputs <= _MAX_INPUTS and outputs <= _MAX_OUTPUTS
 
 
-def apply(x: Tensor, flat: Tensor, layout: Layout, copies: int, arithmetic: str) -> Tensor:
+def apply(x: Tensor, flat: Tensor, layout: Layout, copies: int, precision: str) -> Tensor:
     """`[R, B, out]` from inputs `[R / copies, B, in]`, each shared by `copies` networks that follow one another."""
-    precision = "ieee" if arithmetic == "fp32" else arithmetic  # as Triton names it
     keep = torch.is_grad_enabled() and (x.requires_grad or flat.requires_grad)
     out: Tensor = torch.ops.rl_training.mlp(x, flat, list(layout), copies, keep, precision)[0]
     return out

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rl_training import streams
-from rl_training.models import fused_mlp
+from rl_training.models import fused_layer, fused_mlp
 from rl_training.models.initialisers import Initialiser
 
 LayerNormPlacement = Literal["none", "pre", "post"]
@@ -72,9 +72,8 @@ class StackedMLP(nn.Module):
         self.copies = copies
         self._shapes = spec.shapes()
         self._lengths = [_padded(math.prod(shape)) for shape in self._shapes.values()]
-        self.arithmetic: Arithmetic = "fp32"
-        self._layout: fused_mlp.Layout | None = None
         self.flat = nn.Parameter(self._initial(streams.member_keys(seeds)))
+        self.compute_with("fp32")
 
     def compute_with(self, arithmetic: Arithmetic, fused: bool = False) -> None:
         """How matrix products are computed, and whether all layers are one kernel where the network's shape allows it.
@@ -83,7 +82,9 @@ class StackedMLP(nn.Module):
         `torch.set_float32_matmul_precision` lets it.
         """
         self.arithmetic = arithmetic
-        self._layout = None
+        self._precision = "ieee" if arithmetic == "fp32" else arithmetic  # as Triton names it
+        self._fused = fused
+        self._layout: fused_mlp.Layout | None = None  # of a network that is fused as a whole
         if fused and self.spec.layer_norm == "none" and fused_mlp.supports(self.spec.sizes):
             inputs, hidden, _, outputs = self.spec.sizes
             places = itertools.accumulate(self._lengths[:5], initial=0)
@@ -119,21 +120,36 @@ class StackedMLP(nn.Module):
 
     def forward(self, x: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
         """`masks`, where given, multiply each hidden layer after its activation, `[M·copies, B, hidden]` (dropout)."""
+        h = x if x.dim() == 3 else x.flatten(0, 1)
         if self._layout is not None and not masks:
-            shared = self.copies if x.dim() == 3 else 1
-            y = fused_mlp.apply(x.reshape(-1, *x.shape[-2:]), self.flat, self._layout, shared, self.arithmetic)
+            copies = self.copies if x.dim() == 3 else 1
+            y = fused_mlp.apply(h, self.flat, self._layout, copies, self._precision)
             return y.view(self.members, self.copies, *y.shape[1:])
         p = self.tensors()
-        if x.dim() == 3:
-            x = x.unsqueeze(1).expand(-1, self.copies, -1, -1)
-        h = x.reshape(self.members * self.copies, *x.shape[-2:])
         for i in range(len(self.spec.sizes) - 1):
-            # Not baddbmm, which first writes the bias into the result: added apart, it is fused with the activation.
-            h = self._product(h, p[f"weight_{i}"]) + p[f"bias_{i}"].unsqueeze(1)
-            if not self.spec.is_last(i):
-                h = self._activate(h, p, i)
-                h = h * masks[i] if masks else h
+            h = self._layer(h, p, i)
+            h = h * masks[i] if masks and not self.spec.is_last(i) else h
         return h.view(self.members, self.copies, *h.shape[1:])
+
+    def _layer(self, h: Tensor, p: Mapping[str, Tensor], i: int) -> Tensor:
+        """`[M·copies, B, out]`, activated unless it is the last, from inputs for each network or for each member."""
+        weight, bias = p[f"weight_{i}"], p[f"bias_{i}"]
+        if self._fused and not self.spec.is_last(i) and fused_layer.supports(*weight.shape[1:]):
+            affine = (p[f"scale_{i}"], p[f"shift_{i}"]) if self.spec.layer_norm != "none" else None
+            return fused_layer.apply(
+                h,
+                weight,
+                bias,
+                affine,
+                self.spec.layer_norm,
+                LAYER_NORM_EPS,
+                self._precision,
+            )
+        if len(h) < len(weight):
+            h = h.unsqueeze(1).expand(-1, self.copies, -1, -1).flatten(0, 1)
+        # Not baddbmm, which first writes the bias into the result: added apart, it is fused with the activation.
+        h = self._product(h, weight) + bias.unsqueeze(1)
+        return h if self.spec.is_last(i) else self._activate(h, p, i)
 
     def _product(self, h: Tensor, weight: Tensor) -> Tensor:
         if self.arithmetic == "bf16":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.returns import lambda_returns
 from rl_training.errors import ConfigError, DataError
 from rl_training.runtime.checkpoint import restore
+from rl_training.runtime.memory import DataBytes
 from rl_training.runtime.sources import BATCH_STREAM, OfflineSource, Source, Turn
 from rl_training.runtime.trainer import Parts, Trainer, trainer_function
 
@@ -96,6 +98,14 @@ class AWRTrainer(Trainer):
             )
         if not parts.dataset.whole_episodes:
             raise DataError("dataset: AWR needs whole episodes in order; these rows were sampled or reordered")
+
+    def data_bytes(self, dataset: TransitionDataset | None, *rest: Any) -> DataBytes:
+        """In rounds, targets and advantages of every row for each member too, and V's layers over a block of rows."""
+        data, knobs = super().data_bytes(dataset, *rest), self.config.algo_kwargs
+        if dataset is None or knobs["td_lambda"] is None:
+            return data
+        layers = 3 * 4 * max(knobs["value_hidden"]) * min(len(dataset), _ROWS_AT_ONCE)
+        return replace(data, per_member=data.per_member + (2 * 4 + 4 * 8) * len(dataset) + layers)
 
     def source(self, parts: Parts) -> Source:
         learner = parts.learner

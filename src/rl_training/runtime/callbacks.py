@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from rl_training.runtime.config import EarlyStoppingConfig
+from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -28,10 +29,13 @@ class Callback:
         """After every short block of updates (a few times a second)."""
 
     def on_metrics(self, loop: Loop, metrics: Mapping[str, list[float]]) -> None:
-        """After every log interval: means over it, one value per seed."""
+        """After every log interval: means over it, one value for each of `loop.sound_seeds`."""
 
     def on_evaluation(self, loop: Loop, evaluation: Evaluation) -> None:
         """After every evaluation."""
+
+    def on_divergence(self, loop: Loop, finding: Divergence) -> None:
+        """After a seed was stopped for having diverged, or a Q-value that the rewards cannot explain was seen."""
 
     def on_checkpoint(self, loop: Loop, path: Path) -> None:
         """After a checkpoint is safely on disk."""

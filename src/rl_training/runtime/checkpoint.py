@@ -74,7 +74,7 @@ class Checkpoint:
             total_updates=total_updates or int(self.progress["total_updates"]),
             device=device,
         )
-        restore(learner.state(), self.tensors)
+        restore(learner.state(), {"active": learner.active, **self.tensors})  # earlier versions froze nobody
         return learner
 
 

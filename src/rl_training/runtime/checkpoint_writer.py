@@ -55,7 +55,7 @@ class CheckpointWriter:
             raise error
         return written
 
-    def close(self, seconds: float | None = None) -> None:
-        """Wait for what is being written, so long at most; what went wrong is of no interest any more."""
+    def wait(self, seconds: float | None = None) -> None:
+        """Let what is being written come to its end, so long at most; what came of it is still to be taken."""
         if self._thread is not None:
             self._thread.join(seconds)

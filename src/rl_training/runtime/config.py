@@ -45,6 +45,15 @@ class EarlyStoppingConfig(Section):
         return self
 
 
+class DivergenceConfig(Section):
+    """When a seed counts as diverged. What is not finite always stops it; the other seeds go on."""
+
+    absurd_q: Literal["warn", "stop", "off"] = Field(
+        "warn", description="what follows from Q-values that the rewards cannot explain: a warning, or the seed's end"
+    )
+    q_factor: float = Field(10.0, ge=1.0, description="how many times max|reward| / (1 - gamma) a Q-value may be")
+
+
 class OnlineConfig(PriorDataParams):
     """How an offline algorithm goes on online (`rl-training finetune`)."""
 
@@ -79,6 +88,7 @@ class TrainConfig(Section):
     eval_interval: Count | None = Field(None, description="steps between evaluations; none evaluates at the end")
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig, description="how to evaluate")
     early_stopping: EarlyStoppingConfig | None = Field(None, description="when to stop early")
+    divergence: DivergenceConfig = Field(default_factory=DivergenceConfig, description="when a seed has diverged")
     log_interval: Count = Field(100, description="steps between metric records (each is the mean over them)")
     checkpoint_interval: Count | None = Field(
         None, description="steps between checkpoints; none is every evaluation, or ten times a run"

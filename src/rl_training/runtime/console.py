@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -97,8 +98,12 @@ class ConsoleProgress(Callback):
 
     def on_evaluation(self, loop: Loop, evaluation: Evaluation) -> None:
         spread = "" if evaluation.returns.shape[1] < 2 else f" ± {readable(evaluation.std)}"
-        self._score = f"return {readable(evaluation.mean)}{spread}"
+        stopped = ", ".join(str(seed) for seed in loop.config.seeds if seed not in evaluation.seeds)
+        self._score = f"return {readable(evaluation.mean)}{spread}{f' without seed {stopped}' if stopped else ''}"
         self._line(loop, " · ".join(part for part in (self._score, self._losses) if part))
+
+    def on_divergence(self, loop: Loop, finding: Divergence) -> None:
+        self.console.print(str(finding), soft_wrap=True)
 
     def _line(self, loop: Loop, text: str) -> None:
         self._printed = time.monotonic()

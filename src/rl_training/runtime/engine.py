@@ -31,7 +31,7 @@ Phases = tuple[int, ...]
 # Updates below which compiling takes longer than it saves: on two cores a run gains little by it, on a GPU a lot.
 _COMPILE_PAYS_FROM = {"cpu": 30_000, "cuda": 5_000}
 _METRICS_PER_UPDATE = 64  # rows of the accumulator; far more than any algorithm reports
-_BLOCKS = (64, 8, 1)  # updates captured at once: what is due is made up of these, the largest first
+CAPTURED_BLOCKS = (64, 8, 1)  # updates captured at once: what is due is made up of these, the largest first
 
 
 def choose_device(name: str) -> str:
@@ -101,7 +101,7 @@ class Engine:
         """Updates `first` to `first + count - 1`."""
         phases = tuple(self.learner.phase(update) for update in range(first, first + count))
         while phases:
-            size = next(n for n in _BLOCKS if n <= len(phases)) if self._captures else 1
+            size = next(n for n in CAPTURED_BLOCKS if n <= len(phases)) if self._captures else 1
             self._run_block(phases[:size])
             phases = phases[size:]
         if self.learner.device.type == "cuda":

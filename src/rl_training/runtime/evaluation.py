@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -44,6 +44,13 @@ class Evaluation:
         row: npt.NDArray[np.float64] = self.returns[self.seeds.index(seed)]
         return row
 
+    def only(self, seeds: Sequence[int]) -> Evaluation:
+        """The same of these seeds alone."""
+        rows = [row for row, seed in enumerate(self.seeds) if seed in seeds]
+        return replace(
+            self, seeds=tuple(self.seeds[row] for row in rows), returns=self.returns[rows], lengths=self.lengths[rows]
+        )
+
     def to_json(self) -> dict[str, Any]:
         """One record; lists have a value per member."""
         return {
@@ -71,7 +78,10 @@ class Evaluator(Protocol):
 
 
 class EnvironmentEvaluator:
-    """Runs whole episodes, several environments at once; environments are opened once and kept."""
+    """Runs whole episodes, several environments at once; environments are opened once and kept.
+
+    Members that diverged and are frozen are left out.
+    """
 
     def __init__(self, env_id: str, config: EvaluationConfig) -> None:
         self.env_id = env_id
@@ -88,7 +98,9 @@ class EnvironmentEvaluator:
         for first in range(0, episodes, width):
             wave = range(first, min(first + width, episodes))
             returns[:, wave], lengths[:, wave] = self._run_wave(actor, wave)
-        return Evaluation(step, actor.learner.seeds, returns, lengths)
+        learner = actor.learner
+        sound = [seed for seed, active in zip(learner.seeds, learner.active.tolist(), strict=True) if active]
+        return Evaluation(step, learner.seeds, returns, lengths).only(sound)
 
     def _open(self, count: int) -> None:
         while len(self._envs) < count:
@@ -102,7 +114,8 @@ class EnvironmentEvaluator:
             [env.reset(seed=self.config.seed + wave[slot % width])[0] for slot, env in enumerate(envs)]
         ).astype(np.float32)
         returns, lengths = np.zeros(len(envs)), np.zeros(len(envs), dtype=np.int64)
-        running = list(range(len(envs)))
+        active = actor.learner.active.tolist()
+        running = [slot for slot in range(len(envs)) if active[slot // width]]
         while running:
             if self.should_stop():
                 raise EvaluationStoppedError

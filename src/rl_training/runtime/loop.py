@@ -16,16 +16,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
 from rl_training.environments import Spaces
-from rl_training.errors import DivergenceError
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint
 from rl_training.runtime.checkpoint_writer import CheckpointWriter
 from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.divergence import Divergence, DivergenceGuard
 from rl_training.runtime.engine import Engine
 from rl_training.runtime.evaluation import EnvironmentEvaluator, EvaluationStoppedError, Evaluator
 from rl_training.runtime.progress import Progress
@@ -33,7 +30,6 @@ from rl_training.runtime.run_directory import RunDirectory
 
 _PULSE_SECONDS = 0.2  # how often callbacks, signals and the progress display get a turn
 _CUT_OFF_SECONDS = 1.0  # what a run that was cut off still waits for its last write
-_REMEDY = "a smaller learning rate or rescaled rewards often help"
 
 
 class Loop:
@@ -51,6 +47,8 @@ class Loop:
         evaluator: Evaluator | None = None,
         callbacks: Sequence[Callback] = (),
         notices: Sequence[str] = (),
+        guard: DivergenceGuard,
+        writer: CheckpointWriter,
     ) -> None:
         self.notices = list(notices)
         self.config = config
@@ -62,11 +60,12 @@ class Loop:
         self.evaluator = evaluator
         if isinstance(evaluator, EnvironmentEvaluator):
             evaluator.should_stop = lambda: self._is_interrupted
+        self.guard = guard
         self.callbacks = list(callbacks)
         self.stop_reason: str | None = None
         self.stop_status = "finished"
         self._is_ending = False
-        self._writer = CheckpointWriter()
+        self._writer = writer
         self._saved_at: int | None = None
         self._clock = (progress.steps, time.perf_counter())
 
@@ -74,6 +73,11 @@ class Loop:
         """End the run at the next opportunity. `interrupted` runs are meant to be resumed."""
         if self.stop_reason is None:
             self.stop_reason, self.stop_status = reason, status
+
+    @property
+    def sound_seeds(self) -> tuple[int, ...]:
+        """Seeds that have not diverged; metrics and evaluations are theirs alone."""
+        return self.guard.sound_seeds
 
     @property
     def is_over(self) -> bool:
@@ -119,7 +123,7 @@ class Loop:
             if self.evaluator is not None:
                 closings.callback(self.evaluator.close)
             closings.callback(self.engine.source.close)
-            closings.callback(self._writer.close, _CUT_OFF_SECONDS if cut_off else None)
+            closings.callback(self._writer.wait, _CUT_OFF_SECONDS if cut_off else None)
 
     # Time -------------------------------------------------------------------------------------------------------
 
@@ -164,11 +168,14 @@ class Loop:
 
     def _log(self) -> None:
         metrics = {**self.engine.take_metrics(), **self.engine.source.take_metrics()}
-        self._require_finite(metrics)
+        self._report(self.guard.look_at_metrics(metrics, self._clock[0]))
+        metrics = self.guard.sound_only(metrics)
         step, now = self.progress.steps, time.perf_counter()
         pace = (step - self._clock[0]) / max(now - self._clock[1], 1e-9)
         self._clock = (step, now)
-        counters = {"step": step, "updates": self.progress.updates, "epoch": self.progress.epoch}
+        counters: dict[str, Any] = {"step": step, "updates": self.progress.updates, "epoch": self.progress.epoch}
+        if len(self.sound_seeds) < len(self.config.seeds):
+            counters["seeds"] = self.sound_seeds
         self.run_directory.append("metrics", {**counters, **metrics})
         self.run_directory.append("timing", {"step": step, "time": time.time(), "steps_per_second": pace})
         self._tell("on_metrics", metrics)
@@ -178,22 +185,22 @@ class Loop:
         due = self._is_due(self.config.eval_interval) or self.is_over
         if self.evaluator is None or not due or self._is_interrupted or self.progress.is_evaluated:
             return False
-        self._require_finite_weights()
+        self._report(self.guard.look_at_weights(self._clock[0]))
         try:
             evaluation = self.evaluator.evaluate(self.actor, self.progress.steps)
         except EvaluationStoppedError:
             return False
-        if not np.isfinite(evaluation.returns).all():
-            raise DivergenceError(f"the return at step {evaluation.step} is not finite; {self._last_good()}")
+        self._report(self.guard.look_at_returns(evaluation, self._clock[0]))
+        evaluation = evaluation.only(self.sound_seeds)
         is_best = self.progress.saw(evaluation)
         self.run_directory.append("evaluations", evaluation.to_json())
         self._tell("on_evaluation", evaluation)
         return is_best
 
     def save(self) -> None:
-        """Begin a checkpoint of this very step, unless something in it is not finite."""
-        self._require_finite(self.engine.peek_metrics())
-        self._require_finite_weights()
+        """Begin a checkpoint of this very step, in which every member is sound."""
+        self._report(self.guard.look_at_metrics(self.engine.peek_metrics(), self._clock[0]))
+        self._report(self.guard.look_at_weights(self._clock[0]))
         self._is_ending = self.is_over
         self._announce(self._writer.finish())
         checkpoint = self.snapshot().copied()
@@ -220,28 +227,9 @@ class Loop:
             self.engine.source.state(),
         )
 
-    # Divergence -------------------------------------------------------------------------------------------------
-
-    def _require_finite(self, metrics: dict[str, list[float]]) -> None:
-        for name, values in metrics.items():
-            for seed, value in zip(self.config.seeds, values, strict=True):
-                if not math.isfinite(value):
-                    raise DivergenceError(
-                        f"{name} of seed {seed} became {value} between step {self._clock[0]} and "
-                        f"{self.progress.steps}; {_REMEDY}; {self._last_good()}"
-                    )
-
-    def _require_finite_weights(self) -> None:
-        for name, tensor in self.actor.learner.state().items():
-            if not bool(torch.isfinite(tensor).all()):
-                raise DivergenceError(
-                    f"{name} is not finite after step {self.progress.steps}; {_REMEDY}; {self._last_good()}"
-                )
-
-    def _last_good(self) -> str:
-        self._writer.close()
-        steps = self.run_directory.steps()
-        return f"the last checkpoint is {self.run_directory.checkpoint_path(steps[-1])}" if steps else "none was saved"
+    def _report(self, findings: Sequence[Divergence]) -> None:
+        for finding in findings:
+            self._tell("on_divergence", finding)
 
     # Callbacks --------------------------------------------------------------------------------------------------
 

@@ -90,7 +90,7 @@ class Collector:
             self.obs[slot] = self._reset(slot)
             for action in state[f"actions.{slot}"].numpy():
                 self.step(slot, action)
-        if not np.array_equal(self.obs, state["obs"].numpy()):
+        if not np.array_equal(self.obs, state["obs"].numpy(), equal_nan=True):
             raise CheckpointError("the environment is not deterministic: repeating its actions led elsewhere")
 
     def close(self) -> None:
@@ -133,6 +133,7 @@ class OnlineSource:
             self.buffer.add(first.expand(learner.members, -1, -1))
         self.collector = Collector(env_id, learner.act_dim, learner.keys, settings.n_envs)
         self.steps = 0
+        self.largest_reward = 0.0
         self.drawn = [0, 0]  # rows of the batches paid for since last asked, and how many of them are prior data
         self.chosen = np.zeros((learner.members, settings.n_envs, learner.act_dim), dtype=np.float32)
         self._noise = streams.NoiseStreams(learner.acting_noise(settings.n_envs), "explore/")
@@ -174,6 +175,7 @@ class OnlineSource:
             action = self.transforms.from_unit_actions(unit)
             successor, reward, terminated = self.collector.step(slot, action)
             scaled = np.atleast_1d(self.transforms.rewards(reward))
+            self.largest_reward = max(self.largest_reward, abs(float(scaled[0])))
             rows[member, 0] = np.concatenate(
                 (obs, unit, scaled, self.transforms.observations(successor), [float(terminated)])
             )
@@ -184,7 +186,9 @@ class OnlineSource:
         """An action in [-1, 1] for every environment, `[M, n_envs, act]`."""
         obs = np.array(self.transforms.observations(self.collector.obs), dtype=np.float32)
         shaped = torch.from_numpy(obs.reshape(self.learner.members, self.settings.n_envs, -1))
-        return self._explore(shaped.to(self.learner.device)).cpu().numpy()
+        # A policy that has diverged is found out at the next record; until then its environments must not fail on it.
+        actions: npt.NDArray[np.float32] = self._explore(shaped.to(self.learner.device)).nan_to_num().cpu().numpy()
+        return actions
 
     def _explore(self, obs: Tensor) -> Tensor:
         """Uniform actions until learning starts, then the algorithm's own way of exploring."""
@@ -236,6 +240,8 @@ class OnlineSource:
         self.drawn = state["drawn"].tolist()
         self.chosen = state["chosen"].numpy().copy()
         self.buffer.restore(_below(state, "buffer."))
+        rewards = unpack(state["buffer.rows"], self.widths).rewards
+        self.largest_reward = float(rewards.nan_to_num().abs().max()) if rewards.numel() else 0.0
         self.collector.restore(_below(state, "envs."))
 
     def _require_own(self, state: Mapping[str, Tensor]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from rl_training.errors import CheckpointError
+from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
 
 _COUNTED = re.compile(r"(0|[1-9][0-9]{0,8})/[^/]+/.+")
@@ -30,6 +31,7 @@ class Progress:
     best: dict[str, Any] | None = None
     metric_counts: dict[str, int] = field(default_factory=dict)
     callbacks: dict[str, Any] = field(default_factory=dict)
+    divergences: list[Divergence] = field(default_factory=list)
 
     @property
     def epoch(self) -> float | None:
@@ -45,6 +47,11 @@ class Progress:
         """Whether the present weights have been evaluated."""
         return self.last is not None and self.last["step"] == self.steps
 
+    @property
+    def stopped_seeds(self) -> dict[int, Divergence]:
+        """Seeds that diverged and train no more, and what stopped them."""
+        return {finding.seed: finding for finding in self.divergences if finding.is_stopped}
+
     def saw(self, evaluation: Evaluation) -> bool:
         """Keep the last and the best evaluation apart; true if this one is the best so far."""
         self.last = {"step": evaluation.step, "return_mean": evaluation.mean}
@@ -58,6 +65,7 @@ class Progress:
         """What a checkpoint says, if it is what a checkpoint can say."""
         if not isinstance(stored, Mapping):
             raise CheckpointError("progress: is not a mapping of counters")
+        stored = {"divergences": [], **stored}  # earlier versions had none
         odd = sorted(stored.keys() ^ {f.name for f in fields(cls)})
         if odd:
             raise CheckpointError(f"progress.{odd[0]}: {'is not known' if odd[0] in stored else 'is missing'}")
@@ -70,7 +78,9 @@ class Progress:
         wrong += [name for name in ("unit",) if stored[name] not in ("updates", "steps")]
         if wrong:
             raise CheckpointError(f"progress.{wrong[0]}: {stored[wrong[0]]!r} is not a value it can have")
-        return cls(**stored)
+        if not isinstance(stored["divergences"], list):
+            raise CheckpointError("progress.divergences: is not a list of findings")
+        return cls(**{**stored, "divergences": [Divergence.from_json(one) for one in stored["divergences"]]})
 
 
 def _are_counts(values: dict[Any, Any]) -> bool:

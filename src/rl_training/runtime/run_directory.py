@@ -26,7 +26,7 @@ from typing import Any
 
 from rl_training import __version__, yaml_dialect
 from rl_training.data.formats.atomic import sync
-from rl_training.errors import CheckpointError, ConfigError
+from rl_training.errors import CheckpointError, ConfigError, DivergenceError
 from rl_training.runtime import run_lock
 from rl_training.runtime.checkpoint import (
     MANIFEST,
@@ -106,11 +106,9 @@ class RunDirectory:
         try:
             yield
         except BaseException as error:
-            by_hand = isinstance(error, KeyboardInterrupt)
-            reason = str(error) or "cut off" if by_hand else f"{type(error).__name__}: {error}"
             with suppress(CheckpointError):  # a full disk must not hide what went wrong
                 if self.describe().get("status") == "running":
-                    self.note(status="interrupted" if by_hand else "failed", reason=reason)
+                    self.note(**_end(error))
             raise
 
     # What happens -----------------------------------------------------------------------------------------------
@@ -311,6 +309,15 @@ def new_path(config: TrainConfig) -> Path:
     name = f"{config.algo}-{task}-{time.strftime('%Y%m%d-%H%M%S')}"
     names = (name, *(f"{name}-{i}" for i in range(2, 10_000)))
     return next(parent / candidate for candidate in names if not (parent / candidate).exists())
+
+
+def _end(error: BaseException) -> dict[str, str]:
+    """The status of a run that an error ended, and the reason."""
+    if isinstance(error, KeyboardInterrupt):
+        return {"status": "interrupted", "reason": str(error) or "cut off"}
+    if isinstance(error, DivergenceError):
+        return {"status": "diverged", "reason": str(error)}
+    return {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
 
 
 def _taken(path: Path) -> str:

@@ -33,6 +33,11 @@ class Source(Protocol):
         """Whether `batch` does the same device work every time, so that it can be replayed from a CUDA graph."""
         ...
 
+    @property
+    def largest_reward(self) -> float:
+        """The largest |reward|, transformed, that was collected so far; 0 where nothing is."""
+        ...
+
     def advance(self, limit: int) -> Turn:
         """Make experience ready, taking at most `limit` steps."""
         ...
@@ -62,6 +67,7 @@ class OfflineSource:
     """Draws with replacement from a fixed dataset: uniform, or by the shares of a mixture."""
 
     is_capturable = True
+    largest_reward = 0.0
 
     def __init__(self, transitions: PackedTransitions) -> None:
         self.transitions = transitions

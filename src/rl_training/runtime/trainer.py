@@ -29,20 +29,25 @@ from rl_training.data.dataset_loaders import (
     with_absolute_paths,
 )
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.summaries import known_facts
 from rl_training.data.transforms import Transforms, fit_transforms
 from rl_training.environments import Spaces, read_spaces
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback, EarlyStopping
 from rl_training.runtime.checkpoint import Checkpoint, require_alike, restore
+from rl_training.runtime.checkpoint_writer import CheckpointWriter
 from rl_training.runtime.config import OnlineConfig, TrainConfig
+from rl_training.runtime.divergence import DivergenceGuard, largest_reward
 from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose_mode, set_arithmetic
 from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvaluator, Evaluator
 from rl_training.runtime.loop import Loop
-from rl_training.runtime.mapped_source import offline_source, trains_from_disk
+from rl_training.runtime.mapped_source import offline_source, trains_from_disk, verify_folder
+from rl_training.runtime.memory import DataBytes, MemoryNeed, data_bytes, predict
 from rl_training.runtime.online import OnlineSource, check_prior, updates_in
+from rl_training.runtime.plan import plan_in_words
 from rl_training.runtime.progress import Progress
-from rl_training.runtime.run_directory import RunDirectory, load_any, new_path
+from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source
 
@@ -74,6 +79,7 @@ class Parts:
     learner: Learner
     transforms: Transforms
     mode: EngineMode
+    memory: list[MemoryNeed]
 
 
 class Trainer:
@@ -135,26 +141,38 @@ class Trainer:
         if spaces is None:
             spaces = infer_spaces(_required(dataset))
         progress = self.progress(dataset)
+        mode = choose_mode(self.config.engine, progress.total_updates, torch.device(device))
+        memory = self.require_memory(dataset, spaces, progress, torch.device(device), mode)
         learner = self.build_learner(spaces, progress.total_updates, device)
-        mode = choose_mode(self.config.engine, progress.total_updates, learner.device)
         set_arithmetic(learner, self.config.precision, self.config.kernels)
-        parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode)
+        parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode, memory)
         if dataset is not None:
             self.notices += data_notices(dataset, self.config.env_id)
         if self.online is None and isinstance(learner.params, OnlineParams):
-            self.notices.append(
-                f"{self.config.algo} is not an offline algorithm: with no experience of its own it overrates actions "
-                "that the data lack; good as a negative control"
-            )
+            why = "with no experience of its own it overrates actions that the data lack; good as a negative control"
+            self.notices.append(f"{self.config.algo} is not an offline algorithm: {why}")
         self.check(parts)
         self.check_data_use(parts)
         if self.config.early_stopping is not None:
             self.check_stopping_metric(self.config.early_stopping.metric, parts)
         return parts
 
+    def require_memory(
+        self, dataset: TransitionDataset | None, spaces: Spaces, progress: Progress, device: torch.device, mode: str
+    ) -> list[MemoryNeed]:
+        """What the run will need, by place; refuses what clearly is not there, before the learner is built."""
+        learner_type = algorithms.load(self.config.algo)
+        params, members = learner_type.parse(self.config.algo_kwargs), len(self.config.seeds)
+        data, compiled = self.data_bytes(dataset, spaces, progress, device), mode == "compiled"
+        captured = compiled and self.online is None
+        needs = predict(learner_type, params, spaces, data, members, device, compiled=compiled, captured=captured)
+        self.notices += [f"{need}: it may run short" for need in needs if need.is_tight]
+        return needs
+
     def open_run(self, parts: Parts) -> RunDirectory:
         """The directory of the run that is continued, or a new one."""
-        return self.run_directory or RunDirectory.create(self.config, _facts(parts.dataset))
+        facts = None if parts.dataset is None else known_facts(parts.dataset)
+        return self.run_directory or RunDirectory.create(self.config, facts)
 
     def prepare(self) -> Loop:
         """Every part of the run and its directory, ready for `Loop.run`."""
@@ -184,6 +202,7 @@ class Trainer:
             run.note(status="running", reason=None)
         if self.notices:
             run.note(notices=self.notices)
+        writer = CheckpointWriter()
         return Loop(
             self.config,
             engine,
@@ -194,31 +213,22 @@ class Trainer:
             evaluator=self.evaluator(),
             callbacks=self.callbacks,
             notices=self.notices,
+            guard=self.guard(source, parts, run, writer),
+            writer=writer,
+        )
+
+    def guard(self, source: Source, parts: Parts, run: RunDirectory, writer: CheckpointWriter) -> DivergenceGuard:
+        def start() -> dict[str, torch.Tensor]:
+            return self.build_learner(parts.spaces, parts.progress.total_updates, "cpu").state()
+
+        rewards = largest_reward(parts.dataset, parts.transforms)
+        return DivergenceGuard(
+            self.config, parts.learner, source, run, parts.progress, writer, start=start, data_reward=rewards
         )
 
     def plan(self) -> list[str]:
         """What `train` would do, in words, after the same checks. Writes nothing."""
-        config, parts = self.config, self.assemble()
-        path, progress = new_path(config), parts.progress
-        lines = []
-        if facts := _facts(parts.dataset):
-            known = "episodes" in facts
-            of = f"in {facts['episodes']:,} episodes, mean return {facts['return_mean']:.1f}" if known else "(sampled)"
-            lines.append(f"data: {facts['transitions']:,} transitions {of}")
-        if self.online is not None:
-            lines.append(f"collect: {progress.total_steps:,} steps in {config.env_id}, {self.online.n_envs} at once")
-        parameters = sum(p.numel() for p in parts.learner.model.parameters() if p.requires_grad)
-        every = f"every {config.eval_interval:,} {progress.unit} and " if config.eval_interval else ""
-        scored = f"{config.evaluation.episodes} episodes per seed in {config.env_id}, {every}at the end"
-        return [
-            *lines,
-            f"train: {config.algo}, {progress.total_updates:,} updates, seeds {', '.join(map(str, config.seeds))}, "
-            f"observations {parts.spaces.obs_dim}, actions {parts.spaces.act_dim}, {parameters:,} parameters, "
-            f"engine {parts.mode} on {parts.learner.device}",
-            f"evaluate: {scored if config.env_id else 'no environment, none'}",
-            f"write: {path}",
-            *(f"note: {notice}" for notice in self.notices),
-        ]
+        return plan_in_words(self, self.assemble())
 
     def check_stopping_metric(self, metric: str, parts: Parts) -> None:
         """Refuse a metric that will never be recorded: training ones are learned from a few updates of a twin."""
@@ -246,15 +256,23 @@ class Trainer:
         """Refuse what this algorithm cannot be trained on."""
 
     def check_data_use(self, parts: Parts) -> None:
-        """Refuse what the configuration asks for and the source of batches could not do."""
+        """Refuse what the configuration asks for and the source of batches could not do, and files that are damaged."""
         if self.online is not None:
             check_prior(parts.dataset, self.online, in_buffer=self.prior_in_buffer, memory=self.config.data_memory)
-        elif parts.dataset is not None and self.config.data_memory == "mapped":
-            trains_from_disk(parts.dataset, parts.learner, "mapped")
+        if parts.dataset is not None:
+            verify_folder(parts.dataset, parts.learner.device, "ram" if self.online else self.config.data_memory)
 
     @property
     def prior_in_buffer(self) -> bool:
         return isinstance(self.online, OnlineConfig) and self.online.prior == "buffer"
+
+    def data_bytes(
+        self, dataset: TransitionDataset | None, spaces: Spaces, progress: Progress, device: torch.device
+    ) -> DataBytes:
+        """What the source of batches will hold."""
+        batch_size, memory = int(self.config.algo_kwargs["batch_size"]), self.config.data_memory
+        from_disk = self.online is None and trains_from_disk(_required(dataset), device, memory)
+        return data_bytes(dataset, self.online, spaces, progress.total_steps, batch_size, from_disk=from_disk)
 
     def load_data(self, spaces: Spaces | None) -> TransitionDataset | None:
         """The dataset, checked against the environment's spaces and, on resuming, against the original's hash."""
@@ -298,7 +316,7 @@ class Trainer:
             device=device,
         )
         if self.ancestor is not None:
-            restore(learner.state(), self.ancestor.tensors)
+            restore(learner.state(), {**self.ancestor.tensors, "active": learner.active})  # its networks are sound
             learner.clock.zero_()  # schedules and streams belong to the new run
         return learner
 
@@ -362,13 +380,6 @@ def trainer_function(algo: str) -> Callable[..., TrainResult]:
     train_algorithm.__name__ = train_algorithm.__qualname__ = f"train_{algo}"
     train_algorithm.__doc__ = f"Train {algo} as configured; keywords as for `Trainer` (dataset, callbacks, …)."
     return train_algorithm
-
-
-def _facts(dataset: TransitionDataset | None) -> dict[str, Any] | None:
-    """What is known of the data: less where rows were sampled and are not whole episodes."""
-    if dataset is None:
-        return None
-    return dataset.summary() if dataset.whole_episodes else dataset.row_summary()
 
 
 def _required(value: T | None) -> T:

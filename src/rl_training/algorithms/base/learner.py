@@ -68,8 +68,12 @@ class Learner(ABC):
         self.device = torch.device(device)
         self.keys = streams.member_keys(self.seeds, self.device)
         self.clock = torch.zeros((), dtype=torch.int64, device=self.device)
+        self.active = torch.ones(len(self.seeds), dtype=torch.bool, device=self.device)  # members not frozen
         self.model = self.build().to(self.device)
         self.optimisers: dict[str, Adam] = self.build_optimisers()
+        if self.members > 1:  # a single member that stops ends the run: nothing to keep apart
+            for optimiser in self.optimisers.values():
+                optimiser.active = self.active
         for name in self.params.lr_schedule:
             if name not in self.optimisers:
                 raise ConfigError(
@@ -180,4 +184,24 @@ class Learner(ABC):
         tensors = {f"model.{name}": value for name, value in self.model.state_dict().items()}
         for name, optimiser in self.optimisers.items():
             tensors.update({f"optimiser.{name}.{key}": value for key, value in optimiser.state.items()})
-        return {**tensors, "clock": self.clock}
+        return {**tensors, "clock": self.clock, "active": self.active}
+
+    def rows(self) -> dict[str, Tensor]:
+        """Networks, targets and moments as views `[M, values]`: all that belongs to one member alone is in its row."""
+        return {
+            name: tensor.detach().view(self.members, -1)
+            for name, tensor in self.state().items()
+            if tensor.dim() and name != "active"
+        }
+
+    def freeze(self, member: int, sound: Mapping[str, Tensor]) -> None:
+        """Stop one member for good: its networks become those of the state `sound`, and no update moves them again.
+
+        Without momentum and with gradients that count as zero it stays where it is; the others do not notice.
+        """
+        for name, rows in self.rows().items():
+            if name.startswith("model."):
+                rows[member] = sound[name].view(self.members, -1)[member].to(rows.device)
+            else:
+                rows[member] = 0.0
+        self.active[member] = False

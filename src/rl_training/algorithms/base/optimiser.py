@@ -14,6 +14,8 @@ from rl_training.algorithms.base.params import Schedule
 class Adam:
     """Kingma & Ba (2015). Rows of the parameter matrix are independent: a member never sees another's gradient."""
 
+    active: Tensor | None = None  # `[M]`, given by a learner of several members: those that still learn
+
     def __init__(
         self,
         parameter: nn.Parameter,
@@ -46,14 +48,24 @@ class Adam:
         """One step on `loss`, `[M]`: their sum has, for every member, exactly that member's gradient."""
         (gradient,) = torch.autograd.grad(loss.sum(), self.parameter)
         with torch.no_grad():
-            self._apply(gradient)
+            if self.weight_decay:
+                gradient = gradient.add(self.parameter, alpha=self.weight_decay)
+            self._apply(self._of_active(gradient))
+
+    def _of_active(self, gradient: Tensor) -> Tensor:
+        """Zero for a member that has stopped, whose moments are zero too: it stays where it is.
+
+        Chosen, not multiplied: zero times what is not finite is not finite.
+        """
+        if self.active is None:
+            return gradient
+        rows = gradient.reshape(len(self.active), -1)
+        return torch.where(self.active.unsqueeze(-1), rows, 0.0).view_as(gradient)
 
     def _apply(self, gradient: Tensor) -> None:
         first, second, steps = self.state["first_moment"], self.state["second_moment"], self.state["steps"]
         beta1, beta2 = self.betas
         steps += 1.0
-        if self.weight_decay:
-            gradient = gradient.add(self.parameter, alpha=self.weight_decay)
         first.lerp_(gradient, 1.0 - beta1)
         second.mul_(beta2).addcmul_(gradient, gradient, value=1.0 - beta2)
         rate = self.lr * schedule_factor(self.schedule, self.clock, self.horizon) / (1.0 - beta1**steps)

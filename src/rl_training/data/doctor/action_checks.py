@@ -8,12 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import BOUND_TOLERANCE, FloatArray, in_unit_range, inferred_bounds
+from rl_training.data.checks import FloatArray, in_unit_range, rounding_slack
 from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import chunks
 from rl_training.data.doctor.subject import Columns, Outside, Subject, sample_rows
-from rl_training.data.doctor.wording import amount, columns_in_words, listed, number, share
+from rl_training.data.doctor.wording import columns_in_words, listed, number, share
+from rl_training.data.space_bounds import SpaceBounds, action_bounds
 from rl_training.environments import Spaces
+from rl_training.wording import amount
 
 _NEARLY_ALL = 0.99  # of the entries inside [-1, 1]: the others are then the suspects
 _MOSTLY = 0.5  # of the entries on a bound
@@ -34,19 +36,25 @@ class Bounds:
     @property
     def slack(self) -> npt.NDArray[np.float64]:
         """How far outside rounding may leave an action."""
-        return BOUND_TOLERANCE * (self.high - self.low)
+        return rounding_slack(self.low, self.high)
 
 
-def find_bounds(actions: FloatArray, columns: Columns, spaces: Spaces | None) -> Bounds:
-    """The environment's bounds, else [-1, 1] where nearly all actions lie inside, else the range of the data."""
+def find_bounds(
+    actions: FloatArray, columns: Columns, spaces: Spaces | None, told: SpaceBounds | None = None
+) -> Bounds:
+    """The environment's bounds, else those the data tell, else [-1, 1] where nearly all actions lie inside, else the
+    range of the data."""
     width = actions.shape[1]
     if spaces is not None and spaces.act_dim == width:
         return Bounds(np.array(spaces.action_low), np.array(spaces.action_high), "the environment's", known=True)
-    low, high = inferred_bounds(columns.min, columns.max)
+    low, high, how_much = action_bounds(told, columns.min, columns.max)
+    if how_much != "none":
+        source = "as the data tell them" if how_much == "all" else "as the data tell them, the rest inferred"
+        return Bounds(low, high, source, known=False)
     if (low == -1.0).all() and (high == 1.0).all():
-        return Bounds(low, high, "the usual [-1, 1], as all lie inside", known=False)
+        return Bounds(low, high, "the usual ones, as all lie inside", known=False)
     if in_unit_range(actions[sample_rows(len(actions))]).mean(axis=0).min() >= _NEARLY_ALL:
-        return Bounds(np.full(width, -1.0), np.ones(width), "the usual [-1, 1], as nearly all lie inside", known=False)
+        return Bounds(np.full(width, -1.0), np.ones(width), "the usual ones, as nearly all lie inside", known=False)
     return Bounds(low, high, "the smallest and largest in the data", known=False, of_the_data=True)
 
 
@@ -71,7 +79,7 @@ def _outside(subject: Subject, actions: FloatArray, columns: Columns, bounds: Bo
     outside = Outside.of(actions, low, high)
     count, rows, (row, column) = outside.entries, outside.rows, outside.first
     least, most = number(bounds.low[column]), number(bounds.high[column])
-    what = f"{amount(count, 'entry').replace('entrys', 'entries')} in {amount(rows, 'row')} lie outside the bounds"
+    what = f"{amount(count, 'entry')} in {amount(rows, 'row')} lie outside the bounds"
     what += f" ({bounds.source}); the first is {number(float(actions[row, column]))}, outside [{least}, {most}]."
     if bounds.known:
         advice = "Such data are refused: drop these episodes, or rescale the actions to the environment's units."

@@ -10,7 +10,8 @@ import numpy.typing as npt
 from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import chunks
 from rl_training.data.doctor.subject import Subject
-from rl_training.data.doctor.wording import amount, share
+from rl_training.data.doctor.wording import share
+from rl_training.wording import amount
 
 Hashes = npt.NDArray[np.uint64]
 
@@ -26,6 +27,9 @@ def check_duplicates(subject: Subject) -> Iterator[Finding]:
     again, first = _repeated(hashes)
     if not again.size:
         return
+    in_a_row = _in_a_row(subject, hashes)
+    if in_a_row.size:
+        yield _twice(subject, in_a_row)
     episodes = _repeated_episodes(subject, hashes) if subject.whole_episodes else None
     if episodes is not None and episodes[0].size:
         copies, originals = episodes
@@ -34,6 +38,8 @@ def check_duplicates(subject: Subject) -> Iterator[Finding]:
         advice = "Drop the copies unless they are meant to count twice; a split by episode would leak between parts."
         place = subject.place(int(subject.starts[copies[0]]))
         yield Finding("warning", "duplicates.episodes", "obs", what, advice, int(copies.size), place)
+    if in_a_row.size == again.size:
+        return
     part = again.size / subject.rows
     what = (
         f"{amount(again.size, 'row')} ({share(part)}) {'is an exact copy' if again.size == 1 else 'are exact copies'}"
@@ -42,6 +48,20 @@ def check_duplicates(subject: Subject) -> Iterator[Finding]:
     advice = "In continuous spaces this does not happen by chance: see whether the data were joined or drawn twice."
     level: Level = "warning" if part > _MANY else "note"
     yield Finding(level, "duplicates.rows", "obs", what, advice, int(again.size), subject.place(int(again[0])))
+
+
+def _in_a_row(subject: Subject, hashes: Hashes) -> npt.NDArray[np.int64]:
+    """Rows of an episode that are the row before again; where successors are stored, those show it."""
+    if subject.next_obs is not None or not subject.whole_episodes:
+        return np.empty(0, dtype=np.int64)
+    return np.asarray(subject.inner[hashes[subject.inner] == hashes[subject.inner + 1]] + 1)
+
+
+def _twice(subject: Subject, rows: npt.NDArray[np.int64]) -> Finding:
+    what = f"{amount(rows.size, 'row')} inside episodes {'repeats' if rows.size == 1 else 'repeat'} the row before in"
+    what += " obs, actions and reward."
+    advice = "Drop the copies, unless the system stood still: they teach that an action changes nothing."
+    return Finding("warning", "duplicates.in-a-row", "obs", what, advice, int(rows.size), subject.place(int(rows[0])))
 
 
 def _row_hashes(subject: Subject) -> Hashes:

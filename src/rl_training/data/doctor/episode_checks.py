@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import numpy as np
 
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.subject import Subject
-from rl_training.data.doctor.wording import amount, number, share
+from rl_training.data.doctor.wording import number, share
+from rl_training.wording import amount
 
 _FEW_EPISODES = 10
 _FAR_RETURN = 10.0  # interquartile ranges from the median
 _SPARSE = 0.95
+_LIKE_COSTS = re.compile("(?<![a-z])(costs?|loss|losses|penalty|penalties|regret)(?![a-z])")
+
+
+def check_reward_name(name: str | None) -> Iterator[Finding]:
+    """Rewards that by their name in the file are costs."""
+    if name is not None and _LIKE_COSTS.search(name.lower()):
+        what = f"Rewards come from a column named {name!r}: costs are to be negated first, or the worst behaviour is"
+        what += " learned as the best."
+        advice = "If lower is better, write the file anew with this column negated."
+        yield Finding("note", "rewards.cost", "rewards", what, advice)
 
 
 def check_rewards(subject: Subject) -> Iterator[Finding]:
@@ -52,9 +64,7 @@ def check_episodes(subject: Subject) -> Iterator[Finding]:
     count = len(subject.ends)
     if 1 < count < _FEW_EPISODES:
         what = f"There are only {count} episodes: their mean return says little about the behaviour."
-        yield Finding(
-            "note", "episodes.few", "terminations", what, "Judge the data by rows rather than episodes.", count
-        )
+        yield Finding("note", "episodes.few", "data", what, "Judge the data by rows rather than episodes.", count)
     if subject.returns is not None and count >= _FEW_EPISODES:
         yield from _odd_returns(subject)
         yield from _by_row(subject)

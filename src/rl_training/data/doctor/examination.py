@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,22 +17,25 @@ from rl_training.data.doctor.coverage import (
     effective_dimension,
 )
 from rl_training.data.doctor.duplicates import check_duplicates
-from rl_training.data.doctor.episode_checks import check_episodes, check_rewards, mean_by_row
-from rl_training.data.doctor.findings import Distribution, Facts, Finding, Report
-from rl_training.data.doctor.flag_checks import check_flags
+from rl_training.data.doctor.episode_checks import check_episodes, check_reward_name, check_rewards, mean_by_row
+from rl_training.data.doctor.findings import Distribution, Facts, Finding, Level, Place, Report
+from rl_training.data.doctor.flag_checks import check_ends, check_flags
 from rl_training.data.doctor.observation_checks import ObsBounds, check_observations
 from rl_training.data.doctor.raw_checks import RawFields, read_fields
 from rl_training.data.doctor.reward_shift import check_reward_shift
 from rl_training.data.doctor.subject import Columns, Subject
 from rl_training.data.doctor.succession import check_successors
-from rl_training.data.doctor.wording import amount
-from rl_training.data.fields import BORDERS_LOST
+from rl_training.data.doctor.wording import sentence
+from rl_training.data.fields import BORDERS_LOST, EPISODE_IDS
 from rl_training.data.formats import RawData
+from rl_training.data.formats.names import printable
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.reference_returns import reference_returns
+from rl_training.data.space_bounds import SpaceBounds
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
+from rl_training.wording import amount
 
 
 def examine(
@@ -55,34 +58,88 @@ def examine(
         subject = Subject.from_dataset(dataset, "next_obs" in fields.sources)
     else:
         subject = Subject.from_fields(fields, whole)
-    findings = [*also, *fields.findings, *_widths(subject, spaces)]
+    findings = [*also, *_other_environment(raw, env_id), *fields.findings, *_widths(subject, spaces)]
     facts = _facts(raw, fields, subject, dataset, env_id or raw.env_id)
+    if obs_bounds is None and raw.bounds is not None:
+        obs_bounds = raw.bounds.of_observations(subject.obs)
     if subject.rows:
         findings += check_flags(fields, subject)
-        facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds)
+        facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds, raw.bounds)
         findings += more
-    notes = raw.notes if dataset is None else dataset.notes
-    findings += [Finding("note", "data.read", "data", f"{note[:1].upper()}{note[1:]}.", "") for note in notes]
+    findings += check_reward_name(raw.column_in_file("rewards", None) or fields.sources.get("rewards"))
+    findings += _unused(raw, subject)
+    notes = raw.notes if dataset is None else [note for note in dataset.notes if note not in raw.hints]
+    findings += [Finding("note", "data.read", "data", sentence(note), "") for note in notes]
     if refusal is not None and not any(finding.level == "error" for finding in findings):
         advice = "Training refuses these data as they are."
-        findings.append(Finding("error", "data.refused", "data", f"{refusal[:1].upper()}{refusal[1:]}.", advice))
-    return Report.of(facts, findings)
+        findings.append(Finding("error", "data.refused", "data", sentence(refusal), advice))
+    return Report.of(facts, [replace(finding, place=_in_file(raw, fields, finding)) for finding in findings])
 
 
-def describe(raw: RawData, env_id: str | None = None) -> tuple[Facts, Transforms]:
-    """The short facts of sound data, and every transform that can be fitted to them; bad data raise `DataError`."""
+def _other_environment(raw: RawData, env_id: str | None) -> list[Finding]:
+    """Where the user names one environment, and the file another."""
+    if env_id is None or raw.env_id in (None, env_id):
+        return []
+    what = f"The file says that it was recorded in {raw.env_id}, and is held to {env_id}."
+    advice = "Train in the environment that the data come from, unless the two are known to behave alike."
+    return [Finding("warning", "env.differs", "data", what, advice)]
+
+
+def _unused(raw: RawData, subject: Subject) -> list[Finding]:
+    """Columns that nobody reads and that look as if they told episodes apart, which then may be wrong."""
+    alone = len(subject.ends) < 2
+    level: Level = "warning" if alone else "note"
+    advice = "All rows count as one episode; read it with that mapping if there are more." if alone else ""
+    return [Finding(level, "data.unused", "data", sentence(said), advice) for said in raw.hints]
+
+
+def _in_file(raw: RawData, fields: RawFields, finding: Finding) -> Place:
+    """Where the file has what was found in the arrays: its own row, and its names of the column and the episode."""
+    place = finding.place
+    if place.row is None:
+        return place
+    row, file = raw.row_in_file(place.row)
+    name = raw.column_in_file(finding.field, place.column)
+    return replace(place, row=row, file=file, column_name=name, episode_id=_episode_id(fields, place.row))
+
+
+def _episode_id(fields: RawFields, row: int) -> str | None:
+    """What the file calls the episode of a row; ids that only count from 0 are no names."""
+    ids = fields.arrays.get(EPISODE_IDS)
+    if ids is None or row >= len(ids):
+        return None
+    counts = ids.dtype.kind in "iuf" and ids[0] == 0 and bool(np.isin(np.diff(ids), (0, 1)).all())
+    return None if counts else printable(str(ids[row]))
+
+
+class Description(NamedTuple):
+    """The short facts of sound data, every transform that can be fitted to them, what makes episodes doubtful, and the
+    notes on how they were read."""
+
+    facts: Facts
+    transforms: Transforms
+    warnings: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+
+def describe(raw: RawData, env_id: str | None = None) -> Description:
+    """What there is to say of sound data without a search for faults; bad data raise `DataError`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dataset = TransitionDataset.from_raw(raw)
     fields = read_fields(raw.arrays)
     subject = Subject.from_dataset(dataset, "next_obs" in fields.sources)
-    bounds = find_bounds(dataset.actions, Columns.of(dataset.actions), None)
+    bounds = find_bounds(dataset.actions, Columns.of(dataset.actions), None, dataset.bounds)
     low, high = tuple(bounds.low.tolist()), tuple(bounds.high.tolist())
     facts = _facts(raw, fields, subject, dataset, env_id or raw.env_id)
     facts = replace(facts, action_low=low, action_high=high, bounds_from=bounds.source)
     spread = facts.returns is not None and facts.returns.max > facts.returns.min
     config = TransformConfig(normalise_observations=True, reward_range_scaling=spread)
-    return facts, fit_transforms(dataset, Spaces(dataset.obs_dim, low, high), config)
+    transforms = fit_transforms(dataset, Spaces(dataset.obs_dim, low, high), config)
+    found = (*_other_environment(raw, env_id), *check_ends(subject), *_unused(raw, subject))
+    doubts = tuple(said for said in found if said.level == "warning")
+    notes = tuple(note for note in dataset.notes if not (doubts and note in raw.hints))
+    return Description(facts, transforms, doubts, notes)
 
 
 def _dataset(raw: RawData) -> tuple[TransitionDataset | None, str | None]:
@@ -98,7 +155,12 @@ def _dataset(raw: RawData) -> tuple[TransitionDataset | None, str | None]:
 
 
 def _check_fields(
-    facts: Facts, fields: RawFields, subject: Subject, spaces: Spaces | None, obs_bounds: ObsBounds | None
+    facts: Facts,
+    fields: RawFields,
+    subject: Subject,
+    spaces: Spaces | None,
+    obs_bounds: ObsBounds | None,
+    told: SpaceBounds | None,
 ) -> tuple[Facts, list[Finding]]:
     """The checks that look at values, and the facts they bring to light."""
     findings: list[Finding] = []
@@ -106,7 +168,7 @@ def _check_fields(
     visited = None
     if subject.actions is not None:
         columns = Columns.of(subject.actions)
-        bounds = find_bounds(subject.actions, columns, spaces)
+        bounds = find_bounds(subject.actions, columns, spaces, told)
         findings += check_actions(subject, columns, bounds, fields.marked_discrete)
         learned |= {"act_effective_dim": effective_dimension(subject.actions)}
         if not fields.marked_discrete:

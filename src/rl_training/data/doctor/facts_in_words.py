@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from rl_training.data.doctor.findings import Distribution, Facts
-from rl_training.data.doctor.wording import amount, number, share
+from rl_training.data.doctor.wording import number, share
+from rl_training.wording import amount
 
 
 def fact_lines(facts: Facts, brief: bool = False) -> list[tuple[str, str]]:
@@ -35,14 +36,14 @@ def _episodes(facts: Facts) -> str:
     open_ends = facts.episodes - sum(counts.values())
     if open_ends > 0:
         ends.append(f"{open_ends:,} without a flag")
-    return f"{facts.episodes:,}: {', '.join(ends)}"
+    return f"1, {ends[0].removeprefix('1 ')}" if facts.episodes == 1 else f"{facts.episodes:,}: {', '.join(ends)}"
 
 
 def _observations(facts: Facts, brief: bool) -> str:
     if facts.obs_dim is None:
         return ""
     text = amount(facts.obs_dim, "column")
-    if facts.obs_effective_dim is not None and not brief:
+    if facts.obs_effective_dim is not None and facts.obs_dim > 1 and not brief:
         text += f", which vary in about {facts.obs_effective_dim:.1f} independent directions"
     where = {"stored": "next_obs is stored", "derived": "next_obs is taken from the next row"}
     return f"{text}; {where[facts.successors]}" if facts.successors else text
@@ -72,10 +73,14 @@ def _rewards(facts: Facts) -> str:
     if facts.rewards is None:
         return ""
     least, mean, most = map(number, facts.rewards)
+    if facts.rewards[0] == facts.rewards[2]:
+        return f"always {least}"
     return f"from {least} to {most}, mean {mean}"
 
 
 def _spread(values: Distribution) -> str:
+    if values.min == values.max:
+        return number(values.min) + (" in every episode" if sum(values.counts) > 1 else "")
     return f"mean {number(values.mean)} ± {number(values.std)}, from {number(values.min)} to {number(values.max)}"
 
 
@@ -99,7 +104,8 @@ def _lengths(facts: Facts) -> str:
     if facts.lengths is None:
         return ""
     if facts.lengths.min == facts.lengths.max:
-        return f"{amount(int(facts.lengths.min), 'row')} in every episode"
+        each = " in every episode" if sum(facts.lengths.counts) > 1 else ""
+        return f"{amount(int(facts.lengths.min), 'row')}{each}"
     return f"{_spread(facts.lengths)} rows"
 
 

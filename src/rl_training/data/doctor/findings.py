@@ -22,15 +22,19 @@ class Place:
 
     row: int | None = None
     episode: int | None = None
+    episode_id: str | None = None  # in the file, where it names its episodes
     step: int | None = None  # within the episode
     column: int | None = None
+    column_name: str | None = None  # in the file, where it has one
+    file: str | None = None  # where the data are several
 
     def __str__(self) -> str:
-        parts = [] if self.row is None else [f"row {self.row:,}"]
-        if self.column is not None:
-            parts.append(f"column {self.column}")
+        parts = [] if self.row is None else [f"row {self.row:,}" + (f" of {self.file}" if self.file else "")]
+        if self.column is not None or self.column_name is not None:
+            parts.append(f"column {self.column if self.column_name is None else repr(self.column_name)}")
         if self.episode is not None:
-            inside = f"episode {self.episode:,}" + ("" if self.step is None else f", step {self.step:,}")
+            named = "" if self.episode_id is None else f" named {self.episode_id}"
+            inside = f"episode {self.episode:,}{named}" + ("" if self.step is None else f", step {self.step:,}")
             parts = [f"{', '.join(parts)} ({inside})" if parts else inside]
         return ", ".join(parts)
 

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from rl_training.data.checks import BoolArray
+from rl_training.data.checks import BoolArray, IndexArray
 from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import RawFields
 from rl_training.data.doctor.subject import Subject
-from rl_training.data.doctor.wording import amount, share
-from rl_training.data.fields import EPISODE_ENDS
+from rl_training.data.doctor.wording import share
+from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS
+from rl_training.data.flags import DONES
+from rl_training.wording import amount
 
 _LIMIT_LEAST = 20  # rows: shorter episodes end at the same length by chance
 _LIMIT_EPISODES = 3
@@ -23,40 +25,56 @@ def check_flags(fields: RawFields, subject: Subject) -> Iterator[Finding]:
         return
     yield from _two_rows(fields, subject)
     yield from _overlap(fields)
-    yield from _no_ends(subject)
+    yield from check_ends(subject)
     yield from _time_limits(fields, subject)
     yield from _one_row(subject)
 
 
+_MARKS = {
+    "terminations": "marked as terminated",
+    "truncations": "marked as truncated",
+    EPISODE_ENDS: "marked as the last of an episode",
+}
+
+
 def _two_rows(fields: RawFields, subject: Subject) -> Iterator[Finding]:
-    """The trap of d3rlpy's CartPole file: a terminated episode is marked on its last row and on the one before."""
-    if "terminations" not in fields.arrays:
+    """Ends marked on an episode's last row and on the one before, as in d3rlpy's CartPole file."""
+    marks = {name: fields.arrays[name] for name in _MARKS if name in fields.arrays}
+    if not marks:
         return
-    flags: BoolArray = fields.arrays["terminations"]
+    if EPISODE_ENDS in marks and "terminations" in marks:
+        yield from _strays(fields, subject, marks["terminations"])
+    # Other ids, or an end of the other kind, are signs of an episode that does have a single row.
+    signs = [fields.arrays[name] for name in (EPISODE_IDS, "terminations") if name in fields.arrays]
+    alike = np.logical_and.reduce([np.ones(subject.rows - 1, dtype=np.bool_), *(s[:-1] == s[1:] for s in signs)])
+    for name, flags in marks.items():
+        pairs = np.flatnonzero(flags[:-1] & flags[1:] & alike)
+        if pairs.size and not (name == "terminations" and EPISODE_ENDS in marks):
+            yield _pairs(subject, name, pairs, runs=_count(flags) - pairs.size)  # a run of set flags is one mark
+
+
+def _strays(fields: RawFields, subject: Subject, flags: BoolArray) -> Iterator[Finding]:
     name = fields.sources["terminations"]
-    if EPISODE_ENDS in fields.arrays:
-        stray = np.flatnonzero(flags & ~fields.arrays[EPISODE_ENDS])
-        if stray.size:
-            what = (
-                f"{name!r} is set on {amount(stray.size, 'row')} that {EPISODE_ENDS!r} does not call the last of an"
-                f" episode: with them there would be {len(subject.ends) + stray.size:,} episodes, not"
-                f" {len(subject.ends):,}."
-            )
-            advice = f"Here {EPISODE_ENDS!r} counts, which is right; beware of readers that split on {name!r}."
-            place = subject.place(int(stray[0]))
-            yield Finding("warning", "flags.two-rows", "terminations", what, advice, int(stray.size), place)
-        return
-    pairs = np.flatnonzero(flags[:-1] & flags[1:])
-    if not pairs.size:
-        return
-    runs = _count(flags) - pairs.size  # a run of set flags is one mark
-    what = f"{amount(pairs.size, 'row')} marked as terminated {'is' if pairs.size == 1 else 'are'} directly followed by"
-    what += " another one, which makes an episode of a single row of it."
+    stray = np.flatnonzero(flags & ~fields.arrays[EPISODE_ENDS])
+    if stray.size and fields.sources[EPISODE_ENDS] == EPISODE_ENDS:  # dones beside terminations are refused then
+        what = (
+            f"{name!r} is set on {amount(stray.size, 'row')} that {EPISODE_ENDS!r} does not call the last of an"
+            f" episode: with them there would be {len(subject.ends) + stray.size:,} episodes, not"
+            f" {len(subject.ends):,}."
+        )
+        advice = f"Here {EPISODE_ENDS!r} counts, which is right; beware of readers that split on {name!r}."
+        place = subject.place(int(stray[0]))
+        yield Finding("warning", "flags.two-rows", "terminations", what, advice, int(stray.size), place)
+
+
+def _pairs(subject: Subject, name: str, pairs: IndexArray, runs: int) -> Finding:
+    what = f"{amount(pairs.size, 'row')} {_MARKS[name]} {'is' if pairs.size == 1 else 'are'} directly followed by"
+    what += " another end, which makes an episode of a single row of it."
     systematic = pairs.size >= max(2, runs // 2)
-    advice = "Mark only the last row of an episode" + ("; here it looks like a habit of the recorder." * systematic)
+    advice = "Mark only the last row of an episode" + ("; here it looks like a habit of the recorder" * systematic)
     level: Level = "error" if systematic else "warning"
     place = subject.place(int(pairs[0]))
-    yield Finding(level, "flags.two-rows", "terminations", what, advice.rstrip(".") + ".", int(pairs.size), place)
+    return Finding(level, "flags.two-rows", name, what, f"{advice}.", int(pairs.size), place)
 
 
 def _count(flags: BoolArray) -> int:
@@ -83,8 +101,9 @@ def _overlap(fields: RawFields) -> Iterator[Finding]:
     yield Finding(level, "flags.overlap", "truncations", what, advice, int(both.size), place)
 
 
-def _no_ends(subject: Subject) -> Iterator[Finding]:
-    if subject.terminations is None and subject.truncations is None:
+def check_ends(subject: Subject) -> Iterator[Finding]:
+    """Whether episodes end at all, and the last one, too."""
+    if not subject.whole_episodes or (subject.terminations is None and subject.truncations is None):
         return
     none = np.zeros(1, dtype=np.bool_)
     flags = (subject.terminations if subject.terminations is not None else none) | (
@@ -102,8 +121,8 @@ def _no_ends(subject: Subject) -> Iterator[Finding]:
 
 
 def _time_limits(fields: RawFields, subject: Subject) -> Iterator[Finding]:
-    """Terminations that pile up at one length, the largest, where nothing is marked as truncated."""
-    if subject.terminations is None or (subject.truncations is not None and subject.truncations.any()):
+    """Terminations that pile up at one length, the largest but for a few; some may be marked as truncated besides."""
+    if subject.terminations is None:
         return
     terminated = subject.terminations[subject.ends]
     lengths = subject.lengths[terminated]
@@ -111,17 +130,19 @@ def _time_limits(fields: RawFields, subject: Subject) -> Iterator[Finding]:
         return
     limit = int(lengths.max())
     at_limit = int(np.count_nonzero(lengths == limit))
+    longer = int(np.count_nonzero(subject.lengths > limit))
     near = int(np.count_nonzero((lengths >= 0.9 * limit) & (lengths < limit)))
     name = fields.sources.get("terminations", "terminations")
-    if limit >= _LIMIT_LEAST and at_limit >= max(_LIMIT_EPISODES, 0.02 * len(lengths)) and at_limit > near:
+    many = at_limit >= max(_LIMIT_EPISODES, 0.02 * len(lengths)) and at_limit > max(near, longer)
+    if limit >= _LIMIT_LEAST and many:
         episode = int(np.flatnonzero(terminated & (subject.lengths == limit))[0])
-        everyone = "every episode ends" if at_limit == len(lengths) else f"{amount(at_limit, 'episode')} end"
+        everyone = "every episode ends" if at_limit == len(subject.lengths) else f"{amount(at_limit, 'episode')} end"
         what = f"By {name!r}, {everyone} in a termination after exactly {limit:,} rows: that looks like a time limit."
         advice = "If it is one, mark these rows as truncated instead; a termination tells the algorithm that no reward"
         advice += " follows."
         place = subject.place(int(subject.ends[episode]))
         yield Finding("warning", "flags.time-limit", "terminations", what, advice, at_limit, place)
-    elif name in ("dones", "done") and "truncations" not in fields.arrays:
+    elif name in DONES and "truncations" not in fields.arrays and not np.any(subject.truncations):
         what = f"{name!r} is read as terminations, and nothing says where episodes were only cut."
         advice = "If it also marks time limits, split it into terminations and truncations."
         yield Finding("note", "flags.dones", "terminations", what, advice)

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS, IndexArray
 from rl_training.data.doctor.findings import Finding, Place
-from rl_training.data.doctor.wording import amount, listed, number
+from rl_training.data.doctor.wording import listed, number
 from rl_training.data.fields import (
     BORDERS_LOST,
     DISCRETE_ACTIONS,
@@ -20,10 +20,13 @@ from rl_training.data.fields import (
     EPISODE_IDS,
     FIELD_OF,
     IGNORED_PREFIXES,
-    REQUIRED_FIELDS,
+    missing_fields,
 )
-from rl_training.data.flags import complete_flags
+from rl_training.data.flags import DONES, complete_flags
+from rl_training.data.formats.names import listed as names_listed
+from rl_training.data.formats.names import printable
 from rl_training.errors import DataError, did_you_mean
+from rl_training.wording import amount
 
 CHUNK = 1 << 16  # rows looked at together, so that what is made along the way stays small
 
@@ -84,26 +87,26 @@ def read_fields(arrays: Mapping[str, Any]) -> RawFields:
 def _resolve(fields: RawFields, arrays: Mapping[str, Any]) -> None:
     """The names of this package for those of the file."""
     fields.marked_discrete = bool(np.any(arrays.get(DISCRETE_ACTIONS, False)))
+    terminations_apart = any(FIELD_OF.get(key) == "terminations" and key not in DONES for key in arrays)
     for key, value in arrays.items():
         if str(key).startswith(IGNORED_PREFIXES) or key in (BORDERS_LOST, DISCRETE_ACTIONS) or value is None:
             continue
-        name = FIELD_OF.get(key)
+        name = EPISODE_ENDS if key in DONES and terminations_apart else FIELD_OF.get(key)
         if name is None:
             what = f"{key!r} is no field of a transition, and a dataset with unknown fields is refused."
-            advice = f"Rename it if it holds one, otherwise leave it out{did_you_mean(str(key), FIELD_OF)}".rstrip("?")
-            fields.findings.append(Finding("error", "fields.unknown", str(key), what, f"{advice}."))
+            meant = did_you_mean(str(key), FIELD_OF).rstrip("?")
+            advice = f"Say so if it holds one (columns: {{obs: …}}), otherwise leave it out{meant}"
+            fields.findings.append(Finding("error", "fields.unknown", printable(str(key)), what, f"{advice}."))
         elif name in fields.sources:
             what = f"It is given twice, as {fields.sources[name]!r} and as {key!r}."
             fields.findings.append(Finding("error", "fields.twice", name, what, "Keep one of them."))
         else:
             fields.arrays[name], fields.sources[name] = value, str(key)
-    ends_known = EPISODE_IDS in fields.arrays or EPISODE_ENDS in fields.arrays
-    needed = [name for name in REQUIRED_FIELDS if not (name == "terminations" and ends_known)]
-    for name in needed:
-        if name not in fields.arrays:
-            names = listed([alias for alias, canonical in FIELD_OF.items() if canonical == name], "or")
-            what = f"The data have no {name}; found: {', '.join(map(str, arrays)) or 'nothing'}."
-            fields.findings.append(Finding("error", "fields.missing", name, what, f"Add an array named {names}."))
+    for name in missing_fields(fields.arrays):
+        names = listed([alias for alias, canonical in FIELD_OF.items() if canonical == name], "or")
+        what = f"The data have no {name}; found: {names_listed(map(str, arrays)) if arrays else 'nothing'}."
+        advice = f"Add an array named {names}, or say which one holds it with columns: {{{name}: …}}."
+        fields.findings.append(Finding("error", "fields.missing", name, what, advice))
 
 
 def _check_type_and_shape(fields: RawFields, name: str) -> None:
@@ -113,11 +116,11 @@ def _check_type_and_shape(fields: RawFields, name: str) -> None:
         fields.drop(name, "fields.dtype", "Its rows differ in length.", "Give a rectangular array of numbers.")
         return
     shape = "×".join(f"{length:,}" for length in array.shape) or "single value"
-    fields.shapes[fields.sources[name]] = f"{array.dtype} {shape}"
+    fields.shapes[fields.sources[name]] = f"{'text' if array.dtype.kind in 'US' else array.dtype} {shape}"
     if name == EPISODE_IDS:
         array = array.reshape(-1) if array.ndim else array.reshape(1)
     elif array.dtype.kind not in "biuf":
-        what = f"Its type is {array.dtype}, which is refused."
+        what = f"Its type is {'text' if array.dtype.kind in 'US' else array.dtype}, which is refused."
         fields.drop(name, "fields.dtype", what, "Give booleans, integers or floating-point numbers.")
         return
     elif name in MATRIX_FIELDS:
@@ -149,7 +152,7 @@ def _check_lengths(fields: RawFields) -> None:
     whole = {name: array for name, array in fields.arrays.items() if name not in short}
     ends = _ends(RawFields(arrays=whole, rows=fields.rows))
     for name, length in short.items():
-        what = f"It has {length:,} rows, but {owner} {fields.rows:,}; all fields must have the same length."
+        what = f"It has {amount(length, 'row')}, but {owner} {fields.rows:,}; all fields must have the same length."
         advice = "Find out which rows were lost or added (one observation too many per episode is common)."
         fields.drop(name, "fields.length", what, advice, place=place_of(ends, min(length, fields.rows)))
 

@@ -81,7 +81,7 @@ def shift_scores(subject: Subject) -> dict[int, float] | None:
 
 
 def _rows_with_neighbours(subject: Subject) -> IndexArray:
-    """Rows with a row of their episode before and after, and one more after that."""
+    """A sample of the rows that have a row of their episode before and one after them."""
     inside = np.ones(subject.rows, dtype=np.bool_)
     inside[subject.starts] = False
     inside[subject.ends] = False

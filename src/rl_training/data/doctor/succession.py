@@ -11,7 +11,8 @@ from rl_training.data.checks import FloatArray, IndexArray
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.raw_checks import chunks
 from rl_training.data.doctor.subject import Columns, Subject, sample_rows
-from rl_training.data.doctor.wording import amount, share
+from rl_training.data.doctor.wording import share
+from rl_training.wording import amount
 
 _MOST = 0.5
 _RIDGE = 1e-6
@@ -42,7 +43,7 @@ def check_successors(subject: Subject, columns: Columns) -> Iterator[Finding]:
         advice = "Probably unmarked ends of episodes (mark these rows as truncated) or rows that were dropped."
         place = subject.place(int(different[0]))
         yield Finding("warning", "successors.mismatch", "next_obs", what, advice, int(different.size), place)
-    yield from _resets(subject, columns)
+    yield from _ends_that_go_on(subject, columns)
 
 
 def _mismatches(subject: Subject, columns: Columns, rows: IndexArray) -> IndexArray:
@@ -78,27 +79,56 @@ def _most_differ(subject: Subject, different: IndexArray, part: float) -> Findin
     return Finding("warning", "successors.mismatch", "next_obs", what, advice, int(different.size), place)
 
 
-def _resets(subject: Subject, columns: Columns) -> Iterator[Finding]:
-    """Truncated rows whose stored successor is the first observation of the next episode."""
-    obs, truncations = subject.obs, subject.truncations
+def _ends_that_go_on(subject: Subject, columns: Columns) -> Iterator[Finding]:
+    """Ends whose stored successor is the first observation of the next episode: taken after a reset, or no ends."""
+    obs = subject.obs
     assert obs is not None
-    cut = subject.ends[:-1][truncations[subject.ends[:-1]]] if truncations is not None else subject.ends[:0]
+    ends = subject.ends[:-1]
     if subject.has_next_obs is not None:  # nobody takes those for successors
-        cut = cut[subject.has_next_obs[cut]]
-    if cut.size < 2:
+        ends = ends[subject.has_next_obs[ends]]
+    if not ends.size:
         return
-    same = np.setdiff1d(cut, _mismatches(subject, columns, cut))
-    if same.size <= _MOST * cut.size:
-        return
+    same = np.setdiff1d(ends, _mismatches(subject, columns, ends))
+    truncated = np.zeros(subject.rows, dtype=np.bool_) if subject.truncations is None else subject.truncations
+    cut = same[truncated[same]]
+    cuts = np.count_nonzero(truncated[ends])
     usual = np.percentile(_step_sizes(obs, sample_rows(subject.inner), columns), _USUAL_STEP)
-    if np.median(_step_sizes(obs, same, columns)) <= usual:  # one long episode, cut into pieces
-        return
-    what = (
-        f"In {amount(same.size, 'row')} that end an episode by truncation, next_obs is the first obs of the next one."
-    )
+    if cut.size > max(1, _MOST * cuts) and np.median(_step_sizes(obs, cut, columns)) > usual:
+        yield _reset(subject, cut)
+    elif same.size <= _MOST * ends.size:  # else one long episode, cut into pieces
+        far = _step_sizes(obs, same, columns) > _FAR_STEP * usual
+        if (far & truncated[same]).any():
+            yield _reset(subject, same[far & truncated[same]])
+        if not far.all():
+            yield from _no_ends(subject, same[~far])
+
+
+def _reset(subject: Subject, rows: IndexArray) -> Finding:
+    one = rows.size == 1
+    what = f"In {amount(rows.size, 'row')} that {'ends' if one else 'end'} an episode by truncation, next_obs is the"
+    what += " first obs of the next one."
     advice = "Store the observation before the reset; or leave next_obs out, and these rows are not trained on."
-    place = subject.place(int(same[0]))
-    yield Finding("error", "successors.reset", "next_obs", what, advice, int(same.size), place)
+    return Finding("error", "successors.reset", "next_obs", what, advice, int(rows.size), subject.place(int(rows[0])))
+
+
+def _no_ends(subject: Subject, rows: IndexArray) -> Iterator[Finding]:
+    """Rows marked as ends after which the episode goes on, where other ends are followed by something else."""
+    assert subject.obs is not None
+    assert subject.next_obs is not None
+    _, which, counts = np.unique(subject.obs[subject.starts], axis=0, return_inverse=True, return_counts=True)
+    once = counts[which.reshape(-1)] == 1  # where episodes start in the same place, the next one may do so by chance
+    going_on = rows[(subject.next_obs[rows] == subject.obs[rows + 1]).all(axis=1)]
+    going_on = going_on[once[np.searchsorted(subject.ends, going_on) + 1]]
+    if not going_on.size:
+        return
+    terminated = subject.terminations is not None and bool(subject.terminations[going_on[0]])
+    one = going_on.size == 1
+    what = f"{amount(going_on.size, 'row')} {'is' if one else 'are'} marked as the end of an episode, but next_obs is"
+    what += " exactly the next row's obs, which it is not at the other ends: the episode seems to go on there."
+    advice = "Remove the flag where nothing ended; a false termination tells the algorithm that no reward follows."
+    field = "terminations" if terminated else "truncations"
+    place = subject.place(int(going_on[0]))
+    yield Finding("warning", "flags.mid-episode", field, what, advice, int(going_on.size), place)
 
 
 def _step_sizes(obs: FloatArray, rows: IndexArray, columns: Columns) -> npt.NDArray[np.float64]:

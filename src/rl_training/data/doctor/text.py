@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from rl_training.data.doctor.facts_in_words import fact_lines
 from rl_training.data.doctor.findings import LEVELS, Distribution, Finding, Report
-from rl_training.data.doctor.wording import number
+from rl_training.data.doctor.wording import number, sentence
 
 _LABEL = 14
 _HEADINGS = {"error": "Errors", "warning": "Warnings", "note": "Notes"}
@@ -27,14 +27,18 @@ def report_lines(report: Report, title: str, width: int, bar: str = "█") -> li
     """The whole report; no line is wider than `width` unless a word is."""
     lines = [Line(title, "title"), *labelled(fact_lines(report.facts), width)]
     lines += _histograms(report, width, bar)
-    for level in LEVELS:
-        found = report.at(level)
-        if found:
-            lines += [Line(""), Line(f"{_HEADINGS[level]} ({len(found)})", level)]
-        for finding in found:
-            lines += _finding(finding, width)
+    lines += [line for level in LEVELS for line in finding_lines(report.at(level), width)]
     kind = "error" if not report.ok else "warning" if report.at("warning") else "good"
     return [*lines, Line(""), *(Line(text, kind) for text in _wrap(f"verdict: {report.verdict()}", width, "", "  "))]
+
+
+def finding_lines(findings: Sequence[Finding], width: int) -> list[Line]:
+    """Findings of one level under their heading."""
+    if not findings:
+        return []
+    level = findings[0].level
+    heading = Line(f"{_HEADINGS[level]} ({len(findings)})", level)
+    return [Line(""), heading, *(line for finding in findings for line in _finding(finding, width))]
 
 
 def labelled(pairs: list[tuple[str, str]], width: int) -> list[Line]:
@@ -45,6 +49,14 @@ def labelled(pairs: list[tuple[str, str]], width: int) -> list[Line]:
         lines.append(Line(f"  {label:<{_LABEL}}{wrapped[0]}"))
         lines += [Line(" " * (_LABEL + 2) + rest) for rest in wrapped[1:]]
     return lines
+
+
+def note_lines(notes: Sequence[str], width: int) -> list[Line]:
+    """What was recognised and assumed when the data were read."""
+    if not notes:
+        return []
+    heading = Line(f"{_HEADINGS['note']} ({len(notes)})", "note")
+    return [Line(""), heading, *(Line(text) for note in notes for text in _wrap(sentence(note), width, "  • ", "    "))]
 
 
 def transform_lines(transforms: Mapping[str, Any], width: int) -> list[Line]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from rl_training.data.fields import FIELD_OF
+
 
 def number(value: float) -> str:
     """As many digits as mean something: 12,135 / 1,251.5 / 1.25 / 0.00413 / 3.2e+08."""
@@ -32,9 +34,11 @@ def share(part: float) -> str:
     return f"{percent:.0f}%" if percent >= 10 else f"{percent:.1f}%" if percent >= 1 else f"{percent:.2g}%"
 
 
-def amount(count: int, noun: str) -> str:
-    """`1 row`, `2,000 rows`."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def sentence(text: str) -> str:
+    """With a capital and a full stop; the name of a field or of anything else with a spelling of its own keeps it."""
+    first = text.split(maxsplit=1)[0] if text.strip() else ""
+    named = first.rstrip(":,") in FIELD_OF or not first.rstrip(":,").isalpha() or first.endswith(":")
+    return f"{text if named else text[:1].upper() + text[1:]}".rstrip(".") + "."
 
 
 def listed(items: Iterable[object], last: str = "and") -> str:

@@ -12,19 +12,33 @@ import numpy as np
 
 from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats.csv import is_text
+from rl_training.data.formats.nearby import is_there, near_names
+from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
+from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 
-__all__ = ["MINARI_PREFIX", "Arrays", "Columns", "RawData", "read", "read_table", "recognise"]
-
-MINARI_PREFIX = "minari:"  # before an id, where a dataset is named in one word
+__all__ = ["MINARI_PREFIX", "Arrays", "Columns", "RawData", "is_there", "read", "read_table", "recognise"]
 
 # By the first bytes of a file.
 _SIGNATURES = {
     "npz": (b"PK\x03\x04", "NumPy archive (.npz)"),
     "hdf5": (b"\x89HDF\r\n\x1a\n", "HDF5"),
     "parquet": (b"PAR1", "Parquet"),
+}
+# What else a log may be, and what to do about it.
+_STRANGERS = {
+    b"\x1f\x8b": "it is compressed with gzip; unpack it first",
+    b"BZh": "it is compressed with bzip2; unpack it first",
+    b"\xfd7zXZ": "it is compressed with xz; unpack it first",
+    b"\x28\xb5\x2f\xfd": "it is compressed with zstd; unpack it first",
+    b"\x93NUMPY": "it is a single NumPy array; np.savez puts all of them into one archive",
+    b"\x80": "it looks like a Python pickle, which could run code and is never opened; write arrays with np.savez",
+    b"ARROW1": "it is an Arrow (Feather) file; write it as Parquet",
+    b"PK\x05\x06": "it is an empty archive",
+    b"{": "it is JSON; write it as CSV or Parquet",
+    b"[": "it is JSON; write it as CSV or Parquet",
 }
 # By what lies in a folder, the first that fits.
 _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
@@ -39,19 +53,22 @@ def recognise(path: Path) -> str:
     try:
         if path.is_dir():
             return _recognise_folder(path)
+        if path.exists() and not path.is_file():
+            raise DataError("is not a file that can be read from its beginning (a pipe or a device)")
         with path.open("rb") as file:
             start = file.read(4096)
     except FileNotFoundError as error:
-        raise DataError("no such file") from error
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}") from error
+        raise DataError(f"no such file{near_names(path)}") from error
+    except (OSError, ValueError) as error:  # a ValueError: a name that no file can have
+        raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     for name, (signature, _) in _SIGNATURES.items():
         if start.startswith(signature):
             return "minari" if path.name == "main_data.hdf5" and _is_minari(path.parent) else name
     if is_text(start):
         return "csv"
     known = ", ".join(title for _, title in _SIGNATURES.values())
-    described = "it is empty" if not start else f"it begins with {start[:8]!r}"
+    described = next((what for sign, what in _STRANGERS.items() if start.startswith(sign)), None)
+    described = described or (f"it begins with {start[:8]!r}" if start else "it is empty")
     raise DataError(f"not a dataset in a format this version reads ({known}, CSV): {described}")
 
 
@@ -71,25 +88,28 @@ def _is_minari(folder: Path) -> bool:
 
 
 def read(path: Path, columns: Columns | None = None) -> RawData:
-    """The arrays of a file or folder. `columns` says which columns hold which field, in formats that have columns."""
+    """The arrays of a file or folder. `columns` says which columns, or arrays of other names, hold which field."""
     name = recognise(path)
-    if columns is not None and name in ("npz", "hdf5", "columns"):
-        raise DataError("columns: this format has named arrays, not columns; leave them out")
+    if columns is not None and name == "columns":
+        raise DataError("columns: a column directory holds the fields by their own names; leave them out")
     match name:
         case "npz":
             from rl_training.data.formats import npz
 
-            return npz.read(path)
+            return npz.read(path, columns)
         case "columns":
             from rl_training.data.formats.columns import open_verified
 
             mapped, schema = open_verified(path)
             lost = {} if schema["whole_episodes"] else {BORDERS_LOST: np.array(True)}
-            return RawData({**mapped, **lost}, "column directory")
+            bounds = SpaceBounds.read(schema.get("bounds") or {})
+            return RawData(
+                {**mapped, **lost}, "column directory", env_id=told_env_id(schema.get("env_id")), bounds=bounds
+            )
         case "hdf5":
             from rl_training.data.formats import hdf5
 
-            return hdf5.read(path)
+            return hdf5.read(path, columns)
         case "minari":
             from rl_training.data.formats import minari
 

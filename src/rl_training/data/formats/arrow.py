@@ -7,26 +7,62 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from rl_training.data.formats.cells import ragged
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import assemble, plan
 from rl_training.errors import DataError
+from rl_training.validation import shortened
+
+_LONGEST_TEXT = 256  # bytes of a cell; a number or the name of an episode needs fewer
 
 
 def read(table: Any, columns: Columns | None = None) -> RawData:
     """The arrays of a table, or of anything that hands over Arrow data."""
-    whole = table if isinstance(table, pa.Table) else pa.table(table)
-    planned = plan(whole.column_names, columns)
-    arrays, notes = assemble(planned, lambda name: column_values(name, whole.column(name)))
-    return RawData(arrays, "Arrow table", notes=notes)
+    try:
+        whole = table if isinstance(table, pa.Table) else pa.table(table)
+        planned = plan(whole.column_names, columns)
+        for name in planned.columns:
+            check_type(name, whole.schema.field(name).type)
+        return assemble(planned, lambda name: column_values(name, whole.column(name)), "Arrow table")
+    except pa.ArrowException as error:
+        raise DataError(f"not a readable Arrow table ({' '.join(str(error).split())})") from error
+
+
+def check_type(name: str, kind: Any) -> None:
+    """Refuse a column that holds neither numbers, lists of numbers nor text, before it is read."""
+    types, inner = pa.types, kind
+    while True:
+        if isinstance(inner, pa.BaseExtensionType):
+            inner = inner.storage_type
+        elif types.is_list(inner) or types.is_large_list(inner) or types.is_fixed_size_list(inner):
+            inner = inner.value_type
+            if types.is_dictionary(inner) or not (types.is_nested(inner) or _is_number(inner)):
+                raise DataError(f"column {name!r}: holds lists of {inner}; give lists of numbers")
+        else:
+            break
+    inner = inner.value_type if types.is_dictionary(inner) else inner
+    text = types.is_string(inner) or types.is_large_string(inner) or types.is_string_view(inner)
+    if not (text or types.is_temporal(inner) or _is_number(inner)):
+        raise DataError(
+            f"column {name!r}: Arrow type {shortened(str(kind))} is not supported; give numbers or lists of numbers"
+        )
+
+
+def _is_number(kind: Any) -> bool:
+    types = pa.types
+    plain = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
+    return bool(plain or types.is_decimal(kind) or types.is_null(kind))
 
 
 def column_values(name: str, column: Any) -> npt.NDArray[Any]:
     """`[N]` numbers or text, or `[N, …]` of lists and tensors; nothing is NaN, in text None."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    whole = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.array([], column.type)
-    return _values(name, whole)
+    if len(chunks) > 1 and not pa.types.is_dictionary(column.type):
+        chunks = [pa.concat_arrays(chunks)]
+    parts = [_values(name, chunk) for chunk in chunks or [pa.array([], column.type)]]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def _values(name: str, array: Any) -> npt.NDArray[Any]:
@@ -39,15 +75,25 @@ def _values(name: str, array: Any) -> npt.NDArray[Any]:
         return _values(name, array.storage)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _lists(name, array)
-    if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        plain = array.cast(pa.float64()) if array.null_count else array
+    if pa.types.is_dictionary(kind):
+        return _spread(_values(name, array.dictionary), array.indices)
+    if _is_number(kind):
+        exact = array.null_count == 0 and not pa.types.is_decimal(kind)
+        plain = array if exact else array.cast(pa.float64(), safe=False)
         return np.asarray(plain.to_numpy(zero_copy_only=False))
-    if pa.types.is_decimal(kind) or pa.types.is_null(kind):
-        return np.asarray(array.cast(pa.float64()).to_numpy(zero_copy_only=False))
-    if pa.types.is_struct(kind) or pa.types.is_map(kind) or pa.types.is_union(kind) or pa.types.is_binary(kind):
-        raise DataError(f"column {name!r}: Arrow type {kind} is not supported; give numbers or lists of numbers")
-    text = array.cast(pa.string())
+    text = array.cast(pa.large_string())
+    longest = pc.max(pc.binary_length(text)).as_py() or 0
+    if longest > _LONGEST_TEXT:
+        raise DataError(f"column {name!r}: holds a text of {longest:,} bytes; at most {_LONGEST_TEXT} are read")
     return np.array(text.to_pylist(), dtype=object)
+
+
+def _spread(words: npt.NDArray[Any], indices: Any) -> npt.NDArray[Any]:
+    """The word of each row; words are shared, not copied, however often they occur."""
+    missing = np.array([np.nan]) if words.dtype.kind != "O" else np.array([None])
+    if indices.null_count:
+        words = np.concatenate([words, missing])
+    return np.asarray(words[indices.fill_null(len(words) - 1).to_numpy(zero_copy_only=False)])
 
 
 def _lists(name: str, array: Any) -> npt.NDArray[Any]:
@@ -63,8 +109,6 @@ def _lists(name: str, array: Any) -> npt.NDArray[Any]:
             row = int(np.argmax(lengths != width))
             raise ragged(name, row, int(lengths[row]), width)
     inner = _values(name, array.flatten())
-    if inner.dtype.kind not in "biuf":
-        raise DataError(f"column {name!r}: holds lists of {array.type.value_type}; give lists of numbers")
     return inner.reshape(len(array), width, *inner.shape[1:])
 
 

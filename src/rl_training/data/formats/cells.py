@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.formats.limits import check_size
 from rl_training.errors import DataError
 from rl_training.validation import shown
+from rl_training.wording import amount
 
 _WORDS = {"": np.nan, "true": 1.0, "false": 0.0}
 _NESTED = (list, tuple, np.ndarray)
@@ -83,7 +85,9 @@ def _is_numeric(cell: Any, shape: tuple[int, ...]) -> bool:
 
 def ragged(name: str, row: int, found: int, expected: int) -> DataError:
     """The complaint about lists of different lengths."""
-    return DataError(f"column {name!r}: row {row} has {found} values, row 0 has {expected}; all must have as many")
+    return DataError(
+        f"column {name!r}: row {row} has {amount(found, 'value')}, row 0 has {expected}; all must have as many"
+    )
 
 
 def labels(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -98,4 +102,8 @@ def labels(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         missing = np.array([cell is None or cell == "" or cell != cell or _is_missing(cell) for cell in values])
     if missing.any():
         raise DataError(f"column {name!r}: row {int(np.argmax(missing))} has no episode")
-    return values if values.dtype.kind in "fU" else values.astype(str)
+    if values.dtype.kind in "fU":
+        return values
+    longest = max(map(len, map(str, values)), default=0)
+    check_size(4 * longest * len(values))  # numpy gives every text the room of the longest
+    return values.astype(str)

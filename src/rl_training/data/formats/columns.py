@@ -2,7 +2,7 @@
 
 What was checked when it was written is not checked again: opening takes milliseconds whatever the size, as the fields
 are memory-mapped. `schema.json` holds the SHA-256 of every field; `verify` compares them, and so does whatever reads
-all of it anyway (checking, converting, packing).
+all of it anyway (checking, converting, mixing, training).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -21,11 +22,13 @@ from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.formats.atomic import new_folder
 from rl_training.data.summaries import EPISODE_FACTS, ROW_FACTS, Facts
 from rl_training.errors import DataError
+from rl_training.wording import amount
 
 if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
 
 SCHEMA = "schema.json"
+PACKED = ".packed"  # the folder in it that holds the rows as training from disk reads them
 FORMAT, VERSION = "rl_training columns", 1
 _LAYOUT = {  # dtype and number of axes
     **dict.fromkeys(MATRIX_FIELDS, ("<f4", 2)),
@@ -51,10 +54,14 @@ class ColumnWriter:
 
     def write(self, dataset: TransitionDataset) -> None:
         """The whole of `dataset`."""
-        self.write_blocks([dataset])
+        self._write([dataset])
 
     def write_blocks(self, blocks: Iterable[TransitionDataset]) -> None:
-        """Every block in turn; blocks are whole episodes, with the same fields each."""
+        """Every block in turn, with the same fields each; an episode does not go on in the next block: where a block
+        ends without a flag, its last row is truncated."""
+        self._write(closed(block) for block in blocks)
+
+    def _write(self, blocks: Iterable[TransitionDataset]) -> None:
         try:
             with new_folder(self.target) as folder, ExitStack() as open_files:
                 folder.mkdir(parents=True)
@@ -64,6 +71,15 @@ class ColumnWriter:
                 (folder / SCHEMA).write_text(json.dumps(_schema(folder, names, facts), indent=1), encoding="utf-8")
         except OSError as error:
             raise DataError(f"{self.target}: cannot be written: {error.strerror or error}") from error
+
+
+def closed(part: TransitionDataset) -> TransitionDataset:
+    """With a flag on the last row: what was cut off there must not go on in the rows that come after."""
+    if not part.whole_episodes or part.terminations[-1] or part.truncations[-1]:
+        return part
+    truncations = part.truncations.copy()
+    truncations[-1] = True
+    return replace(part, truncations=truncations)
 
 
 def _write_fields(folder: Path, blocks: Iterable[TransitionDataset], facts: Facts, open_files: ExitStack) -> list[str]:
@@ -107,6 +123,8 @@ def _schema(folder: Path, names: list[str], facts: Facts) -> dict[str, Any]:
         "fingerprint": combined_fingerprint(digests),
         "whole_episodes": facts.whole_episodes,
         "summary": facts.to_json(),
+        **({} if facts.env_id is None else {"env_id": facts.env_id}),
+        **({} if facts.bounds is None else {"bounds": facts.bounds.to_json()}),
     }
 
 
@@ -159,6 +177,15 @@ def verify(folder: Path) -> None:
         raise DataError(f"{folder}: {error}") from error
 
 
+def packed_copies(folder: Path) -> list[str]:
+    """A note on the packed rows that training from disk has left in a folder, if there are any."""
+    sizes = [file.stat().st_size for file in (folder / PACKED).glob("*.f32")]
+    if not sizes:
+        return []
+    size = f"{amount(len(sizes), 'file')}, {sum(sizes) / 1e9:.3g} GB"
+    return [f"{folder / PACKED} holds packed rows for training from disk ({size}); it can be deleted"]
+
+
 def _read_schema(folder: Path) -> dict[str, Any]:
     path = folder / SCHEMA
     try:
@@ -169,10 +196,10 @@ def _read_schema(folder: Path) -> dict[str, Any]:
         raise DataError(f"{SCHEMA}: cannot be read ({' '.join(str(error).split())})") from error
     if not isinstance(schema, dict) or schema.get("format") != FORMAT or schema.get("version") != VERSION:
         raise DataError(f"{SCHEMA}: not version {VERSION} of {FORMAT!r}")
-    fields = schema.get("fields")
+    fields, bounds = schema.get("fields"), schema.get("bounds", {})
     sound = isinstance(fields, dict) and all(_is_sound(name, about) for name, about in fields.items())
     keys = ("fingerprint", str), ("whole_episodes", bool), ("summary", dict)
-    if not sound or not all(isinstance(schema.get(key), kind) for key, kind in keys):
+    if not sound or not isinstance(bounds, dict) or not all(isinstance(schema.get(key), kind) for key, kind in keys):
         raise DataError(f"{SCHEMA}: malformed")
     if not {"obs", "actions", "rewards", "next_obs", "terminations", "truncations"} <= set(schema["fields"]):
         raise DataError(f"{SCHEMA}: lacks a field that every dataset has")

@@ -17,9 +17,12 @@ from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import Plan, assemble, plan
 from rl_training.errors import DataError
 from rl_training.validation import shortened, shown
+from rl_training.wording import amount
 
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 _LONGEST_HEADER = 2**20  # bytes
+_SAMPLE = 2**20  # bytes
+_LONGEST_NUMBER = 100  # characters
 _ROWS_AT_A_TIME = 50_000
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
 
@@ -39,7 +42,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     try:
         names, separator = _header(path)
         planned = plan(names, columns)
-        check_size(path.stat().st_size)
+        check_size(_unpacked_size(path, separator))
         found = _read_fast(path, names, separator, planned)
         if found is None:
             found = _read_plainly(path, names, separator, planned)
@@ -50,8 +53,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
         raise DataError(f"is not UTF-8 text (byte 0x{byte:02x}); save it as UTF-8") from error
     except csv.Error as error:
         raise DataError(f"not a readable CSV file ({error})") from error
-    arrays, notes = assemble(planned, found.__getitem__)
-    return RawData(arrays, f"CSV, separated by {_SEPARATORS[separator]}", notes=notes)
+    return assemble(planned, found.__getitem__, f"CSV, separated by {_SEPARATORS[separator]}")
 
 
 def _header(path: Path) -> tuple[list[str], str]:
@@ -62,7 +64,9 @@ def _header(path: Path) -> tuple[list[str], str]:
     if len(line) == _LONGEST_HEADER:
         raise DataError("the first line is longer than 1 MiB; it must name the columns")
     text = line.decode("utf-8-sig").rstrip("\r\n")
-    split = {separator: next(csv.reader([text], delimiter=separator), []) for separator in _SEPARATORS}
+    if "\r" in text:
+        raise DataError("its lines end with carriage returns alone; save it with line feeds (LF or CRLF)")
+    split = {separator: _split(text, separator) for separator in _SEPARATORS}
     separator = max(split, key=lambda separator: len(split[separator]))
     names = [name.strip() for name in split[separator]]
     if all(_is_number(name) for name in names if name) or not any(names):
@@ -70,9 +74,25 @@ def _header(path: Path) -> tuple[list[str], str]:
     return names, separator
 
 
+def _unpacked_size(path: Path, separator: str) -> int:
+    """Bytes of the text and of its numbers, of which there are as many everywhere as in the beginning."""
+    with path.open("rb") as file:
+        sample = file.read(_SAMPLE)
+    numbers = sample.count(separator.encode()) + sample.count(b"\n")
+    size = path.stat().st_size
+    return size + 8 * numbers * size // max(1, len(sample))
+
+
+def _split(text: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([text], delimiter=separator), [])
+    except csv.Error:  # not with this separator: a value would be longer than the reader allows
+        return []
+
+
 def _is_number(text: str) -> bool:
     try:
-        float(text)
+        float(text[:_LONGEST_NUMBER])
     except ValueError:
         return False
     return True
@@ -87,7 +107,8 @@ def _read_fast(path: Path, names: list[str], separator: str, planned: Plan) -> d
         from rl_training.data.formats.arrow import column_values
     except ImportError:
         return None
-    wanted = {name: f"c{names.index(name)}" for name in planned.columns}
+    positions = {name: position for position, name in enumerate(names)}
+    wanted = {name: f"c{positions[name]}" for name in planned.columns}
     try:
         table = arrow_csv.read_csv(
             path,
@@ -113,7 +134,8 @@ def _plain(name: str, values: npt.NDArray[Any], planned: Plan) -> npt.NDArray[An
 
 def _read_plainly(path: Path, names: list[str], separator: str, planned: Plan) -> dict[str, npt.NDArray[Any]]:
     """The planned columns by way of Python's own reader, some rows at a time."""
-    positions = {name: names.index(name) for name in planned.columns}
+    everywhere = {name: position for position, name in enumerate(names)}
+    positions = {name: everywhere[name] for name in planned.columns}
     parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in positions}
     with path.open(encoding="utf-8-sig", newline="") as file:
         next(file)
@@ -123,7 +145,9 @@ def _read_plainly(path: Path, names: list[str], separator: str, planned: Plan) -
             cells = list(zip(*rows, strict=True))
             for name, position in positions.items():
                 text = name in planned.labels
-                parts[name].append(np.array(cells[position]) if text else _floats(name, cells[position], done))
+                parts[name].append(
+                    np.array(cells[position], dtype=object) if text else _floats(name, cells[position], done)
+                )
             done += len(rows)
     return {name: np.concatenate(found) if found else np.empty(0) for name, found in parts.items()}
 
@@ -141,5 +165,6 @@ def _complete(reader: Any, width: int) -> Iterator[list[str]]:
         if not row:
             continue
         if len(row) != width:
-            raise DataError(f"line {reader.line_num + 1} has {len(row)} values, but the header names {width} columns")
+            found, named = amount(len(row), "value"), amount(width, "column")
+            raise DataError(f"line {reader.line_num + 1} has {found}, but the header names {named}")
         yield row

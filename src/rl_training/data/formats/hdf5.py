@@ -2,63 +2,151 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import h5py
 import numpy as np
 
-from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, IGNORED_PREFIXES, REQUIRED_FIELDS
+from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, missing_fields
 from rl_training.data.formats.limits import check_size
-from rl_training.data.formats.raw import RawData
-from rl_training.data.formats.tables import listed
+from rl_training.data.formats.names import listed, natural, printable
+from rl_training.data.formats.raw import Columns, RawData
+from rl_training.data.formats.tables import assemble, left_aside, plan
+from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 
+_MOST_NAMES = 10_000  # arrays that are looked at
+_MOST_GROUPS = 10_000  # groups that are looked into
+_EPISODE = re.compile(r"((?:[^/]+/)*[^/]*\d)/(?:actions|action)")  # the actions of one, in a group with its number
+_DEEPEST = 8  # groups inside each other
 # What h5py raises on files that are damaged or forged.
 DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError, OverflowError)
 
 
-def read(path: Path) -> RawData:
-    """The fields of the file by the names it gives them; side information (`infos/…`, `metadata/…`) is left alone."""
+def read(path: Path, columns: Columns | None = None) -> RawData:
+    """The fields of the file by the names it gives them; side information (`infos/…`, `metadata/…`) is left alone.
+
+    columns: which arrays hold which field, by their names, with slashes where they lie in groups.
+    """
     try:
         with h5py.File(path, "r") as file:
-            fields = {name: array_in(file, name) for name in file if name in FIELD_OF}
-            missing = set(REQUIRED_FIELDS) - {FIELD_OF.get(name) for name in fields}
-            if missing:
-                lacking = ", ".join(name for name in REQUIRED_FIELDS if name in missing)
-                if "episode_0" in file:
-                    raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
-                found = [name for name in file if not name.startswith(IGNORED_PREFIXES)]
-                raise DataError(f"lacks {lacking}; the file has {listed(found) if found else 'nothing'}")
-            check_size(sum(field.size * field.dtype.itemsize for field in fields.values()))
-            layout = "d3rlpy's layout" if EPISODE_ENDS in fields else "D4RL's layout"
-            env_id = file.attrs.get("env_id")
-            arrays = {name: np.asarray(field[()]) for name, field in fields.items()}
+            raw = _by_name(file) if columns is None else _by_mapping(file, columns)
             if _marks_discrete_actions(file):
-                arrays[DISCRETE_ACTIONS] = np.array(True)
-            return RawData(
-                arrays,
-                f"HDF5, {layout}",
-                env_id if isinstance(env_id, str) else None,
-            )
+                raw.arrays[DISCRETE_ACTIONS] = np.array(True)
+            told = dict(file.attrs)
+            return replace(raw, env_id=told_env_id(told.get("env_id")), bounds=SpaceBounds.read(told))
     except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"not a readable HDF5 file ({reason})") from error
 
 
+def _by_name(file: h5py.File) -> RawData:
+    """The arrays at the top of the file that bear a field's name."""
+    fields = {name: array_in(file, name) for name in FIELD_OF if name in file}
+    given = {FIELD_OF[name] for name in fields}
+    found = _names(file)
+    if missing_fields(given):
+        if "episode_0" in file:
+            raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
+        _refuse_groups(found)
+    notes, hints = left_aside(found, {*fields, DISCRETE_ACTIONS}, given)
+    check_sizes(fields.values())
+    arrays = {name: np.asarray(field[()]) for name, field in fields.items()}
+    layout = "d3rlpy's layout" if EPISODE_ENDS in fields else "D4RL's layout"
+    return RawData(arrays, f"HDF5, {layout}", notes=tuple(notes), hints=hints)
+
+
+def _refuse_groups(names: Iterable[str]) -> None:
+    """Say what to do with a group for every episode, as robomimic (`data/demo_0/actions`) and ManiSkill have them."""
+    groups = [found[1] for name in names if (found := _EPISODE.fullmatch(name))]
+    if groups:
+        several = printable(groups[0]) + (f" … {printable(groups[-1])}" if len(groups) > 1 else "")
+        raise DataError(
+            f"holds a group for every episode ({several}, as robomimic's files do), which is not read; join them into"
+            " one array per field, with episode_ids to tell them apart, and save those with np.savez"
+        )
+
+
+def _by_mapping(file: h5py.File, columns: Columns) -> RawData:
+    """The arrays that the mapping names, read as the columns of a table are."""
+    planned = plan(_names(file), columns)
+    fields = {name: array_in(file, name) for name in planned.columns}
+    check_sizes(fields.values())
+    return assemble(planned, lambda name: np.asarray(fields[name][()]), "HDF5")
+
+
+def _names(file: h5py.File) -> list[str]:
+    """The arrays of the file, `group/array`, as far as links and depth allow; a group is entered once, however many
+    names it has, as one may hold itself."""
+    found: list[str] = []
+    groups = [("", file, 0)]
+    entered: set[int] = set()
+    while groups and len(found) < _MOST_NAMES and len(entered) < _MOST_GROUPS:
+        prefix, group, depth = groups.pop()
+        address = h5py.h5o.get_info(group.id).addr
+        if address in entered:
+            continue
+        entered.add(address)
+        for name in names_in(group):
+            member = _member(group, name, name) if isinstance(group.get(name, getlink=True), h5py.HardLink) else None
+            if isinstance(member, h5py.Dataset):
+                found.append(f"{prefix}{name}")
+            elif isinstance(member, h5py.Group) and depth < _DEEPEST:
+                groups.append((f"{prefix}{name}/", member, depth + 1))
+    return sorted(found, key=lambda name: (name.count("/"), natural(name)))
+
+
+def names_in(group: h5py.Group) -> list[str]:
+    """The names in a group, the first of many; h5py gives bytes for what is not UTF-8, which nobody can ask for."""
+    return [name for name in islice(group, _MOST_NAMES) if isinstance(name, str)]
+
+
 def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Dataset:
     """A member of the group that is a plain array of numbers in this very file; messages name it as `said`."""
     said = said or name
-    link = group.get(name, getlink=True)
-    if not isinstance(link, h5py.HardLink):
-        raise DataError(f"{said}: is a link to elsewhere; give the array itself")
-    field = group[name]
+    field = _member(group, name, said)
+    if isinstance(field, h5py.Group):
+        raise DataError(f"{said}: is a group of {listed(names_in(field))}; one array is expected")
     if not isinstance(field, h5py.Dataset):
-        raise DataError(f"{said}: is a group, not an array")
+        raise DataError(f"{said}: is not an array")
     if field.is_virtual or field.external:
         raise DataError(f"{said}: its data lie in other files; give them in this one")
+    if field.shape is None:
+        raise DataError(f"{said}: holds nothing")
     if field.dtype.kind not in "biuf":
         raise DataError(f"{said}: dtype {field.dtype} is not supported; give booleans, integers or floats")
     return field
+
+
+def group_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Group:
+    """A member of the group that is a group in this very file; messages name it as `said`."""
+    found = _member(group, name, said or name)
+    if not isinstance(found, h5py.Group):
+        raise DataError(f"{said or name}: is not a group of arrays")
+    return found
+
+
+def _member(group: h5py.Group, name: str, said: str) -> Any:
+    """What is looked at before it is opened: opening a link would open what it leads to."""
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise DataError(f"{said}: is a link to elsewhere; give the array itself")
+    return group[name]
+
+
+def check_sizes(datasets: Iterable[h5py.Dataset]) -> None:
+    """Refuse arrays that together are too large, or were never written: their values would come from nowhere."""
+    size = stored = 0
+    for dataset in datasets:
+        chunk = math.prod(dataset.chunks or (0,))  # unpacked whole, even where it is larger than the array
+        size += max(dataset.size, chunk) * dataset.dtype.itemsize
+        stored += dataset.id.get_storage_size()
+    check_size(size, stored)
 
 
 def _marks_discrete_actions(file: h5py.File) -> bool:

@@ -18,11 +18,25 @@ _CONTROL_GROUPS = (
 _MEMORY_LIMIT_FALLBACK = 64 * 2**30  # bytes, where the system does not say how much memory is free
 
 
-def check_size(size: int) -> None:
-    """Refuse what would not fit into the memory that is free."""
+_COPIES = 3  # of what is read, at the worst moment: as the file has it, as float32, and the successors
+_LARGEST_RATIO = 200  # that real data are packed by
+_ALWAYS_FINE = 2**28  # bytes of constant fields, whose ratio is any
+
+
+def check_size(size: int, stored: int | None = None) -> None:
+    """Refuse `size` bytes that would not fit into the free memory, or of which next to nothing is `stored`."""
+    if stored is not None and size > _ALWAYS_FINE + _LARGEST_RATIO * stored:
+        raise DataError(
+            f"declares {_amount(size)} of values but stores {_amount(stored)}: they were never written,"
+            " or packed to mislead"
+        )
     limit = free_memory()
-    if size > limit:
-        raise DataError(f"needs {size / 2**30:.1f} GiB unpacked, but only {limit / 2**30:.1f} GiB of memory is free")
+    if _COPIES * size > limit:
+        raise DataError(f"needs {_amount(_COPIES * size)} of memory to be read, but only {_amount(limit)} are free")
+
+
+def _amount(size: int) -> str:
+    return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.1f} MiB"
 
 
 def free_memory() -> int:

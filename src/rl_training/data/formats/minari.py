@@ -18,14 +18,18 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.fields import FIELD_OF
-from rl_training.data.formats.hdf5 import DAMAGE, array_in
-from rl_training.data.formats.limits import check_size
+from rl_training.data.formats.hdf5 import DAMAGE, array_in, check_sizes, group_in
+from rl_training.data.formats.names import first_of, printable
 from rl_training.data.formats.raw import Columns, RawData
+from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError, did_you_mean
 from rl_training.validation import shown
+from rl_training.wording import amount
 
 _ID = re.compile(r"(?:[-\w]+/)*[-\w]+-v\d+")
 _DEEPEST_ID = 5  # folders between the root of the local datasets and a dataset
+_LARGEST_METADATA = 2**24  # bytes
+ASSUMED_BOUNDS = "assumed_action_bounds"  # our mark in the metadata: nobody told the writer the bounds of actions
 _PER_STEP = ("rewards", "terminations", "truncations")
 
 
@@ -89,8 +93,9 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     storage = metadata.get("data_format", "hdf5")
     if storage != "hdf5":
         raise DataError(f"a Minari dataset stored as {shown(storage)}; only those stored as HDF5 are read")
-    _check_actions(_space(metadata, "action_space"))
-    keys = _observation_keys(_space(metadata, "observation_space"), columns)
+    actions, observations = _space(metadata, "action_space"), _space(metadata, "observation_space")
+    _check_actions(actions)
+    keys = _observation_keys(observations, columns)
     try:
         with h5py.File(data / "main_data.hdf5", "r") as file:
             arrays, notes = _transitions(_episodes(file), keys)
@@ -101,12 +106,14 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
         raise DataError(f"not a readable Minari dataset ({reason})") from error
     name = metadata.get("dataset_id")
     described = f"Minari dataset {shown(name)[1:-1]}" if isinstance(name, str) else "Minari dataset"
-    return RawData(arrays, described, _env_id(metadata), notes)
+    bounds = _bounds({} if metadata.get(ASSUMED_BOUNDS) is True else actions, observations, keys)
+    return RawData(arrays, described, env_id=_env_id(metadata), notes=notes, bounds=bounds)
 
 
 def _metadata(path: Path) -> dict[str, Any]:
     try:
-        check_size(path.stat().st_size)
+        if (size := path.stat().st_size) > _LARGEST_METADATA:
+            raise DataError(f"{path.name}: has {size:,} bytes; at most {_LARGEST_METADATA:,} are read")
         metadata = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{path.name}: not readable as JSON ({error})") from error
@@ -125,8 +132,8 @@ def _space(metadata: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _env_id(metadata: Mapping[str, Any]) -> str | None:
-    env_id = _space(metadata, "env_spec").get("id")
-    return env_id if isinstance(env_id, str) else None
+    """Of Minari's own entry; of ours, where the environment was not known to Minari's writer."""
+    return told_env_id(_space(metadata, "env_spec").get("id", metadata.get("env_id")))
 
 
 def _check_actions(space: Mapping[str, Any]) -> None:
@@ -135,13 +142,31 @@ def _check_actions(space: Mapping[str, Any]) -> None:
         raise DataError(f"actions: {_described(space)}; only continuous actions (Box) are supported")
 
 
+def _bounds(
+    actions: Mapping[str, Any], observations: Mapping[str, Any], keys: Sequence[str] | None
+) -> SpaceBounds | None:
+    """Those of the spaces; of a Dict, those of the chosen entries side by side."""
+    parts = [observations] if keys is None else [observations["subspaces"][key] for key in keys]
+    sides = {
+        side: [part[side] for part in parts] if all(isinstance(part.get(side), list) for part in parts) else []
+        for side in ("low", "high")
+    }
+    told = {f"action_{side}": actions.get(side) for side in sides}
+    told |= {f"obs_{side}": [number for values in found for number in values] for side, found in sides.items()}
+    return SpaceBounds.read(told)
+
+
 def _described(space: Any) -> str:
     """`Discrete(4)`, `Box(3)`."""
     if not isinstance(space, Mapping):
         return "unknown"
-    size = space.get("shape", space.get("n", ""))
-    shape = ", ".join(map(str, size)) if isinstance(size, list) else str(size)
-    return f"{shown(space.get('type'))[1:-1]}({shape})"
+    size = space.get("shape", space.get("n"))
+    shape = shown(size)[1:-1] if isinstance(size, list) else "" if size is None else shown(size)
+    return f"{_plainly(space.get('type'))}({shape})"
+
+
+def _plainly(value: Any) -> str:
+    return value if isinstance(value, str) and value.isidentifier() and len(value) < 40 else shown(value)
 
 
 def _observation_keys(space: Mapping[str, Any], columns: Columns | None) -> list[str] | None:
@@ -149,7 +174,7 @@ def _observation_keys(space: Mapping[str, Any], columns: Columns | None) -> list
     wanted = _wanted(columns)
     kind = space.get("type", "Box")
     if kind != "Dict":
-        if kind != "Box" or len(space.get("shape", [0])) != 1:
+        if space and not _is_vector({"type": kind, "shape": space.get("shape", [0])}):
             raise DataError(f"observations: {_described(space)}; only vectors (Box of one dimension) are supported")
         if wanted is not None:
             raise DataError("columns: the observations of this dataset are plain vectors; leave columns out")
@@ -157,10 +182,10 @@ def _observation_keys(space: Mapping[str, Any], columns: Columns | None) -> list
     entries = space.get("subspaces")
     entries = dict(entries) if isinstance(entries, Mapping) else {}
     if wanted is None:
-        there = ", ".join(f"{name}: {_described(entry)}" for name, entry in entries.items())
+        there = first_of(f"{printable(name)}: {_described(entry)}" for name, entry in entries.items())
         usable = [name for name, entry in entries.items() if _is_vector(entry)]
         raise DataError(
-            f"observations are a Dict of {there or 'nothing'}; choose entries with"
+            f"observations are a Dict of {there if entries else 'nothing'}; choose entries with"
             f" columns: {{obs: [{', '.join(usable[:2]) or '…'}]}}"
         )
     for name in wanted:
@@ -172,7 +197,8 @@ def _observation_keys(space: Mapping[str, Any], columns: Columns | None) -> list
 
 
 def _is_vector(space: Any) -> bool:
-    return isinstance(space, Mapping) and space.get("type") == "Box" and len(space.get("shape", ())) == 1
+    shape = space.get("shape") if isinstance(space, Mapping) and space.get("type") == "Box" else None
+    return isinstance(shape, list) and len(shape) == 1 and isinstance(shape[0], int)
 
 
 def _wanted(columns: Columns | None) -> list[str] | None:
@@ -181,18 +207,20 @@ def _wanted(columns: Columns | None) -> list[str] | None:
     if not isinstance(columns, Mapping) or [FIELD_OF.get(key) for key in columns] != ["obs"]:
         raise DataError("columns: of a Minari dataset only obs can be chosen: {obs: [observation, desired_goal]}")
     (value,) = columns.values()
-    return [value] if isinstance(value, str) else [str(name) for name in value]
+    if not isinstance(value, str | Sequence) or not all(isinstance(name, str) for name in value) or not value:
+        raise DataError(f"columns.obs: must be an entry's name or a list of names, got {shown(value)}")
+    return [value] if isinstance(value, str) else list(value)
 
 
 def _episodes(file: h5py.File) -> list[tuple[str, h5py.Group]]:
     """The groups of the file by number."""
-    numbered = {int(name[8:]): name for name in file if re.fullmatch(r"episode_\d{1,12}", name)}
+    numbered = {
+        int(name[8:]): name for name in file if isinstance(name, str) and re.fullmatch(r"episode_\d{1,12}", name)
+    }
     found = []
     for number in sorted(numbered):
         name = numbered[number]
-        if not isinstance(file.get(name, getlink=True), h5py.HardLink) or not isinstance(file[name], h5py.Group):
-            raise DataError(f"{name}: is not a group of arrays")
-        found.append((name, file[name]))
+        found.append((name, group_in(file, name)))
     if not found:
         raise DataError("the Minari dataset has no episodes")
     return found
@@ -202,9 +230,7 @@ def _observations(name: str, episode: h5py.Group, keys: Sequence[str] | None) ->
     """The arrays that side by side are an episode's observations, each `[T + 1, …]`."""
     if keys is None:
         return [array_in(episode, "observations", f"{name}/observations")]
-    group = episode.get("observations")
-    if not isinstance(group, h5py.Group) or not isinstance(episode.get("observations", getlink=True), h5py.HardLink):
-        raise DataError(f"{name}/observations: is not a group of arrays")
+    group = group_in(episode, "observations", f"{name}/observations")
     return [array_in(group, key, f"{name}/observations/{key}") for key in keys]
 
 
@@ -213,10 +239,9 @@ def _transitions(
 ) -> tuple[dict[str, npt.NDArray[Any]], tuple[str, ...]]:
     """T rows of each episode from its T + 1 observations."""
     plan = [_measured(name, episode, keys) for name, episode in episodes]
+    _check_widths(plan, [name for name, _ in episodes])
     steps = [fields["rewards"][0].shape[0] for fields in plan]
-    check_size(
-        sum(2 * part.size * part.dtype.itemsize for fields in plan for parts in fields.values() for part in parts)
-    )
+    check_sizes(part for fields in plan for parts in fields.values() for part in parts)
     found: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in ("obs", "next_obs", "actions", *_PER_STEP)}
     for fields, length in zip(plan, steps, strict=True):
         if not length:
@@ -226,8 +251,9 @@ def _transitions(
         whole = np.concatenate(parts, axis=1)
         found["obs"].append(whole[:-1])
         found["next_obs"].append(whole[1:])
-        for name in ("actions", *_PER_STEP):
-            found[name].append(fields[name][0][()])
+        found["actions"].append(fields["actions"][0][()])
+        for name in _PER_STEP:
+            found[name].append(fields[name][0][()].reshape(length))
     if not found["obs"]:
         raise DataError("no episode of the Minari dataset has a step")
     arrays = {name: np.concatenate(values) for name, values in found.items()}
@@ -250,8 +276,22 @@ def _measured(name: str, episode: h5py.Group, keys: Sequence[str] | None) -> dic
         expected = steps + 1 if field == "obs" else steps
         for part in parts:
             if part.shape[0] != expected:
-                raise DataError(f"{name}/{field}: {part.shape[0]} rows, but {steps} rewards ask for {expected}")
+                found, asked = amount(part.shape[0], "row"), amount(steps, "reward")
+                raise DataError(f"{name}/{field}: {found}, but {expected} belong to {asked}")
     return fields
+
+
+def _check_widths(plan: Sequence[Mapping[str, Sequence[h5py.Dataset]]], names: Sequence[str]) -> None:
+    """Refuse episodes whose rows have other shapes than those of the first."""
+    for name, fields in zip(names, plan, strict=True):
+        for field, parts in fields.items():
+            shapes, expected = ([part.shape[1:] for part in found] for found in (parts, plan[0][field]))
+            if field in _PER_STEP and shapes not in ([()], [(1,)]):
+                raise DataError(f"{name}/{field}: a row has shape {shapes[0]}; one value per step is expected")
+            if shapes != expected:
+                raise DataError(f"{name}/{field}: a row has shape {shapes[0]}, but {expected[0]} in {names[0]}")
+            if 0 in sum(shapes, ()):
+                raise DataError(f"{name}/{field}: its rows hold nothing")
 
 
 def _closed(
@@ -260,15 +300,13 @@ def _closed(
     """The last row of every episode marked as an end, and a word where flags and episodes do not agree."""
     notes = []
     flagged = (arrays["terminations"] != 0) | (arrays["truncations"] != 0)
-    if flagged.ndim != 1:
-        return arrays, ()  # for the checks to complain about
     unmarked = last[~flagged[last]]
     if len(unmarked):
-        truncations = arrays["truncations"] != 0
-        truncations[unmarked] = True
+        truncations = arrays["truncations"].copy()  # with values other than 0 and 1, which are refused later
+        truncations[unmarked] = 1
         arrays = {**arrays, "truncations": truncations}
-        notes.append(f"{len(unmarked)} episodes end without a flag: they count as truncated")
+        notes.append(f"{amount(len(unmarked), 'episode')} without a flag on the last row: counted as truncated")
     inside = int(flagged.sum()) - (len(last) - len(unmarked))
     if inside:
-        notes.append(f"{inside} rows inside an episode are flagged as ends: an episode counts as ended there")
+        notes.append(f"{amount(inside, 'row')} inside an episode flagged as an end: the episode counts as ended there")
     return arrays, tuple(notes)

@@ -6,17 +6,25 @@ import tokenize
 import zipfile
 import zlib
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.fields import IGNORED_PREFIXES
+from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_OF
 from rl_training.data.formats.atomic import new_file
 from rl_training.data.formats.limits import check_size
-from rl_training.data.formats.raw import RawData
+from rl_training.data.formats.names import check_names, listed
+from rl_training.data.formats.raw import Arrays, Columns, RawData
+from rl_training.data.formats.tables import assemble, left_aside, plan
+from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
+
+_DESCRIBED = "NumPy archive (.npz)"
+TOLD = "metadata/"  # before the names of what is told beside the fields: env_id, action_low, obs_high, …
+_TOLD_LIMIT = 1 << 20  # bytes of one of them
 
 
 def write(target: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -25,19 +33,17 @@ def write(target: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def read(path: Path) -> RawData:
-    """Every array by name, side information left out."""
+def read(path: Path, columns: Columns | None = None) -> RawData:
+    """Every array by name, or those that `columns` map to fields; of the side information, what is told of the
+    environment."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = [member for member in archive.infolist() if _is_field(member.filename)]
-            check_size(sum(member.file_size for member in members))
-            arrays: dict[str, npt.NDArray[Any]] = {}
-            for member in members:
-                with archive.open(member) as file:
-                    _check_header(file, member)
-                with archive.open(member) as file:
-                    arrays[member.filename.removesuffix(".npy")] = np.lib.format.read_array(file, allow_pickle=False)
-            return RawData(arrays, "NumPy archive (.npz)")
+            members = _members(archive)
+            told = _arrays(archive, {name: member for name, member in members.items() if _is_told(name, member)})
+            fields = {name: member for name, member in members.items() if name not in told}
+            raw = _by_name(archive, fields) if columns is None else _by_mapping(archive, fields, columns)
+            about = {name.removeprefix(TOLD): values for name, values in told.items()}
+            return replace(raw, env_id=told_env_id(about.get("env_id")), bounds=SpaceBounds.read(about))
     except FileNotFoundError as error:
         raise DataError("no such file") from error
     except OSError as error:
@@ -59,8 +65,49 @@ def read(path: Path) -> RawData:
         raise DataError(f"not a readable .npz file ({reason})") from error
 
 
-def _is_field(member: str) -> bool:
-    return not member.startswith(IGNORED_PREFIXES)
+def _by_name(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -> RawData:
+    wanted = {name: member for name, member in members.items() if name in (*FIELD_OF, BORDERS_LOST, DISCRETE_ACTIONS)}
+    arrays = _arrays(archive, wanted)
+    notes, hints = left_aside(members, wanted, {FIELD_OF[name] for name in wanted if name in FIELD_OF})
+    return RawData(arrays, _DESCRIBED, notes=tuple(notes), hints=hints)
+
+
+def _by_mapping(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], columns: Columns) -> RawData:
+    planned = plan([name for name in members if name != BORDERS_LOST], columns)
+    needed = {*planned.columns, BORDERS_LOST}
+    wanted = _arrays(archive, {name: member for name, member in members.items() if name in needed})
+    raw = assemble(planned, wanted.__getitem__, _DESCRIBED)
+    raw.arrays.update({name: wanted[name] for name in (BORDERS_LOST,) if name in wanted})
+    return raw
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+    """The arrays of the archive by name."""
+    members = archive.infolist()
+    if not any(member.filename.endswith(".npy") for member in members):
+        raise DataError(f"a ZIP archive without arrays (.npy): it holds {listed(m.filename for m in members)}")
+    names = [member.filename.removesuffix(".npy") for member in members]
+    check_names(names)
+    for member in members:
+        archive.open(member).close()  # its name stands there again: a damaged one must not pass for a field not used
+    return dict(zip(names, members, strict=True))
+
+
+def _arrays(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -> Arrays:
+    check_size(sum(m.file_size for m in members.values()), sum(m.compress_size for m in members.values()))
+    arrays: Arrays = {}
+    for name, member in members.items():
+        with archive.open(member) as file:
+            _check_header(file, member)
+        with archive.open(member) as file:
+            arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+    return arrays
+
+
+def _is_told(name: str, member: zipfile.ZipInfo) -> bool:
+    """Whether a member is something to know of the environment, of a size that can be."""
+    known = {f"{TOLD}{word}" for word in ("env_id", *SpaceBounds.__dataclass_fields__)}
+    return name in known and member.filename.endswith(".npy") and member.file_size <= _TOLD_LIMIT
 
 
 def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:

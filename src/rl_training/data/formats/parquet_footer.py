@@ -7,32 +7,66 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rl_training.errors import DataError
 
-_BOOLEAN, _INT32, _FLOAT = 0, 1, 4  # Parquet's physical types
-_ITEM_SIZES = {_BOOLEAN: 1, _INT32: 4, _FLOAT: 4}  # bytes; of every other type 8
+_BOOLEAN, _INT32, _FLOAT, _TEXT, _FIXED = 0, 1, 4, 6, 7  # Parquet's physical types
+_ITEM_SIZES = {_BOOLEAN: 1, _INT32: 4, _FLOAT: 4, _TEXT: 64, _FIXED: 32}  # bytes in memory; of every other type 8
 _TRUE, _FALSE = 1, 2  # of the protocol's types
-_DEEPEST = 32  # structures inside each other; Parquet needs a handful
+_DEEPEST = 32  # structures, or columns, inside each other; Parquet needs a handful
+_LARGEST = 2**26  # bytes of a footer
 
 
-def unpacked_size(path: Path, columns: Collection[str]) -> int:
-    """Bytes the columns take, as the file declares: of its pages, or of so many values, whichever is larger.
+@dataclass
+class Footer:
+    """What a file declares: bytes by column, as a path with points, and the columns whose values are text."""
 
-    Repeated values are packed into next to nothing, so the pages alone do not tell.
+    sizes: dict[str, int]
+    texts: set[str]
+
+    def size_of(self, columns: Collection[str]) -> int:
+        """Bytes that the columns take; pyarrow reads `obs.x` with `obs`, be it inside it or beside it."""
+        wanted = tuple(f"{name}." for name in columns)
+        return sum(size for path, size in self.sizes.items() if f"{path}.".startswith(wanted))
+
+
+def read_footer(path: Path) -> Footer:
+    """The footer of a file, which need not be sound.
+
+    A column takes what its pages do, or so many values, whichever is larger: repeated values are packed into next to
+    nothing, so the pages alone do not tell.
     """
-    total = 0
-    for group in _fields(_Thrift(_footer(path)).struct()).get(4, ()):
-        rows = _number(_fields(group).get(3))
-        for column in _fields(group).get(1, ()):
-            about = _fields(_fields(column).get(3))
-            parts = [part.decode("utf-8", "replace") for part in about.get(3, ()) if isinstance(part, bytes)]
-            if ".".join(parts) in columns or (parts[:1] and parts[0] in columns):
-                count = max(_number(about.get(5)), rows)
-                total += max(_number(about.get(6)), count * _ITEM_SIZES.get(about.get(1, -1), 8))
-    return total
+    about_file = _Thrift(_footer(path)).struct()
+    _check_depth(_list(about_file.get(2)))
+    footer = Footer({}, set())
+    for group in map(_fields, _list(about_file.get(4))):
+        rows = _number(group.get(3))
+        for column in map(_fields, _list(group.get(1))):
+            about = _fields(column.get(3))
+            parts = [part.decode("utf-8", "replace") for part in _list(about.get(3)) if isinstance(part, bytes)]
+            kind, count = _number(about.get(1)), max(_number(about.get(5)), rows)
+            size = max(_number(about.get(6)), count * _ITEM_SIZES.get(kind, 8))
+            name = ".".join(parts)
+            footer.sizes[name] = footer.sizes.get(name, 0) + size
+            if kind == _TEXT:
+                footer.texts.add(name)
+    return footer
+
+
+def _check_depth(elements: list[Any]) -> None:
+    """Refuse columns too deep inside each other; the schema lists every element before its children."""
+    open_: list[int] = []  # children still to come, of each element around
+    for element in map(_fields, elements):
+        while open_ and not open_[-1]:
+            open_.pop()
+        if open_:
+            open_[-1] -= 1
+        open_.append(_number(element.get(5)))
+        if len(open_) > _DEEPEST:
+            raise _damaged()
 
 
 def _footer(path: Path) -> bytes:
@@ -43,12 +77,18 @@ def _footer(path: Path) -> bytes:
         length = int.from_bytes(tail[:4], "little")
         if tail[4:] != b"PAR1" or length + 12 > size:
             raise DataError("not a readable Parquet file (it does not end as one; perhaps it is incomplete)")
+        if length > _LARGEST:
+            raise DataError(f"its footer has {length:,} bytes; at most {_LARGEST:,} are read")
         file.seek(size - 8 - length)
         return file.read(length)
 
 
 def _fields(value: Any) -> dict[int, Any]:
     return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _number(value: Any) -> int:
@@ -70,6 +110,8 @@ class _Thrift:
         while head := self._byte():
             step, kind = head >> 4, head & 15
             number = number + step if step else self._integer()
+            if number in found:  # readers differ in which of the two counts
+                raise _damaged()
             found[number] = self._value(kind)
         self.depth -= 1
         return found

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy.typing as npt
+
+from rl_training.data.checks import FaultyValueError, IndexArray
+from rl_training.data.space_bounds import SpaceBounds
+from rl_training.errors import DataError
+
+if TYPE_CHECKING:
+    from rl_training.data.offline_dataset import TransitionDataset
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Columns: TypeAlias = Mapping[str, str | Sequence[str]]  # field -> the column, or columns, that hold it
@@ -17,10 +25,68 @@ class RawData:
     """The arrays of a file by the names it gives them, before anything is checked or completed.
 
     format: what the file was recognised as, in words. env_id: the environment the file says it was recorded in.
-    notes: what the reader did that its user should know.
+    notes: what the reader did that its user should know. hints: what it left aside and should perhaps not have.
+    rows: the file's own row of each row, where they were sorted, `[N]`.
+    columns: of a field that was put together, the columns with the number of values that each holds.
+    files: the files of a folder, with the number of rows that each holds.
+    bounds: of its actions and observations, where it tells them.
     """
 
     arrays: Arrays
     format: str
     env_id: str | None = None
     notes: tuple[str, ...] = ()
+    hints: tuple[str, ...] = ()
+    rows: IndexArray | None = None
+    columns: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
+    files: Sequence[tuple[str, int]] = ()
+    bounds: SpaceBounds | None = None
+
+    def row_in_file(self, row: int) -> tuple[int, str | None]:
+        """Where the data have a row of the arrays: the row in its file, and the file's name where there are several."""
+        place = row if self.rows is None else int(self.rows[row])
+        for name, rows in self.files:
+            if place < rows:
+                return place, name
+            place -= rows
+        return place, None
+
+    def of_rows(self, rows: IndexArray) -> RawData:
+        """Where the data have these rows of the arrays."""
+        return replace(self, rows=rows if self.rows is None else self.rows[rows])
+
+    def column_in_file(self, field: str, column: int | None) -> str | None:
+        """What the file calls a column of a field: `x`, or `obs[3]` where one column holds several values."""
+        place = column or 0
+        for name, width in self.columns.get(field, ()):
+            if place < width:
+                return name if width == 1 else f"{name}[{place}]"
+            place -= width
+        return None
+
+    def located(self, fault: FaultyValueError) -> DataError:
+        """The fault by the file's own row and column."""
+        row, file = self.row_in_file(fault.row)
+        told = f"row {row}" + (f" of {file}" if file else " of the file" if self.rows is not None else "")
+        name = self.column_in_file(fault.field, fault.column)
+        return DataError(fault.told(told, fault.column if name is None else repr(name)))
+
+    @contextmanager
+    def locating(self) -> Iterator[None]:
+        """Faults are told by the file's own row and column."""
+        try:
+            yield
+        except FaultyValueError as fault:
+            raise self.located(fault) from fault
+
+
+@contextmanager
+def by_the_files_rows(dataset: TransitionDataset) -> Iterator[None]:
+    """A fault of a dataset's rows is told by the row and the column of the file they were read from."""
+    with nullcontext() if dataset.in_file is None else dataset.in_file.locating():
+        try:
+            yield
+        except FaultyValueError as fault:
+            if dataset.mixture is None:
+                raise
+            raise DataError(fault.told(f"row {fault.row} of the mixture", fault.column)) from fault

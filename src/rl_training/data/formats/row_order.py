@@ -6,37 +6,52 @@ never joined where something is missing between them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.fields import EPISODE_IDS, FIELD_OF
+from rl_training.data.checks import IndexArray
+from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF
 from rl_training.data.formats.raw import Arrays
 from rl_training.errors import DataError
+from rl_training.wording import amount
 
 _LARGEST_SHARE_OF_CUTS = 0.1  # more rows that do not follow mean that observations cannot be compared that way
+# Of strides of a time that is no counter, by the usual one: what is a hole, and what is a clock that cannot tell one.
+_HOLE = 1.5
+_SCATTER = 0.2
 
 
-def in_order(
-    arrays: Arrays, step: npt.NDArray[Any] | None, step_name: str, *, check_successors: bool
-) -> tuple[Arrays, tuple[str, ...]]:
-    """The arrays with rows sorted by episode and `step` `[N]`, cut where rows are missing; notes say what was done.
+@dataclass(frozen=True)
+class Ordered:
+    """Arrays in the order of time, notes on what was done, and which row of the table each one was, if they moved."""
+
+    arrays: Arrays
+    notes: tuple[str, ...] = ()
+    rows: IndexArray | None = None
+
+
+def in_order(arrays: Arrays, step: npt.NDArray[Any] | None, step_name: str, *, check_successors: bool) -> Ordered:
+    """The arrays with rows sorted by episode and `step` `[N]`, cut where rows are missing.
 
     check_successors: also cut where a row's stored successor is not the observation of the next row.
     """
-    rows = {len(values) for values in arrays.values()} | ({len(step)} if step is not None else set())
-    if len(rows) != 1 or rows == {0}:
-        return arrays, ()  # for the checks to complain about
+    rows = len(next(iter(arrays.values())))
+    if not rows:
+        return Ordered(arrays)  # for the checks to complain about
     key = next((key for key in arrays if FIELD_OF[key] == EPISODE_IDS), None)
     episode = None if key is None else _by_appearance(arrays[key])
     if step is not None:
         return _by_step(arrays, step, step_name, key, episode)
     stored = _field(arrays, "next_obs") is not None
     if episode is None and not (check_successors and stored):
-        return arrays, ()
-    episode = np.zeros(rows.pop(), dtype=np.int64) if episode is None else episode
+        return Ordered(arrays)
+    episode = np.zeros(rows, dtype=np.int64) if episode is None else episode
     notes: list[str] = []
+    order = None
     interleaved = bool((np.diff(episode) < 0).any())
     if interleaved and stored:
         order = np.argsort(episode, kind="stable")
@@ -52,7 +67,7 @@ def in_order(
         )
     if check_successors and not (stored and comparable):
         notes.append("without a step column (t) it cannot be seen whether rows inside an episode are missing")
-    return arrays, tuple(notes)
+    return Ordered(arrays, tuple(notes), order)
 
 
 def _by_appearance(ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -65,47 +80,90 @@ def _by_appearance(ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
 
 def _by_step(
     arrays: Arrays, step: npt.NDArray[Any], name: str, key: str | None, episode: npt.NDArray[np.int64] | None
-) -> tuple[Arrays, tuple[str, ...]]:
+) -> Ordered:
     if step.ndim != 1 or not np.isfinite(step).all():
         where = "" if step.ndim != 1 else f" at row {int(np.argmin(np.isfinite(step)))}"
         raise DataError(f"column {name!r}: the step inside an episode must be one number{where}")
     notes: list[str] = []
+    moved = None
     if episode is None:
-        episode = np.r_[0, np.cumsum(np.diff(step) <= 0)]
+        starts = np.r_[True, np.diff(step) <= 0]
+        going_on = _inside(arrays, np.zeros(len(step), dtype=np.int64)) & ~starts[:-1]  # else an episode of one row
+        _refuse_doubled(going_on & (np.diff(step) == 0), name, step, None, "one episode")
+        episode = np.cumsum(starts) - 1
+        if not episode.any() and all(_field(arrays, flag) is None for flag in ("terminations", EPISODE_ENDS)):
+            raise DataError(
+                f"column {name!r}: never starts again, and nothing else tells where episodes end;"
+                " give terminations, or episode_ids"
+            )
     else:
         order = np.lexsort((step, episode))
         if (np.diff(order) != 1).any():
+            moved = order
             arrays, step, episode = _taken(arrays, order), step[order], episode[order]
             notes.append(f"rows were not in order: they are sorted by episode and {name}")
     strides = np.diff(step)
-    doubled = np.flatnonzero((np.diff(episode) == 0) & (strides == 0))
-    if len(doubled):
-        row = int(doubled[0])
-        which = arrays[key][row] if key is not None else episode[row]
-        raise DataError(f"column {name!r}: {step[row]:g} occurs twice in episode {which}")
-    gaps, note = _gaps(strides, _inside(arrays, episode), name)
+    if key is not None:
+        _refuse_doubled((np.diff(episode) == 0) & (strides == 0), name, step, moved, arrays[key])
+    ids = None if key is None else arrays[key]
+    gaps, note = _gaps(step, _inside(arrays, episode), name, lambda row: _place(row, moved, ids))
     if note:
         notes.append(note)
     if gaps.any() or (key is None and episode.any()):
         arrays = _cut(arrays, key, episode, gaps)
-    return arrays, tuple(notes)
+    return Ordered(arrays, tuple(notes), moved)
+
+
+def _refuse_doubled(
+    doubled: npt.NDArray[np.bool_], name: str, step: npt.NDArray[Any], moved: IndexArray | None, ids: Any
+) -> None:
+    """`doubled`: after which rows the same step of the same episode comes again, `[N - 1]`; `moved`: their rows in
+    the table."""
+    if not doubled.any():
+        return
+    row = int(np.argmax(doubled))
+    first, again = (row, row + 1) if moved is None else sorted(moved[row : row + 2].tolist())
+    which = ids if isinstance(ids, str) else f"episode {ids[row]}"
+    raise DataError(
+        f"column {name!r}: {step[row]:g} occurs twice in {which}, at rows {first} and {again}; remove the doubled row"
+    )
 
 
 def _gaps(
-    strides: npt.NDArray[Any], inside: npt.NDArray[np.bool_], name: str
+    step: npt.NDArray[Any], inside: npt.NDArray[np.bool_], name: str, place: Callable[[int], str]
 ) -> tuple[npt.NDArray[np.bool_], str | None]:
-    """After which rows steps are missing, `[N - 1]`: where the stride is not the usual one."""
+    """After which rows steps are missing, `[N - 1]`: where the stride is not the usual one, or too long as a time."""
     none = np.zeros_like(inside)
     if not inside.any():
         return none, None
-    values, counts = np.unique(strides[inside], return_counts=True)
-    usual = values[np.argmax(counts)]
-    gaps = inside & (strides != usual)
+    strides = np.diff(step)
+    if (step == np.round(step)).all():
+        values, counts = np.unique(strides[inside], return_counts=True)
+        gaps = inside & (strides != values[np.argmax(counts)])
+        uneven, odd = 2 * counts.max() < counts.sum(), gaps
+    else:
+        usual = np.median(strides[inside])
+        resolution = 2 * np.spacing(np.abs(step).max())
+        # Missing rows only lengthen strides, and few of them: anything else is a clock that scatters.
+        low, high = np.percentile(strides[inside], [10, 75])
+        uneven = low < (1 - _SCATTER) * usual - resolution or high > _HOLE * usual + resolution
+        odd = inside & (np.abs(strides - usual) > _SCATTER * usual + resolution)
+        gaps = inside & (strides > _HOLE * usual + resolution)
+    if uneven:
+        first = place(int(np.argmax(odd)))
+        what = f"column {name!r} is not evenly spaced (first after {first})"
+        return none, f"{what}: it tells the order of rows, but not whether any is missing"
     if not gaps.any():
         return none, None
-    if 2 * counts.max() < counts.sum():
-        return none, f"{name} is not evenly spaced: it tells the order of rows, but not whether any is missing"
-    return gaps, f"{name} skips in {gaps.sum()} places: rows are missing there, and the pieces count as episodes"
+    many = int(gaps.sum())
+    where = f"{amount(many, 'place')}, {'first ' * (many > 1)}after {place(int(np.argmax(gaps)))}"
+    return gaps, f"column {name!r} skips in {where}: rows are missing there, and the pieces count as episodes"
+
+
+def _place(row: int, rows: IndexArray | None, ids: npt.NDArray[Any] | None) -> str:
+    """A row as the table counts it, with the name its episode has there."""
+    told = f"row {row if rows is None else int(rows[row]):,}"
+    return told if ids is None else f"{told} (episode {ids[row]})"
 
 
 def _not_following(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
@@ -121,9 +179,8 @@ def _not_following(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArra
 def _inside(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     """After which rows the same episode should go on, `[N - 1]`: no other one begins, and no flag ends it."""
     inside = np.asarray(np.diff(episode) == 0)
-    for field in ("terminations", "truncations"):
-        flags = _field(arrays, field)
-        if flags is not None and flags.ndim == 1:
+    for name, flags in arrays.items():
+        if FIELD_OF[name] in ("terminations", "truncations", EPISODE_ENDS) and flags.ndim == 1:
             inside = np.logical_and(inside, flags[:-1] == 0)
     return inside
 

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import math
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.checks import MATRIX_FIELDS
-from rl_training.data.fields import EPISODE_IDS, FIELD_ALIASES, FIELD_OF
+from rl_training.data.fields import (
+    EPISODE_IDS,
+    FIELD_ALIASES,
+    FIELD_OF,
+    IGNORED_PREFIXES,
+    STEP,
+    hint,
+    missing_fields,
+)
 from rl_training.data.flags import DONES
 from rl_training.data.formats.cells import labels, numbers
+from rl_training.data.formats.names import check_names, doubled, listed, natural, printable, split_number, suggest
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.row_order import in_order
 from rl_training.errors import DataError, did_you_mean
 from rl_training.validation import shown
+from rl_training.wording import amount
 
-STEP = "step"  # the number of a row inside its episode; not a field of a transition, but it tells their order
 _STEP_NAMES = ("step", "t")
+_MOST_HINTS = 4
+_MOST_LOOKED_AT = 200  # unused columns whose names are compared with those of fields
 _AGENTS = ("agent_index", "agent_id")
 _RLLIB_NAMES = ("eps_id", "unroll_id", "new_obs")
-_NUMBERED = re.compile(r"(.*?)[._ ]?\[?(\d+)\]?")  # obs_0, obs.0, obs[0], obs 0, obs0
-_SHOWN_NAMES = 12  # column names that a message lists
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,7 @@ class Plan:
     agents: str | None
     rllib: bool
     notes: tuple[str, ...]
+    hints: tuple[str, ...]
 
     @property
     def columns(self) -> list[str]:
@@ -56,31 +67,45 @@ class Plan:
 
 def plan(names: Sequence[str], columns: Columns | None = None) -> Plan:
     """What the mapping says of a table's columns, and the names of `FIELD_ALIASES` for what it leaves out."""
-    doubled = next((name for i, name in enumerate(names) if name and name in names[:i]), None)
-    if doubled is not None:
-        raise DataError(f"two columns are named {doubled!r}; give each its own name")
+    check_names(names)
     notes: list[str] = []
     fields = {key: _expand(key, value, names, notes) for key, value in _checked(columns).items()}
     step = fields.pop(STEP, (None,))[0]
     taken = {name for chosen in fields.values() for name in chosen} | {step}
     free = [name for name in names if name not in taken]
-    given = {FIELD_OF[key] for key in fields}
+    given = {_slot(key) for key in fields}
     for key, chosen in {**_named(free, given), **_numbered(free, names, notes, given)}.items():
-        if FIELD_OF[key] in {FIELD_OF[other] for other in fields}:
-            raise DataError(f"{FIELD_OF[key]}: both {key!r} and {chosen[0]!r} hold it; say which in columns")
+        if _slot(key) in {_slot(other) for other in fields}:
+            raise DataError(f"{_slot(key)}: both {key!r} and {chosen[0]!r} hold it; say which in columns")
         fields[key] = chosen
     if step is None:
-        step = next((name for name in _STEP_NAMES if name in free), None)
+        step = next((name for name in free if _plain(name) in _STEP_NAMES), None)
     rllib = any(name in names for name in _RLLIB_NAMES)
     agents = next((name for name in _AGENTS if name in free), None) if rllib else None
     if "unroll_id" in free and {EPISODE_IDS, "next_obs"}.isdisjoint(FIELD_OF[key] for key in fields) and step is None:
         fields[EPISODE_IDS] = ("unroll_id",)
         notes.append("nothing but unroll_id tells fragments apart: each ends an episode where it ends")
-    _require(fields, step, names)
     used = {name for chosen in fields.values() for name in chosen} | {step, agents}
-    if unused := [name for name in names if name and name not in used]:
-        notes.append(f"columns not used: {listed(unused)}")
-    return Plan(fields, step, agents, rllib, tuple(notes))
+    note, hints = left_aside(names, used, {FIELD_OF[key] for key in fields} | ({STEP} if step is not None else set()))
+    notes += note
+    return Plan(fields, step, agents, rllib, tuple(notes), hints)
+
+
+def left_aside(names: Iterable[str], used: Container[str | None], given: Set[str]) -> tuple[list[str], tuple[str, ...]]:
+    """A note on the columns, or arrays, that are not used, and what a few of them look like; refused where a field is
+    missing. given: the fields that there are, and `step`."""
+    present = list(names)
+    unused = [name for name in present if name and name not in used and not name.startswith(IGNORED_PREFIXES)]
+    looks = (hint(name, given) for name in unused[:_MOST_LOOKED_AT])
+    hints = tuple(islice((said for said in looks if said is not None), _MOST_HINTS))
+    missing = [name for name in missing_fields(given) if not (name == "terminations" and STEP in given)]
+    if missing:
+        told = ", ".join("terminations (or episode_ids)" if name == "terminations" else name for name in missing)
+        raise DataError(
+            f"lacks {told}; the data have {listed(present)}; say which columns hold them with"
+            f" columns: {{{missing[0]}: …}}" + "".join(f"; {said}" for said in hints)
+        )
+    return ([f"columns not used: {listed(unused)}"] if unused else []), hints
 
 
 def _checked(columns: Columns | None) -> dict[str, list[str]]:
@@ -99,10 +124,8 @@ def _checked(columns: Columns | None) -> dict[str, list[str]]:
         if not wanted or not all(isinstance(name, str) for name in wanted):
             raise DataError(f"columns.{key}: must be a column's name or a list of names, got {shown(value)}")
         checked["new_obs" if wanted == ["new_obs"] else key] = wanted
-    fields = [FIELD_OF.get(key, key) for key in checked]
-    doubled = next((field for i, field in enumerate(fields) if field in fields[:i]), None)
-    if doubled is not None:
-        raise DataError(f"columns: {doubled} is given twice, under two of its names; keep one")
+    if (twice := doubled(_slot(key) or key for key in checked)) is not None:
+        raise DataError(f"columns: {twice} is given twice, under two of its names; keep one")
     return checked
 
 
@@ -116,14 +139,13 @@ def _expand(key: str, wanted: list[str], names: Sequence[str], notes: list[str])
             before, after = word.split("*")
             found = [name for name in names if _matches(name, before, after)]
             if not found:
-                raise DataError(f"columns.{key}: no column matches {word!r}; the table has {listed(names)}")
+                raise DataError(f"columns.{key}: no column matches {word!r}; the data have {listed(names)}")
             chosen += sorted(found, key=natural)
             notes.append(f"{key} from {_range(sorted(found, key=natural))}")
         else:
-            raise DataError(f"columns.{key}: no column {word!r}{_suggest(word, names)}")
-    doubled = next((name for i, name in enumerate(chosen) if name in chosen[:i]), None)
-    if doubled is not None:
-        raise DataError(f"columns.{key}: {doubled!r} is given twice")
+            raise DataError(f"columns.{key}: no column {word!r}{suggest(word, names)}")
+    if (twice := doubled(chosen)) is not None:
+        raise DataError(f"columns.{key}: {twice!r} is given twice")
     if len(chosen) > 1 and FIELD_OF.get(key) not in MATRIX_FIELDS:
         raise DataError(f"columns.{key}: takes one column, got {len(chosen)}: {listed(chosen)}")
     return tuple(chosen)
@@ -133,28 +155,24 @@ def _matches(name: str, before: str, after: str) -> bool:
     return len(name) > len(before) + len(after) and name.startswith(before) and name.endswith(after)
 
 
-def natural(name: str) -> list[tuple[int, int, str]]:
-    """A key that sorts `x2` before `x10`."""
-    parts = re.split(r"(\d+)", name)
-    return [(0, int(part), part) if part.isdecimal() else (1, 0, part) for part in parts]
-
-
 def _plain(name: str) -> str:
     return name.strip().lower()
 
 
-def _named(free: Iterable[str], given: set[str]) -> dict[str, tuple[str, ...]]:
+def _slot(key: str) -> str | None:
+    """The field of a name, of which there can be one; `dones` may stand beside terminations."""
+    return DONES[0] if key in DONES else FIELD_OF.get(key)
+
+
+def _named(free: Iterable[str], given: set[str | None]) -> dict[str, tuple[str, ...]]:
     """Columns that bear a field's name, unless the mapping has that field already."""
     found: dict[str, tuple[str, ...]] = {}
     holders: dict[str, str] = {}
-    # A flag for true ends is worth more than a `dones` beside it, which may mean either kind.
-    for name in sorted(free, key=lambda name: _plain(name) in DONES):
-        field = FIELD_OF.get(_plain(name))
+    for name in free:
+        field = _slot(_plain(name))
         if field is None or field in given:
             continue
         if field in holders:
-            if _plain(name) in DONES:
-                continue
             raise DataError(f"{field}: both {holders[field]!r} and {name!r} hold it; say which in columns")
         holders[field] = name
         found[_plain(name)] = (name,)
@@ -162,17 +180,17 @@ def _named(free: Iterable[str], given: set[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _numbered(
-    free: Iterable[str], names: Sequence[str], notes: list[str], given: set[str]
+    free: Iterable[str], names: Sequence[str], notes: list[str], given: set[str | None]
 ) -> dict[str, tuple[str, ...]]:
     """`obs_0 … obs_n` gathered, for the fields that are matrices."""
     groups: dict[str, dict[int, str]] = {}
     for name in free:
-        match = _NUMBERED.fullmatch(_plain(name))
-        field = FIELD_OF.get(match[1]) if match else None
-        if match and field in MATRIX_FIELDS and field not in given:
-            group = groups.setdefault(match[1], {})
-            if (number := int(match[2])) in group:
-                raise DataError(f"{match[1]}: both {group[number]!r} and {name!r} are number {number}; keep one")
+        stem, number = split_number(_plain(name))
+        field = FIELD_OF.get(stem)
+        if number is not None and field in MATRIX_FIELDS and field not in given:
+            group = groups.setdefault(stem, {})
+            if number in group:
+                raise DataError(f"{stem}: both {group[number]!r} and {name!r} are number {number}; keep one")
             group[number] = name
     for stem, group in groups.items():
         first, last = min(group), max(group)
@@ -188,83 +206,68 @@ def _in_order(group: Mapping[int, str]) -> list[str]:
 
 
 def _range(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} … {names[-1]} ({len(names)} columns)"
+    first, last = printable(names[0]), printable(names[-1])
+    return first if len(names) == 1 else f"{first} … {last} ({len(names)} columns)"
 
 
-def _require(fields: Mapping[str, Any], step: str | None, names: Sequence[str]) -> None:
-    given = {FIELD_OF[key] for key in fields}
-    missing = [name for name in ("obs", "actions", "rewards") if name not in given]
-    if given.isdisjoint({"terminations", EPISODE_IDS, "episode_terminals"}) and step is None:
-        missing.append("terminations (or episode_ids)")
-    if not missing:
-        return
-    example = missing[0].split()[0]
-    raise DataError(
-        f"lacks {', '.join(missing)}; the table has {listed(names)};"
-        f" say which columns hold them with columns: {{{example}: …}}"
-    )
-
-
-def listed(names: Iterable[str]) -> str:
-    """Names for a message, the first ones of many."""
-    given = [name or "(unnamed)" for name in names]
-    more = f" and {len(given) - _SHOWN_NAMES} more" if len(given) > _SHOWN_NAMES else ""
-    return ", ".join(given[:_SHOWN_NAMES]) + more if given else "no columns"
-
-
-def _suggest(word: str, names: Sequence[str]) -> str:
-    hint = did_you_mean(word, names)
-    return hint if "did you mean" in hint else f"; the table has {listed(names)}"
-
-
-def assemble(planned: Plan, column: Callable[[str], npt.NDArray[Any]]) -> tuple[Arrays, tuple[str, ...]]:
-    """The arrays of a plan, and notes on what was done; `column` gives a column's values by its name."""
+def assemble(planned: Plan, column: Callable[[str], npt.NDArray[Any]], described: str) -> RawData:
+    """The arrays of a plan; `column` gives a column's values by its name, `described` is the format in words."""
+    columns = {name: column(name) for name in planned.columns}
+    _check_lengths(columns)
     if planned.agents is not None:
-        agents = np.unique(labels(planned.agents, column(planned.agents)))
+        agents = np.unique(labels(planned.agents, columns[planned.agents]))
         if len(agents) > 1:
             raise DataError(f"column {planned.agents!r}: rows of {len(agents)} agents; keep those of one")
     arrays: Arrays = {}
-    for key, names in planned.fields.items():
-        if FIELD_OF[key] == EPISODE_IDS:
-            arrays[key] = labels(names[0], column(names[0]))
-        elif FIELD_OF[key] in MATRIX_FIELDS:
-            arrays[key] = _matrix(names, column)
-        else:
-            arrays[key] = numbers(names[0], column(names[0]))
-    step = None if planned.step is None else numbers(planned.step, column(planned.step))
-    arrays, notes = in_order(arrays, step, planned.step or "", check_successors=planned.rllib)
-    return arrays, (*planned.notes, *notes)
+    widths: dict[str, list[tuple[str, int]]] = {}
+    for key, names in sorted(planned.fields.items(), key=lambda item: item[0] in DONES):  # true terminations first
+        field = FIELD_OF[key]
+        if field == EPISODE_IDS:
+            arrays[key] = labels(names[0], columns[names[0]])
+            continue
+        parts = {name: numbers(name, columns[name]) for name in names}
+        arrays[key] = _matrix(parts) if field in MATRIX_FIELDS else parts[names[0]]
+        widths.setdefault(field, [(name, math.prod(part.shape[1:])) for name, part in parts.items()])
+    step = None if planned.step is None else numbers(planned.step, columns[planned.step])
+    ordered = in_order(arrays, step, planned.step or "", check_successors=planned.rllib)
+    notes = (*planned.notes, *ordered.notes)
+    return RawData(ordered.arrays, described, notes=notes, hints=planned.hints, rows=ordered.rows, columns=widths)
 
 
-def _matrix(names: Sequence[str], column: Callable[[str], npt.NDArray[Any]]) -> npt.NDArray[Any]:
+def _check_lengths(columns: Arrays) -> None:
+    for name, values in columns.items():
+        if values.ndim == 0:
+            raise DataError(f"column {name!r}: holds {shown(values.item())}, not one value per row")
+    lengths = {name: len(values) for name, values in columns.items()}
+    if len(set(lengths.values())) > 1:
+        few, many = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
+        raise DataError(
+            f"columns {few!r} and {many!r} have {lengths[few]} and {amount(lengths[many], 'row')}; all must agree"
+        )
+
+
+def _matrix(parts: Arrays) -> npt.NDArray[Any]:
     """`[N, K]` of one column of lists, or of several columns side by side."""
-    if len(names) == 1:
-        return numbers(names[0], column(names[0]))
-    parts = [numbers(name, column(name)) for name in names]
-    deep = next((name for name, part in zip(names, parts, strict=True) if part.ndim > 2), None)
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    deep = next((name for name, part in parts.items() if part.ndim > 2), None)
     if deep is not None:
         raise DataError(f"column {deep!r}: holds nested lists; expected flat ones")
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused with its row
-        flat = [part[:, None] if part.ndim == 1 else part for part in parts]
+        flat = [part[:, None] if part.ndim == 1 else part for part in parts.values()]
         return np.concatenate([part.astype(np.float32) for part in flat], axis=1)
 
 
 def read_table(table: Any, columns: Columns | None = None) -> RawData:
     """A pandas DataFrame, a mapping of columns by name, or anything that speaks Arrow."""
     if isinstance(table, Mapping):
-        found = {str(name): _as_array(str(name), values) for name, values in table.items()}
-        lengths = {name: len(values) for name, values in found.items()}
-        if len(set(lengths.values())) > 1:
-            few, many = min(lengths, key=lengths.__getitem__), max(lengths, key=lengths.__getitem__)
-            raise DataError(
-                f"columns {few!r} and {many!r} have {lengths[few]} and {lengths[many]} rows; all must agree"
-            )
-        return _raw(plan(list(found), columns), found.__getitem__, "table of columns")
+        found = {str(name): _as_array(values) for name, values in table.items()}
+        return assemble(plan(list(found), columns), found.__getitem__, "table of columns")
     if hasattr(table, "iloc") and hasattr(table, "columns"):
         names = [str(name) for name in table.columns]
         positions = {name: position for position, name in enumerate(names)}
-        return _raw(
-            plan(names, columns), lambda name: _of_series(name, table.iloc[:, positions[name]]), "pandas DataFrame"
+        return assemble(
+            plan(names, columns), lambda name: _of_series(table.iloc[:, positions[name]]), "pandas DataFrame"
         )
     if hasattr(table, "__arrow_c_stream__"):
         from rl_training.data.formats import arrow
@@ -275,25 +278,18 @@ def read_table(table: Any, columns: Columns | None = None) -> RawData:
     )
 
 
-def _raw(planned: Plan, column: Callable[[str], npt.NDArray[Any]], described: str) -> RawData:
-    arrays, notes = assemble(planned, column)
-    return RawData(arrays, described, notes=notes)
-
-
-def _as_array(name: str, values: Any) -> npt.NDArray[Any]:
+def _as_array(values: Any) -> npt.NDArray[Any]:
     try:
-        array = np.asarray(values)
+        return np.asarray(values)
     except ValueError:  # lists of different lengths
         array = np.empty(len(values), dtype=object)
         array[:] = list(values)
-    if array.ndim == 0:
-        raise DataError(f"column {name!r}: holds {shown(values)}, not one value per row")
-    return array
+        return array
 
 
-def _of_series(name: str, series: Any) -> npt.NDArray[Any]:
+def _of_series(series: Any) -> npt.NDArray[Any]:
     """pandas' nullable numbers become floats, with NaN where a value is missing."""
     array = np.asarray(series.to_numpy())
     if array.dtype.kind == "O" and hasattr(series.dtype, "numpy_dtype") and series.dtype.numpy_dtype.kind in "biuf":
         return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    return _as_array(name, array)
+    return _as_array(array)

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import inferred_bounds
-from rl_training.data.formats import MINARI_PREFIX, recognise
+from rl_training.data.checks import FaultyValueError, inferred_bounds
+from rl_training.data.fields import BORDERS_LOST
+from rl_training.data.formats import npz, recognise
 from rl_training.data.formats.atomic import new_file, new_folder
+from rl_training.data.formats.places import MINARI_PREFIX, expand, place_of
+from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.errors import DataError
+from rl_training.wording import amount
 
 if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
@@ -27,43 +32,56 @@ _D4RL_NAMES = {
 _ROWS_AT_A_TIME = 10_000
 
 
+Format: TypeAlias = Literal["npz", "hdf5", "parquet", "csv", "minari", "columns"]
+
+
 @dataclass(frozen=True)
 class Target:
-    """Where a dataset goes, and as what: `npz`, `hdf5`, `parquet`, `csv`, `minari` or `columns`."""
+    """Where a dataset goes, and as what."""
 
     path: Path
-    format: str
-    dataset_id: str | None = None
+    format: Format
+    dataset_id: str | None = None  # of Minari
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether the format is a folder of files."""
+        return self.format in ("columns", "minari")
+
+    @property
+    def name(self) -> str:
+        """How a user names it, in a configuration, too."""
+        return str(self.path) if self.dataset_id is None else f"{MINARI_PREFIX}{self.dataset_id}"
 
 
-_SUFFIXES = {".npz": "npz", ".hdf5": "hdf5", ".h5": "hdf5", ".parquet": "parquet", ".csv": "csv"}
+_SUFFIXES: dict[str, Format] = {".npz": "npz", ".hdf5": "hdf5", ".h5": "hdf5", ".parquet": "parquet", ".csv": "csv"}
 
 
-def target_of(text: str) -> Target:
-    """The target a user names: by its suffix, `minari:ID`, or a folder's name that ends in a slash."""
-    if text.startswith(MINARI_PREFIX):
-        return Target(place_of(text), "minari", text.removeprefix(MINARI_PREFIX))
-    if text.endswith("/"):
-        return Target(Path(text), "columns")
-    path = Path(text)
-    if path.suffix.lower() not in _SUFFIXES:
+def target_of(text: str, file_format: Format | None = None) -> Target:
+    """The target a user names: by its suffix, `minari:ID`, or a folder's name that ends in a slash; `file_format`
+    overrules what the name says, as far as it fits."""
+    if text.startswith(MINARI_PREFIX) or file_format == "minari":
+        if file_format not in (None, "minari"):
+            raise DataError(f"{text}: names a Minari dataset, which cannot be written as {file_format}")
+        dataset_id = text.removeprefix(MINARI_PREFIX)
+        return Target(place_of(f"{MINARI_PREFIX}{dataset_id}"), "minari", dataset_id)
+    path = expand(Path(text))
+    if text.endswith("/") and file_format not in (None, "columns"):
+        raise DataError(f"{text}: ends in / as a folder does, and {file_format} is a file")
+    chosen = file_format or ("columns" if text.endswith("/") else _SUFFIXES.get(path.suffix.lower()))
+    if text and not path.name:
+        raise DataError(f"{text}: is a folder; give the name of a file in it, or of a new folder")
+    if chosen is None:
         raise DataError(f"{text}: must end in {', '.join(_SUFFIXES)} or in / (a folder of columns), or be minari:ID")
-    return Target(path, _SUFFIXES[path.suffix.lower()])
-
-
-def place_of(text: str) -> Path:
-    """The path that `minari:ID` or a name stands for, whether there is something or not."""
-    if not text.startswith(MINARI_PREFIX):
-        return Path(text)
-    from rl_training.data.formats.minari import folder_of
-
-    return folder_of(text.removeprefix(MINARI_PREFIX))
+    return Target(path, chosen)
 
 
 def write(
     dataset: TransitionDataset, target: Target, *, env_id: str | None = None, force: bool = False
 ) -> tuple[str, ...]:
-    """Write the dataset and return what its reader should know. What is there already stays, unless `force`."""
+    """Write the dataset and return what its reader should know. What is there already stays, unless `force`.
+
+    env_id: the environment to name, if not the dataset's own."""
     path = target.path
     dataset.refuse_mixture()
     check_free(target, force=force)
@@ -71,7 +89,11 @@ def write(
         raise DataError(f"{path}: the rows were sampled or reordered; only .npz and a folder of columns can say so")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        return _WRITERS[target.format](dataset, target, env_id)
+    except OSError as error:
+        raise DataError(f"{path}: the folder {str(path.parent)!r} cannot be made: {error.strerror or error}") from error
+    try:
+        named = dataset if env_id is None else replace(dataset, env_id=env_id)
+        return _WRITERS[target.format](named, target)
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
     except ModuleNotFoundError as error:
@@ -88,13 +110,16 @@ def check_free(target: Target, *, force: bool, source: str | None = None) -> Non
     source: what is read, as its user names it; nothing is written over it, into it or around it.
     """
     path = target.path
-    if source is not None:
-        _require_apart(path, source)
-    if not path.exists():
-        return
+    try:
+        if source is not None:
+            _require_apart(path, source)
+        if not path.exists():
+            return
+    except OSError as error:  # no file can have such a name
+        raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
     if not force:
         raise DataError(f"{path}: exists already; --force replaces it")
-    if path.is_dir() != (target.format in ("columns", "minari")):
+    if path.is_dir() != target.is_folder:
         raise DataError(f"{path}: is {'a folder' if path.is_dir() else 'a file'} and will not be replaced")
     if path.is_dir() and not _is_dataset(path, target.format):
         raise DataError(f"{path}: is a folder, but no dataset, and will not be replaced")
@@ -103,7 +128,6 @@ def check_free(target: Target, *, force: bool, source: str | None = None) -> Non
 def _require_apart(target: Path, source: str) -> None:
     given = place_of(source)
     try:
-        given = given.expanduser()
         same = target.exists() and target.samefile(given)
         resolved, own = target.resolve(), given.resolve()
     except (OSError, RuntimeError):  # no such source, or links in a circle: said when it is opened
@@ -123,12 +147,22 @@ def _is_dataset(folder: Path, expected: str) -> bool:
         return False
 
 
-def _npz(dataset: TransitionDataset, target: Target, env_id: str | None) -> tuple[str, ...]:
-    dataset.save(target.path)
+def _npz(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
+    arrays = dataset.to_dict()
+    if not dataset.whole_episodes:
+        arrays[BORDERS_LOST] = np.array(True)
+    told = {f"{npz.TOLD}{name}": np.array(value) for name, value in _told(dataset).items()}
+    npz.write(target.path, arrays | told)
     return ()
 
 
-def _columns(dataset: TransitionDataset, target: Target, env_id: str | None) -> tuple[str, ...]:
+def _told(dataset: TransitionDataset) -> dict[str, Any]:
+    """What is known of the environment beside the transitions: `env_id`, `action_low`, …"""
+    named = {} if dataset.env_id is None else {"env_id": dataset.env_id}
+    return {**named, **({} if dataset.bounds is None else dataset.bounds.told())}
+
+
+def _columns(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     from rl_training.data.formats import columns
 
     if not target.path.exists():
@@ -139,19 +173,18 @@ def _columns(dataset: TransitionDataset, target: Target, env_id: str | None) -> 
     return ()
 
 
-def _hdf5(dataset: TransitionDataset, target: Target, env_id: str | None) -> tuple[str, ...]:
+def _hdf5(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     """D4RL's layout and names; what it has no name for keeps ours."""
     import h5py
 
     with new_file(target.path) as temporary, h5py.File(temporary, "x") as file:
         for name, values in dataset.to_dict().items():
             file.create_dataset(_D4RL_NAMES.get(name, name), data=values, compression="gzip", shuffle=True)
-        if env_id is not None:
-            file.attrs["env_id"] = env_id
+        file.attrs.update(_told(dataset))
     return ()
 
 
-def _parquet(dataset: TransitionDataset, target: Target, env_id: str | None) -> tuple[str, ...]:
+def _parquet(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     """One column per field; matrices are columns of lists."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -162,14 +195,16 @@ def _parquet(dataset: TransitionDataset, target: Target, env_id: str | None) -> 
         return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
 
     table = pa.table({name: column(values) for name, values in dataset.to_dict().items()})
-    if env_id is not None:
-        table = table.replace_schema_metadata({"env_id": env_id})
+    told = {} if dataset.env_id is None else {"env_id": dataset.env_id}
+    told |= {} if dataset.bounds is None else {"bounds": json.dumps(dataset.bounds.to_json())}
+    if told:
+        table = table.replace_schema_metadata(told)
     with new_file(target.path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
     return ()
 
 
-def _csv(dataset: TransitionDataset, target: Target, env_id: str | None) -> tuple[str, ...]:
+def _csv(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     """One column per number: `obs_0`, `obs_1`, …; nine digits give every float32 back exactly."""
     arrays = dataset.to_dict()
     header = [name for field, values in arrays.items() for name in _column_names(field, values)]
@@ -179,8 +214,13 @@ def _csv(dataset: TransitionDataset, target: Target, env_id: str | None) -> tupl
         for first in range(0, len(dataset), _ROWS_AT_A_TIME):
             block = [values[first : first + _ROWS_AT_A_TIME] for values in arrays.values()]
             table = np.column_stack([values.astype(np.float64) for values in block])
-            file.writelines(line % tuple(row) + "\n" for row in table.tolist())
-    return ()
+            lines = [line % tuple(row) for row in table.tolist()]
+            for row in np.flatnonzero(((table == 0) & np.signbit(table)).any(axis=1)).tolist():
+                lines[row] = ",".join("-0.0" if cell == "-0" else cell for cell in lines[row].split(","))  # no integer
+            file.writelines(text + "\n" for text in lines)
+    lost = [] if dataset.env_id is None else [f"the environment ({dataset.env_id})"]
+    lost += [] if dataset.bounds is None else ["the bounds of actions and observations"]
+    return (f"CSV has no place for {' and '.join(lost)}: say it when you train (env_id)",) if lost else ()
 
 
 def _column_names(field: str, values: npt.NDArray[Any]) -> list[str]:
@@ -191,23 +231,30 @@ def _formats(values: npt.NDArray[Any]) -> list[str]:
     return ["%.9g" if values.dtype.kind == "f" else "%d"] * (1 if values.ndim == 1 else values.shape[1])
 
 
-def _minari(dataset: TransitionDataset, target: Target, env_id: str | None) -> tuple[str, ...]:
+def _minari(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     """By way of Minari's own storage, in a temporary folder. An episode has one observation more than rows."""
     from minari.data_collector.episode_buffer import EpisodeBuffer
     from minari.dataset.minari_storage import MinariStorage
+
+    from rl_training.data.formats.minari import ASSUMED_BOUNDS
 
     usable = dataset.usable()
     notes = []
     if len(usable) < len(dataset):
         left_out = len(dataset) - len(usable)
-        notes.append(f"{left_out:,} rows are left out: Minari cannot hold rows whose next observation is unknown")
+        notes.append(f"{amount(left_out, 'row')} left out: Minari cannot hold one whose next observation is unknown")
     if lost := [name for name in ("next_actions", "returns_to_go", "part_ids") if getattr(dataset, name) is not None]:
         notes.append(f"Minari does not hold {', '.join(lost)}")
     _require_successors(usable)
     with new_folder(target.path) as temporary:
         temporary.mkdir()
-        storage = MinariStorage.new(temporary / "data", env_spec=_registered(env_id), **_spaces(usable))
+        spec = _registered(dataset.env_id)
+        storage = MinariStorage.new(temporary / "data", env_spec=spec, **_spaces(usable))
         storage.update_metadata(_minari_metadata(target.dataset_id or ""))
+        if dataset.env_id is not None and spec is None:
+            storage.update_metadata({"env_id": dataset.env_id})
+        if dataset.bounds is None or dataset.bounds.action_low is None:  # a Box must have some; these are no knowledge
+            storage.update_metadata({ASSUMED_BOUNDS: True})
         storage.update_episodes(EpisodeBuffer(**episode) for episode in _episodes(usable))
     _name_spaces(target)
     return tuple(notes)
@@ -230,31 +277,43 @@ def _require_successors(dataset: TransitionDataset) -> None:
     rows = np.flatnonzero(inside)
     wrong = rows[(dataset.next_obs[rows] != dataset.obs[rows + 1]).any(axis=1)]
     if len(wrong):
-        raise DataError(
-            f"next_obs: of row {wrong[0]} is not the observation of the next row, which is all that Minari can hold"
-        )
+        ends = dataset.terminations | dataset.truncations
+        what, rule = "not the observation of the next row", "Minari can hold no other"
+        with by_the_files_rows(dataset):
+            raise FaultyValueError("next_obs", what, int(wrong[0]), None, ends, rule)
 
 
 def _spaces(dataset: TransitionDataset) -> dict[str, Any]:
-    """Boxes: unbounded observations; actions in the bounds that training would infer, which hold them all."""
+    """Boxes with the bounds that are told. Without: unbounded observations; actions in the bounds that training would
+    infer, which hold them all."""
     from gymnasium.spaces import Box
 
     least, most = dataset.actions.min(axis=0), dataset.actions.max(axis=0)
     inferred = inferred_bounds(least, most)
     low, high = np.minimum(inferred[0], least), np.maximum(inferred[1], most)  # a Box knows no rounding
+    told = {} if dataset.bounds is None else dataset.bounds.told()
+
+    def box(kind: str, width: int, least: Any, most: Any) -> Any:
+        below, above = (
+            np.asarray(told.get(f"{kind}_{side}", d), np.float32) for side, d in (("low", least), ("high", most))
+        )
+        return Box(np.broadcast_to(below, width), np.broadcast_to(above, width), dtype=np.float32)
+
     return {
-        "observation_space": Box(-np.inf, np.inf, (dataset.obs_dim,), np.float32),
-        "action_space": Box(low.astype(np.float32), high.astype(np.float32), (dataset.act_dim,), np.float32),
+        "observation_space": box("obs", dataset.obs_dim, -np.inf, np.inf),
+        "action_space": box("action", dataset.act_dim, low, high),
     }
 
 
 def _registered(env_id: str | None) -> Any:
-    """What Gymnasium knows of an environment, without building it; nothing where it is not installed."""
+    """What Gymnasium knows of an environment, without building it; nothing where it is not installed, or where it was
+    registered in a way that cannot be written down."""
     import gymnasium
 
+    spec = None if env_id is None else gymnasium.registry.get(env_id)
     try:
-        return None if env_id is None else gymnasium.spec(env_id)
-    except gymnasium.error.Error:
+        return spec if spec is not None and spec.to_json() else None
+    except ValueError:
         return None
 
 
@@ -273,7 +332,7 @@ def _name_spaces(target: Target) -> None:
                 temporary.write_text("{}", "utf-8")
 
 
-_WRITERS: dict[str, Callable[[TransitionDataset, Target, str | None], tuple[str, ...]]] = {
+_WRITERS: dict[Format, Callable[[TransitionDataset, Target], tuple[str, ...]]] = {
     "npz": _npz,
     "columns": _columns,
     "hdf5": _hdf5,

@@ -1,0 +1,57 @@
+"""The command that measures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import typer
+
+from rl_training.errors import ConfigError
+from rl_training.experiment.benchmark import Work, default_threads, machine, measure
+
+
+def bench(
+    algos: Sequence[str], members: Sequence[int], options: Mapping[str, Any], seconds: float, output: Path | None
+) -> None:
+    """`rl-training bench`; `options` are fields of `Work`."""
+    if output is not None and not output.parent.is_dir():
+        raise ConfigError(f"output: no folder {output.parent} to write {output.name} into")
+    works = [
+        Work(algo, members=count, **options).resolved()
+        for algo in dict.fromkeys(algos)
+        for count in dict.fromkeys(members)
+    ]
+    about = {**machine(works[0].device), "threads": default_threads()}
+    rows = measure(works, seconds, tell=lambda line: typer.echo(line, err=True))
+    typer.echo(f"{about.get('gpu') or about['cpu']}, {about['threads']} threads, torch {about['torch']}")
+    typer.echo("\n".join(table(rows)))
+    if output is not None:
+        output.write_text(json.dumps({"machine": about, "results": rows}, indent=1) + "\n", "utf-8")
+        typer.echo(f"written to {output}")
+    if all("failure" in row for row in rows):
+        raise ConfigError(rows[0]["failure"])
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The figures as lines of text; memory is the GPU's where one is used."""
+    lines = [
+        f"{'algorithm':<10} {'engine':<9} {'members':>7} {'updates/s':>10} {'lowest–highest':>17} "
+        f"{'seed-updates/s':>14} {'to compile':>10} {'peak memory':>11}"
+    ]
+    for row in rows:
+        start = f"{row['algo']:<10} {row['engine']:<9} {row['members']:>7}"
+        if "failure" in row:
+            lines.append(f"{start} failed: {row['failure']}")
+            continue
+        rates = row["rates"]
+        compiling = f"{row['preparing']:.1f} s" if row["engine"] == "compiled" else "–"
+        lines.append(
+            f"{start} {median(rates):>10,.1f} {f'{min(rates):,.1f}–{max(rates):,.1f}':>17} "
+            f"{row['members'] * median(rates):>14,.1f} {compiling:>10} "
+            f"{(row['cuda_memory'] or row['memory']) / 2**20:>7,.0f} MiB"
+        )
+    return lines

@@ -1,0 +1,131 @@
+"""The options of every command that reads data, defined once: which columns hold what, and what its flags mean."""
+
+from __future__ import annotations
+
+import csv
+import re
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import wraps
+from inspect import Parameter, signature
+from typing import Annotated, Any, get_type_hints
+
+import typer
+
+from rl_training import reading_choices
+from rl_training.errors import ConfigError
+
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="FIELD=NAMES", help="Which columns, or arrays, hold a field: obs=x,y or obs=obs_* (repeat for more)."
+    ),
+]
+TimeLimits = Annotated[
+    reading_choices.TimeLimits, typer.Option(help="d4rl: drop rows at a time limit, successors from the next row.")
+]
+MaxEpisodeSteps = Annotated[
+    int | None, typer.Option(min=1, help="Where no truncations are marked: rows after which episodes were cut.")
+]
+DonesAre = Annotated[reading_choices.DonesAre | None, typer.Option(help="What a plain dones flag means.")]
+Download = Annotated[bool, typer.Option("--download", help="Fetch a Minari dataset that is not here.")]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What was said on how to read the data; its fields are the options."""
+
+    columns: Columns = None
+    time_limits: TimeLimits = "keep"
+    max_episode_steps: MaxEpisodeSteps = None
+    dones_are: DonesAre = None
+    download: Download = False
+
+    def column_mapping(self) -> dict[str, str | list[str]] | None:
+        """`obs=x,y` for each field, as `columns` of a `dataset:` section; a name with a comma in it is
+        put in double quotes."""
+        found: dict[str, str | list[str]] = {}
+        for entry in self.columns or ():
+            field, _, names = (part.strip() for part in entry.partition("="))
+            parts = _split(names)
+            if not field or not parts or not all(parts):
+                raise ConfigError(f"--columns {entry}: must name a field and its columns, such as obs=x,y")
+            if field in found:
+                raise ConfigError(f"--columns {entry}: {field} is given twice")
+            found[field] = parts if len(parts) > 1 else parts[0]
+        return found or None
+
+    def of_flags(self) -> dict[str, Any]:
+        """What `TransitionDataset.from_raw` is told; nothing where nothing was said."""
+        said: dict[str, Any] = {} if self.time_limits == "keep" else {"time_limits": self.time_limits}
+        said |= {} if self.max_episode_steps is None else {"max_episode_steps": self.max_episode_steps}
+        return said | ({} if self.dones_are is None else {"dones_are": self.dones_are})
+
+    def check_command(self, source: str, env_id: str | None) -> str:
+        """The command that finds all that is wrong with the data, read as they were said to be."""
+        words = ["rl-training", "data", "check", source, *([] if env_id is None else ["--env-id", env_id])]
+        return shlex.join([*words, *self.options()])
+
+    def options(self) -> list[str]:
+        """What was said, as the words of a command line."""
+        words = [word for entry in self.columns or () for word in ("--columns", entry)]
+        for name, value in self.of_flags().items():
+            words += [f"--{name.replace('_', '-')}", str(value)]
+        return words + ["--download"] * self.download
+
+
+def reads_data(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameter `reading` is given by the options of `Reading`."""
+    hints = get_type_hints(Reading, include_extras=True)
+    options = {
+        option.name: Parameter(
+            option.name, Parameter.KEYWORD_ONLY, default=option.default, annotation=hints[option.name]
+        )
+        for option in fields(Reading)
+    }
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        reading = Reading(**{name: given.pop(name) for name in options})
+        command(**given, reading=reading)
+
+    own = signature(command, eval_str=True)
+    kept = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in own.parameters.values()]
+    parameters = [p for one in kept for p in (options.values() if one.name == "reading" else (one,))]
+    run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+def _split(names: str) -> list[str]:
+    """Names between commas; one in double quotes may hold commas itself."""
+    try:
+        return [name.strip() for name in next(csv.reader([names], skipinitialspace=True, strict=True), [])]
+    except csv.Error:
+        return []
+
+
+def _option(field: str, *names: str) -> str:
+    """The option that says which columns hold a field, as a shell takes it."""
+    text = ",".join(f'"{name.replace(chr(34), chr(34) * 2)}"' if set(name) & set(',"') else name for name in names)
+    return f"--columns {shlex.quote(f'{field}={text}')}"
+
+
+# Messages speak of keys of a configuration; on the command line these are options.
+_AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
+    (r"\bcolumns: \{(\w+): …\}", r"--columns \1=…"),
+    (r"\bcolumns: \{(\w+): \[([^\]]*)\]\}", lambda found: _option(found[1], *found[2].split(", "))),
+    (r"\bcolumns: \{(\w+): ([^\[\]{}…]+)\}", lambda found: _option(found[1], found[2])),
+    (r"\bdones_are: (terminations|truncations|ends)\b(?!,)", r"--dones-are \1"),
+    (r"\bdones_are\b", "--dones-are"),
+    (r"(?<!-)\bmax_episode_steps\b", "--max-episode-steps"),
+    (r"\bdownload: true\b", "--download"),
+)
+
+
+def in_options(message: str) -> str:
+    """A message of the library in the words of the command line."""
+    for pattern, replacement in _AS_OPTIONS:
+        message = re.sub(pattern, replacement, message)
+    return message

@@ -1,0 +1,45 @@
+"""Whether a dataset is there, and those with a name like one that is not."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+
+_SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv")
+_ALIKE = 0.65  # of difflib's ratio, endings left out: all of a folder may share theirs
+_MOST = 3
+
+
+def is_there(path: Path) -> bool:
+    """Whether a file or folder exists; one whose name is too long for any does not."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def near_names(path: Path) -> str:
+    """What to say after `no such file`: the folder is missing, or the names in it that are like the one asked for, or
+    where a relative path was looked up."""
+    folder = path.parent
+    if not is_there(folder):
+        return f" (folder {str(folder)!r} does not exist)"
+    try:
+        entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+    except OSError:
+        return ""
+    scores = {
+        entry.name: _likeness(path, entry)
+        for entry in entries
+        if entry.suffix.lower() in _SUFFIXES or (not path.suffix and entry.is_dir())
+    }
+    near = sorted((name for name, score in scores.items() if score >= _ALIKE), key=lambda name: (-scores[name], name))
+    if near:
+        return f"; did you mean {' or '.join(map(repr, near[:_MOST]))}?"
+    return "" if path.is_absolute() else f" (relative paths start at {Path.cwd()})"
+
+
+def _likeness(wanted: Path, there: Path) -> float:
+    """By the names without their endings; of equals, the same ending first."""
+    ratio = difflib.SequenceMatcher(None, wanted.stem.lower(), there.stem.lower()).ratio()
+    return ratio + (0.01 if ratio and wanted.suffix.lower() == there.suffix.lower() else 0.0)

@@ -1,0 +1,35 @@
+"""Where data lie: the path that a file's name or `minari:ID` stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rl_training.errors import DataError
+
+MINARI_PREFIX = "minari:"  # before an id, where a dataset is named in one word
+
+
+def expand(path: Path) -> Path:
+    """The path with ~ for the home folder, where there is such a home."""
+    try:
+        return path.expanduser()
+    except RuntimeError as error:
+        raise DataError(f"{path}: {error}") from None
+
+
+def place_of(source: str) -> Path:
+    """The path that a user's words stand for, whether there is something or not."""
+    if not source.startswith(MINARI_PREFIX):
+        return expand(Path(source))
+    from rl_training.data.formats.minari import folder_of
+
+    return folder_of(source.removeprefix(MINARI_PREFIX))
+
+
+def locate(source: str, *, download: bool = False) -> Path:
+    """The path of data that must be there, if they are a Minari dataset; with `download` it is fetched if it is not."""
+    if not source.startswith(MINARI_PREFIX):
+        return place_of(source)
+    from rl_training.data.formats import minari
+
+    return minari.find(source.removeprefix(MINARI_PREFIX), download=download)

@@ -1,0 +1,53 @@
+"""What a reader handed over, brought to the flags of this package as its user says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rl_training.data.checks import FaultyValueError
+from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS
+from rl_training.data.flags import (
+    cut_at_time_limit,
+    d4rl_conversion,
+    distrust_reset_successors,
+    dones_are_alone,
+    settle_dones,
+)
+from rl_training.data.formats import RawData
+from rl_training.errors import DataError
+from rl_training.reading_choices import DonesAre, TimeLimits
+
+MARKS = (BORDERS_LOST, DISCRETE_ACTIONS)  # among the arrays of a file, but none of its fields
+
+
+def settle(
+    raw: RawData,
+    *,
+    time_limits: TimeLimits = "keep",
+    max_episode_steps: int | None = None,
+    dones_are: DonesAre | None = None,
+) -> RawData:
+    """The data with terminations and truncations apart, options as for `TransitionDataset.load`; notes say what was
+    done. Values are not looked at: what is wrong with them is still there to be found."""
+    marks = {name: raw.arrays[name] for name in MARKS if name in raw.arrays}
+    if np.any(marks.get(BORDERS_LOST, False)) and (time_limits == "d4rl" or max_episode_steps is not None):
+        raise DataError("time limits: the rows were sampled or reordered, so episodes are not known")
+    rows = raw.rows
+    arrays: dict[str, Any] = {name: values for name, values in raw.arrays.items() if name not in marks}
+    try:
+        alone = dones_are is None and dones_are_alone(arrays)
+        if time_limits == "d4rl" and max_episode_steps is not None and alone:
+            dones_are = "terminations"  # D4RL's own count tells which of them are dropped
+        arrays, of_dones = settle_dones(arrays, dones_are, max_episode_steps)
+        if time_limits == "keep" and max_episode_steps is not None and not alone:
+            arrays = cut_at_time_limit(arrays, max_episode_steps)
+        arrays, of_successors = distrust_reset_successors(arrays)
+        if time_limits == "d4rl":
+            arrays, kept = d4rl_conversion(arrays, max_episode_steps)
+            rows = kept if rows is None else rows[kept]
+    except FaultyValueError as fault:
+        raise raw.located(fault) from fault
+    return replace(raw, arrays={**arrays, **marks}, rows=rows, notes=(*raw.notes, *of_dones, *of_successors))

@@ -1,0 +1,152 @@
+"""The bounds of actions and observations that data were recorded in, as files and environments tell them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.checks import Float64Array, FloatArray, inferred_bounds, rounding_slack
+from rl_training.environments import env_spaces, make_env, observation_bounds
+from rl_training.wording import amount
+
+if TYPE_CHECKING:
+    from rl_training.environments import Env
+
+Numbers: TypeAlias = tuple[float, ...]
+_LONGEST_ID = 200  # characters
+
+
+@dataclass(frozen=True)
+class SpaceBounds:
+    """Smallest and largest actions `[A]` and observations `[O]`; None where nothing is told, infinite: no limit."""
+
+    action_low: Numbers | None = None
+    action_high: Numbers | None = None
+    obs_low: Numbers | None = None
+    obs_high: Numbers | None = None
+
+    @classmethod
+    def read(cls, told: Mapping[str, Any]) -> SpaceBounds | None:
+        """From values under the names above, whatever a file holds there: a pair that is not sound, or that limits
+        nothing, is passed over."""
+        pairs = {
+            kind: (_numbers(told.get(f"{kind}_low"), -math.inf), _numbers(told.get(f"{kind}_high"), math.inf))
+            for kind in ("action", "obs")
+        }
+        sound = {
+            f"{kind}_{side}": values
+            for kind, pair in pairs.items()
+            if pair[0] is not None and pair[1] is not None and _is_limit(pair[0], pair[1])
+            for side, values in zip(("low", "high"), pair, strict=True)
+        }
+        return cls(**sound) if sound else None
+
+    def told(self) -> dict[str, Numbers]:
+        """What there is, by name."""
+        return {name: values for name, values in asdict(self).items() if values is not None}
+
+    def to_json(self) -> dict[str, list[float | None]]:
+        """What there is as JSON values, which know no infinity: null is no limit. `read` takes it back."""
+        return {name: [v if math.isfinite(v) else None for v in values] for name, values in self.told().items()}
+
+    def fitted(self, obs: FloatArray, actions: FloatArray) -> tuple[SpaceBounds | None, tuple[str, ...]]:
+        """What of it can be true of the data, and a note on what cannot."""
+        notes: list[str] = []
+        kept = self
+        if self.action_low is not None and self.action_high is not None:
+            fault = _misfit(self.action_low, self.action_high, actions)
+            if fault:
+                notes.append(f"the action bounds that the data tell are not used: {fault}")
+                kept = replace(kept, action_low=None, action_high=None)
+        if self.obs_low is not None and len(self.obs_low) != obs.shape[1]:
+            fault = f"they have {amount(len(self.obs_low), 'column')}, and observations {obs.shape[1]}"
+            notes.append(f"the observation bounds that the data tell are not used: {fault}")
+            kept = replace(kept, obs_low=None, obs_high=None)
+        return (kept if kept.told() else None), tuple(notes)
+
+    def of_observations(self, obs: FloatArray | None) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
+        """The bounds of observations `[O]`, where they have that width."""
+        if obs is None or self.obs_low is None or self.obs_high is None or len(self.obs_low) != obs.shape[1]:
+            return None
+        return np.array(self.obs_low), np.array(self.obs_high)
+
+
+class ActionBounds(NamedTuple):
+    """Bounds `[A]` to act within, and how much of them the data tell."""
+
+    low: Float64Array
+    high: Float64Array
+    told: Literal["all", "some", "none"]
+
+
+def action_bounds(told: SpaceBounds | None, least: npt.ArrayLike, most: npt.ArrayLike) -> ActionBounds:
+    """The bounds of actions that come without an environment: those the data tell, else `inferred_bounds` of the
+    smallest and largest of each column, within the side that the data tell."""
+    inferred = inferred_bounds(least, most)
+    if told is None or told.action_low is None or np.shape(told.action_low) != np.shape(least):
+        return ActionBounds(*inferred, told="none")
+    low, high = np.asarray(told.action_low), np.asarray(told.action_high)
+    both = np.isfinite(low) & np.isfinite(high) & (low < high)
+    within = np.maximum(low, inferred[0]), np.minimum(high, inferred[1])
+    one = ~both & (np.isfinite(low) != np.isfinite(high)) & (within[0] < within[1])
+    sides = (np.select([both, one], values) for values in zip((low, high), within, strict=True))
+    chosen = [np.where(both | one, side, other) for side, other in zip(sides, inferred, strict=True)]
+    return ActionBounds(chosen[0], chosen[1], told="all" if both.all() else "some" if (both | one).any() else "none")
+
+
+def of_environment(env: Env) -> SpaceBounds:
+    """The bounds of an open environment."""
+    spaces, obs = env_spaces(env), observation_bounds(env)
+    low, high = (None, None) if obs is None else obs
+    told = {"action_low": spaces.action_low, "action_high": spaces.action_high, "obs_low": low, "obs_high": high}
+    return SpaceBounds.read(told) or SpaceBounds()
+
+
+def read_bounds(env_id: str) -> SpaceBounds:
+    """Open an environment, read its bounds and close it."""
+    env = make_env(env_id, disable_env_checker=True)
+    try:
+        return of_environment(env)
+    finally:
+        env.close()
+
+
+def told_env_id(value: Any) -> str | None:
+    """The name of an environment that a file tells, if it can be one."""
+    text = value.item() if isinstance(value, np.ndarray) and value.shape == () else value
+    text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text  # HDF5's text of a fixed length
+    return text if isinstance(text, str) and text.isprintable() and 0 < len(text) <= _LONGEST_ID else None
+
+
+def _numbers(values: Any, unlimited: float) -> Numbers | None:
+    if isinstance(values, Sequence) and not isinstance(values, str):
+        values = [unlimited if value is None else value for value in values]
+    try:
+        array = np.asarray(values)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    if array.ndim != 1 or not array.size or array.dtype.kind not in "iuf" or np.isnan(array).any():
+        return None
+    return tuple(array.astype(np.float64).tolist())
+
+
+def _is_limit(low: Numbers, high: Numbers) -> bool:
+    limits = any(map(math.isfinite, low + high))
+    return limits and len(low) == len(high) and all(a <= b for a, b in zip(low, high, strict=True))
+
+
+def _misfit(low: Numbers, high: Numbers, values: FloatArray) -> str:
+    if len(low) != values.shape[1]:
+        return f"they have {amount(len(low), 'column')}, and actions {values.shape[1]}"
+    least, most = np.asarray(low), np.asarray(high)
+    slack = rounding_slack(least, most)
+    outside = np.flatnonzero((values.min(axis=0) < least - slack) | (values.max(axis=0) > most + slack))
+    if not outside.size:
+        return ""
+    column = int(outside[0])
+    return f"column {column} has actions outside [{least[column]:g}, {most[column]:g}]"

@@ -1,0 +1,56 @@
+"""What a training would do, in words: the last lines of `rl-training train --dry-run`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rl_training.algorithms.base import PriorDataParams
+from rl_training.data.summaries import known_facts
+from rl_training.runtime.run_directory import new_path
+from rl_training.wording import amount
+
+if TYPE_CHECKING:
+    from rl_training.runtime.trainer import Parts, Trainer
+
+
+def plan_in_words(trainer: Trainer, parts: Parts) -> list[str]:
+    """Data, updates, memory, evaluation and the folder that would be written, a line each, and what to know before."""
+    config, progress, online = trainer.config, parts.progress, trainer.online
+    lines = []
+    if parts.dataset is not None:
+        lines.append(f"data: {_data(known_facts(parts.dataset))}")
+        if parts.dataset.mixture is not None and (of_data := _rows_of_data(trainer, parts)):
+            lines.append(f"mixture: {parts.dataset.mixture.in_batches(of_data)}")
+    if online is not None:
+        lines.append(f"collect: {amount(progress.total_steps, 'step')} in {config.env_id}, {online.n_envs} at once")
+    parameters = sum(p.numel() for p in parts.learner.model.parameters() if p.requires_grad)
+    every = f"every {config.eval_interval:,} {progress.unit} and " if config.eval_interval else ""
+    scored = f"{amount(config.evaluation.episodes, 'episode')} per seed in {config.env_id}, {every}at the end"
+    seeds = f"{'seed' if len(config.seeds) == 1 else 'seeds'} {', '.join(map(str, config.seeds))}"
+    return [
+        *lines,
+        f"train: {config.algo}, {amount(progress.total_updates, 'update')}, {seeds}, "
+        f"observations {parts.spaces.obs_dim}, actions {parts.spaces.act_dim}, {parameters:,} parameters, "
+        f"engine {parts.mode} on {parts.learner.device}",
+        *map(str, parts.memory),
+        f"evaluate: {scored if config.env_id else 'no environment, none'}",
+        f"write: {new_path(config)}",
+        *(f"note: {notice}" for notice in trainer.notices),
+    ]
+
+
+def _data(facts: dict[str, Any]) -> str:
+    rows = amount(facts["transitions"], "transition")
+    if "episodes" not in facts:
+        return f"{rows} (sampled)"
+    return f"{rows} in {amount(facts['episodes'], 'episode')}, mean return {facts['return_mean']:.1f}"
+
+
+def _rows_of_data(trainer: Trainer, parts: Parts) -> int:
+    """Rows of a batch that are drawn from the dataset; none where it only fills the replay buffer."""
+    size = parts.learner.params.batch_size
+    if trainer.online is None:
+        return size
+    if not isinstance(trainer.online, PriorDataParams) or getattr(trainer.online, "prior", "mixed") != "mixed":
+        return 0
+    return round(trainer.online.offline_batch_ratio * size)

@@ -1,0 +1,51 @@
+"""`rl-training bench`: a table of what this machine does, the same as JSON, and mistakes in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from rl_training.cli import benchmarking
+
+TINY = ("--seconds", 0.05, "--rows", 300, "--width", 8, "--batch-size", 8, "--engine", "eager", "--device", "cpu")
+
+
+def test_it_measures_and_writes(command: Any, tmp_path: Path) -> None:
+    code, out, err = command("bench", "--algo", "bc", "--members", 1, "--members", 2, *TINY, "--output", "figures.json")
+    assert code == 0, err
+    machine, head, *lines, last = out.splitlines()
+    assert f"torch {torch.__version__}" in machine
+    for column in ("updates/s", "seed-updates/s", "to compile", "peak memory"):
+        assert column in head
+    assert [line.split()[:3] for line in lines] == [["bc", "eager", "1"], ["bc", "eager", "2"]]
+    assert all(line.endswith(" MiB") for line in lines)
+    assert last == "written to figures.json"
+    stored = json.loads((tmp_path / "figures.json").read_text())
+    assert stored["machine"]["cpu"]
+    assert [(row["members"], len(row["rates"])) for row in stored["results"]] == [(1, 3), (2, 3)]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--algo", "td3bc"), "error: algo: no algorithm 'td3bc'; did you mean 'td3_bc'?"),
+        (("--members", 0), "error: members: must be at least 1, got 0"),
+        (("--seconds", 0), "error: seconds: must be above 0, got 0"),
+        (("--device", "cuda:99"), f"torch sees {torch.cuda.device_count()} CUDA devices"),
+        (("--output", "no/folder.json"), "error: output: no folder no to write folder.json into"),
+    ],
+)
+def test_mistakes(mistake: Any, arguments: tuple[Any, ...], message: str) -> None:
+    assert message in mistake("bench", *arguments)
+
+
+def test_the_table() -> None:
+    row = {"algo": "iql", "engine": "compiled", "members": 4, "rates": [90.0, 110.0, 100.0], "preparing": 12.34}
+    failed = {"algo": "cql", "engine": "eager", "members": 1, "failure": "out of memory"}
+    _, *lines = benchmarking.table([{**row, "memory": 3 * 2**20, "cuda_memory": 0}, failed])
+    assert lines[0].split() == ["iql", "compiled", "4", "100.0", "90.0–110.0", "400.0", "12.3", "s", "3", "MiB"]
+    assert lines[1].split() == ["cql", "eager", "1", "failed:", "out", "of", "memory"]

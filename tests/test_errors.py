@@ -1,0 +1,27 @@
+"""What is suggested for a mistyped name."""
+
+from __future__ import annotations
+
+import pytest
+
+from rl_training.errors import did_you_mean
+
+ENVIRONMENTS = [*(f"{name}-v{v}" for name in ("Hopper", "Pendulum", "Walker2d") for v in (4, 5)), "gym/Point-v0"]
+ENVIRONMENTS += [f"extra/Env{i}-v0" for i in range(12)]
+
+
+@pytest.mark.parametrize(
+    ("word", "known", "suggested"),
+    [
+        ("Hoper-v4", ENVIRONMENTS, "; did you mean 'Hopper-v4'?"),
+        ("hopper-v5", ENVIRONMENTS, "; did you mean 'Hopper-v5'?"),
+        ("Nope-v0", ENVIRONMENTS, ""),  # only the version is alike
+        ("gym/Maze-v0", ENVIRONMENTS, ""),  # only the namespace is
+        ("cql/pendulm", ["iql/pendulum", "cql/pendulum", "cql/hopper"], "; did you mean 'cql/pendulum'?"),
+        ("sed", ["seed", "name"], "; did you mean 'seed'?"),
+        ("qqq", ["seed", "name"], "; choose from name, seed"),
+        ("qqq", [], ""),
+    ],
+)
+def test_near_names_only(word: str, known: list[str], suggested: str) -> None:
+    assert did_you_mean(word, known) == suggested
