@@ -113,19 +113,26 @@ def test_an_error_elsewhere_waits_for_it(data_file: Path, tmp_path: Path, monkey
 
 
 def test_a_fault_of_the_thread_ends_the_run(data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    is_later = threading.Event()
+
     def fail(step: int) -> None:
-        if step == 10:
-            raise CheckpointError("step-10: cannot be written")
+        if step == 200:
+            is_later.wait(20)
+            raise CheckpointError("step-200: cannot be written")
 
     slow_disk(monkeypatch, fail)
+    config = small_config(data_file, tmp_path, checkpoint_interval=100, total_timesteps=400, engine="eager")
     seen: list[int] = []
-    with pytest.raises(CheckpointError, match="step-10: cannot be written"):
-        train(
-            small_config(data_file, tmp_path, checkpoint_interval=5, total_timesteps=100_000, engine="eager"),
-            callbacks=[Watches(seen.append)],
-        )
-    assert seen[-1] < 20  # heard of at once, not at the next save or at the end
-    assert manager.load_policy(tmp_path / "run").checkpoint.progress["steps"] == 5
+
+    def see(step: int) -> None:
+        seen.append(step)
+        if step == 205:
+            is_later.set()
+
+    with pytest.raises(CheckpointError, match="step-200: cannot be written"):
+        train(config, callbacks=[Watches(see)])
+    assert 205 <= seen[-1] < 290  # heard of at once, not at the next save or at the end
+    assert manager.load_policy(tmp_path / "run").checkpoint.progress["steps"] == 100
 
 
 def test_a_member_is_set_back_to_the_checkpoint_that_is_still_being_written(

@@ -33,10 +33,12 @@ def test_never_overwritten(checkpoint: Checkpoint, tmp_path: Path) -> None:
     assert files_under(tmp_path) == before
 
 
-def test_files_then_directory_then_rename_then_parent(
-    checkpoint: Checkpoint, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """`kill -9` cannot show what a power failure would do, so the order of the calls is held instead."""
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """What is synced and renamed from now on, in order.
+
+    `kill -9` cannot show what a power failure would do, so the order of the calls is held instead.
+    """
     calls: list[tuple[str, str]] = []
     sync, rename = os.fsync, Path.rename
 
@@ -50,6 +52,12 @@ def test_files_then_directory_then_rename_then_parent(
 
     monkeypatch.setattr(os, "fsync", fsync)
     monkeypatch.setattr(Path, "rename", record_rename)
+    return calls
+
+
+def test_files_then_directory_then_rename_then_parent(
+    checkpoint: Checkpoint, tmp_path: Path, calls: list[tuple[str, str]]
+) -> None:
     save_checkpoint(tmp_path / "parent" / "step-5", checkpoint)
     temporary = calls[4][1]
     assert temporary.startswith("step-5.tmp-")
@@ -64,6 +72,17 @@ def test_files_then_directory_then_rename_then_parent(
         ("rename", f"{temporary} to step-5"),
         ("fsync", "parent"),
     ]
+
+
+def test_records_are_on_disk_before_the_checkpoint_that_follows_them(
+    data_file: Path, tmp_path: Path, calls: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A resumed run does not write them again."""
+    script_scores(monkeypatch, {20: 1.0})
+    train(small_config(data_file, tmp_path, eval_interval=20))
+    (named,) = (place for place, (_, what) in enumerate(calls) if what.endswith(" to step-20"))
+    for kind in ("metrics", "evaluations", "timing"):
+        assert ("fsync", f"{kind}.jsonl") in calls[:named]
 
 
 @pytest.mark.parametrize(("owner", "function", "after"), [(os, "fsync", 0), (os, "fsync", 3), (Path, "rename", 0)])
