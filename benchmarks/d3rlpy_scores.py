@@ -114,7 +114,9 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=20_000)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--jobs", type=int, default=1, help="seeds at a time")
-    parser.add_argument("--raw", type=Path, help="append one line per seed to this file")
+    parser.add_argument(
+        "--raw", type=Path, help="append one line per seed to this file; seeds that it has are not run again"
+    )
     parser.add_argument("--merge", type=Path, nargs="+", help="store the raw lines of these files and do no more")
     parser.add_argument("--one", nargs=3, metavar=("DATASET", "ALGO", "SEED"), help="train one and print its JSON")
     options = parser.parse_args()
@@ -148,11 +150,13 @@ def run_all(options: argparse.Namespace, raw: Path) -> None:
         )
 
     raw.touch()
+    done_before = {(row["dataset"], row["algo"], row["seed"]) for row in map(json.loads, raw.read_text().splitlines())}
     works = [
         (dataset, algo, seed)
         for algo in sorted(options.algo or ALGORITHMS, key=lambda name: name != "cql")  # the slowest first
         for dataset in options.dataset or PENDULUM_SETS
         for seed in range(options.seeds)
+        if (dataset, algo, seed) not in done_before
     ]
     with ThreadPoolExecutor(options.jobs) as pool:
         list(pool.map(one, works))

@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from rl_training.models.fused_mlp import partial_sums
+
 try:
     from rl_training.models import fused_layer_kernels as kernels
 except ImportError:  # torch for CPUs comes without Triton
@@ -22,7 +24,6 @@ except ImportError:  # torch for CPUs comes without Triton
 
 _WIDTHS: Final = (64, 128, 256)
 _MAX_INPUTS: Final = 512
-_BATCH_PER_PARTIAL_SUM: Final = 512
 
 
 def supports(inputs: int, outputs: int) -> bool:
@@ -100,7 +101,7 @@ def _(
 @torch.library.custom_op("rl_training::layer_weight_gradient", mutates_args=())
 def _layer_weight_gradient(x: Tensor, delta: Tensor, precision: str) -> tuple[Tensor, Tensor]:
     """dL/dW `[S, R, in, out]` and dL/db `[S, R, out]` as partial sums over parts of the batch."""
-    parts = -(-delta.shape[1] // _BATCH_PER_PARTIAL_SUM)
+    parts = partial_sums(len(delta), delta.shape[1])
     if _runs_on_triton(delta):
         return kernels.weight_gradient(x, delta, parts, precision)
     d_weight = x.new_zeros(parts, len(delta), x.shape[2], delta.shape[2])
@@ -112,7 +113,7 @@ def _layer_weight_gradient(x: Tensor, delta: Tensor, precision: str) -> tuple[Te
 
 @_layer_weight_gradient.register_fake
 def _(x: Tensor, delta: Tensor, precision: str) -> tuple[Tensor, Tensor]:
-    parts = -(-delta.shape[1] // _BATCH_PER_PARTIAL_SUM)
+    parts = partial_sums(len(delta), delta.shape[1])
     networks, _, outputs = delta.shape
     return x.new_empty(parts, networks, x.shape[2], outputs), x.new_empty(parts, networks, outputs)
 

@@ -7,14 +7,14 @@ import triton
 from torch import Tensor
 from triton import language as tl
 
-from rl_training.models.fused_mlp_kernels import _power, _product, _tile, interpreted
+from rl_training.models.fused_mlp_kernels import _power, _product, interpreted, launch
 
 __all__ = ["backward", "forward", "interpreted", "tiles", "weight_gradient"]
 
 
 def tiles(networks: int, batch: int) -> int:
     """Programs that share the batch of one network."""
-    return -(-batch // _tile(networks, batch))
+    return -(-batch // launch("forward", networks, batch).rows)
 
 
 def forward(
@@ -23,14 +23,14 @@ def forward(
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     x = x if x.stride(-1) == 1 else x.contiguous()
     networks, inputs, outputs = weight.shape
-    batch, rows = x.shape[1], _tile(networks, x.shape[1])
+    batch, how = x.shape[1], launch("forward", networks, x.shape[1])
     y = x.new_empty(networks, batch, outputs)
     base = torch.empty_like(y) if keep and norm != "none" else x.new_empty(0)
     scale, shift = (bias if scale is None else scale), (bias if shift is None else shift)  # not read without a norm
     _forward[(networks, tiles(networks, batch))](
         x, weight, bias, scale, shift, y, base, batch, x.stride(0), x.stride(1), weight.stride(0), bias.stride(0),
-        scale.stride(0), eps, K=inputs, H=outputs, COPIES=networks // len(x), NORM=norm, KEEP=keep, ROWS=rows, STEP=32,
-        PRECISION=precision, num_warps=4 if rows < 64 else 8,
+        scale.stride(0), eps, K=inputs, H=outputs, COPIES=networks // len(x), NORM=norm, KEEP=keep, ROWS=how.rows,
+        STEP=how.step, PRECISION=precision, num_warps=how.warps, num_stages=how.stages,
     )  # fmt: skip
     return y, base
 
@@ -40,15 +40,15 @@ def backward(
     to_inputs: bool, precision: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     networks, inputs, outputs = weight.shape
-    batch, rows = y.shape[1], _tile(networks, y.shape[1])
+    batch, how = y.shape[1], launch("forward", networks, y.shape[1])
     delta = torch.empty_like(y)
     dx = y.new_empty((networks, batch, inputs) if to_inputs else (0,))
     sums = y.new_empty(0 if norm == "none" else tiles(networks, batch), networks, 2, outputs)
     scale = weight if scale is None else scale  # not read without a norm
     _backward[(networks, tiles(networks, batch))](
         gradient, y, base, weight, scale, delta, dx, sums, batch, weight.stride(0), scale.stride(0), eps,
-        K=inputs, H=outputs, NORM=norm, TO_INPUTS=to_inputs, ROWS=rows, STEP=32, PRECISION=precision,
-        num_warps=4 if rows < 64 else 8,
+        K=inputs, H=outputs, NORM=norm, TO_INPUTS=to_inputs, ROWS=how.rows, STEP=how.step, PRECISION=precision,
+        num_warps=how.warps, num_stages=how.stages,
     )  # fmt: skip
     return delta, dx, sums
 

@@ -24,7 +24,6 @@ except ImportError:  # torch for CPUs comes without Triton
 _WIDTHS: Final = (64, 128, 256)
 _MAX_INPUTS: Final = 128
 _MAX_OUTPUTS: Final = 64
-_BATCH_PER_PARTIAL_SUM: Final = 512  # rows of the batch a weight gradient is summed over by one program
 
 
 class Layout(NamedTuple):
@@ -128,9 +127,9 @@ def _mlp_weight_gradient(
     """dL/dflat as partial sums over parts of the batch, `[S, R, P]`."""
     shape = Layout(*layout)
     if _runs_on_triton(gradient):
-        parts = _partial_sums(x.shape[1])
+        parts = partial_sums(len(flat), x.shape[1])
         return kernels.weight_gradient(gradient, x, flat, h1, h2, delta_1, shape, copies, precision, parts)
-    partials = flat.new_zeros(_partial_sums(x.shape[1]), *flat.shape)
+    partials = flat.new_zeros(partial_sums(len(flat), x.shape[1]), *flat.shape)
     delta_2 = torch.bmm(gradient, shape.view(flat)[4].mT) * (h2 > 0)
     inputs = (x.repeat_interleave(copies, 0), h1, h2)
     for layer, (value, delta) in enumerate(zip(inputs, (delta_1, delta_2, gradient), strict=True)):
@@ -145,7 +144,7 @@ def _(
     gradient: Tensor, x: Tensor, flat: Tensor, h1: Tensor, h2: Tensor, delta_1: Tensor, layout: list[int],
     copies: int, precision: str,
 ) -> Tensor:  # fmt: skip
-    return flat.new_empty(_partial_sums(x.shape[1]), *flat.shape)
+    return flat.new_empty(partial_sums(len(flat), x.shape[1]), *flat.shape)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
@@ -176,5 +175,12 @@ def _runs_on_triton(tensor: Tensor) -> bool:
     return kernels is not None and (tensor.is_cuda or kernels.interpreted())
 
 
-def _partial_sums(batch: int) -> int:
-    return -(-batch // _BATCH_PER_PARTIAL_SUM)
+def partial_sums(networks: int, batch: int) -> int:
+    """Parts of the batch over which a weight gradient is summed by programs of their own: more of them keep more of the
+    GPU busy where networks are few, and each costs a pass over the gradient."""
+    few = max(1, 8 // networks)  # a network has about twenty tiles
+    return _power_of_two(min(-(-batch // 64), max(few, -(-batch // 512))))
+
+
+def _power_of_two(number: int) -> int:
+    return 1 << (number - 1).bit_length()

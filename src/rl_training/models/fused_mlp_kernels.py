@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 import torch
 import triton
@@ -20,9 +20,22 @@ def interpreted() -> bool:
     return bool(triton.knobs.runtime.interpret)
 
 
-def _tile(networks: int, batch: int) -> int:
-    """Rows of the batch per program: larger tiles read the weights less often, smaller ones use more processors."""
-    return next((rows for rows in (16, 32) if networks * -(-batch // rows) <= _FEW_TILES), 64)
+class Launch(NamedTuple):
+    """How a kernel is spread over the GPU: rows of a tile, columns or batch rows taken at a time, warps of a program and
+    steps whose loads are under way at once."""
+
+    rows: int
+    step: int
+    warps: int
+    stages: int
+
+
+def launch(kernel: Literal["forward", "backward", "weight_gradient"], networks: int, batch: int) -> Launch:
+    """Larger tiles read the weights less often, smaller ones use more processors."""
+    rows = next((rows for rows in (16, 32) if networks * -(-batch // rows) <= _FEW_TILES), 64)
+    if kernel == "weight_gradient":
+        return Launch(64, 32, 4, 3)
+    return Launch(rows, 32, 4 if rows < 64 else 8, 3)
 
 
 def _power(number: int) -> int:
@@ -44,11 +57,11 @@ def forward(
     networks, batch = len(flat), x.shape[1]
     out = flat.new_empty(networks, batch, shape.outputs)
     h1, h2 = (flat.new_empty((networks, batch, shape.hidden) if keep else (0,)) for _ in range(2))
-    rows = _tile(networks, batch)
-    _forward[(networks, triton.cdiv(batch, rows))](
+    how = launch("forward", networks, batch)
+    _forward[(networks, triton.cdiv(batch, how.rows))](
         x, flat, out, h1, h2, batch, x.stride(0), x.stride(1), flat.stride(0),
-        COPIES=copies, KEEP=keep, ROWS=rows, STEP=32, **_constants(shape, precision),
-        num_warps=4 if rows < 64 else 8,
+        COPIES=copies, KEEP=keep, ROWS=how.rows, STEP=how.step, **_constants(shape, precision),
+        num_warps=how.warps, num_stages=how.stages,
     )  # fmt: skip
     return out, h1, h2
 
@@ -59,11 +72,11 @@ def backward(
     networks, batch = len(flat), h1.shape[1]
     delta_1 = torch.empty_like(h1)
     dx = flat.new_empty((networks, batch, shape.inputs) if to_inputs else (0,))
-    rows = _tile(networks, batch)
-    _backward[(networks, triton.cdiv(batch, rows))](
+    how = launch("backward", networks, batch)
+    _backward[(networks, triton.cdiv(batch, how.rows))](
         gradient, flat, h1, h2, delta_1, dx, batch, flat.stride(0),
-        TO_INPUTS=to_inputs, ROWS=rows, STEP=32, **_constants(shape, precision),
-        num_warps=4 if rows < 64 else 8,
+        TO_INPUTS=to_inputs, ROWS=how.rows, STEP=how.step, **_constants(shape, precision),
+        num_warps=how.warps, num_stages=how.stages,
     )  # fmt: skip
     return delta_1, dx
 
@@ -76,12 +89,12 @@ def weight_gradient(
     x = x if x.stride(-1) == 1 else x.contiguous()
     networks, batch = len(flat), x.shape[1]
     partials = flat.new_empty(parts, *flat.shape)
-    tile = 64
-    tiles = shape.hidden // tile
+    how = launch("weight_gradient", networks, batch)
+    tiles = shape.hidden // how.rows
     _weight_gradient[(networks, tiles * tiles + tiles, len(partials))](
         gradient, x, flat, h1, h2, delta_1, partials, batch, x.stride(0), x.stride(1), flat.stride(0), flat.shape[1],
-        COPIES=copies, TILE=tile, STEP=32, PART=_power(triton.cdiv(batch, parts)),
-        **_constants(shape, precision), num_warps=4,
+        COPIES=copies, TILE=how.rows, STEP=how.step, PART=_power(triton.cdiv(batch, parts)),
+        **_constants(shape, precision), num_warps=how.warps, num_stages=how.stages,
     )  # fmt: skip
     return partials
 
@@ -93,8 +106,10 @@ def weight_gradient(
 def _product(a, b, total, PRECISION: tl.constexpr):
     """total + a b."""
     if PRECISION == "bf16":
-        return tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16), total)
-    return tl.dot(a, b, total, input_precision=PRECISION)
+        result = tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16), total)
+    else:
+        result = tl.dot(a, b, total, input_precision=PRECISION)
+    return result
 
 
 @triton.jit
@@ -143,9 +158,11 @@ def _forward(
 def _output_gradient(gradient, p, places, live, N: tl.constexpr, NP: tl.constexpr):
     """g for a tile of the batch, `[rows, NP]`; `[rows, 1]` for a single output."""
     if N == 1:
-        return tl.load(gradient + places, mask=live, other=0.0)
-    outputs = tl.arange(0, NP)
-    return tl.load(gradient + places * N + outputs[None, :], mask=live & (outputs < N)[None, :], other=0.0)
+        g = tl.load(gradient + places, mask=live, other=0.0)
+    else:
+        outputs = tl.arange(0, NP)
+        g = tl.load(gradient + places * N + outputs[None, :], mask=live & (outputs < N)[None, :], other=0.0)
+    return g
 
 
 @triton.jit
@@ -251,6 +268,6 @@ def _weight_gradient(
         tl.store(result + W2 + column[:, None] * N + outputs[None, :], last, mask=(outputs < N)[None, :])
         if tile == TILES * TILES:  # one of them also writes what ends the row: the last bias, and zeros
             tl.store(result + B2 + outputs, bias_2, mask=outputs < N)
-            for start in range(B2 + N, length, 64):
-                rest = start + tl.arange(0, 64)
+            for unused in range(B2 + N, length, 64):
+                rest = unused + tl.arange(0, 64)
                 tl.store(result + rest, tl.zeros((64,), tl.float32), mask=rest < length)
