@@ -21,8 +21,8 @@ def interpreted() -> bool:
 
 
 class Launch(NamedTuple):
-    """How a kernel is spread over the GPU: rows of a tile, columns or batch rows taken at a time, warps of a program and
-    steps whose loads are under way at once."""
+    """How a kernel is spread over the GPU: rows of a tile, columns or batch rows taken at a time, warps of a program
+    and steps whose loads are under way at once."""
 
     rows: int
     step: int
