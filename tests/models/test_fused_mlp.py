@@ -61,9 +61,13 @@ SHAPES = {
     "wide head": Shape(3, 12, 1, 16),
     "batch in two parts": Shape(23, 1, 2, 600),
     "three layers": Shape(23, 1, 2, 40, (64, 64, 64)),
-    "unequal layers": Shape(70, 3, 1, 20, (128, 64)),
+    "wide input": Shape(70, 3, 1, 20, (128, 128)),
     "norm before": Shape(23, 1, 2, 40, (64, 64), "pre"),
     "norm after": Shape(23, 1, 2, 600, (64, 64, 64), "post"),
+    "many rows": Shape(23, 1, 2, 1_400),
+    "many rows in parts": Shape(5, 3, 1, 2_816, (64, 64, 64)),
+    "many rows, norm before": Shape(23, 1, 2, 1_400, (64, 64), "pre"),
+    "many rows, norm after": Shape(3, 2, 1, 2_816, (64, 64, 64, 64), "post"),
 }
 
 
@@ -95,7 +99,8 @@ def test_inputs_may_differ_by_copy_and_lie_apart() -> None:
 
 def test_only_suitable_networks_are_fused() -> None:
     assert fused_mlp.supports((17, 256, 256, 6))
-    for sizes in ((17, 256, 6), (17, 256, 128, 6), (17, 100, 100, 1), (300, 256, 256, 6), (17, 256, 256, 256, 1)):
+    assert fused_mlp.supports((17, 256, 256, 256, 1))
+    for sizes in ((17, 256, 6), (17, 256, 128, 6), (17, 100, 100, 1), (300, 256, 256, 6), (17, *5 * (64,), 1), (3, 1)):
         assert not fused_mlp.supports(sizes)
 
 
@@ -128,9 +133,9 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import torch
 from models.test_fused_mlp import SHAPES, inputs_of, network, value_and_gradients
-from rl_training.models import fused_layer, fused_mlp
+from rl_training.models import fused_mlp
 
-assert fused_mlp.kernels.interpreted() and fused_layer.kernels.interpreted()
+assert fused_mlp.kernels.interpreted()
 for name, shape in SHAPES.items():
     net, x = network(shape), inputs_of(shape)
     plain = value_and_gradients(net, x)
