@@ -185,6 +185,7 @@ def run_with_triton(script: str, **variables: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_kernels_in_tritons_interpreter() -> None:
     run_with_triton(INTERPRETED, TRITON_INTERPRET="1")
 
