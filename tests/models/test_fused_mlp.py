@@ -61,9 +61,13 @@ SHAPES = {
     "wide head": Shape(3, 12, 1, 16),
     "batch in two parts": Shape(23, 1, 2, 600),
     "three layers": Shape(23, 1, 2, 40, (64, 64, 64)),
-    "unequal layers": Shape(70, 3, 1, 20, (128, 64)),
+    "wide input": Shape(70, 3, 1, 20, (128, 128)),
     "norm before": Shape(23, 1, 2, 40, (64, 64), "pre"),
     "norm after": Shape(23, 1, 2, 600, (64, 64, 64), "post"),
+    "many rows": Shape(23, 1, 2, 1_400),
+    "many rows in parts": Shape(5, 3, 1, 2_816, (64, 64, 64)),
+    "many rows, norm before": Shape(23, 1, 2, 1_400, (64, 64), "pre"),
+    "many rows, norm after": Shape(3, 2, 1, 2_816, (64, 64, 64, 64), "post"),
 }
 
 
@@ -95,7 +99,8 @@ def test_inputs_may_differ_by_copy_and_lie_apart() -> None:
 
 def test_only_suitable_networks_are_fused() -> None:
     assert fused_mlp.supports((17, 256, 256, 6))
-    for sizes in ((17, 256, 6), (17, 256, 128, 6), (17, 100, 100, 1), (300, 256, 256, 6), (17, 256, 256, 256, 1)):
+    assert fused_mlp.supports((17, 256, 256, 256, 1))
+    for sizes in ((17, 256, 6), (17, 256, 128, 6), (17, 100, 100, 1), (300, 256, 256, 6), (17, *5 * (64,), 1), (3, 1)):
         assert not fused_mlp.supports(sizes)
 
 
@@ -128,9 +133,9 @@ import sys
 sys.path.insert(0, sys.argv[1])
 import torch
 from models.test_fused_mlp import SHAPES, inputs_of, network, value_and_gradients
-from rl_training.models import fused_layer, fused_mlp
+from rl_training.models import fused_mlp
 
-assert fused_mlp.kernels.interpreted() and fused_layer.kernels.interpreted()
+assert fused_mlp.kernels.interpreted()
 for name, shape in SHAPES.items():
     net, x = network(shape), inputs_of(shape)
     plain = value_and_gradients(net, x)
@@ -140,14 +145,54 @@ for name, shape in SHAPES.items():
 """
 
 
-def test_kernels_in_tritons_interpreter() -> None:
+COMPILED = """
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource
+from rl_training.models import fused_mlp_kernels as kernels
+from rl_training.models.fused_mlp import Layout
+
+WHOLE = ("batch", "x_member", "x_row", "flat_row", "layer_size", "length", "tiles_of_sums", "part_rows")
+
+
+def build(kernel, how, **constants):
+    constants |= {"ROWS": how.rows, "TILE": how.rows, "STEP": how.step}
+    types = {name: "i32" if name in WHOLE else "fp32" if name == "eps" else "*fp32" for name in kernel.arg_names}
+    types |= {name: "constexpr" for name in kernel.arg_names if name in constants}
+    values = {(place,): constants[name] for place, name in enumerate(kernel.arg_names) if name in constants}
+    options = {"num_warps": how.warps, "num_stages": how.stages}
+    triton.compile(ASTSource(kernel, types, values), target=GPUTarget("cuda", 90, 32), options=options)
+
+
+for *sizes, precision in ((23, 64, 1, 2, 0, "bf16"), (17, 64, 6, 3, 1, "tf32"), (3, 64, 1, 2, 2, "ieee")):
+    layout = Layout(*sizes)
+    shape = kernels._constants(layout, precision)
+    tall = kernels.tall(2, 256)
+    build(kernels._forward, tall, COPIES=1, KEEP=True, **shape)
+    build(kernels._backward, tall, TO_INPUTS=True, **shape)
+    for layer in (0, layout.depth - 1):
+        build(kernels._forward_step, kernels._STEP, COPIES=1, KEEP=True, LAYER=layer, **shape)
+        build(kernels._backward_step, kernels._STEP, TO_INPUTS=True, LAYER=layer, **shape)
+    for products in (0, layout.depth - 1):
+        build(kernels._weight_gradient, kernels._GRADIENT, COPIES=1, PRODUCTS=products, **shape)
+"""
+
+
+def run_with_triton(script: str, **variables: str) -> None:
     pytest.importorskip("triton", reason="torch for CPUs comes without Triton")
-    environment = os.environ | {"TRITON_INTERPRET": "1"}
-    tests = str(Path(__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-c", INTERPRETED, tests], env=environment, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", script, str(Path(__file__).parents[1])]
+    done = subprocess.run(command, env=os.environ | variables, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_kernels_in_tritons_interpreter() -> None:
+    run_with_triton(INTERPRETED, TRITON_INTERPRET="1")
+
+
+def test_kernels_compile_for_a_gpu(tmp_path: Path) -> None:
+    """Which needs none; the interpreter takes programs that the compiler does not."""
+    run_with_triton(COMPILED, TRITON_CACHE_DIR=str(tmp_path))
 
 
 # Precision ----------------------------------------------------------------------------------------------------------

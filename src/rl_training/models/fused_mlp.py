@@ -1,9 +1,10 @@
-"""The stacked perceptron with two equal hidden layers as one GPU kernel forward and two backward, in Triton.
+"""Stacked perceptrons with equal hidden layers, computed by a few GPU kernels instead of dozens, in Triton.
 
-Written for small networks, whose time goes into starting kernels and into moving activations: a layer as plain torch is
-a matrix product, a bias, an activation, each read from and written to memory. Here a program takes a tile of the batch
-through all three layers of one network. Nothing is summed across programs except in a fixed order, so that results are
-the same on every run, whatever the number of members.
+As plain torch, a layer is a matrix product, a bias, a normalisation and an activation, each read from and written to
+memory, and small networks spend most of their time in starting kernels. There are two ways here. Where few rows are to
+be computed, one kernel takes a tile of the batch through all layers of one network. Where there are many, the products
+of hidden layers are cuBLAS's, which nothing beats, and what is between two of them is one kernel. Sums have a fixed
+order, so that a run gives the same every time.
 
 Optional: `StackedMLP` uses it on CUDA where `supports` says so and Triton is there, else plain torch; both compute the
 same to rounding. Each operator has a plain implementation for other devices, which its test compares.
@@ -15,40 +16,65 @@ from typing import Any, Final, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 try:
     from rl_training.models import fused_mlp_kernels as kernels
 except ImportError:  # torch for CPUs comes without Triton
     kernels = None  # type: ignore[assignment]
 
+NORMS: Final = ("none", "pre", "post")
 _WIDTHS: Final = (64, 128, 256)
+_MAX_HIDDEN: Final = 4
 _MAX_INPUTS: Final = 128
 _MAX_OUTPUTS: Final = 64
+_MANY_ROWS: Final = 8_192  # of all networks together, from which on cuBLAS computes the products
 
 
 class Layout(NamedTuple):
-    """Widths of a network and where its six parameters begin in its row of the parameter matrix."""
+    """The shape of a network, which also says where its parameters begin in its row of the parameter matrix.
+
+    norm: index into `NORMS`.
+    """
 
     inputs: int
     hidden: int
     outputs: int
-    weight_0: int
-    bias_0: int
-    weight_1: int
-    bias_1: int
-    weight_2: int
-    bias_2: int
+    depth: int
+    norm: int
 
-    def view(self, flat: Tensor) -> list[Tensor]:
-        """The six parameters, `[R, in, out]` and `[R, out]` in turn."""
-        sizes = (self.inputs, self.hidden, self.hidden, self.outputs)
-        views = []
-        for layer in range(3):
-            rows, columns = sizes[layer], sizes[layer + 1]
-            weight, bias = self[3 + 2 * layer], self[4 + 2 * layer]
-            views.append(flat[:, weight : weight + rows * columns].unflatten(1, (rows, columns)))
-            views.append(flat[:, bias : bias + columns])
-        return views
+    @property
+    def first(self) -> int:
+        """Parameters of the first hidden layer: weights, then bias, then scale and shift if it is normalised."""
+        return (self.inputs + self.vectors) * self.hidden
+
+    @property
+    def each(self) -> int:
+        """Parameters of every further hidden layer."""
+        return (self.hidden + self.vectors) * self.hidden
+
+    @property
+    def last(self) -> int:
+        """Where the output layer begins."""
+        return self.first + (self.depth - 1) * self.each
+
+    @property
+    def vectors(self) -> int:
+        return 1 if NORMS[self.norm] == "none" else 3
+
+    def view(self, flat: Tensor) -> list[list[Tensor]]:
+        """Weight `[R, in, out]`, bias and, with a norm, scale and shift `[R, out]`, layer by layer."""
+        layers = []
+        for layer in range(self.depth + 1):
+            place = 0 if layer == 0 else self.first + (layer - 1) * self.each
+            height = self.inputs if layer == 0 else self.hidden
+            width = self.outputs if layer == self.depth else self.hidden
+            parts = [flat[:, place : place + height * width].unflatten(1, (height, width))]
+            place += height * width
+            for vector in range(1 if layer == self.depth else self.vectors):
+                parts.append(flat[:, place + vector * width : place + (vector + 1) * width])
+            layers.append(parts)
+        return layers
 
 
 def available() -> bool:
@@ -57,115 +83,166 @@ def available() -> bool:
 
 def supports(sizes: tuple[int, ...]) -> bool:
     """Whether networks of these widths can be fused."""
-    if len(sizes) != 4:
-        return False
-    inputs, first, second, outputs = sizes
-    return first == second and first in _WIDTHS and inputs <= _MAX_INPUTS and outputs <= _MAX_OUTPUTS
+    inputs, *hidden, outputs = sizes
+    equal = len(set(hidden)) == 1 and hidden[0] in _WIDTHS and 2 <= len(hidden) <= _MAX_HIDDEN
+    return equal and inputs <= _MAX_INPUTS and outputs <= _MAX_OUTPUTS
 
 
-def apply(x: Tensor, flat: Tensor, layout: Layout, copies: int, precision: str) -> Tensor:
+def apply(x: Tensor, flat: Tensor, layout: Layout, eps: float, copies: int, precision: str) -> Tensor:
     """`[R, B, out]` from inputs `[R / copies, B, in]`, each shared by `copies` networks that follow one another."""
     keep = torch.is_grad_enabled() and (x.requires_grad or flat.requires_grad)
-    out: Tensor = torch.ops.rl_training.mlp(x, flat, list(layout), copies, keep, precision)[0]
+    out: Tensor = torch.ops.rl_training.mlp(x, flat, list(layout), eps, copies, keep, precision)[0]
     return out
+
+
+def is_wide(networks: int, batch: int) -> bool:
+    return networks * batch >= _MANY_ROWS
+
+
+def partial_sums(networks: int, batch: int) -> int:
+    """Parts of the batch over which weight gradients are summed by programs of their own: more of them keep more of the
+    GPU busy where networks are few, and each costs a pass over the gradient."""
+    if is_wide(networks, batch):
+        return batch // 256 if networks < 32 and batch % 256 == 0 else 1
+    parts = min(-(-batch // 32), max(16 // networks, -(-batch // 512), 1))
+    return 1 << (parts - 1).bit_length()
 
 
 # The operators ------------------------------------------------------------------------------------------------------
 #
-# h_1 = relu(x W_0 + b_0),  h_2 = relu(h_1 W_1 + b_1),  y = h_2 W_2 + b_2, and backward with g = dL/dy:
-# δ_2 = [h_2 > 0]·(g W_2ᵀ),  δ_1 = [h_1 > 0]·(δ_2 W_1ᵀ),  dL/dx = δ_1 W_0ᵀ,  dL/dW_i = h_iᵀ δ_{i+1}.
+# z_l = h_l W_l + b_l with h_0 = x;  h_{l+1} = relu(z_l)  |  relu(LN(z_l)·s + t)  |  LN(relu(z_l))·s + t;  y = z_last.
+# Backward, with δ_l = dL/dz_l:  dL/dh_l = δ_l W_lᵀ,  dL/dW_l = h_lᵀ δ_l,  dL/db_l = Σ δ_l.
 
 
 @torch.library.custom_op("rl_training::mlp", mutates_args=())
 def _mlp(
-    x: Tensor, flat: Tensor, layout: list[int], copies: int, keep: bool, precision: str
+    x: Tensor, flat: Tensor, layout: list[int], eps: float, copies: int, keep: bool, precision: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """y, and h_1 and h_2 if they are to be kept (else empty)."""
+    """y; h_1 and on, `[depth, R, B, hidden]`; what LN is taken of, if there is one, likewise. Empty unless kept."""
     shape = Layout(*layout)
     if _runs_on_triton(x):
-        return kernels.forward(x, flat, shape, copies, keep, precision)
-    w0, b0, w1, b1, w2, b2 = shape.view(flat)
-    h1 = torch.relu(torch.bmm(x.repeat_interleave(copies, 0), w0) + b0.unsqueeze(1))
-    h2 = torch.relu(torch.bmm(h1, w1) + b1.unsqueeze(1))
-    out = torch.bmm(h2, w2) + b2.unsqueeze(1)
-    return (out, h1, h2) if keep else (out, out.new_empty(0), out.new_empty(0))
+        return kernels.forward(x, flat, shape, eps, copies, keep, precision, is_wide(len(flat), x.shape[1]))
+    norm = NORMS[shape.norm]
+    h = x.repeat_interleave(copies, 0)
+    hidden, bases = [], []
+    for weight, bias, *affine in shape.view(flat)[:-1]:
+        z = torch.bmm(h, weight) + bias.unsqueeze(1)
+        bases.append(z if norm == "pre" else torch.relu(z))
+        h = bases[-1]
+        if affine:
+            scale, shift = (part.unsqueeze(1) for part in affine)
+            h = functional.layer_norm(h, h.shape[-1:], eps=eps) * scale + shift
+        hidden.append(torch.relu(h) if norm == "pre" else h)
+        h = hidden[-1]
+    weight, bias = shape.view(flat)[-1]
+    out = torch.bmm(h, weight) + bias.unsqueeze(1)
+    kept = torch.stack(hidden) if keep else out.new_empty(0)
+    return out, kept, torch.stack(bases) if keep and norm != "none" else out.new_empty(0)
 
 
 @_mlp.register_fake
-def _(x: Tensor, flat: Tensor, layout: list[int], copies: int, keep: bool, precision: str) -> tuple[Tensor, ...]:
+def _(
+    x: Tensor, flat: Tensor, layout: list[int], eps: float, copies: int, keep: bool, precision: str
+) -> tuple[Tensor, ...]:
     shape = Layout(*layout)
-    hidden = (len(flat), x.shape[1], shape.hidden) if keep else (0,)
-    return flat.new_empty(len(flat), x.shape[1], shape.outputs), flat.new_empty(hidden), flat.new_empty(hidden)
+    size = (shape.depth, len(flat), x.shape[1], shape.hidden)
+    hidden = flat.new_empty(size if keep else (0,))
+    base = flat.new_empty(size if keep and shape.norm else (0,))
+    return flat.new_empty(len(flat), x.shape[1], shape.outputs), hidden, base
 
 
 @torch.library.custom_op("rl_training::mlp_backward", mutates_args=())
 def _mlp_backward(
-    gradient: Tensor, flat: Tensor, h1: Tensor, h2: Tensor, layout: list[int], to_inputs: bool, precision: str
-) -> tuple[Tensor, Tensor]:
-    """δ_1 `[R, B, hidden]`, and dL/dx `[R, B, in]` if asked for (else empty)."""
+    gradient: Tensor, flat: Tensor, hidden: Tensor, base: Tensor, layout: list[int], eps: float, to_inputs: bool,
+    precision: str,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """δ of the hidden layers, `[depth, R, B, hidden]`; dL/dx `[R, B, in]` if asked for (else empty); with a norm, the
+    gradients of scale and shift as sums over tiles of the batch, `[R, tiles, depth, 2, hidden]`."""
     shape = Layout(*layout)
     if _runs_on_triton(gradient):
-        return kernels.backward(gradient, flat, h1, h2, shape, to_inputs, precision)
-    w0, _, w1, _, w2, _ = shape.view(flat)
-    delta_2 = torch.bmm(gradient, w2.mT) * (h2 > 0)
-    delta_1 = torch.bmm(delta_2, w1.mT) * (h1 > 0)
-    return delta_1, torch.bmm(delta_1, w0.mT) if to_inputs else delta_1.new_empty(0)
+        wide = is_wide(*hidden.shape[1:3])
+        return kernels.backward(gradient, flat, hidden, base, shape, eps, to_inputs, precision, wide)
+    layers, norm = shape.view(flat), NORMS[shape.norm]
+    deltas = torch.empty_like(hidden)
+    sums = flat.new_zeros(_sums_shape(hidden, shape))
+    d_h = torch.bmm(gradient, layers[-1][0].mT)
+    for layer in reversed(range(shape.depth)):
+        if norm != "post":
+            d_h = d_h * (hidden[layer] > 0)
+        if norm != "none":
+            centred = base[layer] - base[layer].mean(-1, keepdim=True)
+            rate = torch.rsqrt(centred.square().mean(-1, keepdim=True) + eps)
+            normed = centred * rate
+            sums[:, 0, layer, 0], sums[:, 0, layer, 1] = (d_h * normed).sum(1), d_h.sum(1)
+            d_h = d_h * layers[layer][2].unsqueeze(1)
+            d_h = rate * (d_h - d_h.mean(-1, keepdim=True) - normed * (d_h * normed).mean(-1, keepdim=True))
+        deltas[layer] = d_h * (base[layer] > 0) if norm == "post" else d_h
+        d_h = torch.bmm(deltas[layer], layers[layer][0].mT) if layer or to_inputs else d_h.new_empty(0)
+    return deltas, d_h, sums
 
 
 @_mlp_backward.register_fake
 def _(
-    gradient: Tensor, flat: Tensor, h1: Tensor, h2: Tensor, layout: list[int], to_inputs: bool, precision: str
-) -> tuple[Tensor, Tensor]:
-    return torch.empty_like(h1), flat.new_empty((*h1.shape[:2], layout[0]) if to_inputs else (0,))
+    gradient: Tensor, flat: Tensor, hidden: Tensor, base: Tensor, layout: list[int], eps: float, to_inputs: bool,
+    precision: str,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    shape = Layout(*layout)
+    dx = flat.new_empty((*hidden.shape[1:3], shape.inputs) if to_inputs else (0,))
+    return torch.empty_like(hidden), dx, flat.new_empty(_sums_shape(hidden, shape))
 
 
 @torch.library.custom_op("rl_training::mlp_weight_gradient", mutates_args=())
 def _mlp_weight_gradient(
-    gradient: Tensor, x: Tensor, flat: Tensor, h1: Tensor, h2: Tensor, delta_1: Tensor, layout: list[int],
+    gradient: Tensor, x: Tensor, flat: Tensor, hidden: Tensor, deltas: Tensor, sums: Tensor, layout: list[int],
     copies: int, precision: str,
 ) -> Tensor:  # fmt: skip
-    """dL/dflat as partial sums over parts of the batch, `[S, R, P]`."""
+    """dL/dflat as partial sums over parts of the batch, `[R, parts, P]`."""
     shape = Layout(*layout)
+    networks, batch = hidden.shape[1:3]
+    parts = partial_sums(networks, batch)
     if _runs_on_triton(gradient):
-        parts = partial_sums(len(flat), x.shape[1])
-        return kernels.weight_gradient(gradient, x, flat, h1, h2, delta_1, shape, copies, precision, parts)
-    partials = flat.new_zeros(partial_sums(len(flat), x.shape[1]), *flat.shape)
-    delta_2 = torch.bmm(gradient, shape.view(flat)[4].mT) * (h2 > 0)
-    inputs = (x.repeat_interleave(copies, 0), h1, h2)
-    for layer, (value, delta) in enumerate(zip(inputs, (delta_1, delta_2, gradient), strict=True)):
-        weight, bias = shape.view(partials[0])[2 * layer : 2 * layer + 2]
-        weight.copy_(torch.bmm(value.mT, delta))
+        wide = is_wide(networks, batch)
+        return kernels.weight_gradient(gradient, x, flat, hidden, deltas, sums, shape, copies, precision, parts, wide)
+    partials = flat.new_zeros(networks, parts, flat.shape[1])
+    inputs = (x.repeat_interleave(copies, 0), *hidden)
+    for layer, (weight, bias, *affine) in enumerate(shape.view(partials[:, 0])):
+        delta = gradient if layer == shape.depth else deltas[layer]
+        weight.copy_(torch.bmm(inputs[layer].mT, delta))
         bias.copy_(delta.sum(1))
+        for index, vector in enumerate(affine):
+            vector.copy_(sums[:, :, layer, index].sum(1))
     return partials
 
 
 @_mlp_weight_gradient.register_fake
 def _(
-    gradient: Tensor, x: Tensor, flat: Tensor, h1: Tensor, h2: Tensor, delta_1: Tensor, layout: list[int],
+    gradient: Tensor, x: Tensor, flat: Tensor, hidden: Tensor, deltas: Tensor, sums: Tensor, layout: list[int],
     copies: int, precision: str,
 ) -> Tensor:  # fmt: skip
-    return flat.new_empty(partial_sums(len(flat), x.shape[1]), *flat.shape)
+    return flat.new_empty(len(flat), partial_sums(*hidden.shape[1:3]), flat.shape[1])
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
-    x, flat, layout, copies, _, precision = inputs
+    x, flat, *ctx.shape, _, ctx.precision = inputs
     ctx.save_for_backward(x, flat, output[1], output[2])
-    ctx.layout, ctx.copies, ctx.precision = layout, copies, precision
 
 
 def _differentiate(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
-    x, flat, h1, h2 = ctx.saved_tensors
+    x, flat, hidden, base = ctx.saved_tensors
+    layout, eps, copies = ctx.shape
     gradient = gradient.contiguous()
     to_inputs, to_weights = ctx.needs_input_grad[:2]
-    delta_1, dx = torch.ops.rl_training.mlp_backward(gradient, flat, h1, h2, ctx.layout, to_inputs, ctx.precision)
+    deltas, dx, sums = torch.ops.rl_training.mlp_backward(
+        gradient, flat, hidden, base, layout, eps, to_inputs, ctx.precision
+    )
     d_flat = None
     if to_weights:
-        partials = torch.ops.rl_training.mlp_weight_gradient(
-            gradient, x, flat, h1, h2, delta_1, ctx.layout, ctx.copies, ctx.precision
+        d_flat = torch.ops.rl_training.mlp_weight_gradient(
+            gradient, x, flat, hidden, deltas, sums, layout, copies, ctx.precision
         )
-        d_flat = partials.sum(0) if len(partials) > 1 else partials[0]
-    d_x = dx.unflatten(0, (-1, ctx.copies)).sum(1) if to_inputs else None
-    return d_x, d_flat, None, None, None, None
+        d_flat = d_flat.sum(1) if d_flat.shape[1] > 1 else d_flat[:, 0]
+    d_x = dx.unflatten(0, (-1, copies)).sum(1) if to_inputs else None
+    return d_x, d_flat, None, None, None, None, None
 
 
 _mlp.register_autograd(_differentiate, setup_context=_save)
@@ -175,12 +252,10 @@ def _runs_on_triton(tensor: Tensor) -> bool:
     return kernels is not None and (tensor.is_cuda or kernels.interpreted())
 
 
-def partial_sums(networks: int, batch: int) -> int:
-    """Parts of the batch over which a weight gradient is summed by programs of their own: more of them keep more of the
-    GPU busy where networks are few, and each costs a pass over the gradient."""
-    few = max(1, 8 // networks)  # a network has about twenty tiles
-    return _power_of_two(min(-(-batch // 64), max(few, -(-batch // 512))))
-
-
-def _power_of_two(number: int) -> int:
-    return 1 << (number - 1).bit_length()
+def _sums_shape(hidden: Tensor, shape: Layout) -> tuple[int, ...]:
+    """One sum for each tile of the batch; none without a norm."""
+    if not shape.norm:
+        return (0,)
+    depth, networks, batch, width = hidden.shape
+    tiles = kernels.tiles(networks, batch, is_wide(networks, batch)) if _runs_on_triton(hidden) else 1
+    return networks, tiles, depth, 2, width

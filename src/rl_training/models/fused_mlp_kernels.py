@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 from triton import language as tl
 
+from rl_training.models.triton_layers import (
+    activate,
+    output_gradient,
+    product,
+    store_input_gradient,
+    store_norm_gradient,
+    store_output,
+    through_output,
+    unactivate,
+)
+
 if TYPE_CHECKING:
     from rl_training.models.fused_mlp import Layout
 
 _FEW_TILES: Final = 264  # twice the multiprocessors of a large GPU: below it, smaller tiles use more of them
-
-
-def interpreted() -> bool:
-    """Whether kernels run on the CPU, in Triton's interpreter (`TRITON_INTERPRET=1`)."""
-    return bool(triton.knobs.runtime.interpret)
+_NORMS: Final = ("none", "pre", "post")
 
 
 class Launch(NamedTuple):
-    """How a kernel is spread over the GPU: rows of a tile, columns or batch rows taken at a time, warps of a program
-    and steps whose loads are under way at once."""
+    """How a kernel is spread over the GPU: rows of the batch in a tile, terms of a sum taken at a time, warps of a
+    program, and steps whose loads are under way at once."""
 
     rows: int
     step: int
@@ -30,12 +37,104 @@ class Launch(NamedTuple):
     stages: int
 
 
-def launch(kernel: Literal["forward", "backward", "weight_gradient"], networks: int, batch: int) -> Launch:
-    """Larger tiles read the weights less often, smaller ones use more processors."""
-    rows = next((rows for rows in (16, 32) if networks * -(-batch // rows) <= _FEW_TILES), 64)
-    if kernel == "weight_gradient":
-        return Launch(64, 32, 4, 3)
-    return Launch(rows, 32, 4 if rows < 64 else 8, 3)
+def tall(networks: int, batch: int) -> Launch:
+    """Of the kernels that go through all layers. Larger tiles read the weights less often."""
+    rows = 16 if networks * -(-batch // 16) <= _FEW_TILES else 32
+    return Launch(rows, 32, 4, 3)
+
+
+_STEP: Final = Launch(32, 32, 4, 3)  # of the kernels between two products
+_GRADIENT: Final = Launch(64, 32, 4, 2)  # of weight gradients; here the rows are a tile's of the weights
+
+
+def interpreted() -> bool:
+    """Whether kernels run on the CPU, in Triton's interpreter (`TRITON_INTERPRET=1`)."""
+    return bool(triton.knobs.runtime.interpret)
+
+
+def tiles(networks: int, batch: int, wide: bool) -> int:
+    """Programs that share the batch of one network."""
+    return -(-batch // (_STEP if wide else tall(networks, batch)).rows)
+
+
+def forward(
+    x: Tensor, flat: Tensor, shape: Layout, eps: float, copies: int, keep: bool, precision: str, wide: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    x = x if x.stride(-1) == 1 else x.contiguous()
+    networks, batch = len(flat), x.shape[1]
+    out = flat.new_empty(networks, batch, shape.outputs)
+    hidden = flat.new_empty(shape.depth, networks, batch, shape.hidden)
+    base = flat.new_empty(hidden.shape if keep and shape.norm else (0,))
+    pointers = (x, flat, out, hidden, base, batch, x.stride(0), x.stride(1), flat.stride(0), hidden.stride(0), eps)
+    constants = _constants(shape, precision) | {"COPIES": copies, "KEEP": keep}
+    if wide:
+        weights = _hidden_weights(flat, shape)
+        for layer in range(shape.depth):
+            if layer:
+                _bmm(hidden[layer - 1], weights[layer - 1], hidden[layer], precision)
+            grid = (networks, tiles(networks, batch, wide))
+            _forward_step[grid](*pointers, LAYER=layer, **constants, **_options(_STEP))
+    else:
+        how = tall(networks, batch)
+        _forward[networks, triton.cdiv(batch, how.rows)](*pointers, STEP=how.step, **constants, **_options(how))
+    return out, hidden if keep else flat.new_empty(0), base
+
+
+def backward(
+    gradient: Tensor, flat: Tensor, hidden: Tensor, base: Tensor, shape: Layout, eps: float, to_inputs: bool,
+    precision: str, wide: bool,
+) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    _, networks, batch, _ = hidden.shape
+    deltas = torch.empty_like(hidden)
+    dx = flat.new_empty((networks, batch, shape.inputs) if to_inputs else (0,))
+    grid = (networks, tiles(networks, batch, wide))
+    sums = flat.new_empty((*grid, shape.depth, 2, shape.hidden) if shape.norm else (0,))
+    pointers = (gradient, flat, hidden, base, deltas, dx, sums, batch, flat.stride(0), hidden.stride(0), eps)
+    constants = _constants(shape, precision) | {"TO_INPUTS": to_inputs}
+    if wide:
+        weights = _hidden_weights(flat, shape)
+        for layer in reversed(range(shape.depth)):
+            if layer < shape.depth - 1:
+                _bmm(deltas[layer + 1], weights[layer].mT, deltas[layer], precision)
+            _backward_step[grid](*pointers, LAYER=layer, **constants, **_options(_STEP))
+    else:
+        how = tall(networks, batch)
+        _backward[grid](*pointers, STEP=how.step, **constants, **_options(how))
+    return deltas, dx, sums
+
+
+def weight_gradient(
+    gradient: Tensor, x: Tensor, flat: Tensor, hidden: Tensor, deltas: Tensor, sums: Tensor, shape: Layout,
+    copies: int, precision: str, parts: int, wide: bool,
+) -> Tensor:  # fmt: skip
+    x = x if x.stride(-1) == 1 else x.contiguous()
+    depth, networks, batch, width = hidden.shape
+    partials = flat.new_empty(networks, parts, flat.shape[1])
+    if wide:
+        rows = (networks * parts, batch // parts, width)
+        for layer, result in enumerate(_hidden_weights(partials.flatten(0, 1), shape)):
+            _bmm(hidden[layer].view(rows).mT, deltas[layer + 1].view(rows), result, precision)
+    across = width // _GRADIENT.rows
+    products = 0 if wide else (depth - 1) * across * across
+    _weight_gradient[networks, products + depth * across, parts](
+        gradient, x, hidden, deltas, sums, partials, batch, x.stride(0), x.stride(1), hidden.stride(0), flat.shape[1],
+        sums.shape[1] if shape.norm else 0, triton.cdiv(batch, parts) if wide else _power(triton.cdiv(batch, parts)),
+        PRODUCTS=products, COPIES=copies, TILE=_GRADIENT.rows, STEP=_GRADIENT.step, **_constants(shape, precision),
+        num_warps=_GRADIENT.warps, num_stages=_GRADIENT.stages,
+    )  # fmt: skip
+    return partials
+
+
+def _bmm(a: Tensor, b: Tensor, out: Tensor, precision: str) -> None:
+    if precision == "bf16":
+        out.copy_(torch.bmm(a.bfloat16(), b.bfloat16()))
+    else:
+        torch.bmm(a, b, out=out)
+
+
+def _hidden_weights(flat: Tensor, shape: Layout) -> list[Tensor]:
+    """Of the layers between hidden ones, `[R, hidden, hidden]` each."""
+    return [layer[0] for layer in shape.view(flat)[1:-1]]
 
 
 def _power(number: int) -> int:
@@ -44,230 +143,256 @@ def _power(number: int) -> int:
 
 
 def _constants(shape: Layout, precision: str) -> dict[str, Any]:
-    names = ("W0", "B0", "W1", "B1", "W2", "B2")
-    places = dict(zip(names, shape[3:], strict=True))
-    widths = {"K": shape.inputs, "H": shape.hidden, "N": shape.outputs}
-    return places | widths | {"KP": _power(shape.inputs), "NP": _power(shape.outputs), "PRECISION": precision}
+    widths = {"K": shape.inputs, "H": shape.hidden, "N": shape.outputs, "DEPTH": shape.depth}
+    places = {"FIRST": shape.first, "EACH": shape.each, "LAST": shape.last}
+    powers = {"KP": _power(shape.inputs), "NP": _power(shape.outputs)}
+    return widths | places | powers | {"NORM": _NORMS[shape.norm], "PRECISION": precision}
 
 
-def forward(
-    x: Tensor, flat: Tensor, shape: Layout, copies: int, keep: bool, precision: str
-) -> tuple[Tensor, Tensor, Tensor]:
-    x = x if x.stride(-1) == 1 else x.contiguous()
-    networks, batch = len(flat), x.shape[1]
-    out = flat.new_empty(networks, batch, shape.outputs)
-    h1, h2 = (flat.new_empty((networks, batch, shape.hidden) if keep else (0,)) for _ in range(2))
-    how = launch("forward", networks, batch)
-    _forward[(networks, triton.cdiv(batch, how.rows))](
-        x, flat, out, h1, h2, batch, x.stride(0), x.stride(1), flat.stride(0),
-        COPIES=copies, KEEP=keep, ROWS=how.rows, STEP=how.step, **_constants(shape, precision),
-        num_warps=how.warps, num_stages=how.stages,
-    )  # fmt: skip
-    return out, h1, h2
+def _options(how: Launch) -> dict[str, int]:
+    return {"ROWS": how.rows, "num_warps": how.warps, "num_stages": how.stages}
 
 
-def backward(
-    gradient: Tensor, flat: Tensor, h1: Tensor, h2: Tensor, shape: Layout, to_inputs: bool, precision: str
-) -> tuple[Tensor, Tensor]:
-    networks, batch = len(flat), h1.shape[1]
-    delta_1 = torch.empty_like(h1)
-    dx = flat.new_empty((networks, batch, shape.inputs) if to_inputs else (0,))
-    how = launch("backward", networks, batch)
-    _backward[(networks, triton.cdiv(batch, how.rows))](
-        gradient, flat, h1, h2, delta_1, dx, batch, flat.stride(0),
-        TO_INPUTS=to_inputs, ROWS=how.rows, STEP=how.step, **_constants(shape, precision),
-        num_warps=how.warps, num_stages=how.stages,
-    )  # fmt: skip
-    return delta_1, dx
-
-
-def weight_gradient(
-    gradient: Tensor, x: Tensor, flat: Tensor, h1: Tensor, h2: Tensor, delta_1: Tensor, shape: Layout,
-    copies: int, precision: str, parts: int,
-) -> Tensor:  # fmt: skip
-    """dL/dflat as sums over `parts` parts of the batch, `[parts, R, P]`."""
-    x = x if x.stride(-1) == 1 else x.contiguous()
-    networks, batch = len(flat), x.shape[1]
-    partials = flat.new_empty(parts, *flat.shape)
-    how = launch("weight_gradient", networks, batch)
-    tiles = shape.hidden // how.rows
-    _weight_gradient[(networks, tiles * tiles + tiles, len(partials))](
-        gradient, x, flat, h1, h2, delta_1, partials, batch, x.stride(0), x.stride(1), flat.stride(0), flat.shape[1],
-        COPIES=copies, TILE=how.rows, STEP=how.step, PART=_power(triton.cdiv(batch, parts)),
-        **_constants(shape, precision), num_warps=how.warps, num_stages=how.stages,
-    )  # fmt: skip
-    return partials
-
-
-# Kernels ------------------------------------------------------------------------------------------------------------
-
-
-@triton.jit
-def _product(a, b, total, PRECISION: tl.constexpr):
-    """total + a b."""
-    if PRECISION == "bf16":
-        result = tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16), total)
-    else:
-        result = tl.dot(a, b, total, input_precision=PRECISION)
-    return result
+# Few rows: all layers in one kernel ---------------------------------------------------------------------------------
 
 
 @triton.jit
 def _forward(
-    x, flat, out, h1, h2, batch, x_member, x_row, flat_row,
-    K: tl.constexpr, H: tl.constexpr, N: tl.constexpr, KP: tl.constexpr, NP: tl.constexpr,
-    W0: tl.constexpr, B0: tl.constexpr, W1: tl.constexpr, B1: tl.constexpr, W2: tl.constexpr, B2: tl.constexpr,
-    COPIES: tl.constexpr, KEEP: tl.constexpr, ROWS: tl.constexpr, STEP: tl.constexpr, PRECISION: tl.constexpr,
+    x, flat, out, hidden, base, batch, x_member, x_row, flat_row, layer_size, eps,
+    K: tl.constexpr, H: tl.constexpr, N: tl.constexpr, DEPTH: tl.constexpr, FIRST: tl.constexpr, EACH: tl.constexpr,
+    LAST: tl.constexpr, KP: tl.constexpr, NP: tl.constexpr, NORM: tl.constexpr, PRECISION: tl.constexpr,
+    COPIES: tl.constexpr, KEEP: tl.constexpr, STEP: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """A tile of the batch through one network; h_1 is made a few columns at a time, as the second layer needs it."""
-    network = tl.program_id(0).to(tl.int64)
+    """Without a norm, the first layer is made a few columns at a time, as the second one needs it."""
+    network, layer_size = tl.program_id(0).to(tl.int64), tl.cast(layer_size, tl.int64)
     rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    inputs, columns = tl.arange(0, KP), tl.arange(0, H)
     live = (rows < batch)[:, None]
+    inputs, columns = tl.arange(0, KP), tl.arange(0, H)
     p = flat + network * flat_row
-    places = (network * batch + rows)[:, None]
+    row_places = (network * batch + rows)[:, None]
+    places = row_places * H + columns[None, :]
     given = tl.load(
         x + (network // COPIES) * x_member + rows[:, None] * x_row + inputs[None, :],
         mask=live & (inputs < K)[None, :], other=0.0,
     )  # fmt: skip
-    total = tl.zeros((ROWS, H), tl.float32)
-    for start in range(0, H, STEP):
-        some = start + tl.arange(0, STEP)
-        weights = tl.load(p + W0 + inputs[:, None] * H + some[None, :], mask=(inputs < K)[:, None], other=0.0)
-        hidden = _product(given, weights, tl.zeros((ROWS, STEP), tl.float32), PRECISION)
-        hidden = tl.maximum(hidden + tl.load(p + B0 + some)[None, :], 0.0)
-        if KEEP:
-            tl.store(h1 + places * H + some[None, :], hidden, mask=live)
-        total = _product(hidden, tl.load(p + W1 + some[:, None] * H + columns[None, :]), total, PRECISION)
-    hidden = tl.maximum(total + tl.load(p + B1 + columns)[None, :], 0.0)
-    if KEEP:
-        tl.store(h2 + places * H + columns[None, :], hidden, mask=live)
-    if N == 1:
-        value = tl.sum(hidden * tl.load(p + W2 + columns)[None, :], 1) + tl.load(p + B2)
-        tl.store(out + network * batch + rows, value, mask=rows < batch)
-    else:
-        outputs = tl.arange(0, NP)
-        used = (outputs < N)[None, :]
-        weights = tl.load(p + W2 + columns[:, None] * N + outputs[None, :], mask=used, other=0.0)
-        value = _product(hidden, weights, tl.zeros((ROWS, NP), tl.float32), PRECISION)
-        value += tl.load(p + B2 + outputs, mask=outputs < N, other=0.0)[None, :]
-        tl.store(out + places * N + outputs[None, :], value, mask=live & used)
-
-
-@triton.jit
-def _output_gradient(gradient, p, places, live, N: tl.constexpr, NP: tl.constexpr):
-    """g for a tile of the batch, `[rows, NP]`; `[rows, 1]` for a single output."""
-    if N == 1:
-        g = tl.load(gradient + places, mask=live, other=0.0)
-    else:
-        outputs = tl.arange(0, NP)
-        g = tl.load(gradient + places * N + outputs[None, :], mask=live & (outputs < N)[None, :], other=0.0)
-    return g
-
-
-@triton.jit
-def _delta_2(g, hidden, p, some, W2: tl.constexpr, N: tl.constexpr, NP: tl.constexpr, PRECISION: tl.constexpr):
-    """δ_2 at columns `some`, from g and h_2 there."""
-    if N == 1:
-        delta = g * tl.load(p + W2 + some)[None, :]
-    else:
-        outputs = tl.arange(0, NP)
-        weights = tl.load(p + W2 + some[None, :] * N + outputs[:, None], mask=(outputs < N)[:, None], other=0.0)  # W_2ᵀ
-        delta = _product(g, weights, tl.zeros(hidden.shape, tl.float32), PRECISION)
-    return tl.where(hidden > 0.0, delta, 0.0)
+    if NORM != "none":
+        weights = tl.load(p + inputs[:, None] * H + columns[None, :], mask=(inputs < K)[:, None], other=0.0)
+        value = product(given, weights, tl.zeros((ROWS, H), tl.float32), PRECISION)
+        value = activate(value, p + K * H, base, places, live, eps, H, NORM, KEEP)
+        tl.store(hidden + places, value, mask=live)
+        tl.debug_barrier()  # other threads of this program read it
+    for layer in tl.static_range(1, DEPTH):
+        weight = p + FIRST + (layer - 1) * EACH
+        total = tl.zeros((ROWS, H), tl.float32)
+        for start in range(0, H, STEP):
+            some = start + tl.arange(0, STEP)
+            if NORM == "none" and layer == 1:
+                weights = tl.load(p + inputs[:, None] * H + some[None, :], mask=(inputs < K)[:, None], other=0.0)
+                h = product(given, weights, tl.zeros((ROWS, STEP), tl.float32), PRECISION)
+                h = tl.maximum(h + tl.load(p + K * H + some)[None, :], 0.0)
+                if KEEP:
+                    tl.store(hidden + row_places * H + some[None, :], h, mask=live)
+            else:
+                h = tl.load(hidden + (layer - 1) * layer_size + row_places * H + some[None, :], mask=live, other=0.0)
+            total = product(h, tl.load(weight + some[:, None] * H + columns[None, :]), total, PRECISION)
+        value = activate(total, weight + H * H, base + layer * layer_size, places, live, eps, H, NORM, KEEP)
+        if KEEP or layer < DEPTH - 1:
+            tl.store(hidden + layer * layer_size + places, value, mask=live)
+            tl.debug_barrier()
+    store_output(value, p + LAST, out, row_places, live, H, N, NP, PRECISION)
 
 
 @triton.jit
 def _backward(
-    gradient, flat, h1, h2, delta_1, dx, batch, flat_row,
-    K: tl.constexpr, H: tl.constexpr, N: tl.constexpr, KP: tl.constexpr, NP: tl.constexpr,
-    W0: tl.constexpr, B0: tl.constexpr, W1: tl.constexpr, B1: tl.constexpr, W2: tl.constexpr, B2: tl.constexpr,
-    TO_INPUTS: tl.constexpr, ROWS: tl.constexpr, STEP: tl.constexpr, PRECISION: tl.constexpr,
+    gradient, flat, hidden, base, deltas, dx, sums, batch, flat_row, layer_size, eps,
+    K: tl.constexpr, H: tl.constexpr, N: tl.constexpr, DEPTH: tl.constexpr, FIRST: tl.constexpr, EACH: tl.constexpr,
+    LAST: tl.constexpr, KP: tl.constexpr, NP: tl.constexpr, NORM: tl.constexpr, PRECISION: tl.constexpr,
+    TO_INPUTS: tl.constexpr, STEP: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
-    """δ_1 and dL/dx for a tile of the batch of one network."""
-    network = tl.program_id(0).to(tl.int64)
-    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
-    columns = tl.arange(0, H)
+    """Without a norm, the last δ is made a few columns at a time, as the one before needs it."""
+    network, layer_size = tl.program_id(0).to(tl.int64), tl.cast(layer_size, tl.int64)
+    tile = tl.program_id(1)
+    rows = tile * ROWS + tl.arange(0, ROWS)
     live = (rows < batch)[:, None]
+    columns = tl.arange(0, H)
     p = flat + network * flat_row
-    places = (network * batch + rows)[:, None]
-    g = _output_gradient(gradient, p, places, live, N, NP)
-    total = tl.zeros((ROWS, H), tl.float32)
-    for start in range(0, H, STEP):
-        some = start + tl.arange(0, STEP)
-        hidden = tl.load(h2 + places * H + some[None, :], mask=live, other=0.0)
-        delta = _delta_2(g, hidden, p, some, W2, N, NP, PRECISION)
-        weights = tl.load(p + W1 + columns[None, :] * H + some[:, None])  # W_1ᵀ
-        total = _product(delta, weights, total, PRECISION)
-    hidden = tl.load(h1 + places * H + columns[None, :], mask=live, other=0.0)
-    delta = tl.where(hidden > 0.0, total, 0.0)
-    tl.store(delta_1 + places * H + columns[None, :], delta, mask=live)
+    row_places = (network * batch + rows)[:, None]
+    places = row_places * H + columns[None, :]
+    tile_sums = sums + (network * tl.num_programs(1) + tile) * DEPTH * 2 * H
+    g = output_gradient(gradient, row_places, live, N, NP)
+    if NORM != "none":
+        top = (DEPTH - 1) * layer_size
+        value = through_output(g, p + LAST, columns, N, NP, PRECISION)
+        scale = p + FIRST + (DEPTH - 2) * EACH + H * H + H
+        value = unactivate(
+            value, scale, hidden + top, base + top, tile_sums + (DEPTH - 1) * 2 * H, places, live, eps, H, NORM
+        )
+        tl.store(deltas + top + places, value, mask=live)
+        tl.debug_barrier()
+    for layer in tl.static_range(DEPTH - 1, 0, -1):
+        weight = p + FIRST + (layer - 1) * EACH
+        total = tl.zeros((ROWS, H), tl.float32)
+        for start in range(0, H, STEP):
+            some = start + tl.arange(0, STEP)
+            there = layer * layer_size + row_places * H + some[None, :]
+            if NORM == "none" and layer == DEPTH - 1:
+                h = tl.load(hidden + there, mask=live, other=0.0)
+                delta = tl.where(h > 0.0, through_output(g, p + LAST, some, N, NP, PRECISION), 0.0)
+                tl.store(deltas + there, delta, mask=live)
+            else:
+                delta = tl.load(deltas + there, mask=live, other=0.0)
+            weights = tl.load(weight + columns[None, :] * H + some[:, None])  # Wᵀ
+            total = product(delta, weights, total, PRECISION)
+        below = (layer - 1) * layer_size
+        scale = p + K * H + H if layer == 1 else weight - EACH + H * H + H
+        value = unactivate(
+            total, scale, hidden + below, base + below, tile_sums + (layer - 1) * 2 * H, places, live, eps, H, NORM
+        )
+        tl.store(deltas + below + places, value, mask=live)
+        tl.debug_barrier()
     if TO_INPUTS:
-        for start in range(0, KP, 16):
-            some = start + tl.arange(0, 16)
-            used = (some < K)[None, :]
-            weights = tl.load(p + W0 + some[None, :] * H + columns[:, None], mask=used, other=0.0)  # W_0ᵀ
-            value = _product(delta, weights, tl.zeros((ROWS, 16), tl.float32), PRECISION)
-            tl.store(dx + places * K + some[None, :], value, mask=live & used)
+        store_input_gradient(value, p, dx, row_places, live, K, KP, H, PRECISION)
+
+
+# Many rows: what is between two products ----------------------------------------------------------------------------
+
+
+@triton.jit
+def _forward_step(
+    x, flat, out, hidden, base, batch, x_member, x_row, flat_row, layer_size, eps,
+    K: tl.constexpr, H: tl.constexpr, N: tl.constexpr, DEPTH: tl.constexpr, FIRST: tl.constexpr, EACH: tl.constexpr,
+    LAST: tl.constexpr, KP: tl.constexpr, NP: tl.constexpr, NORM: tl.constexpr, PRECISION: tl.constexpr,
+    COPIES: tl.constexpr, KEEP: tl.constexpr, LAYER: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """h of one layer, from x or from the product that lies in its place; after the last one y."""
+    network, layer_size = tl.program_id(0).to(tl.int64), tl.cast(layer_size, tl.int64)
+    rows = tl.program_id(1) * ROWS + tl.arange(0, ROWS)
+    live = (rows < batch)[:, None]
+    columns = tl.arange(0, H)
+    p = flat + network * flat_row
+    row_places = (network * batch + rows)[:, None]
+    places = row_places * H + columns[None, :]
+    if LAYER == 0:
+        inputs = tl.arange(0, KP)
+        given = tl.load(
+            x + (network // COPIES) * x_member + rows[:, None] * x_row + inputs[None, :],
+            mask=live & (inputs < K)[None, :], other=0.0,
+        )  # fmt: skip
+        weights = tl.load(p + inputs[:, None] * H + columns[None, :], mask=(inputs < K)[:, None], other=0.0)
+        value = product(given, weights, tl.zeros((ROWS, H), tl.float32), PRECISION)
+        vectors = p + K * H
+    else:
+        value = tl.load(hidden + LAYER * layer_size + places, mask=live, other=0.0)
+        vectors = p + FIRST + (LAYER - 1) * EACH + H * H
+    value = activate(value, vectors, base + LAYER * layer_size, places, live, eps, H, NORM, KEEP)
+    if KEEP or LAYER < DEPTH - 1:
+        tl.store(hidden + LAYER * layer_size + places, value, mask=live)
+    if LAYER == DEPTH - 1:
+        store_output(value, p + LAST, out, row_places, live, H, N, NP, PRECISION)
+
+
+@triton.jit
+def _backward_step(
+    gradient, flat, hidden, base, deltas, dx, sums, batch, flat_row, layer_size, eps,
+    K: tl.constexpr, H: tl.constexpr, N: tl.constexpr, DEPTH: tl.constexpr, FIRST: tl.constexpr, EACH: tl.constexpr,
+    LAST: tl.constexpr, KP: tl.constexpr, NP: tl.constexpr, NORM: tl.constexpr, PRECISION: tl.constexpr,
+    TO_INPUTS: tl.constexpr, LAYER: tl.constexpr, ROWS: tl.constexpr,
+):  # fmt: skip
+    """δ of one layer, from g or from the product that lies in its place; after the first one dL/dx."""
+    network, layer_size = tl.program_id(0).to(tl.int64), tl.cast(layer_size, tl.int64)
+    tile = tl.program_id(1)
+    rows = tile * ROWS + tl.arange(0, ROWS)
+    live = (rows < batch)[:, None]
+    columns = tl.arange(0, H)
+    p = flat + network * flat_row
+    row_places = (network * batch + rows)[:, None]
+    places = row_places * H + columns[None, :]
+    here = LAYER * layer_size
+    if LAYER == DEPTH - 1:
+        g = output_gradient(gradient, row_places, live, N, NP)
+        value = through_output(g, p + LAST, columns, N, NP, PRECISION)
+    else:
+        value = tl.load(deltas + here + places, mask=live, other=0.0)
+    vectors = p + K * H if LAYER == 0 else p + FIRST + (LAYER - 1) * EACH + H * H
+    tile_sums = sums + ((network * tl.num_programs(1) + tile) * DEPTH + LAYER) * 2 * H
+    value = unactivate(value, vectors + H, hidden + here, base + here, tile_sums, places, live, eps, H, NORM)
+    tl.store(deltas + here + places, value, mask=live)
+    if LAYER == 0 and TO_INPUTS:
+        store_input_gradient(value, p, dx, row_places, live, K, KP, H, PRECISION)
+
+
+# Weight gradients ---------------------------------------------------------------------------------------------------
 
 
 @triton.jit
 def _weight_gradient(
-    gradient, x, flat, h1, h2, delta_1, partials, batch, x_member, x_row, flat_row, length,
-    K: tl.constexpr, H: tl.constexpr, N: tl.constexpr, KP: tl.constexpr, NP: tl.constexpr,
-    W0: tl.constexpr, B0: tl.constexpr, W1: tl.constexpr, B1: tl.constexpr, W2: tl.constexpr, B2: tl.constexpr,
-    COPIES: tl.constexpr, TILE: tl.constexpr, STEP: tl.constexpr, PART: tl.constexpr, PRECISION: tl.constexpr,
+    gradient, x, hidden, deltas, sums, partials, batch, x_member, x_row, layer_size, length, tiles_of_sums, part_rows,
+    PRODUCTS: tl.constexpr, K: tl.constexpr, H: tl.constexpr, N: tl.constexpr, DEPTH: tl.constexpr,
+    FIRST: tl.constexpr, EACH: tl.constexpr, LAST: tl.constexpr, KP: tl.constexpr, NP: tl.constexpr,
+    NORM: tl.constexpr, PRECISION: tl.constexpr, COPIES: tl.constexpr, TILE: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """A tile of dL/dW_1, or the columns of dL/dW_0 and of the rest that belong to it, over a part of the batch."""
-    network = tl.program_id(0).to(tl.int64)
-    tile, part = tl.program_id(1), tl.program_id(2).to(tl.int64)
-    p = flat + network * flat_row
-    result = partials + (part * tl.num_programs(0) + network) * length
-    rows_here = tl.minimum(batch - part * PART, PART)
-    TILES: tl.constexpr = H // TILE
-    column = (tile % TILES) * TILE + tl.arange(0, TILE)
-    if tile < TILES * TILES:
-        row = (tile // TILES) * TILE + tl.arange(0, TILE)
+    """Over a part of the batch: a tile of a hidden layer's dL/dW (the first PRODUCTS programs), or a tile's width of
+    the first and the output layer's, or of the bias of a layer between."""
+    network, layer_size = tl.program_id(0).to(tl.int64), tl.cast(layer_size, tl.int64)
+    part = tl.program_id(2)
+    ACROSS: tl.constexpr = H // TILE
+    result = partials + (network * tl.num_programs(2) + part) * length
+    begin = part * part_rows
+    end = tl.minimum(begin + part_rows, batch)
+    job = tl.program_id(1)
+    column = (job % ACROSS) * TILE + tl.arange(0, TILE)
+    if job < PRODUCTS:
+        layer = 1 + job // (ACROSS * ACROSS)
+        row = (job // ACROSS % ACROSS) * TILE + tl.arange(0, TILE)
+        h, delta = hidden + (layer - 1) * layer_size, deltas + layer * layer_size
         total = tl.zeros((TILE, TILE), tl.float32)
-        for start in range(0, rows_here, STEP):
-            batch_rows = part * PART + start + tl.arange(0, STEP)
-            live = (batch_rows < batch)[:, None]
-            places = (network * batch + batch_rows)[:, None]
-            g = _output_gradient(gradient, p, places, live, N, NP)
-            hidden = tl.load(h2 + places * H + column[None, :], mask=live, other=0.0)
-            delta = _delta_2(g, hidden, p, column, W2, N, NP, PRECISION)
-            given = tl.load(h1 + places * H + row[None, :], mask=live, other=0.0)
-            total = _product(tl.trans(given), delta, total, PRECISION)
-        tl.store(result + W1 + row[:, None] * H + column[None, :], total)
-    else:
+        for start in range(begin, end, STEP):
+            rows = start + tl.arange(0, STEP)
+            live = (rows < end)[:, None]
+            places = (network * batch + rows)[:, None] * H
+            given = tl.load(h + places + row[None, :], mask=live, other=0.0)
+            value = tl.load(delta + places + column[None, :], mask=live, other=0.0)
+            total = product(tl.trans(given), value, total, PRECISION)
+        weight = result + FIRST + (layer - 1) * EACH
+        tl.store(weight + row[:, None] * H + column[None, :], total)
+    elif job < PRODUCTS + ACROSS:
         inputs, outputs = tl.arange(0, KP), tl.arange(0, NP)
-        first = tl.zeros((KP, TILE), tl.float32)
-        bias_0, bias_1 = tl.zeros((TILE,), tl.float32), tl.zeros((TILE,), tl.float32)
-        last = tl.zeros((TILE, NP), tl.float32)
-        bias_2 = tl.zeros((NP,), tl.float32)
-        for start in range(0, rows_here, STEP):
-            batch_rows = part * PART + start + tl.arange(0, STEP)
-            live = (batch_rows < batch)[:, None]
-            places = (network * batch + batch_rows)[:, None]
+        top = hidden + (DEPTH - 1) * layer_size
+        first, bias = tl.zeros((KP, TILE), tl.float32), tl.zeros((TILE,), tl.float32)
+        last, last_bias = tl.zeros((TILE, NP), tl.float32), tl.zeros((NP,), tl.float32)
+        for start in range(begin, end, STEP):
+            rows = start + tl.arange(0, STEP)
+            live = (rows < end)[:, None]
+            row_places = (network * batch + rows)[:, None]
             given = tl.load(
-                x + (network // COPIES) * x_member + batch_rows[:, None] * x_row + inputs[None, :],
+                x + (network // COPIES) * x_member + rows[:, None] * x_row + inputs[None, :],
                 mask=live & (inputs < K)[None, :], other=0.0,
             )  # fmt: skip
-            delta = tl.load(delta_1 + places * H + column[None, :], mask=live, other=0.0)
-            first = _product(tl.trans(given), delta, first, PRECISION)
-            bias_0 += tl.sum(delta, 0)
-            g = _output_gradient(gradient, p, places, live, N, NP)
-            hidden = tl.load(h2 + places * H + column[None, :], mask=live, other=0.0)
-            bias_1 += tl.sum(_delta_2(g, hidden, p, column, W2, N, NP, PRECISION), 0)
+            value = tl.load(deltas + row_places * H + column[None, :], mask=live, other=0.0)
+            first = product(tl.trans(given), value, first, PRECISION)
+            bias += tl.sum(value, 0)
+            g = output_gradient(gradient, row_places, live, N, NP)
             wide = tl.where((outputs == 0)[None, :], g, 0.0) if N == 1 else g
-            last = _product(tl.trans(hidden), wide, last, PRECISION)
-            bias_2 += tl.sum(wide, 0)
-        tl.store(result + W0 + inputs[:, None] * H + column[None, :], first, mask=(inputs < K)[:, None])
-        tl.store(result + B0 + column, bias_0)
-        tl.store(result + B1 + column, bias_1)
-        tl.store(result + W2 + column[:, None] * N + outputs[None, :], last, mask=(outputs < N)[None, :])
-        if tile == TILES * TILES:  # one of them also writes what ends the row: the last bias, and zeros
-            tl.store(result + B2 + outputs, bias_2, mask=outputs < N)
-            for unused in range(B2 + N, length, 64):
+            h = tl.load(top + row_places * H + column[None, :], mask=live, other=0.0)
+            last = product(tl.trans(h), wide, last, PRECISION)
+            last_bias += tl.sum(wide, 0)
+        tl.store(result + inputs[:, None] * H + column[None, :], first, mask=(inputs < K)[:, None])
+        tl.store(result + K * H + column, bias)
+        store_norm_gradient(result + K * H + H, sums, network, part, tiles_of_sums, 0, column, H, DEPTH, NORM)
+        tl.store(result + LAST + column[:, None] * N + outputs[None, :], last, mask=(outputs < N)[None, :])
+        if job == PRODUCTS:  # one of them also writes what ends the row: the last bias, and zeros
+            tl.store(result + LAST + H * N + outputs, last_bias, mask=outputs < N)
+            for unused in range(LAST + H * N + N, length, 64):
                 rest = unused + tl.arange(0, 64)
                 tl.store(result + rest, tl.zeros((64,), tl.float32), mask=rest < length)
+    else:
+        layer = (job - PRODUCTS) // ACROSS
+        delta = deltas + layer * layer_size
+        bias = tl.zeros((TILE,), tl.float32)
+        for start in range(begin, end, STEP):
+            rows = start + tl.arange(0, STEP)
+            places = (network * batch + rows)[:, None] * H + column[None, :]
+            bias += tl.sum(tl.load(delta + places, mask=(rows < end)[:, None], other=0.0), 0)
+        vectors = result + FIRST + (layer - 1) * EACH + H * H
+        tl.store(vectors + column, bias)
+        store_norm_gradient(vectors + H, sums, network, part, tiles_of_sums, layer, column, H, DEPTH, NORM)

@@ -8,7 +8,6 @@ Polyak average, a checkpoint and "take member 7 out" single operations on rows; 
 from __future__ import annotations
 
 import copy
-import itertools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rl_training import streams
-from rl_training.models import fused_layer, fused_mlp
+from rl_training.models import fused_mlp
 from rl_training.models.initialisers import Initialiser
 
 LayerNormPlacement = Literal["none", "pre", "post"]
@@ -76,19 +75,18 @@ class StackedMLP(nn.Module):
         self.compute_with("fp32")
 
     def compute_with(self, arithmetic: Arithmetic, fused: bool = False) -> None:
-        """How matrix products are computed, and whether all layers are one kernel where the network's shape allows it.
+        """How matrix products are computed, and whether layers are fused where the network's shape allows it.
 
         Sums, biases and activations are float32 in any case. TF32 is what torch makes of float32 products on a GPU if
         `torch.set_float32_matmul_precision` lets it.
         """
         self.arithmetic = arithmetic
         self._precision = "ieee" if arithmetic == "fp32" else arithmetic  # as Triton names it
-        self._fused = fused
-        self._layout: fused_mlp.Layout | None = None  # of a network that is fused as a whole
-        if fused and self.spec.layer_norm == "none" and fused_mlp.supports(self.spec.sizes):
-            inputs, hidden, _, outputs = self.spec.sizes
-            places = itertools.accumulate(self._lengths[:5], initial=0)
-            self._layout = fused_mlp.Layout(inputs, hidden, outputs, *places)
+        self._layout: fused_mlp.Layout | None = None  # of a network that is fused
+        if fused and fused_mlp.supports(self.spec.sizes):
+            inputs, *hidden, outputs = self.spec.sizes
+            norm = fused_mlp.NORMS.index(self.spec.layer_norm)
+            self._layout = fused_mlp.Layout(inputs, hidden[0], outputs, len(hidden), norm)
 
     def _initial(self, keys: Tensor) -> Tensor:
         flat = torch.zeros(self.members * self.copies, sum(self._lengths))
@@ -123,7 +121,7 @@ class StackedMLP(nn.Module):
         h = x if x.dim() == 3 else x.flatten(0, 1)
         if self._layout is not None and not masks:
             copies = self.copies if x.dim() == 3 else 1
-            y = fused_mlp.apply(h, self.flat, self._layout, copies, self._precision)
+            y = fused_mlp.apply(h, self.flat, self._layout, LAYER_NORM_EPS, copies, self._precision)
             return y.view(self.members, self.copies, *y.shape[1:])
         p = self.tensors()
         for i in range(len(self.spec.sizes) - 1):
@@ -134,17 +132,6 @@ class StackedMLP(nn.Module):
     def _layer(self, h: Tensor, p: Mapping[str, Tensor], i: int) -> Tensor:
         """`[M·copies, B, out]`, activated unless it is the last, from inputs for each network or for each member."""
         weight, bias = p[f"weight_{i}"], p[f"bias_{i}"]
-        if self._fused and not self.spec.is_last(i) and fused_layer.supports(*weight.shape[1:]):
-            affine = (p[f"scale_{i}"], p[f"shift_{i}"]) if self.spec.layer_norm != "none" else None
-            return fused_layer.apply(
-                h,
-                weight,
-                bias,
-                affine,
-                self.spec.layer_norm,
-                LAYER_NORM_EPS,
-                self._precision,
-            )
         if len(h) < len(weight):
             h = h.unsqueeze(1).expand(-1, self.copies, -1, -1).flatten(0, 1)
         # Not baddbmm, which first writes the bias into the result: added apart, it is fused with the activation.

@@ -1,0 +1,131 @@
+"""Pieces of a stacked perceptron on tiles of a batch, for Triton kernels; see `fused_mlp` for the mathematics.
+
+`places` are where the tile's rows lie, `live` which of them are of the batch, both `[rows, 1]`.
+"""
+
+from __future__ import annotations
+
+import triton
+from triton import language as tl
+
+
+@triton.jit
+def product(a, b, total, PRECISION: tl.constexpr):
+    """total + a b."""
+    if PRECISION == "bf16":
+        result = tl.dot(a.to(tl.bfloat16), b.to(tl.bfloat16), total)
+    else:
+        result = tl.dot(a, b, total, input_precision=PRECISION)
+    return result
+
+
+@triton.jit
+def normalised(base, eps, H: tl.constexpr):
+    """(base - mean) / deviation by row, and 1 / deviation."""
+    centred = base - (tl.sum(base, 1) / H)[:, None]
+    rate = tl.rsqrt(tl.sum(centred * centred, 1) / H + eps)[:, None]
+    return centred * rate, rate
+
+
+@triton.jit
+def activate(z, vectors, base, places, live, eps, H: tl.constexpr, NORM: tl.constexpr, KEEP: tl.constexpr):
+    """h from z less its bias, whose layer's vectors begin at `vectors`; what is normalised goes to `base`."""
+    columns = tl.arange(0, H)[None, :]
+    value = z + tl.load(vectors + columns)
+    if NORM != "pre":
+        value = tl.maximum(value, 0.0)
+    if NORM != "none":
+        if KEEP:
+            tl.store(base + places, value, mask=live)
+        normed, _ = normalised(value, eps, H)
+        value = normed * tl.load(vectors + H + columns) + tl.load(vectors + 2 * H + columns)
+    if NORM == "pre":
+        value = tl.maximum(value, 0.0)
+    return value
+
+
+@triton.jit
+def unactivate(dh, scale, hidden, base, sums, places, live, eps, H: tl.constexpr, NORM: tl.constexpr):
+    """δ from dL/dh; this tile's part of the gradients of scale and shift goes to `sums`."""
+    columns = tl.arange(0, H)
+    value = dh
+    if NORM != "post":
+        value = tl.where(tl.load(hidden + places, mask=live, other=0.0) > 0.0, value, 0.0)
+    if NORM != "none":
+        kept = tl.load(base + places, mask=live, other=0.0)
+        normed, rate = normalised(kept, eps, H)
+        tl.store(sums + columns, tl.sum(value * normed, 0))
+        tl.store(sums + H + columns, tl.sum(value, 0))
+        value = value * tl.load(scale + columns)[None, :]
+        value = rate * (value - (tl.sum(value, 1) / H)[:, None] - normed * (tl.sum(value * normed, 1) / H)[:, None])
+        if NORM == "post":
+            value = tl.where(kept > 0.0, value, 0.0)
+    return value
+
+
+@triton.jit
+def store_output(
+    h, last, out, places, live, H: tl.constexpr, N: tl.constexpr, NP: tl.constexpr, PRECISION: tl.constexpr
+):
+    """y of a tile, whose rows are at `places` `[rows, 1]`, from the last hidden layer."""
+    columns, outputs = tl.arange(0, H), tl.arange(0, NP)
+    if N == 1:
+        value = tl.sum(h * tl.load(last + columns)[None, :], 1)[:, None] + tl.load(last + H)
+        tl.store(out + places, value, mask=live)
+    else:
+        used = (outputs < N)[None, :]
+        weights = tl.load(last + columns[:, None] * N + outputs[None, :], mask=used, other=0.0)
+        value = product(h, weights, tl.zeros((h.shape[0], NP), tl.float32), PRECISION)
+        value += tl.load(last + H * N + outputs, mask=outputs < N, other=0.0)[None, :]
+        tl.store(out + places * N + outputs[None, :], value, mask=live & used)
+
+
+@triton.jit
+def output_gradient(gradient, places, live, N: tl.constexpr, NP: tl.constexpr):
+    """g of a tile, `[rows, NP]`; `[rows, 1]` for a single output."""
+    if N == 1:
+        g = tl.load(gradient + places, mask=live, other=0.0)
+    else:
+        outputs = tl.arange(0, NP)
+        g = tl.load(gradient + places * N + outputs[None, :], mask=live & (outputs < N)[None, :], other=0.0)
+    return g
+
+
+@triton.jit
+def through_output(g, last, some, N: tl.constexpr, NP: tl.constexpr, PRECISION: tl.constexpr):
+    """g Wᵀ of the output layer, at columns `some`."""
+    if N == 1:
+        d = g * tl.load(last + some)[None, :]
+    else:
+        outputs = tl.arange(0, NP)
+        weights = tl.load(last + some[None, :] * N + outputs[:, None], mask=(outputs < N)[:, None], other=0.0)
+        d = product(g, weights, tl.zeros((g.shape[0], some.shape[0]), tl.float32), PRECISION)
+    return d
+
+
+@triton.jit
+def store_input_gradient(
+    delta, p, dx, places, live, K: tl.constexpr, KP: tl.constexpr, H: tl.constexpr, PRECISION: tl.constexpr
+):
+    columns = tl.arange(0, H)
+    for start in range(0, KP, 16):
+        some = start + tl.arange(0, 16)
+        used = (some < K)[None, :]
+        weights = tl.load(p + some[None, :] * H + columns[:, None], mask=used, other=0.0)  # W_0ᵀ
+        value = product(delta, weights, tl.zeros((delta.shape[0], 16), tl.float32), PRECISION)
+        tl.store(dx + places * K + some[None, :], value, mask=live & used)
+
+
+@triton.jit
+def store_norm_gradient(
+    scale, sums, network, part, tiles_of_sums, layer, column, H: tl.constexpr, DEPTH: tl.constexpr, NORM: tl.constexpr
+):
+    """dL/ds and dL/dt of a layer, summed over the tiles of the backward pass; all of it in the first part."""
+    if NORM != "none":
+        d_scale, d_shift = tl.zeros(column.shape, tl.float32), tl.zeros(column.shape, tl.float32)
+        for tile in range(tl.where(part == 0, tiles_of_sums, 0)):
+            given = sums + ((network * tiles_of_sums + tile) * DEPTH + layer) * 2 * H + column
+            d_scale += tl.load(given)
+            d_shift += tl.load(given + H)
+        tl.store(scale + column, d_scale)
+        tl.store(scale + H + column, d_shift)
