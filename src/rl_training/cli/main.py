@@ -12,6 +12,7 @@ import typer
 
 from rl_training import __version__
 from rl_training.cli.data import data_app
+from rl_training.cli.welcome import WELCOME
 from rl_training.errors import DivergenceError, RLTrainingError
 
 app = typer.Typer(
@@ -48,7 +49,8 @@ def _root(
     if version:
         typer.echo(__version__)
         raise typer.Exit
-    _help_alone(context)
+    if context.invoked_subcommand is None:
+        typer.echo(WELCOME.format(version=__version__), nl=False)
 
 
 @config_app.callback(invoke_without_command=True)
