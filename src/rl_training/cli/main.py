@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from rl_training import __version__
+from rl_training.cli import first_steps
 from rl_training.cli.data import data_app
 from rl_training.cli.welcome import WELCOME
 from rl_training.errors import DivergenceError, RLTrainingError
@@ -57,6 +58,9 @@ def _root(
 def _help_alone(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+app.command()(first_steps.doctor)
 
 
 @app.command()

@@ -20,6 +20,7 @@ from rl_training.algorithms.base import PriorDataParams
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import read_spaces
 from rl_training.errors import CheckpointError, ConfigError, DataError, EnvironmentUnsupportedError
+from rl_training.run_places import RUNS_DIR
 from rl_training.runtime.acting import Actor, FloatArray
 from rl_training.runtime.behaviour import TrainedBehaviour
 from rl_training.runtime.callbacks import Callback
@@ -33,7 +34,7 @@ from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import explain, shortened, shown
 
-RUNS = Path("runs")  # where a run is looked for by its bare name
+RUNS = Path(RUNS_DIR)  # where a run is looked for by its bare name
 
 
 class FinishedError(ConfigError):
