@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 RUNS_DIR = "runs"  # unless told otherwise
 DESCRIPTION = "run.json"  # what every run directory has
+DAMAGED = "damaged"  # the status of a run that cannot be read
+Status = Literal["running", "finished", "interrupted", "diverged", "failed", "damaged"]
 
 
 def run_folders(folder: Path) -> list[Path]:

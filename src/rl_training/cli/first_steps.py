@@ -17,7 +17,7 @@ def doctor(
     quick: Annotated[bool, typer.Option("--quick", help="Leave out what takes seconds: compiling, opening.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check Python, torch, GPU, compiler, environments, extras and disk, and say what to do; exit code 1 on problems."""
+    """Check Python, torch, GPU, compiler, environments, extras and disk; say what to do. Exit code 1: a problem."""
     from rl_training.cli.machine_check import doctor
 
     raise typer.Exit(doctor(runs_dir, quick=quick, as_json=as_json))

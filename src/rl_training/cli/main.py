@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from rl_training import __version__
-from rl_training.cli import first_steps
+from rl_training.cli import first_steps, listing
 from rl_training.cli.data import data_app
 from rl_training.cli.welcome import WELCOME
 from rl_training.errors import DivergenceError, RLTrainingError
@@ -174,17 +173,10 @@ def bench(
     benchmarking.bench(algo or BENCHED, members or (1,), options, seconds, output)
 
 
-@app.command()
-def algos(as_json: Annotated[bool, typer.Option("--json", help="A JSON list on standard output.")] = False) -> None:
-    """List the algorithms and their packaged configurations."""
-    from rl_training.experiment.registry import entries
-
-    if as_json:
-        typer.echo(json.dumps([{"name": e.name, "summary": e.summary, "configs": e.configs} for e in entries()]))
-        return
-    for e in entries():
-        typer.echo(f"{e.name:<8} {e.summary}")
-        typer.echo(f"{'':<8} configs: {', '.join(e.configs) or 'none packaged'}")
+app.command()(listing.algos)
+app.command()(listing.configs)
+app.command()(listing.datasets)
+app.command()(listing.runs)
 
 
 @config_app.command("list")

@@ -61,7 +61,7 @@ def own_requirements() -> dict[str, list[Requirement]] | None:
 def needed_python() -> str | None:
     """`>=3.11`."""
     try:
-        return metadata.metadata(DISTRIBUTION).get("Requires-Python")
+        return metadata.metadata(DISTRIBUTION)["Requires-Python"]
     except metadata.PackageNotFoundError:
         return None
 

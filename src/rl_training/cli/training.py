@@ -20,8 +20,9 @@ from rl_training.experiment.config import apply_override, read_config, to_yaml
 from rl_training.experiment.curves import draw_learning_curve
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
-from rl_training.runtime.console import ConsoleProgress, plain_console, readable
+from rl_training.runtime.console import ConsoleProgress, plain_console
 from rl_training.runtime.trainer import TrainResult, trainer_for
+from rl_training.wording import readable
 
 SIGNAL_EXIT_CODES = {"SIGINT": 130, "SIGTERM": 143}
 

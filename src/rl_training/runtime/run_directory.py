@@ -33,6 +33,7 @@ from rl_training.runtime.checkpoint import (
     save_checkpoint,
 )
 from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.run_description import read_description
 
 _RECORDS = ("metrics", "evaluations", "timing")
 
@@ -108,14 +109,7 @@ class RunDirectory:
 
     def describe(self) -> dict[str, Any]:
         """The contents of run.json."""
-        file = self.path / "run.json"
-        try:
-            contents = json.loads(file.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise CheckpointError(f"{file}: cannot be read ({error})") from error
-        if not isinstance(contents, dict):
-            raise CheckpointError(f"{file}: is not a description of a run")
-        return contents
+        return read_description(self.path)
 
     def note(self, **changes: Any) -> None:
         """Change entries of run.json."""
