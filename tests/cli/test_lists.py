@@ -150,7 +150,7 @@ def test_lists_load_no_torch(tmp_path: Path) -> None:
     (tmp_path / "runs" / "half" / "run.json").write_text("{")
     code = (
         "import sys\nfrom rl_training.cli.main import app\n"
-        "for a in ([], ['runs'], ['configs'], ['algos'], ['datasets'], ['doctor', '--help']):\n"
+        "for a in ([], ['runs'], ['configs'], ['algos'], ['datasets'], ['doctor', '--help'], ['init', '--help']):\n"
         "    app(a, standalone_mode=False)\n"
         "print([m for m in ('torch', 'gymnasium') if m in sys.modules], file=sys.stderr)"
     )

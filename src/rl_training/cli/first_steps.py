@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from rl_training.cli import completion
 from rl_training.run_places import RUNS_DIR
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
@@ -21,3 +23,20 @@ def doctor(
     from rl_training.cli.machine_check import doctor
 
     raise typer.Exit(doctor(runs_dir, quick=quick, as_json=as_json))
+
+
+def init(
+    source: Annotated[
+        str, typer.Argument(metavar="FILE", help="A file or folder of logged transitions, or minari:ID.")
+    ],
+    output: Annotated[Path, typer.Option("--output", "-o", help="The configuration to write.")] = Path("config.yaml"),
+    algo: Annotated[
+        str | None, typer.Option(help="Algorithm, in place of the one recommended.", autocompletion=completion.algos)
+    ] = None,
+    env_id: Annotated[str | None, typer.Option(help="Environment to evaluate in, if there is one.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the configuration if it exists.")] = False,
+) -> None:
+    """Look at a file, guess what its columns hold, and write a commented configuration to train with."""
+    from rl_training.cli import starting
+
+    starting.init(source, output, algo, env_id, force=force)

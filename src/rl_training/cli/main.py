@@ -60,6 +60,7 @@ def _help_alone(context: typer.Context) -> None:
 
 
 app.command()(first_steps.doctor)
+app.command()(first_steps.init)
 
 
 @app.command()

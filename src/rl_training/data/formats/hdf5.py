@@ -54,7 +54,7 @@ def _by_name(file: h5py.File) -> RawData:
     if missing_fields(given):
         if "episode_0" in file:
             raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
-        _refuse_groups(found)
+        refuse_groups(found)
     notes, hints = left_aside(found, {*fields, DISCRETE_ACTIONS}, given)
     check_sizes(fields.values())
     arrays = {name: np.asarray(field[()]) for name, field in fields.items()}
@@ -62,7 +62,7 @@ def _by_name(file: h5py.File) -> RawData:
     return RawData(arrays, f"HDF5, {layout}", notes=tuple(notes), hints=hints)
 
 
-def _refuse_groups(names: Iterable[str]) -> None:
+def refuse_groups(names: Iterable[str]) -> None:
     """Say what to do with a group for every episode, as robomimic (`data/demo_0/actions`) and ManiSkill have them."""
     groups = [found[1] for name in names if (found := _EPISODE.fullmatch(name))]
     if groups:

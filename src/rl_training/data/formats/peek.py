@@ -86,7 +86,10 @@ def _hdf5(path: Path, sample: int) -> Peek:
     columns: dict[str, npt.NDArray[Any]] = {}
     rows: dict[str, int] = {}
     with h5py.File(path, "r") as file:
-        for name in hdf5.names(file):
+        found = hdf5.names(file)
+        if not any(FIELD_OF.get(name) == "actions" for name in found):
+            hdf5.refuse_groups(found)
+        for name in found:
             try:
                 array = hdf5.array_in(file, name)
             except DataError:  # text, links: side information
