@@ -25,19 +25,23 @@ def configs(incomplete: str) -> list[str]:
 
 def runs(incomplete: str) -> list[str]:
     """Runs by their names in `runs/`, or by their paths."""
-    folder = Path(RUNS_DIR)
-    names = [path.name for path in run_folders(folder) if path.name.startswith(incomplete)]
-    beside = Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
-    paths = [str(path) for path in run_folders(beside)] if "/" in incomplete else []
-    return [*names, *(path for path in paths if path.startswith(incomplete))]
+    names = [path.name for path in run_folders(Path(RUNS_DIR))]
+    folder = _folder(incomplete)
+    paths = [f"{folder}{path.name}" for path in run_folders(Path(folder))] if folder else []
+    return [text for text in (*names, *paths) if text.startswith(incomplete)]
+
+
+def _folder(incomplete: str) -> str:
+    """As it was typed, up to its last slash."""
+    return incomplete[: incomplete.rfind("/") + 1]
 
 
 def _paths(incomplete: str, suffixes: Iterable[str]) -> list[str]:
     """Files with one of the suffixes and folders whose path begins with what is typed."""
-    whole = Path(incomplete) if incomplete.endswith("/") else Path(incomplete).parent
+    folder = _folder(incomplete)
     try:
-        entries = sorted(path for path in whole.iterdir() if not path.name.startswith("."))
-        texts = [f"{path}/" if path.is_dir() else str(path) for path in entries]
+        entries = sorted(path for path in Path(folder).iterdir() if not path.name.startswith("."))
+        texts = [f"{folder}{path.name}{'/' if path.is_dir() else ''}" for path in entries]
     except OSError:
         return []
     return [text for text in texts if text.startswith(incomplete) and text.endswith(("/", *suffixes))]
