@@ -206,6 +206,27 @@ class TestUnclear:
         assert found["obs"].candidates == (("state_0",), ("s_0",))
         assert found["actions"].columns == ("a",)
 
+    def test_measurements_that_may_not_be_all(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        names = {"cell_temp": "s0", "SoC": "s1", "torque": "a", "r": "r", "done": "last"}
+        write_csv(tmp_path / "log.csv", {column: rows[source] for column, source in names.items()})
+        command("init", "log.csv")
+        text = (tmp_path / "config.yaml").read_text()
+        assert "    # candidate: obs: [cell_temp, SoC]\n    # candidate: obs: cell_temp\n    obs: TODO\n" in text
+
+    def test_numbers_written_as_text(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        write_csv(tmp_path / "log.csv", {"obs": ["[1, 2]"] * 2_000, "a": rows["a"], "r": rows["r"], "d": rows["last"]})
+        out = " ".join(command("init", "log.csv").out.split())
+        assert "column 'obs' holds text, '[1, 2]'; give numbers" in out
+
+    def test_values_that_stay_for_a_while_may_be_episodes(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        flights = [f"flight {number}" for number in rows["episode"]]
+        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": rows["r"], "flight": flights})
+        command("init", "log.csv")
+        file = tmp_path / "config.yaml"
+        assert "    # candidate: episode_ids: flight\n    episode_ids: TODO\n" in file.read_text()
+        file.write_text(file.read_text().replace("episode_ids: TODO", "episode_ids: flight"))
+        assert "in 10 episodes" in command("train", "-c", "config.yaml", "--dry-run").out
+
     def test_whole_actions_are_pointed_out(self, rows: Any, command: Any, tmp_path: Path) -> None:
         write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["t"] % 3, "r": rows["r"], "done": rows["last"]})
         assert "numbers of choices cannot be learned" in " ".join(command("init", "log.csv").out.split())

@@ -25,6 +25,7 @@ from rl_training.data.fields import (
 from rl_training.data.flags import DONES
 from rl_training.data.formats.names import listed, natural, split_number
 from rl_training.reading_choices import DonesAre
+from rl_training.validation import shown
 
 Columns = Mapping[str, npt.NDArray[Any]]
 
@@ -38,12 +39,13 @@ _LIKELY = {
     "obs": {
         "sensor", "sensors", "pos", "position", "vel", "velocity", "speed", "angle", "theta", "omega", "qpos", "qvel",
         "joint", "joints", "x", "y", "z", "vx", "vy", "vz", "temp", "temperature", "pressure", "level", "height",
-        "dist", "distance", "heading", "yaw", "pitch", "roll", "acc", "accel", "gyro", "imu", "measurement", "cos",
+        "dist", "distance", "altitude", "airspeed", "heading",
+        "yaw", "pitch", "roll", "acc", "accel", "gyro", "imu", "measurement", "cos",
         "sin", "proprio", "error",
     },
     "actions": {
         "force", "throttle", "steer", "steering", "brake", "thrust", "dose", "setpoint", "motor", "valve", "voltage",
-        "thruster", "torques", "accelerator",
+        "thruster", "torques", "accelerator", "aileron", "elevator", "rudder", "pedal",
     },
 }  # fmt: skip
 _REWARD, _LIKE_REWARD = {"r", "rew", "reward", "rewards"}, {"score", "scores", "gain", "utility", "payoff", "profit"}
@@ -116,7 +118,13 @@ def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
         fields[fields.index(only_cuts[0])] = cuts
     if not any(guess is not None for guess in (*ends, *order)):
         binary = tuple((name,) for name in table.free if _is_flag(usable[name]))
-        fields.append(Guess("terminations", (), _NO_ENDS, binary))
+        ids = table.blocks()
+        if ids and not binary:
+            fields.append(
+                Guess(EPISODE_IDS, (), "no name tells episodes apart, but these stay the same for a while", ids)
+            )
+        else:
+            fields.append(Guess("terminations", (), _NO_ENDS, binary))
     open_to = {name for guess in fields for columns in guess.candidates for name in columns}
     left = tuple(name for name in table.free if name not in open_to)
     return Guesses(tuple(fields), left, "truncations" if only_cuts and only_cuts[0] not in fields else None)
@@ -164,10 +172,27 @@ class _Table:
         likely = [name for name in present if _first_of(name, _LIKELY[field]) is not None]
         if field == "obs":
             likely = [name for name in likely if _first_of(name, _LIKELY["actions"]) is None]
-        if likely:
-            kind = "measurements" if field == "obs" else "controls"
-            return self._take(Guess(field, tuple(likely), f"named like {kind}"))
-        return None
+        if not likely:
+            return None
+        kind = "measurements" if field == "obs" else "controls"
+        rest = [name for name in self._unclaimed() if name in present and name not in likely]
+        if field == "obs" and rest:  # a policy that does not see what it should learns nothing of use
+            whole = tuple(name for name in present if name in {*likely, *rest})
+            why = f"{listed(likely)} are named like {kind}, but {listed(rest)} may be needed, too"
+            return Guess(field, (), why, (whole, tuple(likely)))
+        return self._take(Guess(field, tuple(likely), f"named like {kind}"))
+
+    def _unclaimed(self) -> list[str]:
+        """Numbers that may be seen or done: neither flags nor scores, and not always the same."""
+        scores = _LIKE_REWARD | _COST | _REWARD
+        return [
+            name
+            for name in self._numeric()
+            if not _is_flag(self.columns[name])
+            and not _first_of(name, scores)
+            and not _is_next(name, self.columns)
+            and bool((self.columns[name] != self.columns[name][:1]).any())
+        ]
 
     def successor(self, field: str, of: Guess | None) -> Guess | None:
         """`next_obs` or `next_actions`: as many columns as what they follow, with a word such as `next`."""
@@ -255,12 +280,19 @@ class _Table:
 
     def unclear(self, field: str) -> Guess:
         """A field that no name points to: everything that is left may be it."""
-        numeric = [name for name in self._numeric() if not _is_next(name, self.columns)]
         single = field == "rewards"
-        scores = _LIKE_REWARD | _COST | _REWARD
-        rest = [name for name in numeric if (self.columns[name].ndim == 1 if single else not _first_of(name, scores))]
+        rest = [name for name in self._numeric() if self.columns[name].ndim == 1] if single else self._unclaimed()
         several = tuple((name,) for name in rest) if single else ((tuple(rest),) if rest else ())
+        for name in self.free:
+            if name not in self._numeric() and (self._alias(name, field) or _first_of(name, _PLAIN.get(field, set()))):
+                text = shown(str(self.columns[name][0])) if len(self.columns[name]) else "text"
+                why = f"column {name!r} holds text, {text}; give numbers, one column for each, or lists in Parquet"
+                return Guess(field, (), why, several)
         return Guess(field, (), f"no name points to the {_spoken(field)}", several)
+
+    def blocks(self) -> tuple[tuple[str], ...]:
+        """Columns that stay the same for some rows and never come back to a value, as ids of episodes do."""
+        return tuple((name,) for name in self.free if _is_in_blocks(self.columns[name]))
 
 
 def _words(name: str) -> list[str]:
@@ -295,6 +327,13 @@ def _without_next(name: str) -> tuple[str, ...]:
 def _is_flag(values: npt.NDArray[Any]) -> bool:
     """Nothing but 0 and 1 in the rows that were looked at."""
     return values.ndim == 1 and values.dtype.kind in "biuf" and bool(np.isin(values, (0, 1)).all())
+
+
+def _is_in_blocks(values: npt.NDArray[Any]) -> bool:
+    if values.ndim != 1 or len(values) < 4:
+        return False
+    changes = int((values[1:] != values[:-1]).sum())
+    return 0 < changes < len(values) // 2 and len(set(values.tolist())) == changes + 1
 
 
 def _ordered(names: Sequence[str]) -> tuple[str, ...]:
