@@ -139,3 +139,13 @@ class TestCompletion:
         )
         assert done.returncode == 0
         assert "complete -o default -F _rl_training_completion rl-training" in done.stdout
+
+
+def test_a_terminal_without_unicode_shows_what_it_can() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "rl_training", "algos", "cql"],
+        capture_output=True,
+        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"  gamma = 0.99  (number at least 0 and below 1)\n      discount ?\n" in done.stdout

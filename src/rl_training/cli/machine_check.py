@@ -30,7 +30,7 @@ _LABEL, _WIDEST = 14, 100
 # What an extra is for; which there are, and what they bring, is in the package's metadata.
 _PURPOSES = {
     "minari": "downloads Minari datasets",
-    "mujoco": "runs MuJoCo's environments (Hopper-v5, …)",
+    "mujoco": "runs MuJoCo's environments (Hopper-v5 and others)",
     "parquet": "reads and writes Parquet, reads CSV faster",
     "report": "draws learning curves",
     "tracking": "writes TensorBoard logs",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -249,6 +250,9 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 
 def main() -> None:
     """Entry point: users' mistakes become one line on standard error and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that knows no ± shows a question mark
+            stream.reconfigure(errors="replace")
     try:
         code = app(prog_name="rl-training", standalone_mode=False)
     except DivergenceError as error:

@@ -88,7 +88,9 @@ def _of_damaged(run: RunSummary, head: str) -> str:
 
 def _details(cells: dict[str, str]) -> str:
     updates = cells["updates"] if cells["updates"].endswith("steps") else f"{cells['updates']} updates"
-    seeds = cells["seeds"] if cells["seeds"].endswith("seeds") else f"seed {cells['seeds']}"
+    seeds = (
+        cells["seeds"] if cells["seeds"].endswith("seeds") else f"seed{'s' * (',' in cells['seeds'])} {cells['seeds']}"
+    )
     where = "no environment" if cells["environment"] == "none" else cells["environment"]
     data = "no data" if cells["data"] == "none" else cells["data"]
     return f"{cells['algo']} on {data}, {where}, {seeds}, {updates}"
