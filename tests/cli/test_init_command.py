@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -152,6 +153,33 @@ class TestArrays:
         with h5py.File(tmp_path / "demo.hdf5", "w") as file:
             file["data/demo_0/actions"] = np.zeros((5, 2))
         assert "holds a group for every episode" in mistake("init", "demo.hdf5")
+
+
+class TestMinari:
+    @pytest.fixture
+    def metadata(self, dataset: TransitionDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        pytest.importorskip("minari")
+        monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+        dataset.save("minari:mine/pendulum-v0")
+        return tmp_path / "minari" / "mine" / "pendulum-v0" / "data" / "metadata.json"
+
+    def test_by_its_id(self, metadata: Path, command: Any, tmp_path: Path) -> None:
+        assert command("init", "minari:mine/pendulum-v0").code == 0
+        assert yaml.safe_load((tmp_path / "config.yaml").read_text())["dataset"] == {
+            "source": "minari", "id": "mine/pendulum-v0",
+        }  # fmt: skip
+        assert command("train", "-c", "config.yaml", "--dry-run").code == 0
+
+    def test_entries_of_observations_are_left_to_the_user(
+        self, metadata: Path, command: Any, mistake: Any, tmp_path: Path
+    ) -> None:
+        about = json.loads(metadata.read_text())
+        entries = {"observation": {"type": "Box", "shape": [3]}, "goal": {"type": "Box", "shape": [2]}}
+        about["observation_space"] = json.dumps({"type": "Dict", "subspaces": entries})
+        metadata.write_text(json.dumps(about))
+        out = " ".join(command("init", "minari:mine/pendulum-v0").out.split())
+        assert "a Dict of observation: Box(3), goal: Box(2)" in out
+        assert "obs is still TODO" in mistake("train", "-c", "config.yaml")
 
 
 class TestUnclear:
