@@ -1,4 +1,4 @@
-"""Counts as a person writes them."""
+"""Counts and scores as a person writes them."""
 
 from __future__ import annotations
 
@@ -9,3 +9,8 @@ def amount(count: int, noun: str) -> str:
         return f"1 {noun}"
     ending = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else f"{noun}s"
     return f"{count:,} {ending}"
+
+
+def readable(value: float) -> str:
+    """A score with as many digits as mean something to a person: -152.3, 1.25, 0.00413."""
+    return f"{value:.1f}" if abs(value) >= 10 or value == 0 else f"{value:.3g}"

@@ -56,3 +56,9 @@ def read(text: str) -> Any:
 def write(value: Any) -> str:
     """Text that `read` turns back into `value`."""
     return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+
+
+def inline(value: Any) -> str:
+    """The same in one line, such as `[x, y]`, to be put into a text."""
+    text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10**9)
+    return text.removesuffix("\n").removesuffix("\n...").strip()

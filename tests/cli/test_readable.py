@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rl_training.runtime.console import readable
+from rl_training.wording import readable
 
 
 @pytest.mark.parametrize(

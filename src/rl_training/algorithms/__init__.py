@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,11 +20,23 @@ if TYPE_CHECKING:
 
 
 @cache
+def _docstrings() -> dict[str, str]:
+    files = sorted(Path(__file__).parent.glob("[!_]*.py"))
+    return {file.stem: ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "" for file in files}
+
+
+@cache
 def find() -> dict[str, str]:
     """Every algorithm's name and the first line of its docstring, read without importing it."""
-    files = sorted(Path(__file__).parent.glob("[!_]*.py"))
-    summaries = ((file.stem, ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "") for file in files)
-    return {name: text.partition("\n")[0] for name, text in summaries}
+    return {name: text.partition("\n")[0] for name, text in _docstrings().items()}
+
+
+def paper(name: str) -> str | None:
+    """Who described an algorithm, where and when: its docstring's second paragraph, as far as the year."""
+    require(name)
+    paragraphs = _docstrings()[name].split("\n\n")
+    cited = re.match(r".*?\b(19|20)\d\d\b", " ".join(paragraphs[1].split())) if len(paragraphs) > 1 else None
+    return cited[0] if cited else None
 
 
 def require(name: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy.typing as npt
 
 from rl_training import algorithms
+from rl_training.api.signatures import describe, full_signature
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.experiment import manager
@@ -213,5 +214,7 @@ def managed_class(name: str) -> type[ManagedAlgorithm] | None:
     algo = class_names().get(name)
     if algo is None:
         return None
-    attributes = {"algo": algo, "__doc__": algorithms.load(algo).__doc__, "__module__": "rl_training.api"}
-    return type(name, (ManagedAlgorithm,), attributes)
+    made = type(name, (ManagedAlgorithm,), {"algo": algo, "__module__": "rl_training.api"})
+    made.__doc__ = describe(algo, name)
+    made.__signature__ = full_signature(algo, ManagedAlgorithm.__init__)  # type: ignore[attr-defined]
+    return made

@@ -9,14 +9,14 @@ import typer
 
 from rl_training.cli.data_check import read_source
 from rl_training.cli.reading_options import Reading, in_options
+from rl_training.cli.text_tables import size
 from rl_training.data.dataset_loaders import check_spaces
 from rl_training.data.formats import writers
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.space_bounds import SpaceBounds, read_bounds
 from rl_training.environments import read_spaces
 from rl_training.errors import DataError
-from rl_training.runtime.console import readable
-from rl_training.wording import amount
+from rl_training.wording import amount, readable
 
 
 def convert(source: str, target: str, env_id: str | None, reading: Reading, *, force: bool) -> None:
@@ -60,9 +60,4 @@ def _episodes(dataset: TransitionDataset) -> str:
 
 def _size(path: Path) -> str:
     files = [file for file in path.rglob("*") if file.is_file()] if path.is_dir() else [path]
-    size = float(sum(file.stat().st_size for file in files))
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} GB"
+    return size(sum(file.stat().st_size for file in files))

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from rl_training import __version__
+from rl_training.cli import completion, first_steps, listing
 from rl_training.cli.data import data_app
+from rl_training.cli.examples import complete_help
+from rl_training.cli.welcome import WELCOME
 from rl_training.errors import DivergenceError, RLTrainingError
 
 app = typer.Typer(
     name="rl-training",
     help="Offline reinforcement learning for continuous control: train a policy from logged transitions, "
     "evaluate it, resume it, ask it for actions.",
-    epilog="Start with: rl-training train --config cql/pendulum",
+    epilog="Where to begin: rl-training alone. Examples: rl-training COMMAND --help",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -29,12 +32,28 @@ app.add_typer(data_app, name="data")
 
 DIVERGED = 3  # exit code of a run of which every seed diverged
 
-Config = Annotated[str, typer.Option("--config", "-c", help="Packaged configuration (cql/pendulum) or a YAML path.")]
+Config = Annotated[
+    str,
+    typer.Option(
+        "--config",
+        "-c",
+        help="Packaged configuration (cql/pendulum) or a YAML path.",
+        autocompletion=completion.configs,
+    ),
+]
+ConfigName = Annotated[
+    str, typer.Argument(help="Packaged configuration or YAML path.", autocompletion=completion.configs)
+]
 Overrides = Annotated[
     list[str] | None,
     typer.Option("--set", help="Override any value: --set algo_kwargs.cql_alpha=10 (repeat for more)."),
 ]
-Run = Annotated[Path, typer.Argument(help="A run, by its directory or its name in runs/, or a checkpoint inside one.")]
+Run = Annotated[
+    Path,
+    typer.Argument(
+        help="A run, by its directory or its name in runs/, or a checkpoint inside one.", autocompletion=completion.runs
+    ),
+]
 Which = Annotated[str, typer.Option(help="Which checkpoint of a run: last, best or an update's number.")]
 BENCHED = ("td3_bc", "iql", "cql")
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress display.")]
@@ -48,13 +67,18 @@ def _root(
     if version:
         typer.echo(__version__)
         raise typer.Exit
-    _help_alone(context)
+    if context.invoked_subcommand is None:
+        typer.echo(WELCOME.format(version=__version__), nl=False)
 
 
 @config_app.callback(invoke_without_command=True)
 def _help_alone(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
+
+
+app.command()(first_steps.doctor)
+app.command()(first_steps.init)
 
 
 @app.command()
@@ -81,7 +105,9 @@ def train(
 
 @app.command()
 def resume(
-    run: Annotated[Path, typer.Argument(help="A run, by its directory or its name in runs/.")],
+    run: Annotated[
+        Path, typer.Argument(help="A run, by its directory or its name in runs/.", autocompletion=completion.runs)
+    ],
     total_timesteps: Annotated[int | None, typer.Option(min=1, help="A larger budget than the run's own.")] = None,
     dataset: Annotated[Path | None, typer.Option(help="The run's data file, where it has moved.")] = None,
     which: Annotated[
@@ -152,7 +178,8 @@ def predict(
 @app.command()
 def bench(
     algo: Annotated[
-        list[str] | None, typer.Option(help=f"Algorithm ({', '.join(BENCHED)}); repeat it for more.")
+        list[str] | None,
+        typer.Option(help=f"Algorithm ({', '.join(BENCHED)}); repeat it for more.", autocompletion=completion.algos),
     ] = None,
     members: Annotated[list[int] | None, typer.Option(help="Seeds in one process (1); repeat it for more.")] = None,
     seconds: Annotated[float, typer.Option(help="Seconds of measuring for each, besides its start.")] = 3.0,
@@ -175,17 +202,10 @@ def bench(
     benchmarking.bench(algo or BENCHED, members or (1,), options, seconds, output)
 
 
-@app.command()
-def algos(as_json: Annotated[bool, typer.Option("--json", help="A JSON list on standard output.")] = False) -> None:
-    """List the algorithms and their packaged configurations."""
-    from rl_training.experiment.registry import entries
-
-    if as_json:
-        typer.echo(json.dumps([{"name": e.name, "summary": e.summary, "configs": e.configs} for e in entries()]))
-        return
-    for e in entries():
-        typer.echo(f"{e.name:<8} {e.summary}")
-        typer.echo(f"{'':<8} configs: {', '.join(e.configs) or 'none packaged'}")
+app.command()(listing.algos)
+app.command()(listing.configs)
+app.command()(listing.datasets)
+app.command()(listing.runs)
 
 
 @config_app.command("list")
@@ -198,7 +218,9 @@ def config_list() -> None:
 
 @config_app.command("presets")
 def config_presets(
-    algo: Annotated[str, typer.Argument(help="An algorithm, as listed by `rl-training algos`.")],
+    algo: Annotated[
+        str, typer.Argument(help="An algorithm, as listed by `rl-training algos`.", autocompletion=completion.algos)
+    ],
 ) -> None:
     """List an algorithm's presets and whose settings they are."""
     from rl_training.runtime.presets import presets
@@ -209,9 +231,7 @@ def config_presets(
 
 
 @config_app.command("show")
-def config_show(
-    name: Annotated[str, typer.Argument(help="Packaged configuration or YAML path.")], set_: Overrides = None
-) -> None:
+def config_show(name: ConfigName, set_: Overrides = None) -> None:
     """Print a complete configuration, every default filled in."""
     from rl_training.experiment.config import read_config, to_yaml
 
@@ -219,9 +239,7 @@ def config_show(
 
 
 @config_app.command("validate")
-def config_validate(
-    name: Annotated[str, typer.Argument(help="Packaged configuration or YAML path.")], set_: Overrides = None
-) -> None:
+def config_validate(name: ConfigName, set_: Overrides = None) -> None:
     """Check a configuration; exit code 2 and one line if something is wrong."""
     from rl_training.experiment.config import read_config
 
@@ -229,12 +247,19 @@ def config_validate(
     typer.echo(f"{name}: valid ({config.algo}, {config.env_id or 'no environment'})")
 
 
+complete_help(app)
+complete_help(config_app, "config ")
+complete_help(data_app, "data ")
+
 # What typer raises for a wrong command line is click's: of the installed click or of a copy inside typer, by version.
 _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 def main() -> None:
     """Entry point: users' mistakes become one line on standard error and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that knows no ± shows a question mark
+            stream.reconfigure(errors="replace")
     try:
         code = app(prog_name="rl-training", standalone_mode=False)
     except DivergenceError as error:

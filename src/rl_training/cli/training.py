@@ -21,10 +21,11 @@ from rl_training.experiment.config import apply_override, read_config, to_yaml
 from rl_training.experiment.curves import draw_learning_curve
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
-from rl_training.runtime.console import ConsoleProgress, plain_console, readable
+from rl_training.runtime.console import ConsoleProgress, plain_console
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.signals import EXIT_CODES, CutOffError
 from rl_training.runtime.trainer import TrainResult, trainer_for
+from rl_training.wording import readable
 
 
 def train(

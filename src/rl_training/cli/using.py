@@ -15,9 +15,8 @@ import typer
 
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
-from rl_training.runtime.console import readable
 from rl_training.validation import shown
-from rl_training.wording import amount
+from rl_training.wording import amount, readable
 
 
 def evaluate(

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from rl_training.data.fields import TO_FILL_IN
 from rl_training.data.formats.places import MINARI_PREFIX, expand, locate
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
@@ -36,7 +37,20 @@ class RandomDatasetConfig(Section):
     seed: int = Field(default=0, ge=0, description="Seed of the resets and of the actions.")
 
 
-class FileDatasetConfig(Section):
+class MappedDatasetConfig(Section):
+    """Data whose columns may be mapped to fields."""
+
+    @field_validator("columns", mode="after", check_fields=False)
+    @classmethod
+    def _are_filled_in(cls, columns: dict[str, str | list[str]] | None) -> dict[str, str | list[str]] | None:
+        """What `rl-training init` could not guess must be said before anything is read."""
+        for field, names in (columns or {}).items():
+            if TO_FILL_IN in ([names] if isinstance(names, str) else names):
+                raise ValueError(f"{field} is still {TO_FILL_IN}; name the column, or columns, that hold it")
+        return columns
+
+
+class FileDatasetConfig(MappedDatasetConfig):
     """Transitions read from a file."""
 
     source: Literal["file"] = Field(default="file", description="Read a file.")
@@ -55,7 +69,7 @@ class FileDatasetConfig(Section):
     )
 
 
-class MinariDatasetConfig(Section):
+class MinariDatasetConfig(MappedDatasetConfig):
     """Transitions of a Minari dataset."""
 
     source: Literal["minari"] = Field(default="minari", description="Read a Minari dataset by its id.")

@@ -37,6 +37,7 @@ def missing_fields(given: Container[str]) -> list[str]:
     return [name for name in REQUIRED_FIELDS if name not in given and not (name == "terminations" and ends_known)]
 
 
+TO_FILL_IN = "TODO"  # stands in a mapping of columns for what its user must still say
 STEP = "step"  # the number of a row inside its episode; not a field of a transition, but it tells their order
 # What columns of other names often hold, without the separators in them.
 _NUMBER = "(id|idx|index|no|num|number)?"
@@ -46,11 +47,16 @@ _LIKE_STEPS = re.compile(f"(t|step|steps|time|timestep|timesteps|timestamp|frame
 _ALIKE = 0.9  # of difflib's ratio: a letter or two of a long name
 
 
+def looks_like(name: str) -> str | None:
+    """`episode_ids` or `step`, if a name is one that columns of them often have."""
+    bare = "".join(character for character in name.lower() if character.isalnum())
+    return EPISODE_IDS if _LIKE_IDS.fullmatch(bare) else STEP if _LIKE_STEPS.fullmatch(bare) else None
+
+
 def hint(name: str, known: Container[str]) -> str | None:
     """What an unused column or array looks like, by its name, if that is not `known` already."""
-    bare = "".join(character for character in name.lower() if character.isalnum())
-    for field, like, words in ((EPISODE_IDS, "an episode id", _LIKE_IDS), (STEP, "a step counter", _LIKE_STEPS)):
-        if field not in known and words.fullmatch(bare):
+    for field, like in ((EPISODE_IDS, "an episode id"), (STEP, "a step counter")):
+        if field not in known and looks_like(name) == field:
             return f"column {name!r} looks like {like}: columns: {{{field}: {name if name.isprintable() else '…'}}}"
     absent = [alias for alias, field in FIELD_OF.items() if field not in known]
     for alias in get_close_matches(name.lower(), absent, 1, _ALIKE):

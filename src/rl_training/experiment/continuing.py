@@ -11,6 +11,7 @@ from typing import Any
 from rl_training.data.dataset_loaders import with_absolute_paths
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import CheckpointError, ConfigError, RLTrainingError
+from rl_training.run_places import RUNS_DIR
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, is_checkpoint
 from rl_training.runtime.config import TrainConfig
@@ -18,7 +19,7 @@ from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import shortened
 
-RUNS = Path("runs")  # where a run is looked for by its bare name
+RUNS = Path(RUNS_DIR)  # where a run is looked for by its bare name
 
 
 class FinishedError(ConfigError):

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from rl_training.errors import ConfigError
-from rl_training.runtime.console import readable
 from rl_training.runtime.run_directory import RunDirectory
+from rl_training.wording import readable
 
 
 def draw_learning_curve(run: RunDirectory) -> Path | None:

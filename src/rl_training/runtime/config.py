@@ -12,6 +12,7 @@ from rl_training.algorithms.base.params import PriorDataParams
 from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig, path_alone
 from rl_training.data.transforms import TransformConfig
 from rl_training.errors import ConfigError
+from rl_training.run_places import RUNS_DIR
 from rl_training.runtime.presets import merge, preset_values
 from rl_training.validation import Section, explain
 
@@ -107,7 +108,7 @@ class TrainConfig(Section):
         "auto", description="a column directory in memory, or read from disk as needed; auto: disk if it is too large"
     )
     threads: Count | None = Field(None, description="CPU threads for tensor operations; none keeps torch's choice")
-    runs_dir: str = Field("runs", min_length=1, description="folder in which run directories are made")
+    runs_dir: str = Field(RUNS_DIR, min_length=1, description="folder in which run directories are made")
     name: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",

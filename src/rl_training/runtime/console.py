@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
+from rl_training.wording import readable
 
 if TYPE_CHECKING:
     from rl_training.runtime.loop import Loop
@@ -24,11 +25,6 @@ PLAIN_SECONDS = 10.0  # at most one plain progress line in this time
 def plain_console() -> Console:
     """Standard output that shows paths and names as they are: `[old]` is no style in them, `:x:` no picture."""
     return Console(highlight=False, markup=False, emoji=False)
-
-
-def readable(value: float) -> str:
-    """A score with as many digits as mean something to a person: -152.3, 1.25, 0.00413."""
-    return f"{value:.1f}" if abs(value) >= 10 or value == 0 else f"{value:.3g}"
 
 
 def progress_bar(console: Console) -> Progress:

@@ -7,9 +7,6 @@ all run the same mathematics.
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from collections.abc import Callable, Mapping
 from typing import Literal
 
@@ -18,6 +15,7 @@ from torch import Tensor
 
 from rl_training import streams
 from rl_training.algorithms.base import Learner
+from rl_training.compilers import find_compiler
 from rl_training.errors import ConfigError
 from rl_training.models import StackedMLP, fused_mlp
 from rl_training.models.layers import Arithmetic
@@ -54,8 +52,7 @@ def choose_mode(mode: EngineMode, total_updates: int, device: torch.device) -> E
 
 
 def compiler_available() -> bool:
-    compiler = os.environ.get("CXX")
-    return sys.platform.startswith("linux") and any(shutil.which(c) for c in (compiler, "g++", "clang++") if c)
+    return find_compiler() is not None
 
 
 def set_arithmetic(learner: Learner, precision: Precision = "auto", kernels: Kernels = "plain") -> None:

@@ -27,6 +27,7 @@ from typing import Any
 from rl_training import __version__, yaml_dialect
 from rl_training.data.formats.atomic import sync
 from rl_training.errors import CheckpointError, ConfigError, DivergenceError
+from rl_training.run_places import RUNS_DIR
 from rl_training.runtime import run_lock
 from rl_training.runtime.checkpoint import (
     MANIFEST,
@@ -38,6 +39,7 @@ from rl_training.runtime.checkpoint import (
     save_checkpoint,
 )
 from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.run_description import read_description
 
 _RECORDS = ("metrics", "evaluations", "timing")
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
@@ -155,14 +157,7 @@ class RunDirectory:
 
     def describe(self) -> dict[str, Any]:
         """The contents of run.json."""
-        file = self.path / "run.json"
-        try:
-            contents = json.loads(file.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
-            raise CheckpointError(f"{file}: cannot be read ({error})") from error
-        if not isinstance(contents, dict):
-            raise CheckpointError(f"{file}: is not a description of a run")
-        return contents
+        return read_description(self.path)
 
     def note(self, **changes: Any) -> None:
         """Change entries of run.json."""
@@ -326,7 +321,7 @@ def _taken(path: Path) -> str:
 
 def _other_runs(path: Path) -> str:
     """Names of runs beside a path that is none, as help for the message."""
-    for parent in (path.parent, Path("runs")):
+    for parent in (path.parent, Path(RUNS_DIR)):
         names = sorted(file.parent.name for file in parent.glob("[!.]*/run.json"))
         if names:
             return f"; runs in {parent}: {', '.join(names[-5:])}"

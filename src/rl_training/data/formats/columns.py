@@ -136,7 +136,7 @@ def _header(dtype: str, shape: tuple[int, ...]) -> bytes:
 
 def open_columns(folder: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
     """Memory-mapped fields by name, and the schema. Sizes are held to the schema; contents are not read."""
-    schema = _read_schema(folder)
+    schema = read_schema(folder)
     fields: dict[str, npt.NDArray[Any]] = {}
     for name, about in schema["fields"].items():
         shape = tuple(about["shape"])
@@ -186,7 +186,7 @@ def packed_copies(folder: Path) -> list[str]:
     return [f"{folder / PACKED} holds packed rows for training from disk ({size}); it can be deleted"]
 
 
-def _read_schema(folder: Path) -> dict[str, Any]:
+def read_schema(folder: Path) -> dict[str, Any]:
     path = folder / SCHEMA
     try:
         if path.stat().st_size > _SCHEMA_LIMIT:

@@ -40,7 +40,7 @@ def is_text(start: bytes) -> bool:
 def read(path: Path, columns: Columns | None = None) -> RawData:
     """The arrays of the file; with pyarrow installed large files are read several times faster."""
     try:
-        names, separator = _header(path)
+        names, separator = header(path)
         planned = plan(names, columns)
         check_size(_unpacked_size(path, separator))
         found = _read_fast(path, names, separator, planned)
@@ -56,7 +56,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     return assemble(planned, found.__getitem__, f"CSV, separated by {_SEPARATORS[separator]}")
 
 
-def _header(path: Path) -> tuple[list[str], str]:
+def header(path: Path) -> tuple[list[str], str]:
     with path.open("rb") as file:
         line = file.readline(_LONGEST_HEADER)
     if line.startswith(_BYTE_ORDER_MARKS):

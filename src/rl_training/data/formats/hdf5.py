@@ -50,11 +50,11 @@ def _by_name(file: h5py.File) -> RawData:
     """The arrays at the top of the file that bear a field's name."""
     fields = {name: array_in(file, name) for name in FIELD_OF if name in file}
     given = {FIELD_OF[name] for name in fields}
-    found = _names(file)
+    found = names(file)
     if missing_fields(given):
         if "episode_0" in file:
             raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
-        _refuse_groups(found)
+        refuse_groups(found)
     notes, hints = left_aside(found, {*fields, DISCRETE_ACTIONS}, given)
     check_sizes(fields.values())
     arrays = {name: np.asarray(field[()]) for name, field in fields.items()}
@@ -62,7 +62,7 @@ def _by_name(file: h5py.File) -> RawData:
     return RawData(arrays, f"HDF5, {layout}", notes=tuple(notes), hints=hints)
 
 
-def _refuse_groups(names: Iterable[str]) -> None:
+def refuse_groups(names: Iterable[str]) -> None:
     """Say what to do with a group for every episode, as robomimic (`data/demo_0/actions`) and ManiSkill have them."""
     groups = [found[1] for name in names if (found := _EPISODE.fullmatch(name))]
     if groups:
@@ -75,13 +75,13 @@ def _refuse_groups(names: Iterable[str]) -> None:
 
 def _by_mapping(file: h5py.File, columns: Columns) -> RawData:
     """The arrays that the mapping names, read as the columns of a table are."""
-    planned = plan(_names(file), columns)
+    planned = plan(names(file), columns)
     fields = {name: array_in(file, name) for name in planned.columns}
     check_sizes(fields.values())
     return assemble(planned, lambda name: np.asarray(fields[name][()]), "HDF5")
 
 
-def _names(file: h5py.File) -> list[str]:
+def names(file: h5py.File) -> list[str]:
     """The arrays of the file, `group/array`, as far as links and depth allow; a group is entered once, however many
     names it has, as one may hold itself."""
     found: list[str] = []

@@ -89,7 +89,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     """The transitions of every episode; `columns: {obs: [key, …]}` chooses among observations by name."""
     folder = path if path.is_dir() else path.parent
     data = folder / "data" if (folder / "data" / "metadata.json").is_file() else folder
-    metadata = _metadata(data / "metadata.json")
+    metadata = read_metadata(data / "metadata.json")
     storage = metadata.get("data_format", "hdf5")
     if storage != "hdf5":
         raise DataError(f"a Minari dataset stored as {shown(storage)}; only those stored as HDF5 are read")
@@ -107,10 +107,10 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     name = metadata.get("dataset_id")
     described = f"Minari dataset {shown(name)[1:-1]}" if isinstance(name, str) else "Minari dataset"
     bounds = _bounds({} if metadata.get(ASSUMED_BOUNDS) is True else actions, observations, keys)
-    return RawData(arrays, described, env_id=_env_id(metadata), notes=notes, bounds=bounds)
+    return RawData(arrays, described, env_id=env_id_in(metadata), notes=notes, bounds=bounds)
 
 
-def _metadata(path: Path) -> dict[str, Any]:
+def read_metadata(path: Path) -> dict[str, Any]:
     try:
         if (size := path.stat().st_size) > _LARGEST_METADATA:
             raise DataError(f"{path.name}: has {size:,} bytes; at most {_LARGEST_METADATA:,} are read")
@@ -131,7 +131,7 @@ def _space(metadata: Mapping[str, Any], name: str) -> dict[str, Any]:
     return space if isinstance(space, dict) else {}
 
 
-def _env_id(metadata: Mapping[str, Any]) -> str | None:
+def env_id_in(metadata: Mapping[str, Any]) -> str | None:
     """Of Minari's own entry; of ours, where the environment was not known to Minari's writer."""
     return told_env_id(_space(metadata, "env_spec").get("id", metadata.get("env_id")))
 

@@ -38,9 +38,9 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     environment."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = _members(archive)
-            told = _arrays(archive, {name: member for name, member in members.items() if _is_told(name, member)})
-            fields = {name: member for name, member in members.items() if name not in told}
+            held = members(archive)
+            told = _arrays(archive, {name: member for name, member in held.items() if _is_told(name, member)})
+            fields = {name: member for name, member in held.items() if name not in told}
             raw = _by_name(archive, fields) if columns is None else _by_mapping(archive, fields, columns)
             about = {name.removeprefix(TOLD): values for name, values in told.items()}
             return replace(raw, env_id=told_env_id(about.get("env_id")), bounds=SpaceBounds.read(about))
@@ -81,7 +81,7 @@ def _by_mapping(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]
     return raw
 
 
-def _members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
+def members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """The arrays of the archive by name."""
     members = archive.infolist()
     if not any(member.filename.endswith(".npy") for member in members):
@@ -98,7 +98,7 @@ def _arrays(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) ->
     arrays: Arrays = {}
     for name, member in members.items():
         with archive.open(member) as file:
-            _check_header(file, member)
+            check_header(file, member)
         with archive.open(member) as file:
             arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
     return arrays
@@ -110,8 +110,9 @@ def _is_told(name: str, member: zipfile.ZipInfo) -> bool:
     return name in known and member.filename.endswith(".npy") and member.file_size <= _TOLD_LIMIT
 
 
-def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
-    """Hold the array's own header to the size the archive declares: numpy allocates what the header says."""
+def check_header(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, whether columns come first, and type of an array, its own header held to the size that the archive
+    declares: numpy allocates what the header says."""
     if member.comment:  # none is ever written; a damaged length here would swallow the entries that follow
         raise DataError(f"{member.filename}: damaged (an unexpected comment in the archive)")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
@@ -120,7 +121,7 @@ def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
         raise DataError(f"{member.filename}: npy version {version} is not supported")
-    shape, _, dtype = readers[version](file)
+    shape, in_columns, dtype = readers[version](file)
     if dtype.itemsize == 0:
         raise DataError(f"{member.filename}: its items have no size")
     if dtype.hasobject:
@@ -130,3 +131,4 @@ def _check_header(file: IO[bytes], member: zipfile.ZipInfo) -> None:
         count *= length
     if count * dtype.itemsize != member.file_size - file.tell():
         raise DataError(f"{member.filename}: damaged (its header and its size do not agree)")
+    return shape, in_columns, dtype

@@ -137,7 +137,7 @@ def _expand(key: str, wanted: list[str], names: Sequence[str], notes: list[str])
             chosen.append(word)
         elif word.count("*") == 1:
             before, after = word.split("*")
-            found = [name for name in names if _matches(name, before, after)]
+            found = [name for name in names if matches(name, before, after)]
             if not found:
                 raise DataError(f"columns.{key}: no column matches {word!r}; the data have {listed(names)}")
             chosen += sorted(found, key=natural)
@@ -151,7 +151,7 @@ def _expand(key: str, wanted: list[str], names: Sequence[str], notes: list[str])
     return tuple(chosen)
 
 
-def _matches(name: str, before: str, after: str) -> bool:
+def matches(name: str, before: str, after: str) -> bool:
     return len(name) > len(before) + len(after) and name.startswith(before) and name.endswith(after)
 
 

@@ -1,0 +1,163 @@
+"""The text of the configuration that `rl-training init` writes: every value with the reason for it."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rl_training import yaml_dialect
+from rl_training.cli.recommendation import Recommendation
+from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, STEP, TO_FILL_IN
+from rl_training.data.formats.names import listed
+from rl_training.data.guessing import Guess, Guesses
+
+_WIDTH = 100
+_NEEDED = ("obs", "actions", "rewards")
+_ENDS = ("terminations", "dones", EPISODE_ENDS, EPISODE_IDS, STEP)
+_MEANINGS = {
+    "obs": "what the policy sees",
+    "actions": "what was done, in the environment's own units",
+    "rewards": "of each step, higher is better",
+    "next_obs": "the true successor",
+    "next_actions": "the action that followed",
+    "terminations": "1 where the task ended and nothing follows",
+    "truncations": "1 where the episode was cut, as by a time limit",
+    "dones": "1 at the end of an episode of either kind; which kind is judged by the lengths (docs/data.md)",
+    EPISODE_IDS: "tells episodes apart",
+    STEP: "the number of a row in its episode",
+}
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What is known of the data, and what is proposed for them."""
+
+    source: dict[str, Any]  # the dataset section without its columns
+    found: str
+    guesses: Guesses
+    patterns: dict[str, str]
+    notes: tuple[str, ...]
+    algo: str
+    recommended: Recommendation
+    env_id: str | None
+    env_note: str
+
+    @property
+    def missing(self) -> list[Guess]:
+        """Fields that must be filled in before anything can be trained."""
+        told = {guess.field for guess in self.guesses.fields if guess.is_clear}
+        ends_known = bool(told & set(_ENDS))
+        return [
+            guess
+            for guess in self.guesses.unclear
+            if guess.field in _NEEDED or (guess.field in _ENDS and not ends_known and guess is self._first_end)
+        ]
+
+    @property
+    def _first_end(self) -> Guess | None:
+        return next((guess for guess in self.guesses.unclear if guess.field in _ENDS), None)
+
+    @property
+    def mapping(self) -> dict[str, str | list[str]]:
+        """The columns that a reader must be told of."""
+        return {g.field: self.value_of(g) for g in self.guesses.fields if g.is_clear and not g.found_by_name}
+
+    def value_of(self, guess: Guess) -> str | list[str]:
+        if guess.field in self.patterns:
+            return self.patterns[guess.field]
+        return guess.columns[0] if len(guess.columns) == 1 else list(guess.columns)
+
+    def text(self) -> str:
+        """The file."""
+        lines = ["# Written by `rl-training init`. Every value may be changed; every option: rl-training config show."]
+        lines += _comment(f"Data: {self.found}.")
+        if self.missing:
+            fields = ", ".join(guess.field for guess in self.missing)
+            lines += _comment(f"{TO_FILL_IN}: say below which columns hold {fields}; until then training refuses this.")
+        lines += ["", *self._algorithm(), "", *self._dataset(), "", *self._run()]
+        return "\n".join(lines) + "\n"
+
+    def _algorithm(self) -> list[str]:
+        own = self.recommended
+        if self.algo == own.algo:
+            why = _comment(f"{self.algo}: {own.why}. Others: rl-training algos; which one: docs/choosing.md.")
+        else:
+            why = _comment(f"As asked for. Recommended for these data: {own.algo} ({own.why}).")
+        return [*why, f"algo: {self.algo}"]
+
+    def _dataset(self) -> list[str]:
+        lines = ["dataset:"]
+        lines += [f"  {key}: {yaml_dialect.inline(value)}" for key, value in self.source.items()]
+        if "path" in self.source:
+            lines[-1] += "  # a relative path starts where the command is run"
+        mapped = [guess for guess in self.guesses.fields if not guess.found_by_name]
+        named = [guess for guess in self.guesses.fields if guess.found_by_name]
+        for guess in named:
+            lines += _comment(f"{guess.field}: {_spoken(guess.columns)}, found by name", "  ")
+        if mapped:
+            active = [guess for guess in mapped if guess.is_clear or guess in self.missing]
+            lines.append("  columns:  # which columns hold which field" if active else "  # columns:")
+            for guess in mapped:
+                lines += self._column(guess, active=guess in active)
+        if self.guesses.dones_are is not None:
+            lines.append(f"  dones_are: {self.guesses.dones_are}  # of what ends an episode, the data mark only this")
+        if self.guesses.left:
+            lines += _comment(f"Not used: {listed(self.guesses.left)}. Add to obs what the policy should see.", "  ")
+        for note in self.notes:
+            lines += _comment(f"Note: {note}.", "  ")
+        return lines
+
+    def _column(self, guess: Guess, *, active: bool) -> list[str]:
+        about = _MEANINGS[guess.field]
+        if guess.is_clear:
+            return [*_comment(f"{about}; guessed: {guess.why}", "    "), f"    {self._entry(guess.field, guess)}"]
+        lines = _comment(f"{TO_FILL_IN if active else 'Unclear'}: {about}; {guess.why}.", "    ")
+        for columns in guess.candidates[:12]:
+            value = columns[0] if len(columns) == 1 else list(columns)
+            lines.append(f"    # candidate: {guess.field}: {yaml_dialect.inline(value)}")
+        return [*lines, f"    {guess.field}: {TO_FILL_IN}"] if active else lines
+
+    def _entry(self, field: str, guess: Guess) -> str:
+        return f"{field}: {yaml_dialect.inline(self.value_of(guess))}"
+
+    def _run(self) -> list[str]:
+        updates = self.recommended.updates
+        lines = _comment(self.env_note)
+        lines += [f"env_id: {yaml_dialect.inline(self.env_id)}" if self.env_id else "# env_id: Hopper-v5"]
+        lines += ["", "# Gradient updates: enough to see whether it learns; papers train for 1,000,000."]
+        lines += [f"total_timesteps: {updates}"]
+        if self.env_id:
+            lines += [f"eval_interval: {updates // 10}  # updates between evaluations in the environment"]
+        lines += ["seed: 0  # [0, 1, 2] trains three members together; report several", ""]
+        lines += ["transforms:", "  normalise_observations: true  # columns may have different units"]
+        if self.algo == "iql" and self.recommended.spread:
+            lines += ["  reward_range_scaling: true  # returns on one scale, as IQL's authors have them"]
+        lines += ["", f"# Parameters of the algorithm, and their defaults: rl-training algos {self.algo}"]
+        return [*lines, "algo_kwargs: {}"]
+
+
+def _comment(text: str, indent: str = "") -> list[str]:
+    start = f"{indent}# "
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return textwrap.wrap(
+        printable, _WIDTH, initial_indent=start, subsequent_indent=start, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _spoken(columns: Sequence[str]) -> str:
+    """`s_0 … s_3 (4 columns)`."""
+    return (
+        listed(columns)
+        if len(columns) < 4
+        else f"{listed(columns[:1])} … {listed(columns[-1:])} ({len(columns)} columns)"
+    )
+
+
+def described(guess: Guess) -> str:
+    """A guess in one line, for the terminal."""
+    if guess.is_clear:
+        return f"{_spoken(guess.columns)} ({guess.why})"
+    choices = " or ".join(_spoken(columns) for columns in guess.candidates[:4])
+    return f"{TO_FILL_IN}: {choices or 'no column looks like it'} ({guess.why})"

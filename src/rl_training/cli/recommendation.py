@@ -1,0 +1,47 @@
+"""Which algorithm to begin with on given data, for how long, and why; see docs/choosing.md."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.wording import readable
+
+_ALIKE = 0.1  # of the mean return: a spread below it is one policy of one quality
+_SPARSE = 0.95  # share of one value among the rewards
+_SHORT, _LONG = 20_000, 100_000  # updates to begin with
+_MANY_ROWS = 100_000
+
+
+@dataclass(frozen=True)
+class Recommendation:
+    """algo: where to begin. spread: whether episodes differ in their returns."""
+
+    algo: str
+    why: str
+    updates: int = _SHORT
+    spread: bool = False
+
+
+def recommend(dataset: TransitionDataset | None) -> Recommendation:
+    """From the rewards and returns of the data; of data that cannot be read yet, the steady first choice."""
+    if dataset is None:
+        return Recommendation("iql", "steady on most data; nothing is known of these yet")
+    updates = _LONG if len(dataset) >= _MANY_ROWS else _SHORT
+    least, most = float(dataset.rewards.min()), float(dataset.rewards.max())
+    if least == most:
+        why = f"every reward is {readable(least)}: nothing tells better actions from worse, so they are imitated"
+        return Recommendation("bc", why, updates)
+    if not dataset.whole_episodes or dataset.n_episodes < 2:
+        return Recommendation("iql", "steady on most data; there are no episodes to compare", updates)
+    returns = dataset.episode_returns()
+    low, mean, high = (float(value) for value in (returns.min(), returns.mean(), returns.max()))
+    told = f"episodes return {readable(low)} to {readable(high)}"
+    if high - low <= _ALIKE * abs(mean):
+        return Recommendation("td3_bc", f"{told}, all about the same: a small step beyond one policy", updates)
+    _, counts = np.unique(dataset.rewards, return_counts=True)
+    sparse = counts.max() >= _SPARSE * len(dataset)
+    kind = "mixed data with sparse rewards" if sparse else "mixed data"
+    return Recommendation("iql", f"{told}: {kind}, of which it joins the good pieces", updates, spread=True)

@@ -1,0 +1,125 @@
+"""`rl-training runs`: the runs of a folder, and two of them side by side."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from rl_training import algorithms, yaml_dialect
+from rl_training.cli.text_tables import age, beside, fits, table
+from rl_training.experiment.run_listing import RunSummary, differences, find, list_runs, summarise
+from rl_training.run_places import DAMAGED
+from rl_training.wording import amount, readable
+
+_ORDERS: dict[str, Callable[[RunSummary], Any]] = {
+    "score": lambda run: (run.last is None, -(run.last or 0.0)),
+    "best": lambda run: (run.best is None, -(run.best or 0.0)),
+    "updates": lambda run: -(run.steps or 0),
+    "name": lambda run: run.name,
+}
+
+
+def runs(folder: Path, algo: str | None, status: str | None, sort: str, limit: int | None, *, as_json: bool) -> None:
+    """Those that are asked for, in the order that is asked for."""
+    if algo is not None:
+        algorithms.require(algo)
+    every = list_runs(folder)
+    found = [run for run in every if algo in (None, run.algo) and status in (None, run.status)]
+    found = sorted(found, key=_ORDERS[sort]) if sort in _ORDERS else found
+    shown = found[:limit]
+    if as_json:
+        typer.echo(json.dumps([run.to_json() for run in shown], indent=1))
+    elif shown:
+        typer.echo("\n".join(_list(shown)))
+        if len(shown) < len(every):
+            typer.echo(f"{len(shown)} of {amount(len(every), 'run')} in {folder}")
+    else:
+        what = "of that kind among " + amount(len(every), "run") if every else ""
+        typer.echo(f"no runs {what}{' ' if what else ''}in {folder}")
+        if not every:
+            typer.echo("start one: rl-training train -c cql/pendulum, or rl-training init FILE for data of your own")
+
+
+def _list(found: list[RunSummary]) -> list[str]:
+    """One line for each run where the terminal is wide enough, else two."""
+    heads = ("run", "algo", "data", "environment", "seeds", "updates", "status", "last", "best", "age")
+    sound = [run for run in found if run.fault is None]
+    cells = {run.path: _cells(run) for run in sound}
+    rows = [
+        tuple(cells[run.path][head] if run.fault is None else _of_damaged(run, head) for head in heads) for run in found
+    ]
+    lines = table(heads, rows, right=("updates", "last", "best", "age"))
+    if fits(lines):
+        return [*lines, *_faults(found)]
+    short = ("run", "status", "last", "best", "age")
+    rows = [tuple(row[heads.index(head)] for head in short) for row in rows]
+    lines = table(short, rows, right=("last", "best", "age"))
+    told = lines[:1]
+    for run, line in zip(found, lines[1:], strict=True):
+        told.append(line)
+        told += beside("", run.fault, 2) if run.fault is not None else beside("", _details(cells[run.path]), 2)
+    return told
+
+
+def _cells(run: RunSummary) -> dict[str, str]:
+    total = "" if run.total_steps is None else f"/{run.total_steps:,}"
+    unit = "" if run.unit == "updates" else f" {run.unit}"
+    return {
+        "run": run.name,
+        "algo": run.algo or "",
+        "data": run.dataset or "none",
+        "environment": run.env_id or "none",
+        "seeds": ",".join(map(str, run.seeds)) if len(run.seeds) < 4 else str(len(run.seeds)) + " seeds",
+        "updates": f"{run.steps or 0:,}{total}{unit}",
+        "status": run.status,
+        "last": "-" if run.last is None else readable(run.last),
+        "best": "-" if run.best is None else readable(run.best),
+        "age": age(run.age_seconds),
+    }
+
+
+def _of_damaged(run: RunSummary, head: str) -> str:
+    return {"run": run.name, "status": DAMAGED}.get(head, "")
+
+
+def _details(cells: dict[str, str]) -> str:
+    updates = cells["updates"] if cells["updates"].endswith("steps") else f"{cells['updates']} updates"
+    seeds = (
+        cells["seeds"] if cells["seeds"].endswith("seeds") else f"seed{'s' * (',' in cells['seeds'])} {cells['seeds']}"
+    )
+    where = "no environment" if cells["environment"] == "none" else cells["environment"]
+    data = "no data" if cells["data"] == "none" else cells["data"]
+    return f"{cells['algo']} on {data}, {where}, {seeds}, {updates}"
+
+
+def _faults(found: list[RunSummary]) -> list[str]:
+    return [f"{DAMAGED}: {run.fault}" for run in found if run.fault is not None]
+
+
+def compare(one: str, other: str, folder: Path, *, as_json: bool) -> None:
+    """Scores of two runs, and what their configurations have different."""
+    paths = find(one, folder), find(other, folder)
+    left, right = (summarise(path) for path in paths)
+    differing = differences(*paths)  # a damaged configuration is an error here: there is nothing to compare
+    if as_json:
+        told = {"runs": [left.to_json(), right.to_json()], "differences": differing}
+        typer.echo(json.dumps(told, indent=1))
+        return
+    cells = [_cells(run) if run.fault is None else {} for run in (left, right)]
+    names = [run.name if left.name != right.name else str(run.path) for run in (left, right)]
+    shown = ("status", "updates", "last", "best", "data", "environment", "seeds", "age")
+    rows = [(key, *(about.get(key, "?") for about in cells)) for key in shown]
+    rows += [(key, *map(_value, values)) for key, values in differing.items()]
+    lines = table(("", *names), rows)
+    for line in [*lines[: len(shown) + 1], "", *lines[len(shown) + 1 :]]:
+        typer.echo(line)
+    if not differing:
+        typer.echo("the configurations are the same")
+
+
+def _value(value: Any) -> str:
+    return "-" if value is None else yaml_dialect.inline(value)

@@ -1,0 +1,186 @@
+"""`rl-training init`: look at a file and write a configuration for it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from rl_training import algorithms
+from rl_training.cli.config_draft import Draft, described
+from rl_training.cli.recommendation import recommend
+from rl_training.cli.text_tables import beside
+from rl_training.data.dataset_loaders import check_spaces, infer_spaces
+from rl_training.data.fields import TO_FILL_IN
+from rl_training.data.formats import MINARI_PREFIX
+from rl_training.data.formats.atomic import new_file
+from rl_training.data.formats.nearby import is_there
+from rl_training.data.formats.peek import Peek, peek
+from rl_training.data.formats.places import expand, locate
+from rl_training.data.formats.tables import matches
+from rl_training.data.guessing import Guess, Guesses, guess_fields, pattern_of
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.environments import read_spaces
+from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError
+from rl_training.experiment.config import read_config
+from rl_training.wording import amount
+
+_SAMPLE = 5_000  # rows that guesses look at
+_MOST_KINDS = 20  # whole numbers among actions that look like the numbers of choices
+_EXACT = ("npz", "hdf5")
+
+
+def init(source: str, output: Path, algo: str | None, env_id: str | None, *, force: bool) -> None:
+    """Look, guess, try to read, write, and say what to do next."""
+    if algo is not None:
+        algorithms.require(algo)
+    if env_id is not None:
+        read_spaces(env_id)
+    place = locate(source)
+    first = _first_look(source, place)
+    _check_target(output, force=force)
+    guesses = guess_fields(first.columns, exact_names=first.kind in _EXACT) if first.columns else Guesses((), ())
+    patterns = _patterns(guesses, first)
+    section = _section(source)
+    draft = Draft(section, "", guesses, patterns, (), "", recommend(None), None, "")
+    dataset, fault = _try(place, draft)
+    if first.kind == "minari" and fault is not None and "columns: {obs" in fault:
+        guesses = Guesses((Guess("obs", (), fault),), ())
+    recommended = recommend(dataset)
+    chosen_env, env_note = _environment(env_id, first, dataset, source)
+    draft = Draft(
+        section,
+        _found(source, first, dataset),
+        guesses,
+        patterns,
+        _notes(dataset, fault if not guesses.unclear else None),
+        algo or recommended.algo,
+        recommended,
+        chosen_env,
+        env_note,
+    )
+    _write(output, draft.text())
+    complete = not draft.missing and dataset is not None
+    if complete:
+        read_config(str(output))  # what is not accepted as it stands is a mistake that is told here
+    _tell(draft, source, output, fault, complete=complete)
+
+
+def _check_target(output: Path, *, force: bool) -> None:
+    if output.is_dir():
+        raise ConfigError(f"--output {output}: is a folder; name a file, such as {output / 'config.yaml'}")
+    if not output.parent.is_dir():
+        raise ConfigError(f"--output {output}: no folder {output.parent} to write into")
+    if is_there(output) and not force:
+        raise ConfigError(f"--output {output}: exists already; --force replaces it, -o FILE writes another")
+
+
+def _first_look(source: str, place: Path) -> Peek:
+    try:
+        first = peek(place, _SAMPLE)
+    except DataError as error:
+        raise DataError(f"{source}: {error}") from error
+    if first.rows == 0:
+        raise DataError(f"{source}: has a header, but no rows")
+    return first
+
+
+def _section(source: str) -> dict[str, Any]:
+    if source.startswith(MINARI_PREFIX):
+        return {"source": "minari", "id": source.removeprefix(MINARI_PREFIX)}
+    return {"source": "file", "path": source}
+
+
+def _patterns(guesses: Guesses, first: Peek) -> dict[str, str]:
+    found = {guess.field: pattern_of(guess.columns, first.columns, matches) for guess in guesses.fields}
+    return {field: pattern for field, pattern in found.items() if pattern is not None}
+
+
+def _try(place: Path, draft: Draft) -> tuple[TransitionDataset | None, str | None]:
+    """The data as the draft would have them read, or why they cannot be."""
+    if draft.missing:
+        return None, None
+    try:
+        dataset = TransitionDataset.load(
+            expand(place), columns=draft.mapping or None, dones_are=draft.guesses.dones_are
+        )
+        infer_spaces(dataset)
+    except DataError as error:
+        return None, str(error).removeprefix(f"{place}: ")
+    return dataset, None
+
+
+def _environment(
+    asked: str | None, first: Peek, dataset: TransitionDataset | None, source: str
+) -> tuple[str | None, str]:
+    """The environment to evaluate in, and a word on it. One that was asked for must fit; the file's own may not."""
+    told = asked or (dataset.env_id if dataset is not None else first.env_id)
+    nothing = "An environment to evaluate in, if there is one; training needs none."
+    if told is None:
+        return None, nothing
+    try:
+        spaces = read_spaces(told)
+        if dataset is not None:
+            check_spaces(dataset, spaces, source, told)
+    except (EnvironmentUnsupportedError, DataError) as error:
+        if asked is not None:
+            raise
+        return None, f"{nothing} The data name {told}, which cannot be used here: {error}."
+    return told, "The environment to evaluate in" + ("." if asked else ", as the data name it.")
+
+
+def _found(source: str, first: Peek, dataset: TransitionDataset | None) -> str:
+    if dataset is None:
+        rows = "an unknown number of rows" if first.rows is None else amount(first.rows, "row")
+        return f"{source}, {first.format}, {rows}"
+    episodes = f" in {amount(dataset.n_episodes, 'episode')}" if dataset.whole_episodes else ""
+    widths = f"observations of {dataset.obs_dim}, actions of {dataset.act_dim}"
+    return f"{source}, {first.format}, {amount(len(dataset), 'row')}{episodes}, {widths}"
+
+
+def _notes(dataset: TransitionDataset | None, fault: str | None) -> tuple[str, ...]:
+    if dataset is None:
+        return () if fault is None else (f"the data cannot be read so: {fault}",)
+    notes = [note for note in dataset.notes if not note.startswith("columns not used") and " from " not in note]
+    kinds = {float(value) for value in dataset.actions[:_SAMPLE].ravel()[: 100 * _SAMPLE]}
+    if len(kinds) <= _MOST_KINDS and all(value.is_integer() for value in kinds):
+        notes.append(
+            f"actions take {amount(len(kinds), 'whole value')} only; numbers of choices cannot be learned here"
+        )
+    return tuple(notes)
+
+
+def _write(output: Path, text: str) -> None:
+    try:
+        with new_file(output) as temporary:
+            temporary.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError(f"--output {output}: cannot be written ({error.strerror or error})") from None
+
+
+def _tell(draft: Draft, source: str, output: Path, fault: str | None, *, complete: bool) -> None:
+    lines = [draft.found, *(line for g in draft.guesses.fields for line in beside(f"  {g.field}", described(g), 16))]
+    if draft.guesses.left:
+        lines += beside("  not used", ", ".join(draft.guesses.left), 16)
+    for note in draft.notes:
+        lines += beside("  note", note, 16)
+    lines += beside("  algorithm", f"{draft.recommended.algo} ({draft.recommended.why})", 16)
+    lines.append(f"written: {output}")
+    if draft.missing:
+        places = ", ".join(f"dataset.columns.{guess.field}" for guess in draft.missing)
+        lines.append(f"to fill in: {places} in {output}, marked {TO_FILL_IN}")
+    check = ["rl-training", "data", "check", source]
+    for field, value in draft.mapping.items():
+        check += ["--columns", f"{field}={value if isinstance(value, str) else ','.join(map(_quoted, value))}"]
+    check += ["--dones-are", draft.guesses.dones_are] if draft.guesses.dones_are else []
+    check += ["--env-id", draft.env_id] if draft.env_id else []
+    first = "then" if draft.missing else "next"
+    lines.append(f"{first}: {shlex.join(check) if not draft.missing else shlex.join(check[:4]) + ' --columns …'}")
+    lines.append(f"      rl-training train -c {shlex.quote(str(output))}" + ("" if complete else " --dry-run"))
+    typer.echo("\n".join(lines))
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"') else name

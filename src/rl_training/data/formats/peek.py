@@ -1,0 +1,205 @@
+"""A first look at a file: its columns or arrays, how many rows there are, and the first of them. Cheap at any size."""
+
+from __future__ import annotations
+
+import csv as csv_module
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
+from rl_training.data.formats import recognise
+from rl_training.errors import DataError
+
+_COUNTED = 2**31  # bytes of a text whose lines are counted
+_BLOCK = 2**22
+_LARGEST_SAMPLE = 2**26  # bytes of one array that are looked at
+_TITLES = {"npz": "NumPy archive", "hdf5": "HDF5", "parquet": "Parquet", "csv": "CSV"}
+
+
+@dataclass(frozen=True)
+class Peek:
+    """columns: the first rows of each, `[K]` or `[K, W]`; numbers, or text as objects. A format that names its own
+    fields (Minari, column directories) has none. rows, episodes: none where they are not told cheaply."""
+
+    kind: str
+    format: str
+    rows: int | None
+    episodes: int | None = None
+    env_id: str | None = None
+    columns: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+
+
+def peek(path: Path, sample: int = 0) -> Peek:
+    """Look at a file or folder; `sample` is the number of rows to read. What cannot be read is a `DataError`."""
+    kind = recognise(path)
+    try:
+        return _LOOKS[kind](path, sample)
+    except UnicodeDecodeError as error:
+        raise DataError(f"is not UTF-8 text (byte 0x{error.object[error.start]:02x}); save it as UTF-8") from error
+    except DataError:
+        raise
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "pyarrow":
+            raise
+        raise DataError("reading Parquet needs pyarrow: pip install 'rl-training[parquet]'") from None
+    except Exception as error:  # whatever numpy, h5py, zipfile and pyarrow raise on damaged files
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"cannot be read ({reason[:200]})") from error
+
+
+def _npz(path: Path, sample: int) -> Peek:
+    import zipfile
+
+    from rl_training.data.formats import npz
+
+    columns: dict[str, npt.NDArray[Any]] = {}
+    rows: dict[str, int] = {}
+    with zipfile.ZipFile(path) as archive:
+        for name, member in npz.members(archive).items():
+            if name.startswith(npz.TOLD) or not member.filename.endswith(".npy"):
+                continue
+            with archive.open(member) as file:
+                shape, in_columns, dtype = npz.check_header(file, member)
+                if not shape:
+                    continue
+                rows[name] = shape[0]
+                wanted = 0 if in_columns and len(shape) > 1 else shape[0] if _is_end(name) else min(sample, shape[0])
+                width = int(np.prod(shape[1:], dtype=object))
+                wanted = min(wanted, _LARGEST_SAMPLE // max(1, width * dtype.itemsize))
+                content = file.read(wanted * width * dtype.itemsize)
+                columns[name] = np.frombuffer(content, dtype=dtype).reshape(wanted, *shape[1:])
+    return Peek("npz", _TITLES["npz"], _common(rows), _episodes(columns, _common(rows)), columns=columns)
+
+
+def _hdf5(path: Path, sample: int) -> Peek:
+    import h5py
+
+    from rl_training.data.formats import hdf5
+    from rl_training.data.space_bounds import told_env_id
+
+    columns: dict[str, npt.NDArray[Any]] = {}
+    rows: dict[str, int] = {}
+    with h5py.File(path, "r") as file:
+        found = hdf5.names(file)
+        if not any(FIELD_OF.get(name) == "actions" for name in found):
+            hdf5.refuse_groups(found)
+        for name in found:
+            try:
+                array = hdf5.array_in(file, name)
+            except DataError:  # text, links: side information
+                continue
+            if array.ndim:
+                rows[name] = int(array.shape[0])
+                width = int(np.prod(array.shape[1:], dtype=object)) * array.dtype.itemsize
+                wanted = rows[name] if _is_end(name) else sample
+                columns[name] = np.asarray(array[: min(wanted, _LARGEST_SAMPLE // max(1, width))])
+        env_id = told_env_id(dict(file.attrs).get("env_id"))
+    count = _common(rows)
+    return Peek("hdf5", _TITLES["hdf5"], count, _episodes(columns, count), env_id=env_id, columns=columns)
+
+
+def _parquet(path: Path, sample: int) -> Peek:
+    import pyarrow.parquet as pq
+
+    from rl_training.data.formats.arrow import column_values
+    from rl_training.data.formats.parquet import files_of
+    from rl_training.data.formats.parquet_footer import read_footer
+
+    files = files_of(path)
+    for entry in files:
+        read_footer(entry)  # refuses what is forged before pyarrow believes it
+    rows = sum(pq.read_metadata(entry).num_rows for entry in files)
+    columns: dict[str, npt.NDArray[Any]] = {}
+    with pq.ParquetFile(files[0]) as file:
+        batch = next(file.iter_batches(batch_size=sample), None) if sample else None
+        for name in file.schema_arrow.names:
+            try:
+                columns[name] = np.empty(0) if batch is None else column_values(name, batch.column(name))
+            except DataError:  # of no use as a field
+                columns[name] = np.empty(0, dtype=object)
+    return Peek("parquet", _TITLES["parquet"], rows, columns=columns)
+
+
+def _csv(path: Path, sample: int) -> Peek:
+    from rl_training.data.formats.cells import numbers
+    from rl_training.data.formats.csv import header
+
+    names, separator = header(path)
+    columns: dict[str, npt.NDArray[Any]] = {}
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        next(file)
+        reader = csv_module.reader(file, delimiter=separator)
+        lines = [row for row in islice(reader, sample) if len(row) == len(names)]
+    for position, name in enumerate(names):
+        cells = np.array([row[position] for row in lines], dtype=object)
+        try:
+            columns[name] = numbers(name, cells)
+        except DataError:
+            columns[name] = cells
+    return Peek("csv", _TITLES["csv"], _lines(path), columns=columns)
+
+
+def _lines(path: Path) -> int | None:
+    """Lines below the header; none where counting them would take long."""
+    if path.stat().st_size > _COUNTED:
+        return None
+    count, last = 0, b"\n"
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            count += block.count(b"\n")
+            last = block[-1:]
+    return max(0, count - 1 + (last != b"\n"))
+
+
+def _minari(path: Path, sample: int) -> Peek:
+    from rl_training.data.formats import minari
+
+    folder = path if path.is_dir() else path.parent
+    data = folder / "data" if (folder / "data" / "metadata.json").is_file() else folder
+    metadata = minari.read_metadata(data / "metadata.json")
+    counts = [value if isinstance(value := metadata.get(f"total_{of}"), int) else None for of in ("steps", "episodes")]
+    return Peek("minari", "Minari", counts[0], counts[1], env_id=minari.env_id_in(metadata))
+
+
+def _columns(path: Path, sample: int) -> Peek:
+    from rl_training.data.formats.columns import read_schema
+    from rl_training.data.space_bounds import told_env_id
+
+    schema = read_schema(path)
+    facts: Mapping[str, Any] = schema["summary"]
+    return Peek(
+        "columns",
+        "column directory",
+        int(facts["transitions"]),
+        None if facts.get("episodes") is None else int(facts["episodes"]),
+        env_id=told_env_id(schema.get("env_id")),
+    )
+
+
+def _common(rows: Mapping[str, int]) -> int | None:
+    """The number of rows that most arrays have."""
+    counts = list(rows.values())
+    return max(set(counts), key=lambda count: (counts.count(count), count)) if counts else None
+
+
+def _is_end(name: str) -> bool:
+    """Whether an array marks ends of episodes: it is small enough to be read whole."""
+    return FIELD_OF.get(name) in ("terminations", "truncations", EPISODE_ENDS)
+
+
+def _episodes(columns: Mapping[str, npt.NDArray[Any]], rows: int | None) -> int | None:
+    """Ends that are marked, and the end of the data."""
+    flags = [values for name, values in columns.items() if _is_end(name)]
+    if not rows or not flags or any(values.shape != (rows,) or values.dtype.kind not in "biuf" for values in flags):
+        return None
+    ends = np.any([values != 0 for values in flags], axis=0)
+    return int(ends[:-1].sum()) + 1
+
+
+_LOOKS = {"npz": _npz, "hdf5": _hdf5, "parquet": _parquet, "csv": _csv, "minari": _minari, "columns": _columns}

@@ -1,0 +1,355 @@
+"""Which columns of a table, or arrays of a file, hold which field, guessed from their names and first values.
+
+A guess says why. What the names leave open is not decided here: it is handed over with its candidates.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.fields import (
+    DISCRETE_ACTIONS,
+    EPISODE_ENDS,
+    EPISODE_IDS,
+    FIELD_OF,
+    IGNORED_PREFIXES,
+    STEP,
+    looks_like,
+)
+from rl_training.data.flags import DONES
+from rl_training.data.formats.names import listed, natural, split_number
+from rl_training.reading_choices import DonesAre
+from rl_training.validation import shown
+
+Columns = Mapping[str, npt.NDArray[Any]]
+
+_NEXT = {"next", "new", "nxt", "succ", "successor", "prime", "following", "tp1"}
+# Words of a field's columns. A single letter counts only where a name begins with it.
+_PLAIN = {
+    "obs": {"obs", "ob", "observation", "observations", "state", "states", "s", "st", "feature", "features", "feat"},
+    "actions": {"a", "act", "action", "actions", "u", "ctrl", "control", "controls", "cmd", "command", "torque"},
+}
+_LIKELY = {
+    "obs": {
+        "sensor", "sensors", "pos", "position", "vel", "velocity", "speed", "angle", "theta", "omega", "qpos", "qvel",
+        "joint", "joints", "x", "y", "z", "vx", "vy", "vz", "temp", "temperature", "pressure", "level", "height",
+        "dist", "distance", "altitude", "airspeed", "heading",
+        "yaw", "pitch", "roll", "acc", "accel", "gyro", "imu", "measurement", "cos",
+        "sin", "proprio", "error",
+    },
+    "actions": {
+        "force", "throttle", "steer", "steering", "brake", "thrust", "dose", "setpoint", "motor", "valve", "voltage",
+        "thruster", "torques", "accelerator", "aileron", "elevator", "rudder", "pedal",
+    },
+}  # fmt: skip
+_REWARD, _LIKE_REWARD = {"r", "rew", "reward", "rewards"}, {"score", "scores", "gain", "utility", "payoff", "profit"}
+_COST = {"cost", "costs", "penalty", "loss"}
+_WHOLE_REWARD = {"total", "sum", "all", "overall"}
+_BESIDE_R = {"t", *_WHOLE_REWARD}
+_FLAGS = {
+    "truncations": {"truncated", "truncation", "truncations", "trunc", "cut", "timeout", "timeouts", "timelimit"},
+    "terminations": {
+        "terminal", "terminals", "terminated", "termination", "terminations", "crash", "crashed", "collision",
+        "collided", "fell", "fallen", "failed", "failure", "dead", "died", "death",
+    },
+    "dones": {"d", "done", "dones", "end", "ended", "finished", "finish", "over", "last", "final"},
+}  # fmt: skip
+
+_BY_NAME_ALONE = ("returns_to_go", "has_next_obs", "part_ids", EPISODE_ENDS)  # nobody else has them
+_NO_ENDS = "nothing marks where episodes end; a column with 1 in the last row of each would"
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A field (or `dones`, `step`) and its columns; none where it is unclear, with the candidates for it."""
+
+    field: str
+    columns: tuple[str, ...]
+    why: str
+    candidates: tuple[tuple[str, ...], ...] = ()
+    found_by_name: bool = False  # the reader finds it without being told
+
+    @property
+    def is_clear(self) -> bool:
+        return bool(self.columns)
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """Every field that was found or is needed, in the order of a transition, and the columns left over."""
+
+    fields: tuple[Guess, ...]
+    left: tuple[str, ...]
+    dones_are: DonesAre | None = None  # where the names tell what the only flag of ends means
+
+    @property
+    def unclear(self) -> list[Guess]:
+        return [guess for guess in self.fields if not guess.is_clear]
+
+
+def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
+    """Guess from the columns' names and their first rows.
+
+    exact_names: whether the reader finds only arrays with exactly a field's name, as in `.npz` and HDF5 files.
+    """
+    usable = {name: values for name, values in columns.items() if name and not name.startswith(IGNORED_PREFIXES)}
+    read_anyway = {name for name in usable if FIELD_OF.get(name) in _BY_NAME_ALONE or name == DISCRETE_ACTIONS}
+    table = _Table({name: values for name, values in usable.items() if name not in read_anyway}, exact_names)
+    ends = table.ends()
+    if EPISODE_ENDS in read_anyway:
+        ends.append(Guess(EPISODE_ENDS, (EPISODE_ENDS,), "so named", found_by_name=True))
+    order = [table.named_once(EPISODE_IDS), table.named_once(STEP)]
+    rewards = table.rewards()
+    actions = table.matrix("actions")
+    obs = table.matrix("obs")
+    following = [table.successor("next_obs", obs), table.successor("next_actions", actions)]
+    fields = [obs or table.unclear("obs"), actions or table.unclear("actions"), rewards or table.unclear("rewards")]
+    fields += [guess for guess in (*following, *ends, *order) if guess is not None]
+    only_cuts = [g for g in fields if g.field == "truncations" and g.is_clear]
+    if only_cuts and len(ends) == 1 and order[0] is None:
+        # A log needs a flag of terminations or ids of episodes; a flag of cuts alone is one of ends, all of one kind.
+        cuts = replace(only_cuts[0], field="dones", why="it marks cuts, and nothing else ends", found_by_name=False)
+        fields[fields.index(only_cuts[0])] = cuts
+    if not any(guess is not None for guess in (*ends, *order)):
+        binary = tuple((name,) for name in table.free if _is_flag(usable[name]))
+        ids = table.blocks()
+        if ids and not binary:
+            fields.append(
+                Guess(EPISODE_IDS, (), "no name tells episodes apart, but these stay the same for a while", ids)
+            )
+        else:
+            fields.append(Guess("terminations", (), _NO_ENDS, binary))
+    open_to = {name for guess in fields for columns in guess.candidates for name in columns}
+    left = tuple(name for name in table.free if name not in open_to)
+    return Guesses(tuple(fields), left, "truncations" if only_cuts and only_cuts[0] not in fields else None)
+
+
+class _Table:
+    """The columns, and those that no field has taken yet."""
+
+    def __init__(self, columns: Columns, exact_names: bool) -> None:
+        self.columns = columns
+        self.exact_names = exact_names
+        self.free = list(columns)
+
+    def _take(self, guess: Guess) -> Guess:
+        self.free = [name for name in self.free if name not in guess.columns]
+        return guess
+
+    def _numeric(self) -> list[str]:
+        return [name for name in self.free if self.columns[name].dtype.kind in "biuf"]
+
+    def _alias(self, name: str, field: str) -> bool:
+        """Whether the reader takes a column for a field by its name alone."""
+        if self.exact_names:
+            return FIELD_OF.get(name) == field
+        plain = name.strip().lower()
+        return FIELD_OF.get(plain) == field or FIELD_OF.get(split_number(plain)[0]) == field
+
+    def matrix(self, field: str) -> Guess | None:
+        """Observations or actions: the columns of one word, or all that look like it."""
+        present = [name for name in self._numeric() if not _is_next(name, self.columns)]
+        by_name = [name for name in present if self._alias(name, field)]
+        if by_name:
+            return self._take(Guess(field, _ordered(by_name), "so named", found_by_name=True))
+        groups: dict[str, list[str]] = {}
+        for name in present:
+            word = _first_of(name, _PLAIN[field])
+            if word is not None and not (field == "obs" and _first_of(name, _PLAIN["actions"] - {"a", "u"})):
+                groups.setdefault(word.rstrip("s") or word, []).append(name)
+        if len(groups) == 1:
+            ((word, names),) = groups.items()
+            return self._take(Guess(field, _ordered(names), f"{word!r} in the name"))
+        if groups:
+            several = tuple(_ordered(names) for names in groups.values())
+            return Guess(field, (), f"more than one may hold the {_spoken(field)}", several)
+        likely = [name for name in present if _first_of(name, _LIKELY[field]) is not None]
+        if field == "obs":
+            likely = [name for name in likely if _first_of(name, _LIKELY["actions"]) is None]
+        if not likely:
+            return None
+        kind = "measurements" if field == "obs" else "controls"
+        rest = [name for name in self._unclaimed() if name in present and name not in likely]
+        if field == "obs" and rest:  # a policy that does not see what it should learns nothing of use
+            whole = tuple(name for name in present if name in {*likely, *rest})
+            why = f"{listed(likely)} are named like {kind}, but {listed(rest)} may be needed, too"
+            return Guess(field, (), why, (whole, tuple(likely)))
+        return self._take(Guess(field, tuple(likely), f"named like {kind}"))
+
+    def _unclaimed(self) -> list[str]:
+        """Numbers that may be seen or done: neither flags nor scores, and not always the same."""
+        scores = _LIKE_REWARD | _COST | _REWARD
+        return [
+            name
+            for name in self._numeric()
+            if not _is_flag(self.columns[name])
+            and not _first_of(name, scores)
+            and not _is_next(name, self.columns)
+            and bool((self.columns[name] != self.columns[name][:1]).any())
+        ]
+
+    def successor(self, field: str, of: Guess | None) -> Guess | None:
+        """`next_obs` or `next_actions`: as many columns as what they follow, with a word such as `next`."""
+        base = field.removeprefix("next_")
+        names = [name for name in self._numeric() if self._alias(name, field)]
+        if names:
+            return self._take(Guess(field, _ordered(names), "so named", found_by_name=True))
+        if of is None or not of.is_clear:
+            return None
+        marked = [name for name in self._numeric() if _is_next(name, self.columns)]
+        bare = {_without_next(name): name for name in marked}
+        pairs = [bare.get(_without_next(name)) for name in of.columns]
+        if all(pairs):
+            return self._take(
+                Guess(field, tuple(name for name in pairs if name), "the same names, and a word for next")
+            )
+        words = _PLAIN.get(base, set())
+        single = [name for name in marked if _first_of(name, words) is not None]
+        if single and self._width(single) == self._width(of.columns):
+            return self._take(Guess(field, _ordered(single), "a word for next in the name"))
+        return None
+
+    def _width(self, names: Iterable[str]) -> int:
+        return sum(int(np.prod(self.columns[name].shape[1:], dtype=int)) for name in names)
+
+    def rewards(self) -> Guess | None:
+        """One column; what merely resembles a reward is left to the user."""
+        numeric = [name for name in self._numeric() if self.columns[name].ndim == 1]
+        named = [name for name in numeric if self._alias(name, "rewards") and split_number(name)[1] is None]
+        if len(named) == 1:
+            return self._take(Guess("rewards", (named[0],), "so named", found_by_name=True))
+        found = [name for name in numeric if _is_reward(name)]
+        whole = [name for name in found if _WHOLE_REWARD & set(_words(name))]
+        chosen = found if len(found) == 1 else whole
+        if len(chosen) == 1:
+            word = _first_of(chosen[0], _REWARD)
+            why = f"{word!r} in the name" if len(found) == 1 else "the whole reward, by its name"
+            return self._take(Guess("rewards", (chosen[0],), why))
+        if found:
+            return Guess("rewards", (), "more than one may hold the reward", tuple((name,) for name in found))
+        likely = [name for name in numeric if _first_of(name, _LIKE_REWARD | _COST) is not None]
+        if not likely:
+            return None
+        costs = [name for name in likely if _first_of(name, _COST) is not None]
+        why = "it may be the reward of each step, or a running sum"
+        if costs:
+            why = f"{listed(costs)} looks like a cost; rewards must be higher where better: write its negative first"
+        return Guess("rewards", (), why, tuple((name,) for name in likely if name not in costs))
+
+    def ends(self) -> list[Guess]:
+        """Flags of ends; two of one kind leave it open."""
+        found = []
+        for field, words in _FLAGS.items():
+            flags = [name for name in self._numeric() if _is_flag(self.columns[name])]
+            named = [name for name in flags if self._alias_of_end(name, field)]
+            chosen = named or [name for name in flags if _first_of(name, words) is not None]
+            if len(chosen) == 1:
+                why = "so named" if named else f"{_first_of(chosen[0], words)!r} in the name, 0 or 1 in the rows"
+                found.append(self._take(Guess(field, (chosen[0],), why, found_by_name=bool(named))))
+            elif chosen:
+                found.append(Guess(field, (), "more than one may mark it", tuple((name,) for name in chosen)))
+        return sorted(found, key=lambda guess: ("terminations", "truncations", "dones").index(guess.field))
+
+    def _alias_of_end(self, name: str, field: str) -> bool:
+        plain = name if self.exact_names else name.strip().lower()
+        if field == "dones":
+            return plain in DONES
+        return FIELD_OF.get(plain) == field and plain not in DONES
+
+    def named_once(self, field: str) -> Guess | None:
+        """Episode ids or step numbers."""
+        single = [name for name in self.free if self.columns[name].ndim == 1]
+        if field == EPISODE_IDS:
+            named = [name for name in single if self._alias(name, EPISODE_IDS) and split_number(name)[1] is None]
+        else:
+            named = [name for name in single if not self.exact_names and name.strip().lower() in (STEP, "t")]
+            single = [name for name in single if name in self._numeric()]
+        chosen = named or [name for name in single if looks_like(name) == field]
+        if len(chosen) == 1:
+            why = "so named" if named else f"named like {'an episode' if field == EPISODE_IDS else 'a step counter'}"
+            return self._take(Guess(field, (chosen[0],), why, found_by_name=bool(named)))
+        if chosen:
+            return Guess(field, (), "more than one looks like it", tuple((name,) for name in chosen))
+        return None
+
+    def unclear(self, field: str) -> Guess:
+        """A field that no name points to: everything that is left may be it."""
+        single = field == "rewards"
+        rest = [name for name in self._numeric() if self.columns[name].ndim == 1] if single else self._unclaimed()
+        several = tuple((name,) for name in rest) if single else ((tuple(rest),) if rest else ())
+        for name in self.free:
+            if name not in self._numeric() and (self._alias(name, field) or _first_of(name, _PLAIN.get(field, set()))):
+                text = shown(str(self.columns[name][0])) if len(self.columns[name]) else "text"
+                why = f"column {name!r} holds text, {text}; give numbers, one column for each, or lists in Parquet"
+                return Guess(field, (), why, several)
+        return Guess(field, (), f"no name points to the {_spoken(field)}", several)
+
+    def blocks(self) -> tuple[tuple[str], ...]:
+        """Columns that stay the same for some rows and never come back to a value, as ids of episodes do."""
+        return tuple((name,) for name in self.free if _is_in_blocks(self.columns[name]))
+
+
+def _words(name: str) -> list[str]:
+    """`robot/jointPos_12` is robot, joint, pos, 12."""
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+", name)]
+
+
+def _first_of(name: str, known: set[str]) -> str | None:
+    words = _words(name)
+    return next((word for place, word in enumerate(words) if word in known and (len(word) > 1 or place == 0)), None)
+
+
+def _is_reward(name: str) -> bool:
+    words = _words(name)
+    if words[:1] == ["r"]:
+        return set(words[1:]) <= _BESIDE_R
+    return _first_of(name, _REWARD - {"r"}) is not None
+
+
+def _is_next(name: str, columns: Columns) -> bool:
+    """`next_x`, `x'`, and `s2` or `sp` beside `s`."""
+    if name.endswith("'") or _NEXT & set(_words(name)):
+        return True
+    return len(name) > 1 and name[-1] in "2p_" and name[:-1] in columns and f"{name[:-1]}1" not in columns
+
+
+def _without_next(name: str) -> tuple[str, ...]:
+    words = [word for word in _words(name) if word not in _NEXT]
+    return tuple(words)
+
+
+def _is_flag(values: npt.NDArray[Any]) -> bool:
+    """Nothing but 0 and 1 in the rows that were looked at."""
+    return values.ndim == 1 and values.dtype.kind in "biuf" and bool(np.isin(values, (0, 1)).all())
+
+
+def _is_in_blocks(values: npt.NDArray[Any]) -> bool:
+    if values.ndim != 1 or len(values) < 4:
+        return False
+    changes = int((values[1:] != values[:-1]).sum())
+    return 0 < changes < len(values) // 2 and len(set(values.tolist())) == changes + 1
+
+
+def _ordered(names: Sequence[str]) -> tuple[str, ...]:
+    """By number where names are numbered, else as they stand."""
+    numbered = all(split_number(name)[1] is not None for name in names)
+    return tuple(sorted(names, key=natural)) if numbered else tuple(names)
+
+
+def _spoken(field: str) -> str:
+    return {"obs": "observations", "rewards": "reward"}.get(field, field)
+
+
+def pattern_of(names: Sequence[str], every: Iterable[str], matches: Callable[[str, str, str], bool]) -> str | None:
+    """`s_*` where that stands for exactly these columns in this order."""
+    stems = {re.sub(r"[0-9]+$", "", name) for name in names}
+    if len(names) < 3 or len(stems) != 1 or not (stem := next(iter(stems))):
+        return None
+    same = sorted((name for name in every if matches(name, stem, "")), key=natural)
+    return f"{stem}*" if same == list(names) else None

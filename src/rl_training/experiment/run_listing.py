@@ -1,0 +1,148 @@
+"""The runs of a folder: what each trained on what, how it stands, what it scores. Damaged ones are listed as such."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from rl_training import yaml_dialect
+from rl_training.errors import CheckpointError, RLTrainingError, did_you_mean
+from rl_training.run_places import DAMAGED, run_folders
+from rl_training.runtime.run_description import read_description
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One run; of a damaged one, what could be read, and `fault`: what is wrong in one line."""
+
+    name: str
+    path: Path
+    status: str
+    algo: str | None = None
+    env_id: str | None = None
+    dataset: str | None = None
+    seeds: tuple[int, ...] = ()
+    steps: int | None = None
+    total_steps: int | None = None
+    unit: str = "updates"
+    last: float | None = None
+    best: float | None = None
+    created: str | None = None
+    age_seconds: float | None = None
+    reason: str | None = None
+    fault: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "path": str(self.path), "seeds": list(self.seeds)}
+
+
+def list_runs(folder: Path) -> list[RunSummary]:
+    """Every run in `folder`, the newest first."""
+    found = [summarise(path) for path in run_folders(folder)]
+    return sorted(found, key=lambda run: (run.age_seconds is None, run.age_seconds, run.name))
+
+
+def summarise(path: Path) -> RunSummary:
+    """One run. Nothing that may lie in its directory raises."""
+    try:
+        facts, config = read_description(path), read_plain_config(path)
+        return _summary(path, facts, config)
+    except RLTrainingError as error:
+        return RunSummary(path.name, path, DAMAGED, fault=" ".join(str(error).split()))
+    except (TypeError, ValueError, KeyError, AttributeError, OSError, RecursionError) as error:
+        return RunSummary(path.name, path, DAMAGED, fault=f"{path}: makes no sense ({' '.join(str(error).split())})")
+
+
+def _summary(path: Path, facts: Mapping[str, Any], config: Mapping[str, Any]) -> RunSummary:
+    created = facts.get("created")
+    seed = config.get("seed", 0)
+    total = config.get("total_timesteps")
+    return RunSummary(
+        name=path.name,
+        path=path,
+        status=str(facts["status"]),
+        algo=str(config["algo"]),
+        env_id=_text(config.get("env_id")),
+        dataset=_dataset(config.get("dataset"), facts.get("dataset")),
+        seeds=tuple(int(one) for one in (seed if isinstance(seed, list) else [seed])),
+        steps=None if facts.get("step") is None else int(facts["step"]),
+        total_steps=None if total is None else int(total),
+        unit=str(facts.get("unit") or "updates"),
+        last=_score(facts.get("last")),
+        best=_score(facts.get("best")),
+        created=_text(created),
+        age_seconds=_age(path, created),
+        reason=_text(facts.get("reason")),
+    )
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else " ".join(str(value).split())
+
+
+def _score(record: Any) -> float | None:
+    return None if record is None else float(record["return_mean"])
+
+
+def _age(path: Path, created: Any) -> float:
+    try:
+        began = datetime.strptime(str(created), "%Y-%m-%dT%H:%M:%S%z").timestamp()
+    except ValueError:
+        began = path.stat().st_mtime
+    return max(0.0, time.time() - began)
+
+
+def _dataset(section: Any, facts: Any) -> str | None:
+    """The data in a word or two: a file's name, an id, `scripted`; `arrays` for data in memory."""
+    match section:
+        case None:
+            return None if facts is None else "arrays"
+        case {"source": "file", "path": path}:
+            return Path(str(path)).name
+        case {"source": "minari", "id": name}:
+            return str(name)
+        case {"source": "mixture", "parts": list(parts)}:
+            return f"mixture of {len(parts)}"
+        case _:
+            return str(section["source"])
+
+
+def read_plain_config(path: Path) -> dict[str, Any]:
+    """config.yaml of a run as plain values."""
+    file = path / "config.yaml"
+    try:
+        values = yaml_dialect.read(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{file}: is not a configuration")
+    return values
+
+
+def find(name: str, folder: Path) -> Path:
+    """A run by its directory or by its name in `folder`."""
+    known = run_folders(folder)
+    for place in (Path(name).expanduser(), folder / name):
+        if place in known or run_folders(place.parent).count(place):
+            return place
+    hint = did_you_mean(name, [path.name for path in known]) if known else " (there are no runs)"
+    raise CheckpointError(f"no run {name!r} in {folder}{hint}")
+
+
+def differences(one: Path, other: Path) -> dict[str, tuple[Any, Any]]:
+    """Keys of the configurations (`algo_kwargs.beta`) whose values differ, with both; None where a run has none."""
+    left, right = (_flat(read_plain_config(path)) for path in (one, other))
+    keys = [key for key in {**left, **right} if key != "name"]
+    return {key: (left.get(key), right.get(key)) for key in keys if left.get(key) != right.get(key)}
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        inner = isinstance(value, dict) and bool(value)
+        found |= _flat(value, f"{prefix}{key}.") if inner else {f"{prefix}{key}": value}
+    return found

@@ -1,0 +1,320 @@
+"""`rl-training init`: files of many shapes become configurations that train, or say in one line what they lack."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+import yaml
+
+from rl_training.data.guessing import guess_fields
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.experiment.config import read_config
+
+SHORT = ("--set", "total_timesteps=3", "--set", "algo_kwargs={batch_size: 8}", "--quiet")
+
+
+@pytest.fixture
+def rows(dataset: TransitionDataset) -> dict[str, np.ndarray[Any, Any]]:
+    """Columns to make files of: three observations, one action, and what tells episodes apart."""
+    last = dataset.terminations | dataset.truncations
+    obs, following = dataset.obs.T, dataset.next_obs.T
+    return {
+        "s0": obs[0], "s1": obs[1], "s2": obs[2], "n0": following[0], "n1": following[1], "n2": following[2],
+        "a": dataset.actions[:, 0], "r": dataset.rewards, "last": last.astype(int), "zero": np.zeros(2_000, int),
+        "episode": dataset.episode_ids, "t": np.arange(2_000) % 200,
+    }  # fmt: skip
+
+
+def write_csv(path: Path, columns: dict[str, Sequence[Any]], separator: str = ",") -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, delimiter=separator)
+        writer.writerow(columns)
+        writer.writerows(zip(*columns.values(), strict=True))
+
+
+def columns_of(path: Path) -> dict[str, Any]:
+    return dict(yaml.safe_load(path.read_text("utf-8"))["dataset"].get("columns") or {})
+
+
+# Each a file with names of its own, and the mapping that is expected of it.
+TABLES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
+    "letters": (
+        {"s_0": "s0", "s_1": "s1", "s_2": "s2", "a": "a", "r": "r", "done": "last", "episode": "episode"},
+        {"obs": "s_*", "actions": "a", "rewards": "r"},
+    ),
+    "words": (
+        {"traj": "episode", "time": "t", "state_x": "s0", "state_y": "s1", "act_left": "a", "reward_total": "r",
+         "reward_dense": "a", "crashed": "zero"},
+        {"obs": ["state_x", "state_y"], "actions": "act_left", "rewards": "reward_total", "terminations": "crashed",
+         "episode_ids": "traj", "step": "time"},
+    ),
+    "measurements": (
+        {"cart_pos": "s0", "cart_vel": "s1", "next_cart_pos": "n0", "next_cart_vel": "n1", "force": "a",
+         "Reward": "r", "is_last": "last"},
+        {"obs": ["cart_pos", "cart_vel"], "actions": "force", "next_obs": ["next_cart_pos", "next_cart_vel"],
+         "dones": "is_last"},
+    ),
+    "camel case": (
+        {"episodeId": "episode", "stateX": "s0", "stateY": "s1", "controlInput": "a", "stepReward": "r"},
+        {"obs": ["stateX", "stateY"], "actions": "controlInput", "rewards": "stepReward"},
+    ),
+    "names with signs": (
+        {"pos, x": "s0", "vel: y": "s1", "torque #1": "a", "rew": "r", "timeout": "last"},
+        {"obs": ["pos, x", "vel: y"], "actions": "torque #1", "dones": "timeout"},
+    ),
+    "the package's own": (
+        {"obs_0": "s0", "obs_1": "s1", "actions_0": "a", "rewards": "r", "terminations": "zero", "truncations": "last"},
+        {},
+    ),
+}  # fmt: skip
+
+
+class TestTables:
+    @pytest.mark.parametrize("name", TABLES)
+    def test_a_clear_file_trains_as_it_is(self, name: str, rows: Any, command: Any, tmp_path: Path) -> None:
+        names, expected = TABLES[name]
+        write_csv(tmp_path / "log.csv", {column: rows[source] for column, source in names.items()})
+        code, out, err = command("init", "log.csv", "--algo", "bc")
+        assert (code, err) == (0, "")
+        assert "TODO" not in out
+        found = columns_of(tmp_path / "config.yaml")
+        assert {field: found.get(field) for field in expected} == expected
+        assert set(found) - set(expected) <= {"episode_ids", "step"}
+        assert command("train", "-c", "config.yaml", *SHORT, "--name", "run").code == 0
+        assert (tmp_path / "runs" / "run" / "checkpoints" / "step-3").is_dir()
+
+    def test_what_to_do_next_works_as_printed(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        names, _ = TABLES["names with signs"]
+        write_csv(tmp_path / "my log.csv", {column: rows[source] for column, source in names.items()})
+        out = command("init", "my log.csv").out
+        check = next(line for line in out.splitlines() if line.startswith("next: "))
+        assert command(*shlex.split(check.removeprefix("next: rl-training "))).code == 0
+        train = out.splitlines()[-1].strip()
+        assert command(*shlex.split(train.removeprefix("rl-training ")), "--dry-run").code == 0
+
+    def test_parquet_with_lists_and_semicolons(self, dataset: Any, rows: Any, command: Any, tmp_path: Path) -> None:
+        pa = pytest.importorskip("pyarrow")
+        from pyarrow import parquet
+
+        table = {"state": list(dataset.obs), "u": list(dataset.actions), "r": rows["r"], "traj_id": rows["episode"]}
+        parquet.write_table(pa.table(table), tmp_path / "log.parquet")
+        assert command("init", "log.parquet", "-o", "p.yaml").code == 0
+        assert columns_of(tmp_path / "p.yaml") == {
+            "obs": "state", "actions": "u", "rewards": "r", "episode_ids": "traj_id",
+        }  # fmt: skip
+        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": rows["r"], "end": rows["last"]}, ";")
+        assert command("init", "log.csv").code == 0
+        assert read_config("config.yaml").dataset.columns == {  # type: ignore[union-attr]
+            "obs": "s", "actions": "a", "rewards": "r", "dones": "end",
+        }  # fmt: skip
+
+
+class TestArrays:
+    def test_npz(self, dataset: TransitionDataset, command: Any, tmp_path: Path) -> None:
+        ends = dataset.truncations
+        np.savez(
+            tmp_path / "log.npz", S=dataset.obs, U=dataset.actions, R=dataset.rewards, S2=dataset.next_obs, cut=ends
+        )
+        command("init", "log.npz")
+        expected = {"obs": "S", "actions": "U", "rewards": "R", "next_obs": "S2", "dones": "cut"}
+        found = columns_of(tmp_path / "config.yaml")
+        assert {field: found.get(field) for field in expected} == expected
+        assert read_config("config.yaml").dataset.dones_are == "truncations"  # type: ignore[union-attr]
+
+    def test_hdf5_with_groups(self, dataset: TransitionDataset, command: Any, tmp_path: Path) -> None:
+        with h5py.File(tmp_path / "robot.hdf5", "w") as file:
+            file["robot/joints/pos"], file["robot/joints/vel"] = dataset.obs[:, :2], dataset.obs[:, 2:]
+            file["ctrl"], file["rewards"], file["fell"] = dataset.actions, dataset.rewards, dataset.truncations
+        command("init", "robot.hdf5")
+        assert columns_of(tmp_path / "config.yaml") == {
+            "obs": ["robot/joints/pos", "robot/joints/vel"], "actions": "ctrl", "terminations": "fell",
+        }  # fmt: skip
+        assert command("train", "-c", "config.yaml", "--dry-run").code == 0
+
+    @pytest.mark.parametrize("name", ["log.npz", "log.hdf5", "log.parquet", "log/"])
+    def test_the_package_s_own_files(self, name: str, data_file: Path, command: Any, tmp_path: Path) -> None:
+        TransitionDataset.load(data_file).save(name)
+        code, out, _ = command("init", name)
+        assert code == 0
+        assert columns_of(tmp_path / "config.yaml") == {}
+        config = read_config("config.yaml")
+        assert (config.algo, config.env_id, config.eval_interval) == ("iql", "Pendulum-v1", 2_000)
+        assert "2,000 rows in 10 episodes" in out
+
+    def test_a_group_for_every_episode(self, mistake: Any, tmp_path: Path) -> None:
+        with h5py.File(tmp_path / "demo.hdf5", "w") as file:
+            file["data/demo_0/actions"] = np.zeros((5, 2))
+        assert "holds a group for every episode" in mistake("init", "demo.hdf5")
+
+
+class TestMinari:
+    @pytest.fixture
+    def metadata(self, dataset: TransitionDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        pytest.importorskip("minari")
+        monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
+        dataset.save("minari:mine/pendulum-v0")
+        return tmp_path / "minari" / "mine" / "pendulum-v0" / "data" / "metadata.json"
+
+    def test_by_its_id(self, metadata: Path, command: Any, tmp_path: Path) -> None:
+        assert command("init", "minari:mine/pendulum-v0").code == 0
+        assert yaml.safe_load((tmp_path / "config.yaml").read_text())["dataset"] == {
+            "source": "minari", "id": "mine/pendulum-v0",
+        }  # fmt: skip
+        assert command("train", "-c", "config.yaml", "--dry-run").code == 0
+
+    def test_entries_of_observations_are_left_to_the_user(
+        self, metadata: Path, command: Any, mistake: Any, tmp_path: Path
+    ) -> None:
+        about = json.loads(metadata.read_text())
+        entries = {"observation": {"type": "Box", "shape": [3]}, "goal": {"type": "Box", "shape": [2]}}
+        about["observation_space"] = json.dumps({"type": "Dict", "subspaces": entries})
+        metadata.write_text(json.dumps(about))
+        out = " ".join(command("init", "minari:mine/pendulum-v0").out.split())
+        assert "a Dict of observation: Box(3), goal: Box(2)" in out
+        assert "obs is still TODO" in mistake("train", "-c", "config.yaml")
+
+
+class TestUnclear:
+    @pytest.fixture
+    def unclear(self, rows: Any, tmp_path: Path) -> Path:
+        path = tmp_path / "log.csv"
+        names = {"foo": "s0", "bar": "s1", "a": "a", "score": "r", "cost": "s2", "done": "last"}
+        write_csv(path, {column: rows[source] for column, source in names.items()})
+        return path
+
+    def test_is_marked_with_its_candidates(self, unclear: Path, command: Any, tmp_path: Path) -> None:
+        code, out, err = command("init", "log.csv")
+        assert (code, err) == (0, "")
+        assert "to fill in: dataset.columns.obs, dataset.columns.rewards in config.yaml, marked TODO\n" in out
+        text = (tmp_path / "config.yaml").read_text()
+        assert "    # candidate: obs: [foo, bar]\n    obs: TODO\n" in text
+        assert "    # candidate: rewards: score\n    rewards: TODO\n" in text
+        assert "looks like a cost" in text
+
+    def test_is_refused_in_one_line_until_it_is_filled_in(
+        self, unclear: Path, command: Any, mistake: Any, tmp_path: Path
+    ) -> None:
+        command("init", "log.csv")
+        lines = {mistake(*words) for words in (("train", "-c", "config.yaml"), ("config", "validate", "config.yaml"))}
+        told = "dataset.columns: {} is still TODO; name the column, or columns, that hold it"
+        assert lines == {f"error: config.yaml: {told.format('obs')}"}
+        file = tmp_path / "config.yaml"
+        file.write_text(file.read_text().replace("obs: TODO", "obs: [foo, bar]"))
+        assert told.format("rewards") in mistake("train", "-c", "config.yaml")
+        file.write_text(file.read_text().replace("rewards: TODO", "rewards: score"))
+        assert command("train", "-c", "config.yaml", "--dry-run").code == 0
+
+    def test_nothing_marks_the_ends(self, rows: Any, command: Any, mistake: Any, tmp_path: Path) -> None:
+        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": rows["r"]})
+        out = command("init", "log.csv").out
+        assert "to fill in: dataset.columns.terminations in config.yaml" in out
+        assert "terminations is still TODO" in mistake("train", "-c", "config.yaml")
+
+    def test_data_that_cannot_be_read_say_why(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        broken = rows["r"].astype(object)
+        broken[7] = ""
+        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": broken, "done": rows["last"]})
+        code, out, _ = command("init", "log.csv")
+        assert code == 0
+        assert "the data cannot be read so: rewards" in " ".join(out.split())
+        assert "row 7" in out
+
+    def test_two_kinds_of_states(self) -> None:
+        columns = {name: np.linspace(0, 1, 9) for name in ("state_0", "s_0", "a", "r")}
+        found = {guess.field: guess for guess in guess_fields(columns).fields}
+        assert not found["obs"].is_clear
+        assert found["obs"].candidates == (("state_0",), ("s_0",))
+        assert found["actions"].columns == ("a",)
+
+    def test_measurements_that_may_not_be_all(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        names = {"cell_temp": "s0", "SoC": "s1", "torque": "a", "r": "r", "done": "last"}
+        write_csv(tmp_path / "log.csv", {column: rows[source] for column, source in names.items()})
+        command("init", "log.csv")
+        text = (tmp_path / "config.yaml").read_text()
+        assert "    # candidate: obs: [cell_temp, SoC]\n    # candidate: obs: cell_temp\n    obs: TODO\n" in text
+
+    def test_numbers_written_as_text(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        write_csv(tmp_path / "log.csv", {"obs": ["[1, 2]"] * 2_000, "a": rows["a"], "r": rows["r"], "d": rows["last"]})
+        out = " ".join(command("init", "log.csv").out.split())
+        assert "column 'obs' holds text, '[1, 2]'; give numbers" in out
+
+    def test_values_that_stay_for_a_while_may_be_episodes(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        flights = [f"flight {number}" for number in rows["episode"]]
+        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": rows["r"], "flight": flights})
+        command("init", "log.csv")
+        file = tmp_path / "config.yaml"
+        assert "    # candidate: episode_ids: flight\n    episode_ids: TODO\n" in file.read_text()
+        file.write_text(file.read_text().replace("episode_ids: TODO", "episode_ids: flight"))
+        assert "in 10 episodes" in command("train", "-c", "config.yaml", "--dry-run").out
+
+    def test_whole_actions_are_pointed_out(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["t"] % 3, "r": rows["r"], "done": rows["last"]})
+        assert "numbers of choices cannot be learned" in " ".join(command("init", "log.csv").out.split())
+
+
+class TestRecommendation:
+    @pytest.mark.parametrize(
+        ("reward", "algo", "reason"),
+        [
+            (lambda rows: rows["r"], "iql", "mixed data"),
+            (lambda rows: np.ones(2_000), "bc", "every reward is 1"),
+            (lambda rows: 1.0 + 1e-4 * rows["s0"], "td3_bc", "all about the same"),
+            (lambda rows: ((rows["episode"] == 3) & (rows["t"] > 150)) * 1.0, "iql", "sparse rewards"),
+        ],
+    )
+    def test_with_a_reason(self, reward: Any, algo: str, reason: str, rows: Any, command: Any, tmp_path: Path) -> None:
+        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": reward(rows), "done": rows["last"]})
+        out = " ".join(command("init", "log.csv").out.split())
+        assert f"algorithm {algo} (" in out
+        assert reason in out
+        assert read_config("config.yaml").algo == algo
+
+    def test_another_is_taken_if_asked_for(self, data_file: Path, command: Any, tmp_path: Path) -> None:
+        command("init", data_file, "--algo", "cql", "-o", "other.yaml")
+        text = (tmp_path / "other.yaml").read_text()
+        assert "\nalgo: cql\n" in text
+        assert "Recommended for these data: iql" in text
+
+
+class TestMistakes:
+    def test_nothing_is_overwritten(self, data_file: Path, command: Any, mistake: Any, tmp_path: Path) -> None:
+        (tmp_path / "config.yaml").write_text("mine")
+        told = "error: --output config.yaml: exists already; --force replaces it, -o FILE writes another"
+        assert mistake("init", data_file) == told
+        assert command("init", data_file, "--force").code == 0
+        assert read_config("config.yaml").algo == "iql"
+
+    def test_each_is_one_line(self, data_file: Path, mistake: Any, tmp_path: Path) -> None:
+        (tmp_path / "empty.csv").write_text("s,a,r,done\n")
+        (tmp_path / "picture.csv").write_bytes(b"\x89PNG")
+        assert "no such file" in mistake("init", "nowhere.csv")
+        assert mistake("init", "empty.csv") == "error: empty.csv: has a header, but no rows"
+        assert "not a dataset in a format" in mistake("init", "picture.csv")
+        assert "did you mean 'cql'?" in mistake("init", data_file, "--algo", "cqll")
+        assert "did you mean 'Pendulum-v1'?" in mistake("init", data_file, "--env-id", "Pendulm-v1")
+        assert "but environment 'MountainCarContinuous-v0' has 2" in mistake(
+            "init", data_file, "--env-id", "MountainCarContinuous-v0"
+        )
+        assert "no folder nowhere to write into" in mistake("init", data_file, "-o", "nowhere/c.yaml")
+        assert "is a folder" in mistake("init", data_file, "-o", ".")
+
+    def test_an_environment_that_is_not_here_is_left_out(
+        self, dataset: TransitionDataset, command: Any, tmp_path: Path
+    ) -> None:
+        with h5py.File(tmp_path / "log.hdf5", "w") as file:
+            for name, values in dataset.to_dict().items():
+                file[name] = values
+            file.attrs["env_id"] = "MyRobot-v0"
+        assert command("init", "log.hdf5").code == 0
+        assert read_config("config.yaml").env_id is None
+        assert "The data name MyRobot-v0, which cannot be used here" in " ".join(
+            (tmp_path / "config.yaml").read_text().replace("#", "").split()
+        )

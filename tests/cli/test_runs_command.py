@@ -1,0 +1,178 @@
+"""`rl-training runs`: what is listed, in which order, of damaged runs too, and two runs side by side."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+
+def make_run(name: str, *, folder: Path = Path("runs"), created: int = 0, **changes: Any) -> Path:
+    """A run directory as far as a list reads it; the hour of its making is `created`."""
+    score = changes.pop("last", -100.0)
+    best = changes.pop("best", score)
+    facts = {
+        "status": changes.pop("status", "finished"),
+        "created": f"2026-01-01T{created:02}:00:00+0000",
+        "dataset": None,
+        "step": changes.pop("step", 50),
+        "unit": "updates",
+        "last": None if score is None else {"step": 50, "return_mean": score},
+        "best": None if best is None else {"step": 40, "return_mean": best},
+    }
+    config = {
+        "algo": "iql", "env_id": "Pendulum-v1", "dataset": {"source": "scripted"}, "seed": 0, "total_timesteps": 50,
+        "algo_kwargs": {"beta": 3.0, "expectile": 0.7}, **changes,
+    }  # fmt: skip
+    path = folder / name
+    path.mkdir(parents=True)
+    (path / "run.json").write_text(json.dumps(facts))
+    (path / "config.yaml").write_text(yaml.safe_dump(config))
+    return path
+
+
+def names(command: Any, *options: Any) -> list[str]:
+    return [run["name"] for run in json.loads(command("runs", "--json", *options).out)]
+
+
+class TestOne:
+    def test_a_real_run(self, command: Any, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (found,) = json.loads(command("runs", "--runs-dir", run.parent, "--json").out)
+        assert {key: found[key] for key in ("name", "algo", "env_id", "dataset", "seeds", "status", "fault")} == {
+            "name": "run", "algo": "bc", "env_id": None, "dataset": "pendulum.npz", "seeds": [4, 2],
+            "status": "finished", "fault": None,
+        }  # fmt: skip
+        assert (found["steps"], found["total_steps"], found["last"]) == (20, 20, None)
+        assert found["age_seconds"] < 3_600
+        monkeypatch.setenv("COLUMNS", "140")
+        out = command("runs", "--runs-dir", run.parent).out
+        assert out.splitlines()[1].split()[:8] == ["run", "bc", "pendulum.npz", "none", "4,2", "20/20", "finished", "-"]
+
+    def test_eighty_columns_take_two_lines_each(self, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "80")
+        make_run("iql-pendulum-v1-20260101-000000", last=-1234.5, best=-200.25, seed=[0, 1, 2, 3])
+        out = command("runs").out
+        assert max(map(len, out.splitlines())) <= 80
+        head, line, details = out.splitlines()
+        assert head.split() == ["run", "status", "last", "best", "age"]
+        assert line.split()[:4] == ["iql-pendulum-v1-20260101-000000", "finished", "-1234.5", "-200.2"]
+        assert details == "  iql on scripted, Pendulum-v1, 4 seeds, 50/50 updates"
+
+
+class TestSeveral:
+    @pytest.fixture(autouse=True)
+    def three(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        make_run("old", created=1, last=-50.0, best=-50.0, step=10)
+        make_run("middle", created=2, algo="cql", last=-200.0, best=-10.0, status="running", step=30)
+        make_run("new", created=3, last=None, status="interrupted", step=20)
+
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            ([], ["new", "middle", "old"]),
+            (["--sort", "score"], ["old", "middle", "new"]),
+            (["--sort", "best"], ["middle", "old", "new"]),
+            (["--sort", "updates"], ["middle", "new", "old"]),
+            (["--sort", "name"], ["middle", "new", "old"]),
+            (["--algo", "iql"], ["new", "old"]),
+            (["--status", "running"], ["middle"]),
+            (["--limit", "2"], ["new", "middle"]),
+            (["--algo", "iql", "--sort", "score", "--limit", "1"], ["old"]),
+            (["--status", "diverged"], []),
+        ],
+    )
+    def test_order_and_choice(self, options: list[str], expected: list[str], command: Any) -> None:
+        assert names(command, *options) == expected
+
+    def test_what_is_left_out_is_said(self, command: Any) -> None:
+        assert command("runs", "--limit", 1).out.endswith("1 of 3 runs in runs\n")
+        assert command("runs", "--status", "diverged").out == "no runs of that kind among 3 runs in runs\n"
+
+    def test_mistakes(self, mistake: Any) -> None:
+        assert mistake("runs", "--algo", "cqll") == "error: algo: no algorithm 'cqll'; did you mean 'cql'?"
+        assert "'--status': 'done' is not one of 'running', 'finished'" in mistake("runs", "--status", "done")
+        assert "'--sort'" in mistake("runs", "--sort", "luck")
+        assert "'--limit'" in mistake("runs", "--limit", "0")
+        assert mistake("runs", "--compare", "old", "midle") == ("error: no run 'midle' in runs; did you mean 'middle'?")
+
+
+class TestDamaged:
+    @pytest.mark.parametrize(
+        ("file", "text"),
+        [
+            ("run.json", None),
+            ("run.json", "{"),
+            ("run.json", "[1]"),
+            ("run.json", "{}"),
+            ("run.json", '{"status": "finished", "last": 3}'),
+            ("run.json", '{"status": "finished", "last": {"return_mean": "high"}}'),
+            ("run.json", "[" * 100_000),
+            ("run.json", "\udcff"),
+            ("config.yaml", None),
+            ("config.yaml", "algo: ["),
+            ("config.yaml", "- 1"),
+            ("config.yaml", "{}"),
+            ("config.yaml", "{algo: iql, seed: many}"),
+            ("config.yaml", "{algo: iql, total_timesteps: {}}"),
+            ("config.yaml", "{algo: iql, dataset: 7}"),
+        ],
+    )
+    def test_is_listed_in_one_line(self, file: str, text: str | None, command: Any, tmp_path: Path) -> None:
+        make_run("sound", folder=tmp_path / "runs", created=1)
+        broken = make_run("broken", folder=tmp_path / "runs", created=2) / file
+        broken.unlink()
+        if text is not None:
+            broken.write_bytes(text.encode("utf-8", "surrogateescape"))
+        found = {run["name"]: run for run in json.loads(command("runs", "--json").out)}
+        assert found["sound"]["status"] == "finished"
+        assert found["broken"]["status"] == "damaged"
+        assert found["broken"]["fault"].startswith("runs/broken")
+        assert "\n" not in found["broken"]["fault"]
+        code, out, err = command("runs")
+        assert (code, err) == (0, "")
+        assert "damaged" in out
+        assert names(command, "--status", "damaged") == ["broken"]
+
+    def test_folders_that_are_no_runs_are_left_out(self, command: Any, tmp_path: Path) -> None:
+        make_run("sound", folder=tmp_path / "runs")
+        (tmp_path / "runs" / "notes").mkdir()
+        (tmp_path / "runs" / ".sound.tmp-1").mkdir()
+        (tmp_path / "runs" / "file").touch()
+        assert names(command) == ["sound"]
+
+    def test_no_runs(self, command: Any, tmp_path: Path) -> None:
+        assert command("runs").out.startswith("no runs in runs\nstart one: rl-training train")
+        assert command("runs", "--json").out == "[]\n"
+        (tmp_path / "runs").touch()
+        assert command("runs").out.startswith("no runs in runs\n")
+
+
+class TestCompare:
+    def test_scores_and_differences(self, command: Any, tmp_path: Path) -> None:
+        make_run("a", folder=tmp_path / "runs", last=-50.0, algo_kwargs={"beta": 3.0, "expectile": 0.7})
+        make_run("b", folder=tmp_path / "runs", last=-10.0, algo_kwargs={"beta": 10.0, "expectile": 0.7}, seed=[1, 2])
+        code, out, _ = command("runs", "--compare", "a", "runs/b")
+        assert code == 0
+        lines = [line.split(maxsplit=2) for line in out.splitlines()]
+        assert lines[0] == ["a", "b"]
+        assert ["last", "-50.0", "-10.0"] in lines
+        assert ["algo_kwargs.beta", "3.0", "10.0"] in lines
+        assert ["seed", "0", "[1, 2]"] in lines
+        assert "expectile" not in out
+        told = json.loads(command("runs", "--compare", "a", "b", "--json").out)
+        assert told["differences"] == {"algo_kwargs.beta": [3.0, 10.0], "seed": [0, [1, 2]]}
+        assert [run["last"] for run in told["runs"]] == [-50.0, -10.0]
+
+    def test_the_same(self, command: Any, tmp_path: Path) -> None:
+        shutil.copytree(make_run("a", folder=tmp_path / "runs"), tmp_path / "runs" / "b")
+        assert command("runs", "--compare", "a", "b").out.endswith("the configurations are the same\n")
+
+    def test_a_damaged_one(self, mistake: Any, tmp_path: Path) -> None:
+        make_run("a", folder=tmp_path / "runs")
+        (make_run("b", folder=tmp_path / "runs") / "config.yaml").write_text("algo: [")
+        assert mistake("runs", "--compare", "a", "b").startswith("error: runs/b/config.yaml: cannot be read")
