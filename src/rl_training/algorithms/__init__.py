@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rl_training.errors import ConfigError, did_you_mean
+from rl_training.validation import shown
 
 if TYPE_CHECKING:
     from rl_training.algorithms.base import Learner
@@ -29,7 +30,7 @@ def find() -> dict[str, str]:
 def require(name: str) -> None:
     """Refuse a name that is no algorithm's."""
     if name not in find():
-        raise ConfigError(f"algo: no algorithm {name!r}{did_you_mean(name, find())}")
+        raise ConfigError(f"algo: no algorithm {shown(name)}{did_you_mean(name, find())}")
 
 
 @cache

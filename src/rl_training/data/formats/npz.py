@@ -21,6 +21,7 @@ from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import assemble, left_aside, plan
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
+from rl_training.validation import shortened
 
 _DESCRIBED = "NumPy archive (.npz)"
 TOLD = "metadata/"  # before the names of what is told beside the fields: env_id, action_low, obs_high, …
@@ -61,7 +62,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
         SyntaxError,
         tokenize.TokenError,
     ) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = shortened(" ".join(str(error).split()), 200) or type(error).__name__
         raise DataError(f"not a readable .npz file ({reason})") from error
 
 
