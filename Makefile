@@ -8,7 +8,7 @@ DATA ?= ../shared/data
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow lint bench bench-full bench-env bench-loading bench-online bench-scores scores docs install clean
+.PHONY: help demo test slow fuzz lint bench bench-full bench-env bench-loading bench-online bench-scores scores docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -22,6 +22,9 @@ test: lint ## lint, then run every test but the slow ones
 
 slow: $(INSTALLED) ## run the slow tests (compilation, learning)
 	$(BIN)/python -m pytest -m slow
+
+fuzz: $(INSTALLED) ## thousands of damaged configurations, datasets, checkpoints and observations (minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/fuzz
 
 lint: $(INSTALLED) ## check style, formatting and types
 	$(BIN)/ruff check

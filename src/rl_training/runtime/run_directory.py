@@ -113,8 +113,11 @@ class RunDirectory:
             contents = json.loads(file.read_text("utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             raise CheckpointError(f"{file}: cannot be read ({error})") from error
-        if not isinstance(contents, dict):
+        mappings = ("dataset", "best")  # or nothing
+        if not isinstance(contents, dict) or not all(isinstance(contents.get(name), dict | None) for name in mappings):
             raise CheckpointError(f"{file}: is not a description of a run")
+        if not isinstance(contents.get("status"), str) or "dataset" not in contents:
+            raise CheckpointError(f"{file}: is not a description of a run (status and dataset are missing)")
         return contents
 
     def note(self, **changes: Any) -> None:

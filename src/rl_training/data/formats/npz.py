@@ -5,7 +5,8 @@ from __future__ import annotations
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -37,14 +38,29 @@ def write(target: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 def read(path: Path, columns: Columns | None = None) -> RawData:
     """Every array by name, or those that `columns` map to fields; of the side information, what is told of the
     environment."""
+    with _readable(), zipfile.ZipFile(path) as archive:
+        members = _members(archive)
+        told = _arrays(archive, {name: member for name, member in members.items() if _is_told(name, member)})
+        fields = {name: member for name, member in members.items() if name not in told}
+        raw = _by_name(archive, fields) if columns is None else _by_mapping(archive, fields, columns)
+        about = {name.removeprefix(TOLD): values for name, values in told.items()}
+        return replace(raw, env_id=told_env_id(about.get("env_id")), bounds=SpaceBounds.read(about))
+
+
+def read_array(path: Path, name: str) -> npt.NDArray[Any]:
+    """One array of an archive, under the same limits."""
+    with _readable(), zipfile.ZipFile(path) as archive:
+        members = _members(archive)
+        if name not in members:
+            raise DataError(f"has no array {name!r}; it holds {listed(members)}")
+        return _arrays(archive, {name: members[name]})[name]
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """What zipfile and numpy raise on a damaged or forged file, as one line."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            members = _members(archive)
-            told = _arrays(archive, {name: member for name, member in members.items() if _is_told(name, member)})
-            fields = {name: member for name, member in members.items() if name not in told}
-            raw = _by_name(archive, fields) if columns is None else _by_mapping(archive, fields, columns)
-            about = {name.removeprefix(TOLD): values for name, values in told.items()}
-            return replace(raw, env_id=told_env_id(about.get("env_id")), bounds=SpaceBounds.read(about))
+        yield
     except FileNotFoundError as error:
         raise DataError("no such file") from error
     except OSError as error:
@@ -102,7 +118,15 @@ def _arrays(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) ->
             _check_header(file, member)
         with archive.open(member) as file:
             arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+        if arrays[name].dtype.kind == "U" and not _is_text(arrays[name]):
+            raise DataError(f"{member.filename}: damaged (its text holds what is no character)")
     return arrays
+
+
+def _is_text(values: npt.NDArray[Any]) -> bool:
+    """Whether every character is one: numpy takes any 32 bits, and Python fails on them when they are looked at."""
+    codes = np.ascontiguousarray(values).reshape(-1).view(f"{values.dtype.byteorder}u4")
+    return not codes.size or int(codes.max()) < 0x110000
 
 
 def _is_told(name: str, member: zipfile.ZipInfo) -> bool:
