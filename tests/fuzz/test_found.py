@@ -33,6 +33,12 @@ def refusal(kind: type[RLTrainingError], action: Any) -> str:
     return str(refused.value)
 
 
+@pytest.fixture(scope="module")
+def run(data_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two seeds."""
+    return train(small_config(data_file, tmp_path_factory.mktemp("runs"), "iql", seed=[0, 1])).run.path
+
+
 class TestConfigurations:
     @pytest.mark.parametrize(
         ("text", "complaint"),
@@ -131,10 +137,6 @@ class TestData:
 
 
 class TestCheckpoints:
-    @pytest.fixture(scope="class")
-    def run(self, data_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        return train(small_config(data_file, tmp_path_factory.mktemp("runs"), "iql", seed=[0, 1])).run.path
-
     def edited(self, run: Path, target: Path, part: str, **changes: Any) -> Path:
         """A copy of the checkpoint with entries of its state changed and the sums made to agree."""
         (source,) = (run / "checkpoints").iterdir()
