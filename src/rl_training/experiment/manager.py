@@ -306,8 +306,12 @@ def _observations(obs: npt.ArrayLike, width: int) -> npt.NDArray[np.float32]:
         raise DataError(f"obs: lists inside lists inside lists; expected ({width},) or (batch, {width})")
     try:
         given = np.asarray(obs)
-        if given.dtype.kind not in "biuf" or _COPIES * given.size > free_memory():
-            raise DataError(f"obs: {given.dtype} of shape {given.shape}; must be numbers, one row per observation")
+        if given.dtype.kind not in "biuf":
+            raise TypeError
+        if _COPIES * given.size > free_memory():
+            raise DataError(
+                f"obs: has shape {given.shape}, more than the free memory is enough for; give fewer at a time"
+            )
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
             rows = given.astype(np.float32, copy=False)
     except (TypeError, ValueError, OverflowError, RuntimeError, MemoryError):  # RuntimeError: a tensor with a gradient
