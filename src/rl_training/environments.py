@@ -5,7 +5,6 @@ Gymnasium is imported inside the functions: training from arrays or files never 
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     Env = gymnasium.Env[Any, Any]
 
 _SUPPORTED_OBSERVATIONS = "supported: a one-dimensional Box (flat vectors only)"
+_LARGEST = 3.4e38  # that float32 holds
 _SUPPORTED_ACTIONS = "supported: a one-dimensional Box with finite bounds (continuous actions only)"
 
 
@@ -61,7 +61,7 @@ class Spaces:
             raise CheckpointError(f"spaces: action_low has {len(low)} entries, action_high has {len(high)}")
         if not 0 < spaces.obs_dim < 2**31 or not low:
             raise CheckpointError(f"spaces: {spaces.obs_dim} observed values and {len(low)} of an action cannot be")
-        if not all(-math.inf < least < most < math.inf for least, most in zip(low, high, strict=True)):
+        if not all(-_LARGEST < least < most < _LARGEST for least, most in zip(low, high, strict=True)):
             raise CheckpointError("spaces: each action_low must be below its action_high, and both finite")
         return spaces
 

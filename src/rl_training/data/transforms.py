@@ -134,7 +134,7 @@ class Transforms:
             numbers = value if isinstance(value, tuple) else () if value is None else (value,)
             if value is not None and len(numbers) != widths.get(name, len(numbers)):
                 raise CheckpointError(f"transforms.{name}: has {len(numbers)} entries, expected {widths[name]}")
-            if not all(math.isfinite(number) for number in numbers):
+            if not all(math.isfinite(number) and abs(number) < 3.4e38 for number in numbers):  # what float32 holds
                 raise CheckpointError(f"transforms.{name}: is not finite")
         if self.obs_std is not None and not min(self.obs_std) > 0.0:
             raise CheckpointError("transforms.obs_std: must be above 0")
