@@ -8,7 +8,7 @@ DATA ?= ../shared/data
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow soak lint bench bench-full bench-env bench-loading bench-online bench-scores scores docs install clean
+.PHONY: help demo test slow soak fuzz lint bench bench-full bench-env bench-loading bench-online bench-scores scores docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -25,6 +25,9 @@ slow: $(INSTALLED) ## run the slow tests (compilation, learning)
 
 soak: $(INSTALLED) ## a million tiny updates: memory, files and threads must stay flat (five to ten minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow tests/runtime/test_soak.py
+
+fuzz: $(INSTALLED) ## thousands of damaged configurations, datasets, checkpoints and observations (minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/fuzz
 
 lint: $(INSTALLED) ## check style, formatting and types
 	$(BIN)/ruff check
