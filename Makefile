@@ -50,6 +50,7 @@ bench-scores: $(INSTALLED) $(PEERS_INSTALLED) ## learning on real data beside d3
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[mujoco]'
 	$(BIN)/python benchmarks/offline_scores.py --data $(DATA)
 	$(PEERS)/bin/python benchmarks/d3rlpy_scores.py --data $(DATA)
+	$(BIN)/python benchmarks/d3rlpy_agreement.py --data $(DATA) --peer $(PEERS)/bin/python
 	$(BIN)/python benchmarks/online_curves.py
 	$(BIN)/python benchmarks/score_tables.py
 
