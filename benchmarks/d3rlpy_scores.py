@@ -37,6 +37,7 @@ def learner(algo: str, device: str) -> Any:
         "observation_scaler": d3rlpy.preprocessing.StandardObservationScaler(),
         "action_scaler": d3rlpy.preprocessing.MinMaxActionScaler(minimum=-2.0, maximum=2.0),
         "batch_size": 256,
+        "compile_graph": True,  # d3rlpy does so on GPUs only
     }
     algos = d3rlpy.algos
     configs = {
