@@ -75,9 +75,10 @@ def _seed_at(policy: LoadedPolicy, member: str) -> int:
 def _tell(exported: Exported) -> None:
     card = exported.card
     policy, file, scores = card["policy"], card["file"], card["scores"]
+    difference = card["check"]["largest_difference_over_range"]
     score = "not evaluated" if scores is None else f"return {readable(scores['return_mean'])}"
     typer.echo(
         f"{exported.path}: {policy['algo']} seed {policy['seed']}, {policy['step_unit'][:-1]} {policy['step']:,},"
-        f" {score}; {file['bytes'] / 1e3:,.0f} kB, differs from predict by {card['check']['largest_difference_over_range']:.0e}"
+        f" {score}; {file['bytes'] / 1e3:,.0f} kB, differs from predict by {difference:.0e} of the range"
     )
     typer.echo(f"{exported.card_path}: how to call it, what it is, how to make it again")

@@ -18,6 +18,7 @@ from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping import onnx_graph, torch_program
 from rl_training.experiment.shipping.card import Circumstances, make_card, run_name
 from rl_training.experiment.shipping.network import PolicyNetwork, read_network, require_samples
+from rl_training.runtime.acting import Actor
 from rl_training.validation import shown
 
 ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
@@ -68,12 +69,14 @@ def export_policy(
     if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
         raise ConfigError(f"batch: must be a whole number of at least 1, got {shown(batch)}")
     member = policy.member(seed)
-    network = read_network(policy.actor.learner, policy.actor.transforms, member)
+    # As predict would have it from a checkpoint: in float32 on a CPU, however the run itself multiplied.
+    actor = Actor(policy.checkpoint.build_learner(), policy.actor.transforms)
+    network = read_network(actor.learner, actor.transforms, member)
     if not deterministic:
-        require_samples(policy.actor.learner, network)
+        require_samples(actor.learner, network)
     maker: _Format = onnx_graph if kind == "onnx" else torch_program
     data = maker.build(network, stochastic=not deterministic, batch=batch, facts=_facts(policy, member))
-    difference = _largest_difference(policy, network, member, maker, data, stochastic=not deterministic, batch=batch)
+    difference = _largest_difference(actor, network, member, maker, data, stochastic=not deterministic, batch=batch)
     checked = {
         "against": "predict of this package",
         "observations": batch or CHECKED_ROWS,
@@ -106,7 +109,7 @@ def seed_path(path: str | Path | None, policy: LoadedPolicy, format: str | None,
 
 
 def _largest_difference(
-    policy: LoadedPolicy,
+    actor: Actor,
     network: PolicyNetwork,
     member: int,
     maker: _Format,
@@ -123,11 +126,11 @@ def _largest_difference(
         obs = obs * s.divisor + s.mean_high
     inputs = {"obs": obs.astype(np.float32)}
     noise = None
-    learner = policy.actor.learner
+    learner = actor.learner
     if stochastic:
         inputs["noise"] = draw.standard_normal((rows, network.act_dim)).astype(np.float32)
-        noise = {"action": torch.tensor(inputs["noise"], device=learner.device).expand(learner.members, -1, -1)}
-    expected = policy.actor(np.broadcast_to(inputs["obs"], (learner.members, *obs.shape)), noise)[member]
+        noise = {"action": torch.tensor(inputs["noise"]).expand(learner.members, -1, -1)}
+    expected = actor(np.broadcast_to(inputs["obs"], (learner.members, *obs.shape)), noise)[member]
     span = network.high.astype(np.float64) - network.low
     difference = np.abs(maker.run(data, inputs) - expected.astype(np.float64)) / span
     largest = float(difference.max())

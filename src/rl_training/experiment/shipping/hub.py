@@ -46,7 +46,7 @@ def require_client() -> Any:
         import huggingface_hub
     except ImportError:
         raise ConfigError(
-            "huggingface_hub: is not installed; pip install 'rl-training[hub]', or --dry-run -o FOLDER to upload by hand"
+            "huggingface_hub: is not installed; pip install 'rl-training[hub]', or --dry-run -o FOLDER"
         ) from None
     return huggingface_hub
 
@@ -77,9 +77,7 @@ def upload(folder: Path, repo: str, *, private: bool) -> str:
     except Exception as error:
         text = " ".join(str(error).split()) or type(error).__name__
         text = text if len(text) <= 300 else f"{text[:300]}…"
-        raise ConfigError(
-            f"{repo}: could not be uploaded ({text}); log in with `hf auth login` if you have not"
-        ) from None
+        raise ConfigError(f"{repo}: could not be uploaded ({text}); `hf auth login` logs you in") from None
     return f"https://huggingface.co/{repo}"
 
 

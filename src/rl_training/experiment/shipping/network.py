@@ -72,7 +72,7 @@ class PolicyNetwork:
 
     @property
     def obs_dim(self) -> int:
-        return len((self.hidden[0] if self.hidden else self.mean).weight)
+        return len(self.hidden[0].weight)
 
     @property
     def act_dim(self) -> int:
@@ -95,7 +95,7 @@ class PolicyNetwork:
 
 def read_network(learner: Learner, transforms: Transforms, member: int) -> PolicyNetwork:
     """Copy one member's policy out of a learner."""
-    policy = learner.policy
+    policy: object = learner.policy  # of the three heads, each a StackedMLP
     if type(learner).act is not Learner.act or not isinstance(policy, StackedMLP):
         raise ConfigError(f"export: {type(learner).__name__} acts in a way of its own, which no file can hold yet")
     tensors = {name: _single(value[member].detach().cpu().numpy()) for name, value in policy.tensors().items()}
@@ -131,9 +131,7 @@ def require_samples(learner: Learner, network: PolicyNetwork) -> None:
         raise ConfigError(f"--stochastic: this {name} policy is deterministic; leave the option out")
     drawn = learner.acting_noise(1)
     if set(drawn) != {"action"} or drawn["action"].shape != (1, learner.act_dim):
-        raise ConfigError(
-            f"--stochastic: {name} chooses among samples with its critics here; only the mode is exported"
-        )
+        raise ConfigError(f"--stochastic: {name} chooses among samples by its critics here; only its mode is exported")
 
 
 def _constant_deviation(policy: GaussianPolicy, member: int) -> Floats:

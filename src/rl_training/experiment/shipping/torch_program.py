@@ -102,7 +102,7 @@ def build(network: PolicyNetwork, *, stochastic: bool, batch: int | None, facts:
 
 
 def run(program: bytes, inputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """The file's actions. Only for bytes that were made here: `torch.export.load` may run what a stranger's file says."""
+    """The file's actions. Only for bytes made here: `torch.export.load` may run what a stranger's file says."""
     with torch.no_grad(), _quietly():
         module = torch.export.load(io.BytesIO(program)).module()
         return np.asarray(module(*(torch.tensor(values) for values in inputs.values())).numpy())
