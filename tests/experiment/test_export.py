@@ -21,11 +21,13 @@ from rl_training import BC, algorithms
 from rl_training.algorithms.base import Learner
 from rl_training.algorithms.bc import BC as BCLearner  # noqa: N811
 from rl_training.algorithms.bc import BCModel
+from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
 from rl_training.errors import ConfigError
 from rl_training.experiment.manager import load_policy
 from rl_training.experiment.shipping import onnx_graph, torch_program
 from rl_training.experiment.shipping.exporting import export_policy
+from rl_training.experiment.shipping.hub import page
 from rl_training.experiment.shipping.network import read_network, require_samples
 from rl_training.models import DeterministicPolicy
 from rl_training.models.layers import LayerNormPlacement, MLPSpec, StackedMLP
@@ -280,6 +282,33 @@ class TestFiles:
         path = BC.load(run).export(tmp_path / "a" / "p.onnx", seed=2)
         export_policy(load_policy(run), tmp_path / "b" / "p.onnx", seed=2)
         assert files_under(path.parent) == files_under(tmp_path / "b")
+
+    def test_a_policy_trained_from_arrays(self, dataset: TransitionDataset, tmp_path: Path) -> None:
+        arrays = {name: getattr(dataset, name) for name in ("obs", "actions", "rewards", "next_obs")}
+        ends = {"terminations": dataset.terminations, "truncations": dataset.truncations}
+        model = BC(dataset={**arrays, **ends}, runs_dir=tmp_path / "runs", name="a", total_timesteps=2, batch_size=8)
+        card = json.loads((model.learn().export(tmp_path / "p.onnx").with_name("p.onnx.json")).read_text())
+        assert card["dataset"]["source"] is None
+        assert card["dataset"]["fingerprint"]
+        assert card["reproduce"]["commands"] == ["rl-training export a --which 2 --seed 0 --format onnx -o p.onnx"]
+        model.save(tmp_path / "runs" / "a" / "mine")
+        saved = BC.load(tmp_path / "runs" / "a" / "mine").export(tmp_path / "saved.onnx")
+        assert saved.read_bytes() == (tmp_path / "p.onnx").read_bytes()
+        assert "arrays in memory" in page(card, "me/x")
+
+    def test_a_policy_that_collected_its_own_data(self, tmp_path: Path) -> None:
+        changes = {"env_id": "Pendulum-v1", "evaluation": {"episodes": 1}, "total_timesteps": 4}
+        path = train(small_config(None, tmp_path / "runs", "sac", **changes)).run.path
+        card = export_policy(load_policy(path), tmp_path / "p.onnx", deterministic=False).card
+        assert card["dataset"] is None
+        assert card["policy"]["step_unit"] == "steps"
+        assert [entry["name"] for entry in card["inputs"]] == ["obs", "noise"]
+        assert card["reproduce"]["commands"][1].endswith("--format onnx --stochastic -o p.onnx")
+        assert "it collected its own experience" in page(card, "me/x")
+
+    def test_a_score_that_is_no_number(self, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("rl_training.experiment.shipping.card.scores", lambda *_: {"return_mean": float("nan")})
+        assert export_policy(load_policy(run), tmp_path / "p.onnx").card["scores"] == {"return_mean": None}
 
     def test_a_torch_program_needs_torch_alone(self, run: Path, tmp_path: Path) -> None:
         policy = load_policy(run)

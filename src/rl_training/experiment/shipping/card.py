@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import platform
 import shlex
 from collections.abc import Mapping
@@ -42,7 +43,7 @@ def make_card(
     checkpoint, run = policy.checkpoint, run_of(policy.place)
     config, progress = checkpoint.config, checkpoint.progress
     seed = policy.actor.learner.seeds[circumstances.member]
-    return {
+    card = {
         "card_format": CARD_FORMAT,
         "file": {
             "name": file.name,
@@ -80,14 +81,26 @@ def make_card(
             "config.yaml": plain_config(policy),
         },
     }
+    sound: dict[str, Any] = _without_nan(card)
+    return sound
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN and no infinity: what is not a number is null."""
+    if isinstance(value, Mapping):
+        return {key: _without_nan(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def run_of(place: Path | None) -> RunDirectory | None:
     """The run that a policy was loaded from, be it by one of its checkpoints."""
     if place is None:
         return None
-    found = [path for path in (place, place.absolute().parent.parent) if (path / DESCRIPTION).is_file()]
-    return RunDirectory.open(found[0]) if found else None
+    is_among_others = place.absolute().parent.name == "checkpoints"
+    folder = place.absolute().parent.parent if is_among_others else place
+    return RunDirectory.open(folder) if (folder / DESCRIPTION).is_file() else None
 
 
 def run_name(policy: LoadedPolicy) -> str:
@@ -187,10 +200,10 @@ def _commands(
     options = [f"--which {policy.checkpoint.progress['steps']}", f"--seed {seed}", f"--format {circumstances.format}"]
     options += ["--stochastic"] if circumstances.stochastic else []
     options += [] if circumstances.batch is None else [f"--batch {circumstances.batch}"]
-    return [
-        f"rl-training train -c config.yaml --name {shlex.quote(name)}",
-        f"rl-training export {shlex.quote(name)} {' '.join(options)} -o {shlex.quote(file.name)}",
-    ]
+    export = f"rl-training export {shlex.quote(name)} {' '.join(options)} -o {shlex.quote(file.name)}"
+    if policy.checkpoint.config.dataset is None and run.describe().get("dataset") is not None:
+        return [export]  # trained in Python from arrays in memory, which no command has
+    return [f"rl-training train -c config.yaml --name {shlex.quote(name)}", export]
 
 
 def _plain(values: Floats) -> list[float]:
