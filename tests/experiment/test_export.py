@@ -52,12 +52,12 @@ HEADS: dict[str, tuple[str, dict[str, Any]]] = {
     "one-hidden-layer": ("sac", {"actor_hidden": (7,)}),
 }
 
-needs_runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra `dev` has it)")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra `dev` has it)")
 
 
 def answers(model: bytes, **inputs: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """What onnxruntime makes of a file."""
-    session = needs_runtime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     (action,) = session.run(["action"], inputs)
     return np.asarray(action)
 
