@@ -8,7 +8,7 @@ DATA ?= ../shared/data
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow soak fuzz lint bench bench-full bench-env bench-loading bench-online bench-scores scores docs install clean
+.PHONY: help demo test slow soak fuzz lint bench bench-full bench-env bench-latency bench-loading bench-online bench-scores scores docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench-scores: $(INSTALLED) $(PEERS_INSTALLED) ## learning on real data beside d3
 
 bench-loading: $(INSTALLED) $(PEERS_INSTALLED) ## loading a million rows beside d3rlpy, training from disk beside memory
 	$(BIN)/python benchmarks/loading.py --peer $(PEERS)/bin/python
+
+bench-latency: $(INSTALLED) $(PEERS_INSTALLED) ## the time one action takes: predict, exported files, d3rlpy, Stable-Baselines3
+	$(BIN)/python benchmarks/latency.py --peer $(PEERS)/bin/python
 
 bench-env: $(PEERS_INSTALLED) ## create the environment of the programs that ours is measured beside
 

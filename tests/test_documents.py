@@ -382,6 +382,11 @@ def test_the_page_of_speed_is_what_was_measured() -> None:
     assert (DOCS / "benchmarks/speed.md").read_text("utf-8") == speed.page()
 
 
+def test_the_page_of_latency_is_what_was_measured() -> None:
+    latency = load_script(REPOSITORY / "benchmarks/latency.py")
+    assert (DOCS / "benchmarks/latency.md").read_text("utf-8") == latency.page()
+
+
 def test_links_lead_somewhere() -> None:
     assert re.findall(r"\]\(([^)#]+)\)", README)
     for page in (*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md")):

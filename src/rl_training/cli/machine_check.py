@@ -34,7 +34,7 @@ _PURPOSES = {
     "parquet": "reads and writes Parquet, reads CSV faster",
     "report": "draws learning curves",
     "tracking": "writes TensorBoard logs",
-    "onnx": "exports policies to ONNX",
+    "export": "exports policies to ONNX",
     "hub": "uploads policies to the Hugging Face hub",
 }
 
