@@ -22,7 +22,7 @@ class D3rlpy:
         "datasets": "MDPDataset, then ten updates of TD3PlusBC",
         "settings": "TD3PlusBCConfig(**setting).create().fit, ten updates",
         "bombs": "ReplayBuffer.load of an HDF5 file in its own layout",
-        "sigterm": "TD3PlusBC.fit with save_interval=1 (a checkpoint every 100 updates)",
+        "sigterm": "TD3PlusBC.fit with save_interval=1 (a checkpoint every 300 updates)",
     }
 
     def versions(self) -> dict[str, str]:
@@ -145,10 +145,10 @@ class D3rlpy:
 
     def train_on(self, folder: Path) -> None:
         def note(algo: Any, epoch: int, step: int) -> None:
-            if step == 250:
+            if step == 310:
                 (folder / "started").touch()
 
-        self.fit(self.config(), 10**7, folder, n_steps_per_epoch=100, save_interval=1, callback=note)
+        self.fit(self.config(), 10**7, folder, n_steps_per_epoch=300, save_interval=1, callback=note)
 
     def after_signal(self, folder: Path) -> Outcome:
         return {"resumable": "from the last model_N.d3, with the step counter and the generator at their start"}

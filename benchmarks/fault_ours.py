@@ -42,7 +42,7 @@ class Ours:
         "datasets": "TransitionDataset.from_dict with action bounds, then ten updates of TD3BC",
         "settings": "TD3BC(**setting).learn",
         "bombs": "TransitionDataset.load of an HDF5 file and of an .npz file",
-        "sigterm": "rl-training train with checkpoint_interval: 100; rl-training resume",
+        "sigterm": "rl-training train with checkpoint_interval: 300; rl-training resume",
     }
 
     def versions(self) -> dict[str, str]:
@@ -214,7 +214,7 @@ class Ours:
 
         np.savez(folder / "data.npz", **made_up())
         (folder / "config.yaml").write_text(
-            f"{{algo: td3_bc, dataset: {folder}/data.npz, total_timesteps: 10000000, checkpoint_interval: 100, "
+            f"{{algo: td3_bc, dataset: {folder}/data.npz, total_timesteps: 10000000, checkpoint_interval: 300, "
             f"log_interval: 100, engine: eager, runs_dir: {folder}, name: run, algo_kwargs: {{batch_size: 32}}}}\n"
         )
 

@@ -27,7 +27,7 @@ class StableBaselines3:
         "datasets": "has no datasets",
         "settings": "TD3('MlpPolicy', 'Pendulum-v1', **setting).learn",
         "bombs": "TD3.load of a zip whose settings are a gibibyte of blanks; has no HDF5",
-        "sigterm": "TD3.learn with CheckpointCallback(save_freq=100)",
+        "sigterm": "TD3.learn with CheckpointCallback(save_freq=300)",
     }
 
     def versions(self) -> dict[str, str]:
@@ -149,11 +149,11 @@ class StableBaselines3:
 
         class Note(BaseCallback):
             def _on_step(self) -> bool:
-                if self.num_timesteps == 250:
+                if self.num_timesteps == 310:
                     (folder / "started").touch()
                 return True
 
-        self.model().learn(10**7, callback=[CheckpointCallback(100, str(folder)), Note()])
+        self.model().learn(10**7, callback=[CheckpointCallback(300, str(folder)), Note()])
 
     def after_signal(self, folder: Path) -> Outcome:
         return {"resumable": "from the last rl_model_N_steps.zip, without the replay buffer unless it was saved, too"}
