@@ -10,7 +10,7 @@ DATA ?= ../shared/data
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow soak lint bench bench-full bench-env bench-loading bench-online bench-scores bench-faults scores lock audit docs install clean
+.PHONY: help demo test slow soak fuzz lint bench bench-full bench-env bench-loading bench-online bench-scores bench-faults scores lock audit docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,6 +27,9 @@ slow: $(INSTALLED) ## run the slow tests (compilation, learning)
 
 soak: $(INSTALLED) ## a million tiny updates: memory, files and threads must stay flat (five to ten minutes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m slow tests/runtime/test_soak.py
+
+fuzz: $(INSTALLED) ## thousands of damaged configurations, datasets, checkpoints and observations (minutes)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/fuzz
 
 lint: $(INSTALLED) ## check style, formatting and types
 	$(BIN)/ruff check
@@ -49,6 +52,7 @@ bench-scores: $(INSTALLED) $(PEERS_INSTALLED) ## learning on real data beside d3
 	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[mujoco]'
 	$(BIN)/python benchmarks/offline_scores.py --data $(DATA)
 	$(PEERS)/bin/python benchmarks/d3rlpy_scores.py --data $(DATA)
+	$(BIN)/python benchmarks/d3rlpy_agreement.py --data $(DATA) --peer $(PEERS)/bin/python
 	$(BIN)/python benchmarks/online_curves.py
 	$(BIN)/python benchmarks/score_tables.py
 

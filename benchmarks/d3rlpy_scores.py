@@ -21,29 +21,44 @@ from pathlib import Path
 from typing import Any
 
 from offline_scores import EPISODES, EVALUATION_SEED
-from score_tables import DATASETS, store, summary
+from score_tables import DATASETS, PEER_ALGORITHMS, store, summary
 
 PENDULUM_SETS = tuple(name for name in DATASETS if name.startswith("pendulum"))
-ALGORITHMS = ("td3_bc", "iql", "cql", "awac", "crr")
 
 
 def learner(algo: str, device: str) -> Any:
-    """d3rlpy's algorithm with the settings ours has: batch 256, two layers of 256, ours' rates and weights."""
+    """d3rlpy's algorithm with ours' batch, layers, rates and weights; IQL's rate stays constant, where ours falls."""
     import d3rlpy
 
-    scalers: dict[str, Any] = {
+    def layers(count: int) -> Any:
+        return d3rlpy.models.VectorEncoderFactory([256] * count)
+
+    shared: dict[str, Any] = {
         "observation_scaler": d3rlpy.preprocessing.StandardObservationScaler(),
         "action_scaler": d3rlpy.preprocessing.MinMaxActionScaler(minimum=-2.0, maximum=2.0),
         "batch_size": 256,
+        "compile_graph": True,  # d3rlpy does so on GPUs only
     }
     algos = d3rlpy.algos
     configs = {
-        "td3_bc": lambda: algos.TD3PlusBCConfig(**scalers),
-        "iql": lambda: algos.IQLConfig(**scalers),
-        # A fixed weight of 5 on the penalty instead of a tuned one, as in ours.
-        "cql": lambda: algos.CQLConfig(**scalers, alpha_learning_rate=0.0, initial_alpha=1.0, conservative_weight=5.0),
-        "awac": lambda: algos.AWACConfig(**scalers),
-        "crr": lambda: algos.CRRConfig(**scalers),
+        "td3_bc": lambda: algos.TD3PlusBCConfig(**shared),
+        "iql": lambda: algos.IQLConfig(**shared),
+        # A fixed weight of 5 on the penalty instead of a tuned one.
+        "cql": lambda: algos.CQLConfig(
+            **shared,
+            actor_encoder_factory=layers(3),
+            critic_encoder_factory=layers(3),
+            alpha_learning_rate=0.0,
+            initial_alpha=1.0,
+            conservative_weight=5.0,
+        ),
+        "awac": lambda: algos.AWACConfig(
+            **shared | {"batch_size": 1024},
+            actor_encoder_factory=layers(4),
+            actor_optim_factory=d3rlpy.optimizers.AdamFactory(weight_decay=1e-4),
+            lam=2.0,
+        ),
+        "crr": lambda: algos.CRRConfig(**shared, n_critics=2, target_update_type="soft"),
     }
     return configs[algo]().create(device=device)
 
@@ -109,7 +124,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("RL_TRAINING_DATA", "../shared/data")))
     parser.add_argument("--dataset", action="append", choices=PENDULUM_SETS)
-    parser.add_argument("--algo", action="append", choices=ALGORITHMS)
+    parser.add_argument("--algo", action="append", choices=PEER_ALGORITHMS)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--updates", type=int, default=20_000)
     parser.add_argument("--device", default="cpu")
@@ -153,7 +168,7 @@ def run_all(options: argparse.Namespace, raw: Path) -> None:
     done_before = {(row["dataset"], row["algo"], row["seed"]) for row in map(json.loads, raw.read_text().splitlines())}
     works = [
         (dataset, algo, seed)
-        for algo in sorted(options.algo or ALGORITHMS, key=lambda name: name != "cql")  # the slowest first
+        for algo in sorted(options.algo or PEER_ALGORITHMS, key=lambda name: name != "cql")  # the slowest first
         for dataset in options.dataset or PENDULUM_SETS
         for seed in range(options.seeds)
         if (dataset, algo, seed) not in done_before
@@ -171,8 +186,8 @@ def merge(lines: list[dict[str, Any]]) -> None:
     for (dataset, algo), seeds in grouped.items():
         first = next(iter(seeds.values()))
         returns = [[round(value, 3) for value in seeds[seed]["returns"]] for seed in sorted(seeds)]
-        row = {"dataset": dataset, "algo": algo, "updates": first["updates"], "device": first["device"]}
-        row["d3rlpy"] = first["d3rlpy"]
+        row = {"dataset": dataset, "algo": algo, "updates": first["updates"], "d3rlpy": first["d3rlpy"]}
+        row["devices"] = [seeds[seed]["device"] for seed in sorted(seeds)]
         rows.append(row | {"seeds": sorted(seeds), "returns": returns})
         print(f"{dataset:<16} {algo:<7} {summary(dataset, rows[-1])}")
     store("d3rlpy_scores", rows)

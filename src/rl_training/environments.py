@@ -5,6 +5,7 @@ Gymnasium is imported inside the functions: training from arrays or files never 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.errors import CheckpointError, EnvironmentUnsupportedError, did_you_mean
+from rl_training.validation import printable, shortened
 
 if TYPE_CHECKING:
     import gymnasium
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     Env = gymnasium.Env[Any, Any]
 
 _SUPPORTED_OBSERVATIONS = "supported: a one-dimensional Box (flat vectors only)"
+_LARGEST = 3.4e38  # that float32 holds
 _SUPPORTED_ACTIONS = "supported: a one-dimensional Box with finite bounds (continuous actions only)"
 
 
@@ -51,10 +54,15 @@ class Spaces:
             low = tuple(float(value) for value in data["action_low"])
             high = tuple(float(value) for value in data["action_high"])
             spaces = cls(obs_dim=int(data["obs_dim"]), action_low=low, action_high=high)
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"spaces: stored value is malformed: {type(error).__name__}: {error}") from error
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            reason = shortened(f"{type(error).__name__}: {error}", 200)
+            raise CheckpointError(f"spaces: stored value is malformed: {reason}") from error
         if len(low) != len(high):
             raise CheckpointError(f"spaces: action_low has {len(low)} entries, action_high has {len(high)}")
+        if not 0 < spaces.obs_dim < 2**31 or not low:
+            raise CheckpointError(f"spaces: {spaces.obs_dim} observed values and {len(low)} of an action cannot be")
+        if not all(-_LARGEST < least < most < _LARGEST for least, most in zip(low, high, strict=True)):
+            raise CheckpointError("spaces: each action_low must be below its action_high, and both finite")
         return spaces
 
 
@@ -66,6 +74,12 @@ def make_env(env_id: str, **kwargs: Any) -> Env:
     """Open an environment; whatever keeps it from opening is told in one line."""
     import gymnasium
 
+    module = env_id.rpartition(":")[0]
+    if module and module not in sys.modules:  # Gymnasium would import it, and env_id may be a stranger's
+        raise EnvironmentUnsupportedError(
+            f"environment {printable(env_id)!r}: no module is imported because a configuration names it; import"
+            " it in a program of your own first, or let its package register the environment with Gymnasium"
+        )
     try:
         return gymnasium.make(env_id, **kwargs)
     except gymnasium.error.UnregisteredEnv as error:

@@ -14,6 +14,11 @@ from collections.abc import Iterable
 class RLTrainingError(Exception):
     """Base of every error the package raises on purpose."""
 
+    def __str__(self) -> str:
+        """The message with nothing in it that a terminal would obey: it may quote a stranger's file."""
+        text = super().__str__()
+        return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+
 
 class ConfigError(RLTrainingError):
     """A configuration key or value is wrong, or a configuration cannot be found."""

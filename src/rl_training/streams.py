@@ -64,7 +64,7 @@ def bits(keys: Tensor, stream: int, update: Tensor | int, count: int) -> Tensor:
 def uniform(keys: Tensor, stream: int, update: Tensor | int, shape: Sequence[int]) -> Tensor:
     """`[M, *shape]` uniform floats in [0, 1), 24 bits each."""
     raw = bits(keys, stream, update, math.prod(shape))
-    return (_shift_right(raw, 40).float() * 2.0**-24).view(-1, *shape)
+    return (_shift_right(raw, 40).float() * 2.0**-24).view(len(keys), *shape)
 
 
 def normal(keys: Tensor, stream: int, update: Tensor | int, shape: Sequence[int]) -> Tensor:
@@ -74,7 +74,7 @@ def normal(keys: Tensor, stream: int, update: Tensor | int, shape: Sequence[int]
     radius = torch.sqrt(-2.0 * torch.log((_shift_right(raw, 40).float() + 1.0) * 2.0**-24))
     angle = (raw & 0xFFFFFF).float() * (2.0 * math.pi * 2.0**-24)
     pair = torch.cat((radius * torch.cos(angle), radius * torch.sin(angle)), dim=-1)
-    return pair[:, :count].view(-1, *shape)
+    return pair[:, :count].view(len(keys), *shape)
 
 
 def integers(keys: Tensor, stream: int, update: Tensor | int, count: int, bound: Tensor | int) -> Tensor:

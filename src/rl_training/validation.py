@@ -6,7 +6,7 @@ import reprlib
 import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -27,6 +27,16 @@ class Section(BaseModel):
                 raise ValueError(f"{name}: must not be {str(value).lower()}")
         return values
 
+    @model_validator(mode="after")
+    def _no_number_without_end(self) -> Self:
+        """Whole numbers fit into 64 bits: larger ones cannot be computed with, nor always be written."""
+        for name in type(self).model_fields:
+            value = getattr(self, name)
+            for number in value if isinstance(value, tuple) else (value,):
+                if isinstance(number, int) and abs(number) >= 2**63:
+                    raise ValueError(f"{name}: must be below 2^63, got {shown(number)}")
+        return self
+
 
 _SHOWN = 60  # characters of a value that a message shows
 _SHORT = reprlib.Repr()
@@ -42,9 +52,14 @@ def shown(value: Any) -> str:
     return shortened(text)
 
 
-def shortened(text: str) -> str:
+def shortened(text: str, longest: int = _SHOWN) -> str:
     """The beginning of a long text."""
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
+    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+
+
+def printable(name: str) -> str:
+    """A name for a message: short, and with nothing in it that a terminal would obey."""
+    return shortened(name) if name.isprintable() else shown(name)
 
 
 @dataclass(frozen=True)

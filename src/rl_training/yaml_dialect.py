@@ -15,7 +15,44 @@ _FLOAT = "tag:yaml.org,2002:float"
 _EXPONENT = re.compile(r"^[-+]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)[eE][-+]?\d+$")
 
 
+_LARGEST = 2**18  # characters; PyYAML reads some hundred thousand a second
+_DEEPEST = 50  # sequences and mappings inside each other
+_LONGEST_NUMBER = 1024  # bits
+_MOST_KEYS = 10_000  # of one mapping, those merged into it included
+
+
 class _Loader(yaml.SafeLoader):
+    _depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> yaml.Node | None:
+        """Refuse nesting that only an accident or an attack has."""
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise ValueError(f"nested more than {_DEEPEST} deep")
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """Refuse merges (`<<`) of merges that multiply: a few lines of them make billions of keys."""
+        super().flatten_mapping(node)
+        if len(node.value) > _MOST_KEYS:
+            raise yaml.MarkedYAMLError(problem=f"more than {_MOST_KEYS} keys", problem_mark=node.start_mark)
+
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        """Refuse numbers that Python would not write out again."""
+        number = int(super().construct_yaml_int(node))
+        if number.bit_length() > _LONGEST_NUMBER:
+            raise yaml.MarkedYAMLError(problem="a whole number without end", problem_mark=node.start_mark)
+        return number
+
+    def construct_scalar(self, node: Any) -> Any:
+        """Refuse halves of characters, which no file can hold."""
+        text = super().construct_scalar(node)
+        if isinstance(text, str) and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise yaml.MarkedYAMLError(problem="half a surrogate pair", problem_mark=node.start_mark)
+        return text
+
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Refuse a key given twice, of which PyYAML would keep the last."""
         node = super().compose_mapping_node(anchor)
@@ -32,12 +69,15 @@ class _Dumper(yaml.SafeDumper):
     pass
 
 
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 for _side in (_Loader, _Dumper):
     _side.add_implicit_resolver(_FLOAT, _EXPONENT, list("-+.0123456789"))
 
 
 def read(text: str) -> Any:
     """The value of a YAML text; a `ValueError` with one line says what is wrong with it, and where."""
+    if len(text) > _LARGEST:
+        raise ValueError(f"({len(text):,} characters; at most {_LARGEST:,} are read)")
     try:
         loader = _Loader(text)
         try:
@@ -49,6 +89,8 @@ def read(text: str) -> Any:
         raise ValueError(f"{line}({error.problem})") from None
     except yaml.reader.ReaderError as error:
         raise ValueError(f"({error.reason} at character {error.position})") from None
+    except (KeyError, IndexError, AttributeError, OverflowError):  # of PyYAML itself, on `!!bool 7` or `!!int ''`
+        raise ValueError("(a value is not what its tag says)") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:  # ValueError: a date such as 2024-99-99
         raise ValueError(f"({error})") from None
 

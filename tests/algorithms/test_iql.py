@@ -29,6 +29,7 @@ from rl_training.algorithms.iql import (
     IQLParams,
     iql_critic_loss,
     iql_loss,
+    learned_values,
     policy_loss,
     target_values,
     value_loss,
@@ -59,11 +60,12 @@ def loss_of_value(model: Any, batch: Batch, noise: Any, p: IQLParams) -> Any:
 
 
 def loss_of_actor(model: Any, batch: Batch, noise: Any, p: IQLParams) -> Any:
-    return policy_loss(model, batch, target_values(model, batch), noise, p)
+    advantages = target_values(model, batch) - learned_values(model, batch)[0]
+    return policy_loss(model, batch, advantages, noise, p)
 
 
 def loss_of_critics(model: Any, batch: Batch, noise: Any, p: IQLParams) -> Any:
-    return iql_critic_loss(model, batch, p)
+    return iql_critic_loss(model, batch, learned_values(model, batch)[1], p)
 
 
 def reference_value_loss(nets: Networks, constants: Networks, batch: Batch, p: IQLParams) -> Array:

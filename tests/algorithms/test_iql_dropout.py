@@ -21,7 +21,7 @@ from numpy_reference import (
     random_batch,
     scramble,
 )
-from rl_training.algorithms.iql import IQL, iql_loss, policy_loss, target_values
+from rl_training.algorithms.iql import IQL, iql_loss, learned_values, policy_loss, target_values
 from rl_training.errors import ConfigError
 from rl_training.models import dropout_masks
 from rl_training.streams import NoiseStreams
@@ -36,6 +36,10 @@ def learner(**knobs: Any) -> IQL:
     scramble(iql.model)
     iql.optimisers = iql.build_optimisers()
     return iql
+
+
+def advantages(iql: IQL, batch: Any) -> torch.Tensor:
+    return target_values(iql.model, batch) - learned_values(iql.model, batch)[0]
 
 
 def dropped_out(actor: Network, member: int, x: Array, masks: list[Array]) -> Array:
@@ -82,7 +86,7 @@ def test_eleven_layers_keep_their_order() -> None:
     noise = draw(iql, 2)
     batch = random_batch(1, 2, OBS, ACT)
     iql.model.double()
-    assert torch.isfinite(policy_loss(iql.model, batch, target_values(iql.model, batch), noise, iql.params)[0]).all()
+    assert torch.isfinite(policy_loss(iql.model, batch, advantages(iql, batch), noise, iql.params)[0]).all()
 
 
 @pytest.mark.parametrize("knobs", [{}, {"deterministic_policy": True}, {"beta": 10.0, "max_weight": 2.0}], ids=str)
@@ -90,7 +94,7 @@ def test_eleven_layers_keep_their_order() -> None:
 def test_policy_loss_under_masks(rate: float, knobs: dict[str, Any]) -> None:
     iql, batch = learner(actor_dropout=rate, **knobs), random_batch(M, B, OBS, ACT)
     noise, p = draw(iql, B), iql.params
-    loss, _ = policy_loss(iql.model, batch, target_values(iql.model, batch), noise, p)
+    loss, _ = policy_loss(iql.model, batch, advantages(iql, batch), noise, p)
     constants = networks(iql.model)
     layers = [noise[name].numpy() for name in ("dropout_00", "dropout_01")]
     masks = [np.where(uniform < rate, 0.0, 1.0 / (1.0 - rate)) for uniform in layers]
@@ -113,7 +117,7 @@ def test_policy_loss_under_masks(rate: float, knobs: dict[str, Any]) -> None:
 
     np.testing.assert_allclose(loss.detach().numpy(), reference(constants), rtol=1e-9)
     assert_network_gradient(loss, iql.model, "actor", reference)
-    plain, _ = policy_loss(iql.model, batch, target_values(iql.model, batch), {}, p)
+    plain, _ = policy_loss(iql.model, batch, advantages(iql, batch), {}, p)
     assert not torch.isclose(loss, plain).any()
 
 
@@ -122,7 +126,7 @@ def test_a_dropped_unit_learns_nothing() -> None:
     iql, batch = learner(actor_dropout=0.5), random_batch(M, B, OBS, ACT)
     noise = {name: torch.ones_like(value) for name, value in draw(iql, B).items()}
     noise["dropout_00"][..., 1:] = 0.0
-    loss, _ = policy_loss(iql.model, batch, target_values(iql.model, batch), noise, iql.params)
+    loss, _ = policy_loss(iql.model, batch, advantages(iql, batch), noise, iql.params)
     (gradient,) = torch.autograd.grad(loss.sum(), iql.model.actor.flat)
     bias = iql.model.actor.tensors(gradient)["bias_0"]
     assert (bias[:, 1:] == 0).all()

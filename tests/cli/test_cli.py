@@ -316,7 +316,7 @@ class TestMistakes:
             assert word in said
 
     def test_a_message_of_several_lines(self, mistake: Any) -> None:
-        assert "--set a b: must have the form" in mistake("train", "-c", "bc/pendulum", "--set", "a\n  b")
+        assert r"--set 'a\n  b': must have the form" in mistake("train", "-c", "bc/pendulum", "--set", "a\n  b")
 
     def test_control_c_at_any_time(self, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupted(*_: Any) -> TrainConfig:

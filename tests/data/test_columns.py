@@ -160,7 +160,7 @@ class TestDamage:
     def test_a_link_out_of_the_folder(self, folder: Path, tmp_path: Path) -> None:
         (folder / "obs.npy").rename(tmp_path / "elsewhere.npy")
         (folder / "obs.npy").symlink_to(tmp_path / "elsewhere.npy")
-        assert refusal(folder) == "obs.npy: is a link; a field is a file of its own"
+        assert refusal(folder) == "obs.npy: is a link, and none is followed; put the file itself there"
 
     @pytest.mark.parametrize(
         ("changes", "complaint"),

@@ -64,7 +64,7 @@ def test_unknown_ids_are_told_the_nearest(wrong: str, right: str) -> None:
     [
         ("zzz/qqq-v0", "unknown environment 'zzz/qqq-v0': Namespace zzz not found. Have you installed"),
         ("", "environment '' cannot be opened: Malformed environment ID"),
-        ("no_such_module:Foo-v0", "environment 'no_such_module:Foo-v0' needs a missing package: No module named"),
+        ("this:Foo-v0", "environment 'this:Foo-v0': no module is imported because a configuration names it"),
     ],
 )
 def test_ids_that_resemble_nothing(env_id: str, message: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rl_training.errors import ConfigError, did_you_mean
+from rl_training.validation import shown
 
 if TYPE_CHECKING:
     from rl_training.algorithms.base import Learner
@@ -42,7 +43,7 @@ def paper(name: str) -> str | None:
 def require(name: str) -> None:
     """Refuse a name that is no algorithm's."""
     if name not in find():
-        raise ConfigError(f"algo: no algorithm {name!r}{did_you_mean(name, find())}")
+        raise ConfigError(f"algo: no algorithm {shown(name)}{did_you_mean(name, find())}")
 
 
 @cache

@@ -86,11 +86,17 @@ def value_loss(model: MLPIQLModel, batch: Batch, targets: Tensor, params: IQLPar
     return loss, {"value/loss": loss, "value/mean": values.mean(-1)}
 
 
+@torch.no_grad()
+def learned_values(model: MLPIQLModel, batch: Batch) -> tuple[Tensor, Tensor]:
+    """V(s) for the actor and V(s') for the critics, `[M, B]` each, in one pass."""
+    values, next_values = model.value.values(torch.cat((batch.obs, batch.next_obs), dim=-2)).chunk(2, dim=-1)
+    return values, next_values
+
+
 def policy_loss(
-    model: MLPIQLModel, batch: Batch, targets: Tensor, noise: Mapping[str, Tensor], params: IQLParams
+    model: MLPIQLModel, batch: Batch, advantages: Tensor, noise: Mapping[str, Tensor], params: IQLParams
 ) -> tuple[Tensor, Metrics]:
     """L_π, `[M]`."""
-    advantages = targets - model.value.values(batch.obs).detach()
     weights = exponential_weights(advantages, params.beta, params.max_weight)
     masks = dropout_masks([noise[name] for name in sorted(noise)], params.actor_dropout)
     if isinstance(model.actor, DeterministicPolicy):
@@ -102,9 +108,9 @@ def policy_loss(
     return loss, {"actor/loss": loss, "actor/weight": weights.mean(-1), "actor/advantage": advantages.mean(-1)}
 
 
-def iql_critic_loss(model: MLPIQLModel, batch: Batch, params: IQLParams) -> tuple[Tensor, Metrics]:
+def iql_critic_loss(model: MLPIQLModel, batch: Batch, next_values: Tensor, params: IQLParams) -> tuple[Tensor, Metrics]:
     """L_Q, `[M]`."""
-    target = td_target(batch, model.value.values(batch.next_obs), params.gamma)
+    target = td_target(batch, next_values, params.gamma)
     return critic_loss(model.critics, batch, target)
 
 
@@ -114,8 +120,9 @@ def iql_loss(
     """L_V + L_π + L_Q, `[M]`, at the present parameters. Each network's gradient is that of its own loss alone."""
     targets = target_values(model, batch)
     value, value_metrics = value_loss(model, batch, targets, params)
-    policy, policy_metrics = policy_loss(model, batch, targets, noise, params)
-    critic, critic_metrics = iql_critic_loss(model, batch, params)
+    values, next_values = learned_values(model, batch)
+    policy, policy_metrics = policy_loss(model, batch, targets - values, noise, params)
+    critic, critic_metrics = iql_critic_loss(model, batch, next_values, params)
     return value + policy + critic, value_metrics | policy_metrics | critic_metrics
 
 
@@ -147,9 +154,10 @@ class IQL(Learner):
         targets = target_values(model, batch)
         loss, metrics = value_loss(model, batch, targets, p)
         self.optimisers["value"].step(loss)
-        loss, policy_metrics = policy_loss(model, batch, targets, noise, p)
+        values, next_values = learned_values(model, batch)
+        loss, policy_metrics = policy_loss(model, batch, targets - values, noise, p)
         self.optimisers["actor"].step(loss)
-        loss, critic_metrics = iql_critic_loss(model, batch, p)
+        loss, critic_metrics = iql_critic_loss(model, batch, next_values, p)
         self.optimisers["critic"].step(loss)
         polyak(model.target_critics, model.critics, p.tau)
         return metrics | policy_metrics | critic_metrics

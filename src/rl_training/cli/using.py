@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import json
 import warnings
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import typer
 
+from rl_training.data.formats import npz
+from rl_training.data.formats.limits import check_size
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.validation import shown
@@ -77,6 +77,8 @@ def _rectangular(rows: Any) -> Any:
     """Rows of equal length as an array."""
     if isinstance(rows, np.ndarray) and rows.dtype.kind not in "iuf":
         raise DataError(f"obs: values must be numbers, not {rows.dtype}")
+    if isinstance(rows, np.ndarray):
+        check_size(8 * rows.size)
     try:
         return np.atleast_2d(np.asarray(rows, dtype=np.float64))
     except OverflowError:
@@ -85,32 +87,41 @@ def _rectangular(rows: Any) -> Any:
         raise DataError("obs: every observation must have the same number of values") from None
 
 
-# What numpy, zipfile and json raise on files that are damaged or forged. A RecursionError is a RuntimeError.
-_DAMAGE = (ValueError, KeyError, EOFError, RuntimeError, MemoryError, OverflowError, zipfile.BadZipFile, zlib.error)
+_BYTES_PER_BYTE_OF_TEXT = 10  # a digit and a comma become a Python number
+# What numpy and json raise on files that are damaged or forged. A RecursionError is a RuntimeError.
+_DAMAGE = (ValueError, KeyError, EOFError, RuntimeError, MemoryError, OverflowError)
 
 
 def _read_observations(path: Path) -> Any:
     """Observations by row from a file, recognised by its suffix."""
     try:
+        if path.exists() and not path.is_file():
+            raise DataError("is not a file")
         match path.suffix:
             case ".json":
-                rows = json.loads(path.read_text("utf-8"))
+                rows = json.loads(_text(path))
             case ".csv":
-                return _read_csv(path.read_text("utf-8"))
+                return _read_csv(_text(path))
             case ".npy":
                 # Mapped, not read: a forged header is then held to the size of the file, and nothing is allocated.
                 return np.load(path, mmap_mode="r", allow_pickle=False)
             case ".npz":
-                with np.load(path, allow_pickle=False) as archive:
-                    return archive["obs"]
+                return npz.read_array(path, "obs")
             case _:
-                raise DataError(f"--obs-file {path}: must end in .npy, .npz, .csv or .json")
+                raise DataError("must end in .npy, .npz, .csv or .json")
+    except DataError as error:
+        raise DataError(f"--obs-file {path}: {error}") from None
     except OSError as error:
         raise DataError(f"--obs-file {path}: cannot be read ({error.strerror or error})") from None
     except (*_DAMAGE, csv.Error) as error:
         raise DataError(f"--obs-file {path}: holds no observations ({error})") from None
     _require_numbers(rows)
     return rows
+
+
+def _text(path: Path) -> str:
+    check_size(_BYTES_PER_BYTE_OF_TEXT * path.stat().st_size)
+    return path.read_text("utf-8")
 
 
 def _require_numbers(value: Any) -> None:

@@ -5,6 +5,7 @@ Fitted once on the dataset, stored in the checkpoint. Scores are always reported
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.statistics import mean_and_deviation
 from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, DataError
-from rl_training.validation import Section
+from rl_training.validation import Section, shortened
 
 # IQL (Kostrikov et al. 2021) rescales MuJoCo rewards so that episode returns span 1000.
 RETURN_SPAN = 1000.0
@@ -121,8 +122,22 @@ class Transforms:
                 action_high=numbers("action_high"),
                 reward_clip=None if data["reward_clip"] is None else _pair(data["reward_clip"]),
             )
-        except (KeyError, TypeError, ValueError) as error:
-            raise CheckpointError(f"transforms: stored value is malformed: {type(error).__name__}: {error}") from error
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
+            reason = shortened(f"{type(error).__name__}: {error}", 200)
+            raise CheckpointError(f"transforms: stored value is malformed: {reason}") from error
+
+    def require_widths(self, spaces: Spaces) -> None:
+        """Refuse stored transforms that are not for these spaces, or not of finite numbers."""
+        widths = {"obs_mean": spaces.obs_dim, "obs_std": spaces.obs_dim}
+        widths |= {"action_low": spaces.act_dim, "action_high": spaces.act_dim}
+        for name, value in asdict(self).items():
+            numbers = value if isinstance(value, tuple) else () if value is None else (value,)
+            if value is not None and len(numbers) != widths.get(name, len(numbers)):
+                raise CheckpointError(f"transforms.{name}: has {len(numbers)} entries, expected {widths[name]}")
+            if not all(math.isfinite(number) and abs(number) < 3.4e38 for number in numbers):  # what float32 holds
+                raise CheckpointError(f"transforms.{name}: is not finite")
+        if self.obs_std is not None and not min(self.obs_std) > 0.0:
+            raise CheckpointError("transforms.obs_std: must be above 0")
 
 
 def fit_transforms(dataset: TransitionDataset, spaces: Spaces, config: TransformConfig) -> Transforms:

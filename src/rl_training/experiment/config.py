@@ -11,7 +11,7 @@ from rl_training.errors import ConfigError, did_you_mean
 from rl_training.experiment.assets import ASSETS, packaged_configs
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.presets import with_preset
-from rl_training.validation import shortened, shown
+from rl_training.validation import printable, shortened, shown
 
 
 def find_config(name: str) -> Path:
@@ -69,7 +69,7 @@ def _read_file(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: is not valid YAML {error}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: must be a mapping of options, is {type(values).__name__}")
-    return {str(key): value for key, value in values.items()}
+    return {key if isinstance(key, str) else shown(key): value for key, value in values.items()}
 
 
 def _misplaced(values: Mapping[str, Any]) -> str | None:
@@ -84,7 +84,7 @@ def _misplaced(values: Mapping[str, Any]) -> str | None:
 def apply_override(values: dict[str, Any], override: str) -> None:
     """Set `a.b=value` in nested mappings; the value is read as YAML (`0.5`, `true`, `[1, 2]`, `null`, `'2024'`)."""
     key, separator, text = override.partition("=")
-    said = f"--set {shortened(override)}"
+    said = f"--set {printable(override)}"
     if not separator or not key.strip():
         raise ConfigError(f"{said}: must have the form key=value, such as algo_kwargs.batch_size=128")
     try:

@@ -16,9 +16,10 @@ from pydantic import ValidationError
 
 from rl_training import algorithms, streams
 from rl_training.algorithms.base import PriorDataParams
+from rl_training.data.formats.limits import free_memory
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import read_spaces
-from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError
+from rl_training.errors import CheckpointError, ConfigError, DataError, EnvironmentUnsupportedError
 from rl_training.experiment.continuing import (
     FinishedError,
     branch,
@@ -40,6 +41,8 @@ from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import explain, shown
+
+_COPIES = 32  # bytes at once for each value observed: as given, as float32, normalised, and in the first layer
 
 
 def finetune(
@@ -169,6 +172,8 @@ class LoadedPolicy:
         batch = np.broadcast_to(np.atleast_2d(rows), (learner.members, *np.atleast_2d(rows).shape))
         noise = None
         if not deterministic:
+            if not isinstance(draw, int | np.integer) or not 0 <= draw < 2**63:
+                raise ConfigError(f"draw: must be a whole number from 0 to 2^63 - 1, got {shown(draw)}")
             draws = streams.NoiseStreams(learner.acting_noise(batch.shape[1]), "prediction/")
             noise = draws.draw(learner.keys, draw)
         actions: FloatArray = self.actor(batch, noise)[member]
@@ -181,7 +186,10 @@ class LoadedPolicy:
         stopped = self.stopped_seeds
         if seed in stopped:
             warnings.warn(str(stopped[seed]), stacklevel=3)
-        return seeds.index(next(s for s in seeds if s not in stopped) if seed is None else seed)
+        first = next((s for s in seeds if s not in stopped), None)
+        if seed is None and first is None:
+            raise CheckpointError("seed: every one of this run diverged; name one to have its policy all the same")
+        return seeds.index(first if seed is None else seed)
 
 
 def load_policy(path: str | Path, which: str | int = "last") -> LoadedPolicy:
@@ -206,10 +214,19 @@ def _number_or_word(which: str | int) -> str | int:
 
 def _observations(obs: npt.ArrayLike, width: int) -> npt.NDArray[np.float32]:
     """One or several observations as float32, or one line saying what is wrong with them."""
+    if _is_deeper_than(obs, 2):
+        raise DataError(f"obs: lists inside lists inside lists; expected ({width},) or (batch, {width})")
     try:
+        given = np.asarray(obs)
+        if given.dtype.kind not in "biuf":
+            raise TypeError
+        if _COPIES * given.size > free_memory():
+            raise DataError(
+                f"obs: has shape {given.shape}, more than the free memory is enough for; give fewer at a time"
+            )
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
-            rows = np.asarray(obs, dtype=np.float32)
-    except (TypeError, ValueError, OverflowError):
+            rows = given.astype(np.float32, copy=False)
+    except (TypeError, ValueError, OverflowError, RuntimeError, MemoryError):  # RuntimeError: a tensor with a gradient
         raise DataError("obs: must be numbers, one row per observation") from None
     if rows.ndim not in (1, 2) or rows.shape[-1] != width:
         raise DataError(f"obs: has shape {rows.shape}; expected ({width},) or (batch, {width})")
@@ -217,6 +234,13 @@ def _observations(obs: npt.ArrayLike, width: int) -> npt.NDArray[np.float32]:
         bad = np.argwhere(~np.isfinite(np.atleast_2d(rows)))[0]
         raise DataError(f"obs: value {bad[1]} of row {bad[0]} is not finite")
     return rows
+
+
+def _is_deeper_than(value: Any, levels: int) -> bool:
+    """Whether lists hold lists beyond so many levels; a list may even hold itself, and numpy would not come back."""
+    if not isinstance(value, list | tuple):
+        return False
+    return levels == 0 or any(_is_deeper_than(entry, levels - 1) for entry in value)
 
 
 def describe(path: str | Path) -> dict[str, Any]:

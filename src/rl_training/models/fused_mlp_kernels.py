@@ -16,6 +16,8 @@ from rl_training.models.triton_layers import (
     store_input_gradient,
     store_norm_gradient,
     store_output,
+    sum_of_products,
+    sum_of_rows,
     through_output,
     unactivate,
 )
@@ -116,7 +118,7 @@ def weight_gradient(
             _bmm(hidden[layer].view(rows).mT, deltas[layer + 1].view(rows), result, precision)
     across = width // _GRADIENT.rows
     products = 0 if wide else (depth - 1) * across * across
-    _weight_gradient[networks, products + depth * across, parts](
+    _weight_gradient[networks, products + (depth + 1) * across, parts](
         gradient, x, hidden, deltas, sums, partials, batch, x.stride(0), x.stride(1), hidden.stride(0), flat.shape[1],
         sums.shape[1] if shape.norm else 0, triton.cdiv(batch, parts) if wide else _power(triton.cdiv(batch, parts)),
         PRODUCTS=products, COPIES=copies, TILE=_GRADIENT.rows, STEP=_GRADIENT.step, **_constants(shape, precision),
@@ -331,68 +333,55 @@ def _weight_gradient(
     FIRST: tl.constexpr, EACH: tl.constexpr, LAST: tl.constexpr, KP: tl.constexpr, NP: tl.constexpr,
     NORM: tl.constexpr, PRECISION: tl.constexpr, COPIES: tl.constexpr, TILE: tl.constexpr, STEP: tl.constexpr,
 ):  # fmt: skip
-    """Over a part of the batch: a tile of a hidden layer's dL/dW (the first PRODUCTS programs), or a tile's width of
-    the first and the output layer's, or of the bias of a layer between."""
+    """Over a part of the batch, by program: a tile of dL/dW between hidden layers (the first PRODUCTS), a tile's width
+    of the first layer's, of the output layer's, or of the vectors of a layer between."""
     network, layer_size = tl.program_id(0).to(tl.int64), tl.cast(layer_size, tl.int64)
-    part = tl.program_id(2)
     ACROSS: tl.constexpr = H // TILE
+    part, job = tl.program_id(2), tl.program_id(1)
     result = partials + (network * tl.num_programs(2) + part) * length
     begin = part * part_rows
     end = tl.minimum(begin + part_rows, batch)
-    job = tl.program_id(1)
     column = (job % ACROSS) * TILE + tl.arange(0, TILE)
+    h, delta = hidden + network * batch * H, deltas + network * batch * H
+    tiles_of_sums = tl.where(part == 0, tiles_of_sums, 0)  # all of them are in the first part
+    tile_sums = sums + network * tiles_of_sums * DEPTH * 2 * H
     if job < PRODUCTS:
         layer = 1 + job // (ACROSS * ACROSS)
         row = (job // ACROSS % ACROSS) * TILE + tl.arange(0, TILE)
-        h, delta = hidden + (layer - 1) * layer_size, deltas + layer * layer_size
-        total = tl.zeros((TILE, TILE), tl.float32)
-        for start in range(begin, end, STEP):
-            rows = start + tl.arange(0, STEP)
-            live = (rows < end)[:, None]
-            places = (network * batch + rows)[:, None] * H
-            given = tl.load(h + places + row[None, :], mask=live, other=0.0)
-            value = tl.load(delta + places + column[None, :], mask=live, other=0.0)
-            total = product(tl.trans(given), value, total, PRECISION)
-        weight = result + FIRST + (layer - 1) * EACH
-        tl.store(weight + row[:, None] * H + column[None, :], total)
+        total, _ = sum_of_products(
+            h + (layer - 1) * layer_size,
+            H,
+            row,
+            H,
+            delta + layer * layer_size,
+            H,
+            column,
+            H,
+            begin,
+            end,
+            STEP,
+            PRECISION,
+        )
+        tl.store(result + FIRST + (layer - 1) * EACH + row[:, None] * H + column[None, :], total)
     elif job < PRODUCTS + ACROSS:
-        inputs, outputs = tl.arange(0, KP), tl.arange(0, NP)
-        top = hidden + (DEPTH - 1) * layer_size
-        first, bias = tl.zeros((KP, TILE), tl.float32), tl.zeros((TILE,), tl.float32)
-        last, last_bias = tl.zeros((TILE, NP), tl.float32), tl.zeros((NP,), tl.float32)
-        for start in range(begin, end, STEP):
-            rows = start + tl.arange(0, STEP)
-            live = (rows < end)[:, None]
-            row_places = (network * batch + rows)[:, None]
-            given = tl.load(
-                x + (network // COPIES) * x_member + rows[:, None] * x_row + inputs[None, :],
-                mask=live & (inputs < K)[None, :], other=0.0,
-            )  # fmt: skip
-            value = tl.load(deltas + row_places * H + column[None, :], mask=live, other=0.0)
-            first = product(tl.trans(given), value, first, PRECISION)
-            bias += tl.sum(value, 0)
-            g = output_gradient(gradient, row_places, live, N, NP)
-            wide = tl.where((outputs == 0)[None, :], g, 0.0) if N == 1 else g
-            h = tl.load(top + row_places * H + column[None, :], mask=live, other=0.0)
-            last = product(tl.trans(h), wide, last, PRECISION)
-            last_bias += tl.sum(wide, 0)
-        tl.store(result + inputs[:, None] * H + column[None, :], first, mask=(inputs < K)[:, None])
+        inputs = tl.arange(0, KP)
+        given = x + (network // COPIES) * x_member
+        total, bias = sum_of_products(given, x_row, inputs, K, delta, H, column, H, begin, end, STEP, PRECISION)
+        tl.store(result + inputs[:, None] * H + column[None, :], total, mask=(inputs < K)[:, None])
         tl.store(result + K * H + column, bias)
-        store_norm_gradient(result + K * H + H, sums, network, part, tiles_of_sums, 0, column, H, DEPTH, NORM)
-        tl.store(result + LAST + column[:, None] * N + outputs[None, :], last, mask=(outputs < N)[None, :])
-        if job == PRODUCTS:  # one of them also writes what ends the row: the last bias, and zeros
-            tl.store(result + LAST + H * N + outputs, last_bias, mask=outputs < N)
+        store_norm_gradient(result + K * H + H, tile_sums, tiles_of_sums, column, H, DEPTH, NORM)
+    elif job < PRODUCTS + 2 * ACROSS:
+        outputs, last = tl.arange(0, NP), result + LAST
+        top, g = h + (DEPTH - 1) * layer_size, gradient + network * batch * N
+        total, bias = sum_of_products(top, H, column, H, g, N, outputs, N, begin, end, STEP, PRECISION)
+        tl.store(last + column[:, None] * N + outputs[None, :], total, mask=(outputs < N)[None, :])
+        if job == PRODUCTS + ACROSS:  # one of them also writes what ends the row: the last bias, and zeros
+            tl.store(last + H * N + outputs, bias, mask=outputs < N)
             for unused in range(LAST + H * N + N, length, 64):
                 rest = unused + tl.arange(0, 64)
                 tl.store(result + rest, tl.zeros((64,), tl.float32), mask=rest < length)
     else:
-        layer = (job - PRODUCTS) // ACROSS
-        delta = deltas + layer * layer_size
-        bias = tl.zeros((TILE,), tl.float32)
-        for start in range(begin, end, STEP):
-            rows = start + tl.arange(0, STEP)
-            places = (network * batch + rows)[:, None] * H + column[None, :]
-            bias += tl.sum(tl.load(delta + places, mask=(rows < end)[:, None], other=0.0), 0)
+        layer = (job - PRODUCTS) // ACROSS - 1
         vectors = result + FIRST + (layer - 1) * EACH + H * H
-        tl.store(vectors + column, bias)
-        store_norm_gradient(vectors + H, sums, network, part, tiles_of_sums, layer, column, H, DEPTH, NORM)
+        tl.store(vectors + column, sum_of_rows(delta + layer * layer_size, H, column, begin, end, STEP))
+        store_norm_gradient(vectors + H, tile_sums + layer * 2 * H, tiles_of_sums, column, H, DEPTH, NORM)

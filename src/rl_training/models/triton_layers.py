@@ -117,15 +117,42 @@ def store_input_gradient(
 
 
 @triton.jit
-def store_norm_gradient(
-    scale, sums, network, part, tiles_of_sums, layer, column, H: tl.constexpr, DEPTH: tl.constexpr, NORM: tl.constexpr
+def sum_of_products(
+    a, a_row, a_columns, a_width, b, b_row, b_columns, b_width, begin, end, STEP: tl.constexpr, PRECISION: tl.constexpr
 ):
-    """dL/ds and dL/dt of a layer, summed over the tiles of the backward pass; all of it in the first part."""
+    """aᵀ b and Σ b over rows `begin` to `end`, of columns that may lie beyond the width and are zero then."""
+    total = tl.zeros((a_columns.shape[0], b_columns.shape[0]), tl.float32)
+    of_rows = tl.zeros(b_columns.shape, tl.float32)
+    for start in range(begin, end, STEP):
+        rows = (start + tl.arange(0, STEP)).to(tl.int64)[:, None]
+        left = tl.load(
+            a + rows * a_row + a_columns[None, :], mask=(rows < end) & (a_columns < a_width)[None, :], other=0.0
+        )
+        right = tl.load(
+            b + rows * b_row + b_columns[None, :], mask=(rows < end) & (b_columns < b_width)[None, :], other=0.0
+        )
+        total = product(tl.trans(left), right, total, PRECISION)
+        of_rows += tl.sum(right, 0)
+    return total, of_rows
+
+
+@triton.jit
+def sum_of_rows(values, row_length, columns, begin, end, STEP: tl.constexpr):
+    total = tl.zeros(columns.shape, tl.float32)
+    for start in range(begin, end, STEP):
+        rows = (start + tl.arange(0, STEP)).to(tl.int64)[:, None]
+        total += tl.sum(tl.load(values + rows * row_length + columns[None, :], mask=rows < end, other=0.0), 0)
+    return total
+
+
+@triton.jit
+def store_norm_gradient(scale, tile_sums, tiles, columns, H: tl.constexpr, DEPTH: tl.constexpr, NORM: tl.constexpr):
+    """dL/ds and dL/dt of a layer, summed over the tiles of the backward pass."""
     if NORM != "none":
-        d_scale, d_shift = tl.zeros(column.shape, tl.float32), tl.zeros(column.shape, tl.float32)
-        for tile in range(tl.where(part == 0, tiles_of_sums, 0)):
-            given = sums + ((network * tiles_of_sums + tile) * DEPTH + layer) * 2 * H + column
+        d_scale, d_shift = tl.zeros(columns.shape, tl.float32), tl.zeros(columns.shape, tl.float32)
+        for tile in range(tiles):
+            given = tile_sums + tile * DEPTH * 2 * H + columns
             d_scale += tl.load(given)
             d_shift += tl.load(given + H)
-        tl.store(scale + column, d_scale)
-        tl.store(scale + H + column, d_shift)
+        tl.store(scale + columns, d_scale)
+        tl.store(scale + H + columns, d_shift)

@@ -16,6 +16,8 @@ import errno
 import hashlib
 import json
 import shutil
+import stat
+import sys
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -35,12 +37,15 @@ from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, RLTrainingError
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
+from rl_training.validation import printable, shortened, shown
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 TEMPORARY = ".tmp-"  # in the name of whatever is being written or removed
 _WEIGHTS, _TRAINING, _STATE = "weights.safetensors", "training.safetensors", "state.json"
 _SOURCE = "source.safetensors"
+_LARGEST_MANIFEST = 2**20  # bytes; a real one has a few hundred
+_MALFORMED = (KeyError, TypeError, ValueError, OverflowError, RecursionError)  # of JSON that is not what was written
 
 
 @dataclass(frozen=True)
@@ -66,10 +71,14 @@ class Checkpoint:
     def build_learner(self, device: str = "cpu", total_updates: int | None = None) -> Learner:
         """The learner as it was."""
         learner_type = load_algorithm(self.config.algo)
+        params = learner_type.parse(self.config.algo_kwargs)
+        stored = sum(tensor.numel() for tensor in self.tensors.values())
+        if len(self.config.seeds) * params.least_values(self.spaces.obs_dim) > stored:
+            raise CheckpointError(f"config: describes networks larger than the {stored:,} values that are stored")
         learner = learner_type(
             self.spaces.obs_dim,
             self.spaces.act_dim,
-            learner_type.parse(self.config.algo_kwargs),
+            params,
             seeds=self.config.seeds,
             total_updates=total_updates or int(self.progress["total_updates"]),
             device=device,
@@ -87,7 +96,7 @@ def require_alike(
     """
     if live.keys() != stored.keys():
         odd = sorted(live.keys() ^ stored.keys())[0]
-        raise CheckpointError(f"{odd}: in the {'checkpoint' if odd in stored else 'algorithm'} only")
+        raise CheckpointError(f"{printable(odd)}: in the {'checkpoint' if odd in stored else 'algorithm'} only")
     for name, tensor in live.items():
         free = (any_length or {}).get(name)
         expected = tuple("any" if axis == free else size for axis, size in enumerate(tensor.shape))
@@ -175,13 +184,16 @@ def load_checkpoint(path: Path) -> Checkpoint:
     try:
         state = json.loads(files[_STATE])
         Progress.from_json(state["progress"])
+        spaces = Spaces.from_json(state["spaces"])
+        transforms = Transforms.from_json(state["transforms"])
+        transforms.require_widths(spaces)
         training = safetensors.torch.load(files[_TRAINING])
         tensors = {**safetensors.torch.load(files[_WEIGHTS])}
         tensors.update({k: v for k, v in training.items() if not k.startswith("metric.")})
         return Checkpoint(
             TrainConfig.parse(state["config"]),
-            Spaces.from_json(state["spaces"]),
-            Transforms.from_json(state["transforms"]),
+            spaces,
+            transforms,
             state["progress"],
             tensors,
             {k.removeprefix("metric."): v for k, v in training.items() if k.startswith("metric.")},
@@ -189,30 +201,45 @@ def load_checkpoint(path: Path) -> Checkpoint:
         )
     except RLTrainingError as error:
         raise CheckpointError(f"{path}: {error}") from error
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, safetensors.SafetensorError) as error:
-        raise CheckpointError(f"{path}: malformed checkpoint ({type(error).__name__}: {error})") from error
+    except (*_MALFORMED, AttributeError, safetensors.SafetensorError) as error:
+        raise CheckpointError(f"{path}: malformed checkpoint ({_named(error)})") from error
 
 
 def _read_verified(path: Path) -> dict[str, bytes]:
     """Every file of the checkpoint, each equal to what the manifest promises."""
     try:
-        manifest = json.loads((path / MANIFEST).read_bytes())
+        manifest = json.loads(_read_file(path / MANIFEST, at_most=_LARGEST_MANIFEST))
         if manifest["format"] != FORMAT:
-            raise CheckpointError(f"{path}: checkpoint format {manifest['format']}, this version reads {FORMAT}")
+            raise CheckpointError(f"{path}: checkpoint format {shown(manifest['format'])}, this version reads {FORMAT}")
         promised = {name: manifest["files"][name] for name in (_WEIGHTS, _TRAINING, _STATE)}
         if _SOURCE in manifest["files"]:
             promised[_SOURCE] = manifest["files"][_SOURCE]
         files = {}
         for name, entry in promised.items():
-            data = (path / name).read_bytes()
+            data = _read_file(path / name, size=int(entry["bytes"]))
             if len(data) != entry["bytes"] or hashlib.sha256(data).hexdigest() != entry["sha256"]:
                 raise CheckpointError(f"{path / name}: damaged (its SHA-256 is not the manifest's)")
             files[name] = data
     except OSError as error:
         raise CheckpointError(f"{error.filename or path}: cannot be read ({error.strerror})") from error
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise CheckpointError(f"{path / MANIFEST}: malformed ({type(error).__name__}: {error})") from error
+    except _MALFORMED as error:
+        raise CheckpointError(f"{path / MANIFEST}: malformed ({_named(error)})") from error
     return files
+
+
+def _read_file(path: Path, *, size: int | None = None, at_most: int = sys.maxsize) -> bytes:
+    """The bytes of a plain file of the size it should have; a pipe is not waited for, a device not read without end."""
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode) or found.st_size > at_most:
+        raise CheckpointError(f"{path}: is not a file that a checkpoint can have")
+    if size is not None and found.st_size != size:
+        raise CheckpointError(f"{path}: damaged (it has {found.st_size:,} bytes, the manifest says {size:,})")
+    return path.read_bytes()
+
+
+def _named(error: BaseException) -> str:
+    """An error of a library in one short line."""
+    return shortened(f"{type(error).__name__}: {' '.join(str(error).split())}", 200)
 
 
 def _pack(tensors: Mapping[str, Tensor]) -> bytes:

@@ -119,8 +119,12 @@ class TrainConfig(Section):
     @classmethod
     def _fill_from_preset(cls, values: Any) -> Any:
         """What a preset says counts where the configuration itself says nothing."""
-        if isinstance(values, Mapping) and values.get("preset") is not None and values.get("algo") is not None:
-            return merge(preset_values(str(values.get("algo")), str(values["preset"])), values)
+        if (
+            isinstance(values, Mapping)
+            and isinstance(values.get("preset"), str)
+            and isinstance(values.get("algo"), str)
+        ):
+            return merge(preset_values(values["algo"], values["preset"]), values)
         return values
 
     @field_validator("dataset", mode="before")

@@ -202,6 +202,13 @@ def predict(
     **engine: bool,
 ) -> list[MemoryNeed]:
     """What a run will need, by place; refuses what clearly is not there. engine: as for `memory_needs`."""
+    free = free_memory()
+    least = 4 * (params.least_values(spaces.obs_dim) + params.batch_size * spaces.obs_dim)
+    if least > free:  # not to be tried: the system would end the process, not the attempt
+        raise ConfigError(
+            f"algo_kwargs: networks and a batch of {params.batch_size:,} need more than {readable_bytes(least)} of"
+            f" memory, where {readable_bytes(free)} are free"
+        )
     one = measure_member(learner_type, spaces.obs_dim, spaces.act_dim, params)
     needs = memory_needs(one, data, members, device, **engine)
     for need in needs:

@@ -10,6 +10,7 @@ from typing import Any
 from rl_training import yaml_dialect
 from rl_training.algorithms import require
 from rl_training.errors import ConfigError, did_you_mean
+from rl_training.validation import shown
 
 PRESETS = Path(__file__).parent.parent / "assets" / "presets"
 
@@ -27,15 +28,15 @@ def preset_values(algo: str, name: str) -> dict[str, Any]:
     known = presets(algo)
     if name not in known:
         hint = did_you_mean(name, known) if known else f"; {algo} has none"
-        raise ConfigError(f"preset: {algo} has no preset {name!r}{hint}")
+        raise ConfigError(f"preset: {algo} has no preset {shown(name)}{hint}")
     return dict(known[name]["config"])
 
 
 def with_preset(values: Mapping[str, Any], algo: Any, name: Any) -> dict[str, Any]:
     """A configuration under a preset that somebody asked for after it was written; none changes nothing."""
-    if algo is None or name is None:
+    if not isinstance(algo, str) or not isinstance(name, str):  # what is not text is refused with the other values
         return dict(values)
-    return merge(values, preset_values(str(algo), str(name)))
+    return merge(values, preset_values(algo, name))
 
 
 def merge(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 from rl_training.errors import CheckpointError
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
+from rl_training.validation import shown
 
 _COUNTED = re.compile(r"(0|[1-9][0-9]{0,8})/[^/]+/.+")
 
@@ -77,7 +78,7 @@ class Progress:
         wrong += [name for name in ("metric_counts",) if name not in wrong and not _are_counts(stored[name])]
         wrong += [name for name in ("unit",) if stored[name] not in ("updates", "steps")]
         if wrong:
-            raise CheckpointError(f"progress.{wrong[0]}: {stored[wrong[0]]!r} is not a value it can have")
+            raise CheckpointError(f"progress.{wrong[0]}: {shown(stored[wrong[0]])} is not a value it can have")
         if not isinstance(stored["divergences"], list):
             raise CheckpointError("progress.divergences: is not a list of findings")
         return cls(**{**stored, "divergences": [Divergence.from_json(one) for one in stored["divergences"]]})

@@ -18,6 +18,9 @@ def read_description(run: Path) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{file}: cannot be read ({reason})") from error
-    if not isinstance(contents, dict):
+    mappings = ("dataset", "best")  # or nothing
+    if not isinstance(contents, dict) or not all(isinstance(contents.get(name), dict | None) for name in mappings):
         raise CheckpointError(f"{file}: is not a description of a run")
+    if not isinstance(contents.get("status"), str) or "dataset" not in contents:
+        raise CheckpointError(f"{file}: is not a description of a run (status and dataset are missing)")
     return contents

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -29,6 +30,16 @@ class AlgorithmParams(Section):
     lr_schedule: dict[str, Schedule] = Field(
         default_factory=dict, description="learning-rate schedule by network (actor, critic, …); constant if not named"
     )
+
+    def least_values(self, obs_dim: int) -> int:
+        """How many values the largest network of a member has at the least, known without building it."""
+        networks = {name: value for name, value in self if name.endswith("_hidden") and isinstance(value, tuple)}
+        sizes = [
+            sum(one * next_ for one, next_ in pairwise((obs_dim, *hidden)))
+            * (getattr(self, "n_critics", 1) if name == "critic_hidden" else 1)
+            for name, hidden in networks.items()
+        ]
+        return max(sizes, default=0)
 
 
 class BootstrapParams(AlgorithmParams):

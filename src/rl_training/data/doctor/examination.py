@@ -28,13 +28,13 @@ from rl_training.data.doctor.succession import check_successors
 from rl_training.data.doctor.wording import sentence
 from rl_training.data.fields import BORDERS_LOST, EPISODE_IDS
 from rl_training.data.formats import RawData
-from rl_training.data.formats.names import printable
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.reference_returns import reference_returns
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
+from rl_training.validation import printable
 from rl_training.wording import amount
 
 

@@ -24,8 +24,8 @@ from rl_training.data.fields import (
 )
 from rl_training.data.flags import DONES, complete_flags
 from rl_training.data.formats.names import listed as names_listed
-from rl_training.data.formats.names import printable
 from rl_training.errors import DataError, did_you_mean
+from rl_training.validation import printable
 from rl_training.wording import amount
 
 CHUNK = 1 << 16  # rows looked at together, so that what is made along the way stays small

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from rl_training.data.checks import FLAG_FIELDS, INDEX_FIELDS, MATRIX_FIELDS, VECTOR_FIELDS
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.formats.atomic import new_folder
+from rl_training.data.formats.limits import check_file
 from rl_training.data.summaries import EPISODE_FACTS, ROW_FACTS, Facts
 from rl_training.errors import DataError
 from rl_training.wording import amount
@@ -142,8 +143,7 @@ def open_columns(folder: Path) -> tuple[dict[str, npt.NDArray[Any]], dict[str, A
         shape = tuple(about["shape"])
         path = folder / f"{name}.npy"
         try:
-            if path.is_symlink():
-                raise DataError(f"{path.name}: is a link; a field is a file of its own")
+            check_file(path)
             size = path.stat().st_size
             expected = 128 + int(np.prod(shape, dtype=object)) * np.dtype(about["dtype"]).itemsize
             if size != expected:
@@ -189,6 +189,7 @@ def packed_copies(folder: Path) -> list[str]:
 def read_schema(folder: Path) -> dict[str, Any]:
     path = folder / SCHEMA
     try:
+        check_file(path)
         if path.stat().st_size > _SCHEMA_LIMIT:
             raise DataError(f"{SCHEMA}: too large to be a schema")
         schema = json.loads(path.read_text(encoding="utf-8"))

@@ -15,11 +15,12 @@ import numpy as np
 
 from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, missing_fields
 from rl_training.data.formats.limits import check_size
-from rl_training.data.formats.names import listed, natural, printable
+from rl_training.data.formats.names import listed, natural
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import assemble, left_aside, plan
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
+from rl_training.validation import printable
 
 _MOST_NAMES = 10_000  # arrays that are looked at
 _MOST_GROUPS = 10_000  # groups that are looked into

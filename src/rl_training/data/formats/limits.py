@@ -35,6 +35,14 @@ def check_size(size: int, stored: int | None = None) -> None:
         raise DataError(f"needs {_amount(_COPIES * size)} of memory to be read, but only {_amount(limit)} are free")
 
 
+def check_file(path: Path) -> None:
+    """Refuse a member of a folder that is a link, which may lead anywhere, or no file: a pipe would be waited for."""
+    if path.is_symlink():
+        raise DataError(f"{path.name}: is a link, and none is followed; put the file itself there")
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path.name}: is not a file")
+
+
 def _amount(size: int) -> str:
     return f"{size / 2**30:,.1f} GiB" if size >= 2**30 else f"{size / 2**20:,.1f} MiB"
 

@@ -19,11 +19,12 @@ import numpy.typing as npt
 
 from rl_training.data.fields import FIELD_OF
 from rl_training.data.formats.hdf5 import DAMAGE, array_in, check_sizes, group_in
-from rl_training.data.formats.names import first_of, printable
+from rl_training.data.formats.limits import check_file
+from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError, did_you_mean
-from rl_training.validation import shown
+from rl_training.validation import printable, shown
 from rl_training.wording import amount
 
 _ID = re.compile(r"(?:[-\w]+/)*[-\w]+-v\d+")
@@ -96,6 +97,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     actions, observations = _space(metadata, "action_space"), _space(metadata, "observation_space")
     _check_actions(actions)
     keys = _observation_keys(observations, columns)
+    check_file(data / "main_data.hdf5")
     try:
         with h5py.File(data / "main_data.hdf5", "r") as file:
             arrays, notes = _transitions(_episodes(file), keys)
@@ -112,6 +114,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
 
 def read_metadata(path: Path) -> dict[str, Any]:
     try:
+        check_file(path)
         if (size := path.stat().st_size) > _LARGEST_METADATA:
             raise DataError(f"{path.name}: has {size:,} bytes; at most {_LARGEST_METADATA:,} are read")
         metadata = json.loads(path.read_text("utf-8"))

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from rl_training.errors import DataError, did_you_mean
-from rl_training.validation import shortened, shown
+from rl_training.validation import printable, shown
 
 _SHOWN_NAMES = 12  # names that a message lists
 _COMPARED_NAMES = 1000  # names a mistyped one is held against
@@ -63,11 +63,6 @@ def first_of(texts: Iterable[str]) -> str:
     given = list(texts)
     more = f" and {len(given) - _SHOWN_NAMES} more" if len(given) > _SHOWN_NAMES else ""
     return ", ".join(given[:_SHOWN_NAMES]) + more if given else "no columns"
-
-
-def printable(name: str) -> str:
-    """A name for a message: short, and with nothing in it that a terminal would obey."""
-    return shortened(name) if name.isprintable() else shown(name)
 
 
 def suggest(word: str, names: Sequence[str]) -> str:

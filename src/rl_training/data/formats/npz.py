@@ -5,7 +5,8 @@ from __future__ import annotations
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -21,6 +22,7 @@ from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import assemble, left_aside, plan
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
+from rl_training.validation import shortened
 
 _DESCRIBED = "NumPy archive (.npz)"
 TOLD = "metadata/"  # before the names of what is told beside the fields: env_id, action_low, obs_high, …
@@ -36,14 +38,29 @@ def write(target: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 def read(path: Path, columns: Columns | None = None) -> RawData:
     """Every array by name, or those that `columns` map to fields; of the side information, what is told of the
     environment."""
+    with _readable(), zipfile.ZipFile(path) as archive:
+        held = members(archive)
+        told = _arrays(archive, {name: member for name, member in held.items() if _is_told(name, member)})
+        fields = {name: member for name, member in held.items() if name not in told}
+        raw = _by_name(archive, fields) if columns is None else _by_mapping(archive, fields, columns)
+        about = {name.removeprefix(TOLD): values for name, values in told.items()}
+        return replace(raw, env_id=told_env_id(about.get("env_id")), bounds=SpaceBounds.read(about))
+
+
+def read_array(path: Path, name: str) -> npt.NDArray[Any]:
+    """One array of an archive, under the same limits."""
+    with _readable(), zipfile.ZipFile(path) as archive:
+        held = members(archive)
+        if name not in held:
+            raise DataError(f"has no array {name!r}; it holds {listed(held)}")
+        return _arrays(archive, {name: held[name]})[name]
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """What zipfile and numpy raise on a damaged or forged file, as one line."""
     try:
-        with zipfile.ZipFile(path) as archive:
-            held = members(archive)
-            told = _arrays(archive, {name: member for name, member in held.items() if _is_told(name, member)})
-            fields = {name: member for name, member in held.items() if name not in told}
-            raw = _by_name(archive, fields) if columns is None else _by_mapping(archive, fields, columns)
-            about = {name.removeprefix(TOLD): values for name, values in told.items()}
-            return replace(raw, env_id=told_env_id(about.get("env_id")), bounds=SpaceBounds.read(about))
+        yield
     except FileNotFoundError as error:
         raise DataError("no such file") from error
     except OSError as error:
@@ -61,7 +78,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
         SyntaxError,
         tokenize.TokenError,
     ) as error:
-        reason = " ".join(str(error).split()) or type(error).__name__
+        reason = shortened(" ".join(str(error).split()), 200) or type(error).__name__
         raise DataError(f"not a readable .npz file ({reason})") from error
 
 
@@ -101,7 +118,15 @@ def _arrays(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) ->
             check_header(file, member)
         with archive.open(member) as file:
             arrays[name] = np.lib.format.read_array(file, allow_pickle=False)
+        if arrays[name].dtype.kind == "U" and not _is_text(arrays[name]):
+            raise DataError(f"{member.filename}: damaged (its text holds what is no character)")
     return arrays
+
+
+def _is_text(values: npt.NDArray[Any]) -> bool:
+    """Whether every character is one: numpy takes any 32 bits, and Python fails on them when they are looked at."""
+    codes = np.ascontiguousarray(values).reshape(-1).view(f"{values.dtype.byteorder}u4")
+    return not codes.size or int(codes.max()) < 0x110000
 
 
 def _is_told(name: str, member: zipfile.ZipInfo) -> bool:

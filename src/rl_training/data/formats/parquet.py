@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from rl_training.data.formats.arrow import check_type, column_values
 from rl_training.data.formats.cells import labels, numbers
-from rl_training.data.formats.limits import check_size
+from rl_training.data.formats.limits import check_file, check_size
 from rl_training.data.formats.names import natural
 from rl_training.data.formats.parquet_footer import Footer, read_footer
 from rl_training.data.formats.raw import Arrays, Columns, RawData
@@ -32,6 +32,8 @@ def files_of(path: Path) -> list[Path]:
     found = [entry for entry in path.iterdir() if entry.suffix == ".parquet" and not entry.name.startswith((".", "_"))]
     if not found:
         raise DataError("its Parquet files are all hidden ones (. or _ before the name)")
+    for entry in found:
+        check_file(entry)
     return sorted(found, key=lambda entry: natural(entry.name))
 
 

@@ -23,11 +23,11 @@ from rl_training.data.fields import (
 )
 from rl_training.data.flags import DONES
 from rl_training.data.formats.cells import labels, numbers
-from rl_training.data.formats.names import check_names, doubled, listed, natural, printable, split_number, suggest
+from rl_training.data.formats.names import check_names, doubled, listed, natural, split_number, suggest
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.row_order import in_order
 from rl_training.errors import DataError, did_you_mean
-from rl_training.validation import shown
+from rl_training.validation import printable, shown
 from rl_training.wording import amount
 
 _STEP_NAMES = ("step", "t")

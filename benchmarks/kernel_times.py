@@ -1,0 +1,159 @@
+"""How long the fused kernels take by how they are launched, on the networks of a run with one seed and with many.
+
+    python benchmarks/kernel_times.py [--shape critics] [--precision tf32] [--compile-only] [--output FILE]
+
+Prints, for each network and each of forward, backward and weight gradient, the fastest launches;
+`models/fused_mlp_kernels.py` holds the ones in use. Needs a CUDA device. `--compile-only` fills Triton's cache, so that
+several processes can compile at once before one measures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from rl_training.models import fused_mlp, fused_mlp_kernels
+from rl_training.models.fused_mlp import Layout
+from rl_training.models.fused_mlp_kernels import Launch
+
+
+class Shape(NamedTuple):
+    """Networks, how many of them share an input, and the rows of each one's batch."""
+
+    networks: int
+    copies: int
+    batch: int
+    layout: Layout
+
+
+CRITIC, ACTOR, NORMED = Layout(23, 256, 1, 2, 0), Layout(17, 256, 6, 2, 0), Layout(23, 256, 1, 3, 2)
+SHAPES = {
+    "actor": Shape(1, 1, 256, ACTOR),
+    "critics": Shape(2, 2, 256, CRITIC),
+    "critics of 64": Shape(128, 2, 256, CRITIC),
+    "actors of 64": Shape(64, 1, 256, ACTOR),
+    "penalty": Shape(2, 2, 7_936, CRITIC),  # CQL's, 31 actions for each of 256 states
+    "penalty of 16": Shape(32, 2, 7_936, CRITIC),
+    "normed": Shape(2, 2, 1_024, NORMED),  # ReBRAC's
+    "normed of 16": Shape(32, 2, 1_024, NORMED),
+}
+WHOLE = [Launch(rows, step, warps, 3) for rows, step, warps in itertools.product((16, 32), (32, 64), (4, 8))]
+STEPS = [
+    Launch(rows, 32, warps, 3) for rows, warps in itertools.product((8, 16, 32, 64), (2, 4, 8)) if rows >= 2 * warps
+]
+GRADIENTS = [
+    Launch(tile, step, warps, stages)
+    for tile, step, warps, stages in itertools.product((32, 64), (32, 64), (4, 8), (2, 3))
+]
+
+
+def microseconds(work: Callable[[], Any]) -> float:
+    """Of one call, as part of a CUDA graph of twenty."""
+    work()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(20):
+            work()
+    best = float("inf")
+    for _ in range(4):
+        begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        begin.record()
+        graph.replay()
+        end.record()
+        torch.cuda.synchronize()
+        best = min(best, begin.elapsed_time(end) * 1_000 / 20)
+    return best
+
+
+def works(shape: Shape, precision: str) -> Iterator[tuple[str, dict[str, Any], Callable[[], Any]]]:
+    """Every kernel and launch: its name, what is special of it, and the call under that launch."""
+    kernels, layout, eps = fused_mlp_kernels, shape.layout, 1e-6
+    width = layout.last + layout.hidden * layout.outputs + layout.outputs
+    generator = torch.Generator("cuda").manual_seed(0)
+    flat = torch.randn(shape.networks, width, device="cuda", generator=generator) * 0.05
+    x = torch.randn(shape.networks // shape.copies, shape.batch, layout.inputs, device="cuda", generator=generator)
+    for wide in (False, True):
+        y, hidden, base = kernels.forward(x, flat, layout, eps, shape.copies, True, precision, wide)
+        for how in STEPS if wide else WHOLE:
+            told = {"wide": wide, **how._asdict()}
+
+            def forward(wide: bool = wide) -> Any:
+                return kernels.forward(x, flat, layout, eps, shape.copies, True, precision, wide)
+
+            def backward(wide: bool = wide, y: Any = y, hidden: Any = hidden, base: Any = base) -> Any:
+                return kernels.backward(y, flat, hidden, base, layout, eps, True, precision, wide)
+
+            yield "forward", told, _under(forward, how, wide=wide)
+            yield "backward", told, _under(backward, how, wide=wide)
+        deltas, _, sums = kernels.backward(y, flat, hidden, base, layout, eps, False, precision, wide)
+        usual = fused_mlp.partial_sums(shape.networks, shape.batch)
+        for how, parts in itertools.product(GRADIENTS, sorted({usual, max(1, usual // 2), usual * 2})):
+            if wide and shape.batch % parts:
+                continue
+
+            def gradient(wide: bool = wide, parts: int = parts, args: Any = (y, x, flat, hidden, deltas, sums)) -> Any:
+                return kernels.weight_gradient(*args, layout, shape.copies, precision, parts, wide)
+
+            yield "weight gradient", {"wide": wide, "parts": parts, **how._asdict()}, _under(gradient, how, wide=None)
+
+
+def _under(work: Callable[[], Any], how: Launch, *, wide: bool | None) -> Callable[[], Any]:
+    """The same, launched in a given way: of kernels for many rows, for few, or of weight gradients."""
+    kernels: Any = fused_mlp_kernels
+    name = {None: "_GRADIENT", True: "_STEP", False: "tall"}[wide]
+    value = (lambda *_: how) if wide is False else how
+
+    def launched() -> Any:
+        before = getattr(kernels, name)
+        setattr(kernels, name, value)
+        try:
+            return work()
+        finally:
+            setattr(kernels, name, before)
+
+    return launched
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", action="append", choices=SHAPES)
+    parser.add_argument("--precision", default="tf32", choices=("tf32", "ieee", "bf16"))
+    parser.add_argument("--compile-only", action="store_true")
+    parser.add_argument("--shown", type=int, default=3, help="launches shown of each kernel")
+    parser.add_argument("--output", type=Path, help="also write all of it as JSON")
+    options = parser.parse_args()
+    torch.set_float32_matmul_precision("highest" if options.precision == "ieee" else "high")
+    rows: list[dict[str, Any]] = []
+    for name in options.shape or SHAPES:
+        found: list[dict[str, Any]] = []
+        for kernel, how, work in works(SHAPES[name], options.precision):
+            try:
+                time = work() is None or options.compile_only or microseconds(work)
+            except Exception as error:  # a launch that needs more than a processor has
+                time, how = float("inf"), how | {"error": f"{type(error).__name__}: {error}"[:80]}
+            found.append({"shape": name, "kernel": kernel, "us": time, **how})
+        if options.compile_only:
+            continue
+        rows += found
+        for kernel in ("forward", "backward", "weight gradient"):
+            for row in sorted((row for row in found if row["kernel"] == kernel), key=lambda row: row["us"])[
+                : options.shown
+            ]:
+                told = {key: value for key, value in row.items() if key not in ("shape", "kernel", "us", "error")}
+                print(f"{name:<15} {kernel:<15} {row['us']:8.1f} us  {told}", flush=True)
+    if options.output:
+        about = f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
+        options.output.write_text(
+            json.dumps({"machine": about, "precision": options.precision, "results": rows}, indent=1)
+        )
+
+
+if __name__ == "__main__":
+    main()

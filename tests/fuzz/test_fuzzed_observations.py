@@ -1,0 +1,114 @@
+"""Whatever is handed to `predict`: an action of the right shape for finite numbers, else one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+
+from mutations import is_answered
+from rl_training.errors import DataError
+from rl_training.experiment.manager import LoadedPolicy, load_policy
+from rl_training.runtime.trainer import train
+from small_runs import small_config
+
+FUZZ = settings(
+    derandomize=True, deadline=None, database=None, max_examples=300, suppress_health_check=list(HealthCheck)
+)
+
+
+@pytest.fixture(scope="module")
+def policy(data_file: Path, tmp_path_factory: pytest.TempPathFactory) -> LoadedPolicy:
+    return load_policy(train(small_config(data_file, tmp_path_factory.mktemp("runs"), "iql")).run.path)
+
+
+def holds_itself(width: int) -> list[Any]:
+    """A list of so many times itself."""
+    made: list[Any] = []
+    made += [made] * width
+    return made
+
+
+REFUSED: dict[str, Any] = {
+    "nothing": None,
+    "a number": 1.0,
+    "a text": "1 2 3",
+    "numbers as text": ["1", "2", "3"],
+    "text in an array": np.array(["1", "2", "3"]),
+    "bytes": b"abc",
+    "a mapping": {"obs": [1, 2, 3]},
+    "a set": {1, 2, 3},
+    "a generator": iter([1, 2, 3]),
+    "objects": np.array([1, 2, 3], dtype=object),
+    "records": np.zeros(3, [("a", "f4")]),
+    "dates": np.zeros(3, "M8[s]"),
+    "complex": np.zeros(3, complex),
+    "NaN": [float("nan")] * 3,
+    "infinite": np.full((2, 3), np.inf),
+    "beyond float32": [1e300] * 3,
+    "beyond any float": [10**400] * 3,
+    "too short": [1.0, 2.0],
+    "too long": np.zeros((2, 4)),
+    "no values": np.zeros((3, 0)),
+    "three axes": np.zeros((1, 1, 3)),
+    "rows of two lengths": [[1, 2, 3], [1, 2]],
+    "deep lists": [[[1.0]]],
+    "a list that holds itself": holds_itself(1),
+    "a list that holds itself twice": holds_itself(2),
+    "one of them inside a row": [1.0, 2.0, holds_itself(2)],
+    "more than the memory": np.broadcast_to(np.float32(0), (10**12, 3)),
+    "a tensor with a gradient": torch.zeros(3, requires_grad=True),
+    "a tensor of nothing": torch.zeros(3, device="meta"),
+    "a sparse tensor": torch.zeros(3).to_sparse(),
+    "a class": float,
+}
+
+
+@pytest.mark.parametrize("obs", REFUSED.values(), ids=REFUSED)
+def test_is_refused(obs: Any, policy: LoadedPolicy) -> None:
+    assert not is_answered(lambda: policy.predict(obs), "")
+    with pytest.raises(DataError, match=r"^obs: "):
+        policy.predict(obs)
+
+
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_no_observations_at_all_have_no_actions(deterministic: bool, policy: LoadedPolicy) -> None:
+    assert policy.predict(np.zeros((0, 3)), deterministic=deterministic).shape == (0, 1)
+
+
+@pytest.mark.parametrize("draw", ["x", None, 1.5, -1, 2**63, [1]])
+def test_what_is_no_draw(draw: Any, policy: LoadedPolicy) -> None:
+    assert not is_answered(lambda: policy.predict([1, 2, 3], deterministic=False, draw=draw), "")
+
+
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.binary(max_size=5),
+    lambda inner: st.lists(inner, max_size=4) | st.tuples(inner, inner, inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@FUZZ
+@given(obs=anything, deterministic=st.booleans())
+def test_any_object(policy: LoadedPolicy, obs: Any, deterministic: bool) -> None:
+    is_answered(lambda: policy.predict(obs, deterministic=deterministic), repr(obs))
+
+
+@FUZZ
+@given(obs=arrays.arrays(arrays.scalar_dtypes(), arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4)))
+def test_any_array(policy: LoadedPolicy, obs: Any) -> None:
+    is_answered(lambda: policy.predict(obs), repr(obs))
+
+
+@FUZZ
+@given(obs=arrays.arrays(np.float64, st.tuples(st.integers(0, 5), st.just(3)), elements=st.floats(-1e38, 1e38)))
+def test_finite_numbers_have_actions_within_bounds(policy: LoadedPolicy, obs: Any) -> None:
+    actions = policy.predict(obs)
+    assert actions.shape == (len(obs), 1)
+    assert (np.abs(actions) <= 2.0).all()  # Pendulum's
