@@ -319,7 +319,7 @@ def datasets(product: Product, folder: Path) -> Outcome:
 
 def settings(product: Product, folder: Path) -> Outcome:
     found = {}
-    for name, value in (("gamma", 5), ("batch_size", -3), ("batch_sise", 32)):
+    for name, value in (("gamma", 5), ("batch_size", -3), ("lerning_rate", 3e-4)):
         place = folder / name
         place.mkdir()
         found[f"{name}={value}"] = outcome(lambda: product.settings(place, name, value))  # noqa: B023

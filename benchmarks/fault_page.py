@@ -135,7 +135,7 @@ TABLE: tuple[tuple[str, str, Callable[[Row], str]], ...] = (
     ("a file that unpacks to a gibibyte", "bombs", unzipped),
     ("`gamma=5`", "settings", _setting("gamma=5")),
     ("`batch_size=-3`", "settings", _setting("batch_size=-3")),
-    ("misspelt option: `batch_sise`", "settings", _setting("batch_sise=32")),
+    ("misspelt option: `lerning_rate`", "settings", _setting("lerning_rate=0.0003")),
     ("SIGTERM while training", "sigterm", sigterm),
 )
 
