@@ -32,6 +32,8 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "evaluate": {
         "rl-training evaluate my-run --episodes 100": "the last weights",
         "rl-training evaluate my-run --which best --json": "the best, for a script",
+        "rl-training evaluate run-a run-b --episodes 50": "how probably one is better",
+        "rl-training evaluate my-run --video episode.gif": "film an episode",
     },
     "predict": {
         "rl-training predict my-run --obs 1,0,0": "one observation",
@@ -79,7 +81,7 @@ SHORT: dict[str, str] = {
     "resume": "Continue a run exactly as if it had never stopped.",
     "finetune": "Go on online from a trained policy, with its data.",
     "demo": "Train CQL on embedded data, evaluate it: one minute.",
-    "evaluate": "Score a trained policy over whole episodes.",
+    "evaluate": "Score policies over whole episodes, with intervals.",
     "predict": "Print the policy's action for each observation.",
     "bench": "Measure updates per second and memory on this machine.",
     "algos": "List the algorithms; with a name, its parameters.",
