@@ -35,6 +35,11 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "rl-training evaluate run-a run-b --episodes 50": "how probably one is better",
         "rl-training evaluate my-run --video episode.gif": "film an episode",
     },
+    "report": {
+        "rl-training report my-run": "writes report.html",
+        "rl-training report run-a run-b -o compared.html": "side by side",
+        "rl-training report my-run --held-out other.npz": "TD error on new episodes",
+    },
     "predict": {
         "rl-training predict my-run --obs 1,0,0": "one observation",
         "rl-training predict my-run --obs-file obs.npy": "many",
@@ -82,6 +87,7 @@ SHORT: dict[str, str] = {
     "finetune": "Go on online from a trained policy, with its data.",
     "demo": "Train CQL on embedded data, evaluate it: one minute.",
     "evaluate": "Score policies over whole episodes, with intervals.",
+    "report": "Write a page on runs: curves, scores, diagnostics, data.",
     "predict": "Print the policy's action for each observation.",
     "bench": "Measure updates per second and memory on this machine.",
     "algos": "List the algorithms; with a name, its parameters.",

@@ -1,4 +1,4 @@
-"""`rl-training evaluate`: its options."""
+"""`rl-training evaluate` and `report`: their options."""
 
 from __future__ import annotations
 
@@ -44,3 +44,27 @@ def evaluate(
 
     asked = evaluating.Asked(episodes, which, seeds, env_id, seed, stochastic, video)
     evaluating.evaluate(runs, asked, as_json=as_json)
+
+
+def report(
+    runs: Runs,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+    held_out: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Episodes that were not trained on, for the TD error: a file or minari:ID."),
+    ] = None,
+    which: Annotated[
+        str, typer.Option(help="Which checkpoint the diagnostics look into: last, best or an update's number.")
+    ] = "last",
+    no_data: Annotated[
+        bool, typer.Option("--no-data", help="Do not open the datasets: no histograms, no diagnostics; fast.")
+    ] = False,
+    title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
+) -> None:
+    """Write one page on runs that opens anywhere, offline: curves, scores with intervals, diagnostics, data, settings.
+
+    A run may be still running, interrupted, diverged or damaged: the page says so, and shows what there is.
+    """
+    from rl_training.cli import reporting
+
+    reporting.report(runs, output, held_out, which, no_data=no_data, title=title)

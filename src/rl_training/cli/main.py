@@ -145,6 +145,7 @@ def demo(quiet: Quiet = False) -> None:
 
 
 app.command()(judging.evaluate)
+app.command()(judging.report)
 
 
 @app.command()
