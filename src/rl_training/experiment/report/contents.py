@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +22,8 @@ from rl_training.runtime.run_description import read_description
 from rl_training.wording import amount
 
 _COUNTERS = ("step", "updates", "epoch", "seeds", "episodes")  # in a record, beside the values of each seed
+_LARGEST = 1e100  # whose square is still a number
+_LARGEST_STEP = 10**15
 _MOST_POINTS = 400  # of a curve: more than a figure can show
 
 
@@ -98,8 +101,18 @@ class RunContents:
 
     @property
     def data_return(self) -> float | None:
-        value = self.data_facts.get("return_mean")
-        return float(value) if isinstance(value, int | float) and np.isfinite(value) else None
+        return as_number(self.data_facts.get("return_mean"), None)
+
+
+@overload
+def as_number(value: Any, otherwise: float) -> float: ...
+@overload
+def as_number(value: Any, otherwise: None) -> float | None: ...
+def as_number(value: Any, otherwise: float | None) -> float | None:
+    """A number that can be reckoned with; anything else that a file may hold is `otherwise`."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return otherwise
+    return float(value) if abs(value) < _LARGEST else otherwise  # false for NaN, too
 
 
 def read_runs(paths: Sequence[Path]) -> list[RunContents]:
@@ -112,6 +125,8 @@ def read_runs(paths: Sequence[Path]) -> list[RunContents]:
 
 def _read(number: int, path: Path, label: str) -> RunContents:
     summary = summarise(path)
+    if max(summary.steps or 0, summary.total_steps or 0) > _LARGEST_STEP:
+        summary = RunSummary(summary.name, path, DAMAGED, fault=f"{path}: makes no sense (so many steps)")
     faults = [] if summary.fault is None else [summary.fault]
     facts, config = _attempt(read_description, path, faults), _attempt(read_plain_config, path, faults)
     seeds = summary.seeds
@@ -163,7 +178,7 @@ def _records(path: Path, kind: str, faults: list[str]) -> list[dict[str, Any]]:
         try:
             record = json.loads(line)
             step = record["step"]
-            if type(step) is not int or step < 0:
+            if type(step) is not int or not 0 <= step < _LARGEST_STEP:
                 raise ValueError
             found.append(record)
         except (ValueError, TypeError, KeyError, RecursionError):
@@ -187,10 +202,10 @@ def _curve(records: Sequence[Mapping[str, Any]], name: str, seeds: Sequence[int]
         if not all(isinstance(value, int | float) for value in values):
             continue
         row = np.full(len(seeds), np.nan)
-        row[[list(seeds).index(seed) for seed in own]] = np.array(values, dtype=np.float64)
+        row[[list(seeds).index(seed) for seed in own]] = [as_number(value, math.nan) for value in values]
         if np.isfinite(row).any():
             steps.append(int(record["step"]))
-            rows.append(np.where(np.isfinite(row), row, np.nan))
+            rows.append(row)
     return Curve(tuple(steps), tuple(seeds), np.array(rows)) if rows else None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from rl_training import yaml_dialect
 from rl_training.data.doctor.wording import number
 from rl_training.experiment import statistics
-from rl_training.experiment.report.contents import RunContents
+from rl_training.experiment.report.contents import RunContents, as_number
 from rl_training.experiment.report.datasets import RunDiagnostics, data_title
 from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.figures import swatch
@@ -109,8 +109,8 @@ def _about(run: RunContents) -> list[Cell]:
 def _data(run: RunContents) -> str:
     if run.summary.fault is not None:
         return "?"
-    rows = run.data_facts.get("transitions")
-    return data_title(run) + (f", {amount(rows, 'transition')}" if isinstance(rows, int) else "")
+    rows = as_number(run.data_facts.get("transitions"), None)
+    return data_title(run) + ("" if rows is None else f", {amount(int(rows), 'transition')}")
 
 
 # Scores -------------------------------------------------------------------------------------------------------------
@@ -268,10 +268,11 @@ def data_pairs(facts: Mapping[str, Any], fingerprint: str | None) -> str:
     """What run.json says of the data."""
     entries = []
     for key, label in (("transitions", "transitions"), ("episodes", "episodes"), ("terminations", "terminations")):
-        if isinstance(facts.get(key), int | float):
-            entries.append((label, number(float(facts[key]))))
-    if all(isinstance(facts.get(f"return_{of}"), int | float) for of in ("mean", "min", "max")):
-        mean, low, high = (number(float(facts[f"return_{of}"])) for of in ("mean", "min", "max"))
+        if (count := as_number(facts.get(key), None)) is not None:
+            entries.append((label, number(count)))
+    spread = [as_number(facts.get(f"return_{of}"), None) for of in ("mean", "min", "max")]
+    mean, low, high = ("" if value is None else number(value) for value in spread)
+    if mean and low and high:
         entries.append(("return of an episode", f"mean {mean}, from {low} to {high}"))
     if fingerprint:
         entries.append(("SHA-256", fingerprint))
