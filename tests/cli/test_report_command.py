@@ -21,7 +21,7 @@ from rl_training.runtime.trainer import train
 from small_runs import small_config
 
 HOSTILE = "\"><script>alert('x')</script><img src=x onerror=alert(1)>"
-VOID = ("meta", "input", "br", "img", "link")
+VOID = ("meta", "input", "br", "wbr", "img", "link")
 
 
 class Reader(HTMLParser):
@@ -47,7 +47,9 @@ class Reader(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data: str) -> None:
-        if not self.open or self.open[-1] not in ("script", "style"):
+        if self.elements and self.elements[-1][0] == "wbr" and self.words:
+            self.words[-1] += data  # in the middle of a word
+        elif not self.open or self.open[-1] not in ("script", "style"):
             self.words.append(data)
 
     @property
@@ -186,7 +188,7 @@ class TestRunsOfEveryKind:
 
     def test_without_an_environment(self, write: Any) -> None:
         text = write("blind").text
-        assert "blind: no evaluation in an environment" in text
+        assert "blind : no evaluations, so no score" in text
         assert "Distance of the policy's action" in text
 
     def test_interrupted(self, write: Any) -> None:
@@ -211,7 +213,7 @@ class TestRunsOfEveryKind:
         shutil.rmtree(run / "checkpoints")
         text = write(run).text
         assert "no checkpoint to look into" in text
-        assert "no evaluation" in text
+        assert "no evaluations, so no score" in text
         assert "Return of an episode" in text  # the data are there all the same
 
     def test_one_seed_diverged(self, write: Any) -> None:
@@ -262,6 +264,13 @@ class TestBrokenRuns:
         assert "damaged" in page.text
         assert name in page.text
         assert "two" in page.text
+
+    def test_what_can_be_read_is_shown(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        run = copied(folder, "one", tmp_path / "damaged")
+        (run / "run.json").write_text("{")
+        text = write(run, options=("--no-data",)).text
+        assert "run.json: cannot be read" in text
+        assert "Return in Cliff-report-v0 during training" in text
 
     @pytest.mark.parametrize(
         "line",

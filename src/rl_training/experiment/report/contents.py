@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, overload
 
@@ -129,6 +129,8 @@ def _read(number: int, path: Path, label: str) -> RunContents:
         summary = RunSummary(summary.name, path, DAMAGED, fault=f"{path}: makes no sense (so many steps)")
     faults = [] if summary.fault is None else [summary.fault]
     facts, config = _attempt(read_description, path, faults), _attempt(read_plain_config, path, faults)
+    if summary.fault is not None and config:
+        summary = _as_configured(summary, config)
     seeds = summary.seeds
     evaluations = _records(path, "evaluations", faults)
     curve = _curve(evaluations, "return_mean", seeds)
@@ -151,6 +153,14 @@ def _read(number: int, path: Path, label: str) -> RunContents:
         tuple(dict.fromkeys(faults)),
         tuple(_notes(summary, facts)),
     )
+
+
+def _as_configured(summary: RunSummary, config: Mapping[str, Any]) -> RunSummary:
+    """A damaged run as far as its configuration tells of it."""
+    seed = config.get("seed")
+    seeds = [one for one in (seed if isinstance(seed, list) else [seed]) if type(one) is int]
+    algo, env_id = (text if isinstance(text := config.get(name), str) else None for name in ("algo", "env_id"))
+    return replace(summary, seeds=tuple(dict.fromkeys(seeds)), algo=algo, env_id=env_id)
 
 
 def _attempt(reader: Any, path: Path, faults: list[str]) -> dict[str, Any]:

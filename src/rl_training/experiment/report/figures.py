@@ -80,7 +80,7 @@ def _curves(
     last = max(curve.steps[-1] for _, curve in curves)
     first = min(0, *(curve.steps[0] for _, curve in curves))
     names = [shortened(run.label) for run, _ in curves]
-    room = 26 + 7.0 * max(map(len, names)) if end_labels and len(curves) <= 8 else 16
+    room = 26 + 7.4 * max(map(len, names)) if end_labels and len(curves) <= 8 else 16
     units = {run.unit for run, _ in curves}
     unit = {"updates": "gradient updates", "steps": "environment steps"}.get(next(iter(units)), "steps")
     chart = Chart(
@@ -138,7 +138,7 @@ def metric_curves(name: str, runs: Sequence[RunContents]) -> str:
             if np.isfinite(middle[i]):
                 parts.append(marker(sign, float(chart.x(curve.steps[i])), float(chart.y(middle[i]))))
         chart.add(group(run.number, "".join(parts)))
-    return figure(f"<code>{escape(name)}</code>", chart.svg(f"{name} over {runs[0].unit}"))
+    return figure(f"<code>{escape(name)}</code>", chart.svg(f"{name} over {runs[0].unit}"), css="metric")
 
 
 # Scores -------------------------------------------------------------------------------------------------------------
@@ -202,6 +202,10 @@ def values_against_returns(run: RunContents, check: ValueCheck) -> str:
     rows = np.linspace(0, len(x) - 1, min(_DOTS, len(x))).astype(int)
     rows = np.random.default_rng(0).permutation(len(x))[:_DOTS] if len(x) > _DOTS else rows
     chart.add(group(run.number, chart.dots(x[rows], y[rows])))
+    correlation = check.correlation()
+    if correlation is not None and np.isfinite(correlation).any():
+        place = SMALL[0] - chart.margins.right - 8, SMALL[1] - chart.margins.bottom - 12
+        chart.add(chart.label(*place, f"r = {np.nanmean(correlation):.2f}", "title", "end"))
     return chart.svg(f"{run.label}: values over discounted returns-to-go, with the line on which they are equal")
 
 
@@ -274,7 +278,7 @@ def histogram(title: str, values: Distribution) -> str:
     chart.rule_x(values.mean, f"mean {number(values.mean)}")
     told = f"{title}: from {number(values.min)} to {number(last)}, mean {number(values.mean)}"
     caption = (
-        f"<b>{escape(title)}</b> {number(values.mean)} ± {number(values.std)},"
+        f"<b>{escape(title)}</b>: mean {number(values.mean)} ± {number(values.std)},"
         f" median {number(values.median)}, from {number(values.min)} to {number(values.max)}"
     )
     return figure(caption, chart.svg(told))

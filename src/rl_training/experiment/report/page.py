@@ -149,8 +149,8 @@ def _scores(contents: Contents) -> str:
             parts.append(f"<details><summary>Every seed</summary>{tables.seeds_table(runs)}</details>")
     silent = [run.label for run in contents.runs if run.evaluations is None]
     if silent:
-        why = "no evaluation in an environment, so there is no score: the data say how good a policy is, or a simulator"
-        parts.append(f'<p class="callout small">{escape(", ".join(silent))}: {why}.</p>')
+        why = "no evaluations, so no score; with env_id policies are evaluated while they train"
+        parts.append(f'<p class="callout small"><b>{escape(", ".join(silent))}</b>: {why}.</p>')
     return "".join(parts)
 
 
@@ -181,9 +181,10 @@ def _score_figures(runs: Sequence[RunContents]) -> str:
     compared = tables.improvements(runs)
     if compared:
         rows = [(f"{one.label} over {other.label}", found, one.number) for one, other, found in compared[:12]]
+        some = f" The first 12 of {len(compared)} pairs." if len(compared) > 12 else ""
         caption = (
             "<b>Probability of improvement</b>: that a random seed of the first run scores higher than one of the"
-            " second (ties count half), with its 95% interval. Where that holds ½, the runs cannot be told apart."
+            f" second (ties count half), with its 95% interval. Where that holds ½, they cannot be told apart.{some}"
         )
         drawn = figures.forest(rows, "probability", middle=0.5, unit=True)
         made.append(figures.figure(caption, drawn))

@@ -25,7 +25,7 @@ h2 { font-size: 1.2rem; margin: 2.8rem 0 .8rem; padding-bottom: .3rem; border-bo
 h3 { font-size: 1rem; margin: 1.6rem 0 .6rem; overflow-wrap: anywhere; }
 p { margin: .5rem 0; max-width: 46rem; }
 a { color: var(--link); }
-.lead { font-size: 1.05rem; } .faint, figcaption, .table + p { color: var(--faint); }
+.lead { font-size: 1.05rem; } .faint, figcaption, .table + p.small:not(.callout) { color: var(--faint); }
 .small, figcaption { font-size: .85rem; line-height: 1.45; }
 code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: .86em; }
 pre { background: var(--panel); border: 1px solid var(--line); border-radius: 6px; padding: .8rem 1rem;
@@ -39,6 +39,8 @@ nav { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: 1rem 0 0; font-
 
 figure { margin: 0; min-width: 0; } figcaption { margin-top: .35rem; max-width: 46rem; }
 figcaption b { color: var(--text); }
+.metric { display: flex; flex-direction: column; } .metric figcaption { order: -1; margin: 0 0 .3rem; }
+.metric code { color: var(--text); font-size: 1em; }
 .grid-of { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1.8rem 2.2rem; }
 .stack { display: grid; gap: 1.8rem; align-content: start; }
 svg { display: block; width: 100%; height: auto; overflow: visible; }
@@ -47,7 +49,8 @@ svg text { fill: var(--faint); font: 12px system-ui, -apple-system, "Segoe UI", 
 svg text.title { fill: var(--text); } svg text.end { fill: var(--c); font-weight: 600; }
 svg text.name { fill: var(--text); }
 svg text.note { fill: var(--faint); font-style: italic; }
-svg text.note, svg text.name { paint-order: stroke; stroke: var(--back); stroke-width: 3px; stroke-linejoin: round; }
+svg text.note, svg text.name, svg text.end { paint-order: stroke; stroke: var(--back); stroke-width: 3px;
+  stroke-linejoin: round; }
 svg .grid { stroke: var(--line); fill: none; } svg .axis { stroke: var(--strong); fill: none; }
 svg .rule { stroke: var(--faint); stroke-dasharray: 3 3; fill: none; }
 .r0 { --c: var(--run0); } .r1 { --c: var(--run1); } .r2 { --c: var(--run2); } .r3 { --c: var(--run3); }
@@ -82,7 +85,7 @@ th, td { text-align: left; padding: .45rem .8rem .45rem 0; border-bottom: 1px so
 thead th { color: var(--faint); font-size: .82rem; border-bottom-color: var(--strong); vertical-align: bottom; }
 tbody th { min-width: 12rem; } .settings tbody th { min-width: 9rem; }
 td.number { white-space: nowrap; } .ends { color: var(--faint); white-space: nowrap; }
-.settings td, .settings th { overflow-wrap: anywhere; min-width: 7rem; }
+.settings td { overflow-wrap: anywhere; min-width: 7rem; } .settings th { overflow-wrap: break-word; }
 th button { font: inherit; color: inherit; background: none; border: 0; padding: 0; cursor: pointer; text-align: left; }
 th button::after { content: "\\00a0\\2195"; opacity: .45; }
 th[aria-sort=ascending] button::after { content: "\\00a0\\2191"; opacity: 1; }
@@ -94,7 +97,7 @@ details { margin: .6rem 0; } summary { cursor: pointer; color: var(--link); }
 ul { margin: .4rem 0; padding-left: 1.2rem; } li { overflow-wrap: anywhere; }
 footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line); }
 
-@media (max-width: 46rem) {
+@media screen and (max-width: 46rem) {
   body { padding: 1.2rem 1rem 3rem; }
   h1 { font-size: 1.4rem; }
   .wide { display: none; } .narrow { display: block; }
@@ -108,6 +111,7 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
   .cards th, .cards td { border: 0; padding: .16rem 0; }
   .cards td { display: grid; grid-template-columns: minmax(0, 9.5rem) minmax(0, 1fr); gap: .8rem; white-space: normal;
     overflow-wrap: anywhere; }
+  .cards td.absent { display: none; }
   .cards td::before { content: attr(data-label); color: var(--faint); }
   .cards tbody th { font-weight: 600; padding-bottom: .3rem; }
   pre { white-space: pre-wrap; overflow-wrap: anywhere; }
@@ -116,6 +120,10 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
 @media print {
   body { max-width: none; padding: 0; font-size: 10.5pt; }
   nav, .script, .controls input, th button::after { display: none !important; }
+  .grid-of { grid-template-columns: 1fr 1fr; gap: 1rem 1.4rem; } .table { overflow: visible; }
+  table { font-size: 8pt; } thead th { font-size: 7.5pt; } td.number { white-space: normal; }
+  tbody th { min-width: 8rem; } dl { font-size: 9pt; } pre, .small, figcaption { font-size: 8pt; }
+  svg text { font-size: 13px; } .wide svg text { font-size: 13px; }
   h2, h3 { break-after: avoid; } figure, tr, .callout { break-inside: avoid; }
   pre { white-space: pre-wrap; }
 }

@@ -37,6 +37,8 @@ class Cell:
         return cls("–") if value is None else cls(escape(text or readable(value)), value)
 
 
+_ABSENT = '<span class="faint">–</span>'  # a setting that a run does not have
+
 Row = tuple[int | None, Sequence[Cell]]  # the run a row belongs to, and its cells
 
 
@@ -57,7 +59,7 @@ def _row(heads: Sequence[str], run: int | None, cells: Sequence[Cell], numbers: 
     parts = []
     for place, (head, cell) in enumerate(zip(heads, cells, strict=True)):
         order = "" if cell.order is None else f' data-order="{cell.order!r}"'
-        css = ' class="number"' if head in numbers else ""
+        css = ' class="number"' if head in numbers else ' class="absent"' if cell.html == _ABSENT else ""
         tag = 'th scope="row"' if place == 0 else "td"
         parts.append(f'<{tag}{css} data-label="{escape(head)}"{order}><span>{cell.html}</span></{tag.split()[0]}>')
     return f"<tr{mark}>{''.join(parts)}</tr>"
@@ -249,14 +251,13 @@ def differences_table(runs: Sequence[RunContents], differing: Mapping[str, Seque
     heads = ["setting", *(run.label for run in runs)]
     rows: list[Row] = []
     for key, values in differing.items():
-        cells = [Cell(f"<code>{escape(key)}</code>")]
-        cells += [Cell(f"<code>{escape(_value(value))}</code>") for value in values]
+        breakable = escape(key).replace(".", ".<wbr>").replace("_", "_<wbr>")
+        cells = [Cell(f"<code>{breakable}</code>")]
+        cells += [
+            Cell(_ABSENT if value is None else f"<code>{escape(yaml_dialect.inline(value))}</code>") for value in values
+        ]
         rows.append((None, cells))
     return table(heads, rows, css="cards settings")
-
-
-def _value(value: Any) -> str:
-    return "–" if value is None else yaml_dialect.inline(value)
 
 
 def pairs(entries: Sequence[tuple[str, str]]) -> str:
