@@ -106,14 +106,14 @@ class TestTwoRuns:
         text = write("one").text
         records = [json.loads(line) for line in (folder / "one" / "evaluations.jsonl").read_text().splitlines()]
         expected = statistics.bootstrap([records[-1]["return_mean"]])
-        from rl_training.wording import readable
+        from rl_training.data.doctor.wording import number
 
         assert expected.low is not None
         assert expected.high is not None
-        ends = f"[{readable(expected.low)}, {readable(expected.high)}]"
-        assert f"{readable(expected.value)} {ends}" in text
+        ends = f"[{number(expected.low)}, {number(expected.high)}]"
+        assert f"{number(expected.value)} {ends}" in text
         best = max(records, key=lambda record: np.mean(record["return_mean"]))
-        assert f"{readable(float(np.mean(best['return_mean'])))} ({best['step']})" in text
+        assert f"{number(float(np.mean(best['return_mean'])))} ({best['step']})" in text
 
     def test_nothing_comes_from_elsewhere(self, write: Any) -> None:
         page = write("one", "two")

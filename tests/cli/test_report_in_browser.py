@@ -27,7 +27,9 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     with playwright_api.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        browser = driver.chromium.launch(
+            executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        )
         yield browser
         browser.close()
 
@@ -86,10 +88,11 @@ def test_fits_the_screen(watched: Any, size: tuple[int, int], scheme: str, tmp_p
     back = one.page.evaluate("getComputedStyle(document.body).backgroundColor")
     assert back == {"light": "rgb(255, 255, 255)", "dark": "rgb(21, 23, 26)"}[scheme]
     assert (one.shown(".wide svg"), one.shown(".narrow svg")) == ((1, 0) if size == LAPTOP else (0, 1))
+    whole = "REPORT_SHOTS" in os.environ  # a folder, for somebody who wants to look
     shots = Path(os.environ.get("REPORT_SHOTS", tmp_path))
-    picture = one.page.screenshot(path=shots / f"report-{size[0]}-{scheme}.png", full_page=True)
+    picture = one.page.screenshot(path=shots / f"report-{size[0]}-{scheme}.png", full_page=whole)
     assert picture.startswith(b"\x89PNG")
-    assert len(picture) > 50_000
+    assert len(picture) > 10_000
 
 
 @pytest.mark.parametrize("size", [LAPTOP, PHONE])

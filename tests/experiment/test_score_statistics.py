@@ -15,9 +15,11 @@ from rl_training.experiment.statistics import (
     Estimate,
     bands,
     bootstrap,
+    chance_of_separation,
     improvement,
     interquartile_mean,
     last_against_best,
+    may_be_chance,
     mean,
     median,
     optimality_gap,
@@ -87,6 +89,19 @@ class TestPointEstimates:
         assert probability_of_improvement([x], [y]) == pytest.approx(u / (len(x) * len(y)))
         assert probability_of_improvement([x], [y]) + probability_of_improvement([y], [x]) == pytest.approx(1.0)
         assert probability_of_improvement([x], [x]) == 0.5
+
+    def test_chance_of_separation_by_counting(self) -> None:
+        """Of all orders of five seeds alike, those in which the first two are above the other three."""
+        orders = list(itertools.permutations(range(5)))
+        above = [order for order in orders if min(order[:2]) > max(order[2:])]
+        assert chance_of_separation(2, 3) == pytest.approx(len(above) / len(orders))
+        assert chance_of_separation(3, 3) == 1 / 20
+
+    def test_what_may_be_chance(self) -> None:
+        assert may_be_chance(Estimate(1.0, 1.0, 1.0), 3, 3)  # separated, but so are one in ten of equals
+        assert not may_be_chance(Estimate(1.0, 1.0, 1.0), 4, 4)
+        assert may_be_chance(Estimate(0.7, 0.4, 0.9), 20, 20)
+        assert may_be_chance(Estimate(1.0), 1, 1)
 
     def test_tasks_count_alike_whatever_their_seeds(self) -> None:
         assert probability_of_improvement([[1.0] * 9, [0.0]], [[0.0] * 9, [1.0]]) == 0.5

@@ -110,7 +110,10 @@ def evaluate(runs: Sequence[Path], asked: Asked, *, as_json: bool) -> None:
     if pairs:
         unit = pairs[0][0].over.removesuffix("s")
         typer.echo(f"probability of improvement (a random {unit} of the one scores higher than one of the other)")
-        rows = [(f"  {ours.run.name}", f"over {theirs.run.name}", _in_words(found, 2)) for ours, theirs, found in pairs]
+        rows = [
+            (f"  {ours.run.name}", f"over {theirs.run.name}", _chance(ours, theirs, found))
+            for ours, theirs, found in pairs
+        ]
         typer.echo("\n".join(table(("", "", ""), rows)[1:]))
     elif len(scored) > 1:
         typer.echo("not compared: that takes runs in one environment, all of several seeds or all of one")
@@ -151,8 +154,14 @@ def _compared(scored: Sequence[Scored]) -> Any:
             yield one, other, found
 
 
+def _chance(ours: Scored, theirs: Scored, found: Estimate) -> str:
+    luck = statistics.may_be_chance(found, len(ours.scores), len(theirs.scores))
+    return _in_words(found, 2) + ("; may be chance" if luck else "")
+
+
 def _json(ours: Scored, theirs: Scored, found: Estimate) -> dict[str, Any]:
-    return {"run": str(ours.run), "over": str(theirs.run), **found.to_json(), "level": LEVEL}
+    luck = statistics.may_be_chance(found, len(ours.scores), len(theirs.scores))
+    return {"run": str(ours.run), "over": str(theirs.run), **found.to_json(), "level": LEVEL, "may_be_chance": luck}
 
 
 def _lines(scored: Scored, episodes: int) -> list[str]:

@@ -7,6 +7,7 @@ only, so that every resample has as many scores of each task as there are (strat
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -81,6 +82,19 @@ def probability_of_improvement(ours: Strata, theirs: Strata) -> float:
     by the number of pairs and averaged over tasks."""
     pairs = zip(_arrays(ours), _arrays(theirs), strict=True)
     return float(np.mean([_superiority(x, y) for x, y in pairs]))
+
+
+def chance_of_separation(ours: int, theirs: int) -> float:
+    """How probably all of `ours` seeds score above all of `theirs` where both are alike: `1 / C(n + m, n)`.
+
+    Resamples of separated scores are separated, too: a bootstrap interval of [1, 1] says nothing of this.
+    """
+    return 1.0 / math.comb(ours + theirs, ours)
+
+
+def may_be_chance(found: Estimate, ours: int, theirs: int) -> bool:
+    """Whether a probability of improvement may be luck: its interval holds ½, or so few seeds separate that easily."""
+    return found.low is None or found.low <= 0.5 or chance_of_separation(ours, theirs) > (1.0 - LEVEL) / 2.0
 
 
 def _superiority(x: Scores, y: Scores) -> Scores:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -207,9 +208,14 @@ def _contents(members: Sequence[tuple[RunContents, TransitionDataset | str]]) ->
     shown = min(opened.act_dim, MOST_DIMENSIONS)
     for column in range(shown):
         named["Action" if opened.act_dim == 1 else f"Action, dimension {column}"] = opened.actions[:, column]
-    spread = {name: Distribution.of(values, BINS) for name, values in named.items() if np.ptp(values) > 0}
+    spread = {name: Distribution.of(values, _bins(len(values))) for name, values in named.items() if np.ptp(values) > 0}
     constant = {name: f"{float(values[0]):g}" for name, values in named.items() if np.ptp(values) == 0}
     return DataContents(*about, spread, constant, more_dimensions=opened.act_dim - shown)
+
+
+def _bins(count: int) -> int:
+    """Few values would leave most of many bins empty."""
+    return min(BINS, max(8, 2 * math.isqrt(count)))
 
 
 def data_title(run: RunContents) -> str:
@@ -220,7 +226,11 @@ def data_title(run: RunContents) -> str:
             return str(path)
         case {"source": "minari", "id": name}:
             return f"Minari {name}"
+        case {"source": "mixture"}:
+            return run.summary.dataset or "mixture"
         case {"source": str(source)}:
             return f"{source} data" + (f" in {run.summary.env_id}" if run.summary.env_id else "")
         case _:
-            return run.summary.dataset or "unknown data"
+            return run.summary.dataset or (
+                "unknown data" if run.data_facts or not run.config else "none: it learns online"
+            )

@@ -16,7 +16,6 @@ from rl_training.experiment.report.datasets import RunDiagnostics
 from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.svg import DASHES, MARKERS, Chart, Margins, apart, marker, padded
 from rl_training.experiment.statistics import Estimate
-from rl_training.wording import readable
 
 WIDE, NARROW, SMALL = (960, 380), (420, 320), (440, 280)
 _DOTS = 500
@@ -46,6 +45,12 @@ def group(run: int, inside: str, extra: str = "") -> str:
 
 def shortened(text: str, most: int = _LONGEST_LABEL) -> str:
     return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def steps_of(runs: Sequence[RunContents]) -> str:
+    """What the steps of these runs are."""
+    names = {"updates": "gradient updates", "steps": "environment steps"}
+    return " or ".join(dict.fromkeys(names.get(run.unit, "steps") for run in runs))
 
 
 def figure(caption: str, *pictures: str, css: str = "") -> str:
@@ -81,13 +86,11 @@ def _curves(
     first = min(0, *(curve.steps[0] for _, curve in curves))
     names = [shortened(run.label) for run, _ in curves]
     room = 26 + 7.4 * max(map(len, names)) if end_labels and len(curves) <= 8 else 16
-    units = {run.unit for run, _ in curves}
-    unit = {"updates": "gradient updates", "steps": "environment steps"}.get(next(iter(units)), "steps")
     chart = Chart(
         size,
         (first, last),
         padded(heights),
-        (unit if len(units) == 1 else "steps", "return"),
+        (steps_of([run for run, _ in curves]), "return"),
         Margins(right=room),
         (8 if size == WIDE else 4, 6),
     )
@@ -129,7 +132,7 @@ def metric_curves(name: str, runs: Sequence[RunContents]) -> str:
     joined = np.concatenate([np.ravel(part) for band in bands for part in band])
     ends = np.nanquantile(joined, [0.005, 0.995])
     last = max(curve.steps[-1] for _, curve in curves)
-    chart = Chart(SMALL, (0, last), padded([ends]), (runs[0].unit, ""))
+    chart = Chart(SMALL, (0, last), padded([ends]), (steps_of([run for run, _ in curves]), ""))
     for (run, curve), (middle, low, high) in zip(curves, bands, strict=True):
         _, dash, sign = look(run.number)
         parts = [chart.band(curve.steps, low, high), chart.line(curve.steps, middle, "line", dash)]
@@ -183,9 +186,9 @@ def forest(
             left, right = float(chart.x(found.low)), float(chart.x(found.high))
             whiskers = "".join(f"M{end:.1f} {y - 5:.1f}v10" for end in (left, right))
             parts.append(f'<path class="line" d="M{left:.1f} {y:.1f}H{right:.1f}{whiskers}"/>')
-        parts.append(marker(look(run)[2], x, y, f"{name}: {readable(found.value)}"))
+        parts.append(marker(look(run)[2], x, y, f"{name}: {number(found.value)}"))
         chart.add(group(run, "".join(parts)))
-    return chart.svg("; ".join(f"{name}: {readable(found.value)}" for name, found, _ in rows))
+    return chart.svg("; ".join(f"{name}: {number(found.value)}" for name, found, _ in rows))
 
 
 # Diagnostics --------------------------------------------------------------------------------------------------------
@@ -204,8 +207,14 @@ def values_against_returns(run: RunContents, check: ValueCheck) -> str:
     chart.add(group(run.number, chart.dots(x[rows], y[rows])))
     correlation = check.correlation()
     if correlation is not None and np.isfinite(correlation).any():
-        place = SMALL[0] - chart.margins.right - 8, SMALL[1] - chart.margins.bottom - 12
-        chart.add(chart.label(*place, f"r = {np.nanmean(correlation):.2f}", "title", "end"))
+        text = f"r = {np.nanmean(correlation):.2f}"
+        if (y > x).mean() > 0.5:  # where there is room: on the other side of the line
+            made = chart.label(
+                SMALL[0] - chart.margins.right - 8, SMALL[1] - chart.margins.bottom - 12, text, "title", "end"
+            )
+        else:
+            made = chart.label(chart.left + 10, chart.margins.top + 14, text, "title")
+        chart.add(made)
     return chart.svg(f"{run.label}: values over discounted returns-to-go, with the line on which they are equal")
 
 
@@ -257,8 +266,8 @@ def action_distances(runs: Sequence[RunContents], found: Sequence[RunDiagnostics
             marker(sign, float(chart.x(middles[i])), float(chart.y(share[i]))) for i in range(2 + run.number % 3, 30, 6)
         )
         chart.add(group(run.number, chart.outline(edges, share, "line", dash) + signs))
-    for value in shuffled:
-        chart.rule_x(value, "random pairs of the data" if len(shuffled) == 1 else "")
+    if len(shuffled) == 1:  # of several datasets nobody could tell whose line is whose
+        chart.rule_x(shuffled.pop(), "random pairs of the data")
     return chart.svg("Distribution of the distance between the policy's and the data's actions, for each run")
 
 

@@ -9,17 +9,19 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+from rl_training.data.doctor.wording import number
 from rl_training.experiment.report import figures, tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
 from rl_training.experiment.report.reproducing import reproduce
 from rl_training.experiment.report.script import SCRIPT
 from rl_training.experiment.report.style import STYLE
-from rl_training.experiment.statistics import RESAMPLES
-from rl_training.wording import amount, readable
+from rl_training.experiment.statistics import RESAMPLES, may_be_chance
+from rl_training.wording import amount
 
 _FIRST_METRICS = ("critic/loss", "critic/td_loss", "critic/q_data", "actor/loss", "value/loss", "actor/entropy")
 _MOST_METRICS = 6
+_MOST_PAIRS = 6  # in a figure
 
 
 @dataclass(frozen=True)
@@ -99,14 +101,14 @@ def _lead(contents: Contents) -> str:
         text += f": {escape(tables.interval(found))}"
         text += f" (interquartile mean over {over}{', 95% interval' if found.low is not None else ''})"
         if best.data_return is not None:
-            text += f"; the data's episodes return {readable(best.data_return)} on average"
-        others = [estimate for one, _, estimate in tables.improvements(runs) if one is best]
+            text += f"; the data's episodes return {number(best.data_return)} on average"
+        others = [(estimate, other) for one, other, estimate in tables.improvements(runs) if one is best]
         if others:
-            least = min(others, key=lambda estimate: estimate.value)
+            least, rival = min(others, key=lambda pair: pair[0].value)
             text += f". It is better than {'the other' if len(others) == 1 else 'each other run'} with probability"
             text += f" {'' if len(others) == 1 else 'at least '}{escape(_chance(least))}"
-            if least.low is not None and least.low <= 0.5:
-                text += ", which may be chance"
+            if may_be_chance(least, len(best.sound_seeds), len(rival.sound_seeds)):
+                text += ", which with so few seeds may be chance"
         told.append(f'<p class="lead">{text}.</p>')
     return "".join(told)
 
@@ -147,6 +149,8 @@ def _scores(contents: Contents) -> str:
         parts.append(_score_figures(runs))
         if any(len(run.sound_seeds) > 1 for run in runs):
             parts.append(f"<details><summary>Every seed</summary>{tables.seeds_table(runs)}</details>")
+        if len(compared := tables.improvements(runs)) > _MOST_PAIRS:
+            parts.append(f"<details><summary>Every pair</summary>{tables.pairs_table(compared)}</details>")
     silent = [run.label for run in contents.runs if run.evaluations is None]
     if silent:
         why = "no evaluations, so no score; with env_id policies are evaluated while they train"
@@ -180,11 +184,16 @@ def _score_figures(runs: Sequence[RunContents]) -> str:
         made.append(figures.figure(caption, figures.forest(estimates, "return")))
     compared = tables.improvements(runs)
     if compared:
-        rows = [(f"{one.label} over {other.label}", found, one.number) for one, other, found in compared[:12]]
-        some = f" The first 12 of {len(compared)} pairs." if len(compared) > 12 else ""
+        top = max(estimates, key=lambda entry: entry[1].value)[2]
+        few, some = compared, ""
+        if len(compared) > _MOST_PAIRS:
+            few = [pair for pair in compared if top in (pair[0].number, pair[1].number)][:_MOST_PAIRS]
+            some = f" Of {len(compared)} pairs, those of the run with the highest score; all are listed below."
+        rows = [(f"{one.label} over {other.label}", found, one.number) for one, other, found in few]
         caption = (
             "<b>Probability of improvement</b>: that a random seed of the first run scores higher than one of the"
-            f" second (ties count half), with its 95% interval. Where that holds ½, they cannot be told apart.{some}"
+            " second (ties count half), with its 95% interval. Where that holds ½, they cannot be told apart; two runs"
+            f" of three seeds each are fully separated by chance once in 20 times.{some}"
         )
         drawn = figures.forest(rows, "probability", middle=0.5, unit=True)
         made.append(figures.figure(caption, drawn))
@@ -224,7 +233,10 @@ def _curves(contents: Contents) -> str:
 def _metrics(runs: Sequence[RunContents]) -> str:
     names = {name for run in runs for name in run.metrics}
     shared = {name: sum(name in run.metrics for run in runs) for name in names}
-    ranked = sorted(names, key=lambda name: (_first(name), -shared[name], name))[:_MOST_METRICS]
+    most = max(shared.values(), default=0)
+    ranked = sorted(names, key=lambda name: (2 * shared[name] < most, _first(name), -shared[name], name))[
+        :_MOST_METRICS
+    ]
     if not ranked:
         return ""
     drawn = "".join(figures.metric_curves(name, runs) for name in ranked)
@@ -244,11 +256,12 @@ def _diagnostics(contents: Contents) -> str:
         return '<p class="faint">Left out (--no-data): they need the checkpoints and the data.</p>'
     pairs = list(zip(contents.runs, contents.diagnostics, strict=True))
     parts = []
+    reasons: dict[str, list[str]] = {}
     for run, found in pairs:
-        parts += [
-            f'<p class="callout small" data-run="{run.number}"><b>{escape(run.label)}</b>: {escape(reason)}</p>'
-            for reason in found.missing
-        ]
+        for reason in found.missing:
+            reasons.setdefault(reason, []).append(run.label)
+    for reason, labels in reasons.items():
+        parts.append(f'<p class="callout small"><b>{escape(", ".join(labels))}</b>: {escape(reason)}.</p>')
     if any(found.values or found.actions for _, found in pairs):
         parts.append(tables.diagnostics_table(contents.runs, contents.diagnostics))
         parts.append(f'<p class="small">{_how_diagnosed(contents.diagnostics)}</p>')

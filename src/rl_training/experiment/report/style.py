@@ -84,6 +84,7 @@ th, td { text-align: left; padding: .45rem .8rem .45rem 0; border-bottom: 1px so
   font-weight: normal; }
 thead th { color: var(--faint); font-size: .82rem; border-bottom-color: var(--strong); vertical-align: bottom; }
 tbody th { min-width: 12rem; } .settings tbody th { min-width: 9rem; }
+td:not(.number) { overflow-wrap: anywhere; min-width: 5.5rem; }
 td.number { white-space: nowrap; } .ends { color: var(--faint); white-space: nowrap; }
 .settings td { overflow-wrap: anywhere; min-width: 7rem; } .settings th { overflow-wrap: break-word; }
 th button { font: inherit; color: inherit; background: none; border: 0; padding: 0; cursor: pointer; text-align: left; }

@@ -18,7 +18,7 @@ from rl_training.experiment.report.datasets import RunDiagnostics, data_title
 from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.figures import swatch
 from rl_training.experiment.statistics import Estimate, optimality_gap
-from rl_training.wording import amount, readable
+from rl_training.wording import amount
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Cell:
 
     @classmethod
     def number(cls, value: float | None, text: str | None = None) -> Cell:
-        return cls("–") if value is None else cls(escape(text or readable(value)), value)
+        return cls("–") if value is None else cls(escape(text or number(value)), value)
 
 
 _ABSENT = '<span class="faint">–</span>'  # a setting that a run does not have
@@ -80,8 +80,8 @@ def status(run: RunContents) -> str:
 def interval(found: Estimate) -> str:
     """`-121.7 [-140.2, -110.3]`."""
     if found.low is None or found.high is None:
-        return readable(found.value)
-    return f"{readable(found.value)} [{readable(found.low)}, {readable(found.high)}]"
+        return number(found.value)
+    return f"{number(found.value)} [{number(found.low)}, {number(found.high)}]"
 
 
 # What was trained on what -------------------------------------------------------------------------------------------
@@ -140,14 +140,14 @@ def _score_cells(run: RunContents, scaled: bool) -> list[Cell]:
     if found is None or estimate is None:
         middle = [empty] * (7 if scaled else 5)
         return [name_cell(run), *middle, Cell.number(run.data_return)]
-    spread = f" ± {readable(float(found.last.std(ddof=1)))}" if len(found.last) > 1 else ""
+    spread = f" ± {number(float(found.last.std(ddof=1)))}" if len(found.last) > 1 else ""
     cells = [
         name_cell(run),
         Cell.number(float(len(found.last)), f"{len(found.last)}"),
-        Cell(f"<b>{readable(estimate.value)}</b> {_ends(estimate)}", estimate.value),
-        Cell.number(float(found.last.mean()), f"{readable(float(found.last.mean()))}{spread}"),
-        Cell.number(float(found.best.mean()), f"{readable(float(found.best.mean()))} ({found.best_step:,})"),
-        Cell.number(found.drop, readable(found.drop)),
+        Cell(f"<b>{number(estimate.value)}</b> {_ends(estimate)}", estimate.value),
+        Cell.number(float(found.last.mean()), f"{number(float(found.last.mean()))}{spread}"),
+        Cell.number(float(found.best.mean()), f"{number(float(found.best.mean()))} ({found.best_step:,})"),
+        Cell.number(found.drop, number(found.drop)),
     ]
     if scaled and run.reference is not None:
         normalised = estimate.scaled(run.reference.score)
@@ -161,7 +161,7 @@ def _score_cells(run: RunContents, scaled: bool) -> list[Cell]:
 def _ends(found: Estimate) -> str:
     if found.low is None or found.high is None:
         return ""
-    return f'<span class="ends">[{readable(found.low)}, {readable(found.high)}]</span>'
+    return f'<span class="ends">[{number(found.low)}, {number(found.high)}]</span>'
 
 
 def seeds_table(runs: Sequence[RunContents]) -> str:
@@ -201,6 +201,16 @@ def improvements(runs: Sequence[RunContents]) -> list[tuple[RunContents, RunCont
     return found
 
 
+def pairs_table(compared: Sequence[tuple[RunContents, RunContents, Estimate]]) -> str:
+    """Every two runs and the probability that the first is better."""
+    heads = ("run", "over", "probability [95%]")
+    rows: list[Row] = []
+    for one, other, found in compared:
+        ends = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
+        rows.append((one.number, [name_cell(one), name_cell(other), Cell(f"{found.value:.2f}{ends}", found.value)]))
+    return table(heads, rows, css="cards", numbers=heads[2:])
+
+
 # Diagnostics --------------------------------------------------------------------------------------------------------
 
 
@@ -238,7 +248,7 @@ def _by_seed(values: Any, digits: int | None = None) -> Cell:
     if values is None or not np.isfinite(values).any():
         return Cell("–")
     finite = values[np.isfinite(values)]
-    write = readable if digits is None else (lambda value: f"{value:.{digits}f}")
+    write = number if digits is None else (lambda value: f"{value:.{digits}f}")
     span = f' <span class="ends">[{write(finite.min())}, {write(finite.max())}]</span>' if len(finite) > 1 else ""
     return Cell(f"{write(finite.mean())}{span}", float(finite.mean()))
 

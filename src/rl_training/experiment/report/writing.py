@@ -49,8 +49,8 @@ def write_report(
 
 def _title(runs: Sequence[RunContents]) -> str:
     names = ", ".join(run.label for run in runs[:3]) + (f" and {len(runs) - 3} more" if len(runs) > 3 else "")
-    places = sorted({run.summary.env_id for run in runs if run.summary.env_id})
-    return f"{names} in {places[0]}" if len(places) == 1 else names
+    places = {run.summary.env_id for run in runs}
+    return names if len(places) > 1 or None in places else f"{names} in {places.pop()}"
 
 
 def _write(output: Path, text: str) -> None:
