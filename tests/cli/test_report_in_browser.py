@@ -98,6 +98,7 @@ def test_fits_the_screen(watched: Any, size: tuple[int, int], scheme: str, tmp_p
 @pytest.mark.parametrize("size", [LAPTOP, PHONE])
 def test_texts_of_a_figure_do_not_overlap(watched: Any, size: tuple[int, int]) -> None:
     one = watched(size)
+    assert one.shown("figure svg[role=img] text") > 100
     clashes = one.page.evaluate(
         """() => {
           const found = [];

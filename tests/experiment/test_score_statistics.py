@@ -141,6 +141,10 @@ class TestBootstrap:
         whole = bootstrap(scores, mean, resamples=500)
         monkeypatch.setattr("rl_training.experiment.statistics._BLOCK", 70)
         assert bootstrap(scores, mean, resamples=500) == whole
+        pair = [[np.arange(5.0)], [np.arange(4.0) + 0.5]]
+        in_blocks = improvement(*pair)
+        monkeypatch.undo()
+        assert improvement(*pair) == in_blocks
 
     def test_one_score_has_no_interval(self) -> None:
         assert bootstrap([[3.0]]) == Estimate(3.0)

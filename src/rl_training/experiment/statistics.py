@@ -136,12 +136,12 @@ def improvement(
     if max(map(len, (*xs, *ys))) < 2:
         return Estimate(at_hand)
     rng = np.random.default_rng(seed)
-    by_task = [
-        _superiority(
-            x[rng.integers(len(x), size=(resamples, len(x)))], y[rng.integers(len(y), size=(resamples, len(y)))]
-        )
-        for x, y in zip(xs, ys, strict=True)
-    ]
+    by_task = []
+    for x, y in zip(xs, ys, strict=True):
+        ours_drawn, theirs_drawn = (part[rng.integers(len(part), size=(resamples, len(part)))] for part in (x, y))
+        at_once = max(1, _BLOCK // (len(x) * len(y)))
+        blocks = [slice(first, first + at_once) for first in range(0, resamples, at_once)]
+        by_task.append(np.concatenate([_superiority(ours_drawn[part], theirs_drawn[part]) for part in blocks]))
     return Estimate(at_hand, *_ends(np.mean(by_task, axis=0), level))
 
 

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, overload
 
@@ -24,7 +25,8 @@ from rl_training.wording import amount
 _COUNTERS = ("step", "updates", "epoch", "seeds", "episodes")  # in a record, beside the values of each seed
 _LARGEST = 1e100  # whose square is still a number
 _LARGEST_STEP = 10**15
-_MOST_POINTS = 400  # of a curve: more than a figure can show
+_MOST_POINTS = 150  # of a curve: more than a figure can show
+_RESAMPLES = 500  # of a band, which is looked at and not cited
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,7 @@ class Curve:
         """The columns of the seeds that went on to the last record."""
         return np.flatnonzero(np.isfinite(self.values[-1])).tolist()
 
+    @cached_property
     def bands(self) -> tuple[Scores, Scores, Scores]:
         """Interquartile mean over the seeds there are at each step, and its interval, `[T]` each."""
         parts = np.full((3, len(self.steps)), np.nan)
@@ -47,13 +50,13 @@ class Curve:
         for seeds in np.unique(there, axis=0):
             rows = np.flatnonzero((there == seeds).all(1))
             if seeds.any():
-                parts[:, rows] = statistics.bands(self.values[rows][:, seeds])
+                parts[:, rows] = statistics.bands(self.values[rows][:, seeds], resamples=_RESAMPLES)
         return parts[0], parts[1], parts[2]
 
+    @cached_property
     def thinned(self) -> Curve:
         """At most so many points as can be seen; the last is among them."""
-        every = -(-len(self.steps) // _MOST_POINTS)
-        rows = slice((len(self.steps) - 1) % every, None, every)
+        rows = _thin(len(self.steps))
         return Curve(self.steps[rows], self.seeds, self.values[rows])
 
 
@@ -137,7 +140,8 @@ def _read(number: int, path: Path, label: str) -> RunContents:
     if curve is None and evaluations:
         faults.append(f"{path / 'evaluations.jsonl'}: holds no returns that make sense")
     metrics = _records(path, "metrics", faults)
-    names = sorted({name for record in metrics[:200] for name in record if name not in _COUNTERS})
+    metrics = metrics[_thin(len(metrics))]
+    names = sorted({name for record in metrics for name in record if name not in _COUNTERS})
     curves = {name: _curve(metrics, name, seeds) for name in names}
     return RunContents(
         number,
@@ -148,7 +152,7 @@ def _read(number: int, path: Path, label: str) -> RunContents:
         config,
         curve,
         next((int(r["episodes"]) for r in evaluations if isinstance(r.get("episodes"), int)), None),
-        {name: found.thinned() for name, found in curves.items() if found is not None},
+        {name: found for name, found in curves.items() if found is not None},
         _reference(config, summary.env_id),
         tuple(dict.fromkeys(faults)),
         tuple(_notes(summary, facts)),
@@ -201,22 +205,28 @@ def _records(path: Path, kind: str, faults: list[str]) -> list[dict[str, Any]]:
 
 def _curve(records: Sequence[Mapping[str, Any]], name: str, seeds: Sequence[int]) -> Curve | None:
     """The values of one name by step and seed; records that do not have one for each of their seeds are left out."""
+    places = {seed: place for place, seed in enumerate(seeds)}
     steps: list[int] = []
     rows: list[npt.NDArray[np.float64]] = []
     for record in records:
         own, values = record.get("seeds", list(seeds)), record.get(name)
         if not (isinstance(values, list) and isinstance(own, list) and len(values) == len(own)):
             continue
-        if not all(type(seed) is int and seed in seeds for seed in own):
+        if not all(type(seed) is int and seed in places for seed in own):
             continue
         if not all(isinstance(value, int | float) for value in values):
             continue
         row = np.full(len(seeds), np.nan)
-        row[[list(seeds).index(seed) for seed in own]] = [as_number(value, math.nan) for value in values]
+        row[[places[seed] for seed in own]] = [as_number(value, math.nan) for value in values]
         if np.isfinite(row).any():
             steps.append(int(record["step"]))
             rows.append(row)
     return Curve(tuple(steps), tuple(seeds), np.array(rows)) if rows else None
+
+
+def _thin(count: int) -> slice:
+    every = max(1, -(-count // _MOST_POINTS))
+    return slice((count - 1) % every, None, every)
 
 
 def _notes(summary: RunSummary, facts: Mapping[str, Any]) -> list[str]:

@@ -63,7 +63,7 @@ def figure(caption: str, *pictures: str, css: str = "") -> str:
 
 def learning_curves(runs: Sequence[RunContents], reference_line: float | None) -> str:
     """Return over steps: one picture for wide screens and one for narrow ones, of which the page shows one."""
-    curves = [(run, run.evaluations) for run in runs if run.evaluations is not None]
+    curves = [(run, run.evaluations.thinned) for run in runs if run.evaluations is not None]
     names = ", ".join(run.label for run, _ in curves)
     told = f"Learning curves of {names}: return over {runs[0].unit}; the numbers are in the table of scores."
     wide = _curves(curves, WIDE, reference_line, told, end_labels=True)
@@ -79,7 +79,7 @@ def _curves(
     *,
     end_labels: bool,
 ) -> str:
-    bands = [curve.bands() for _, curve in curves]
+    bands = [curve.bands for _, curve in curves]
     heights = [part for band in bands for part in band] + [curve.values for _, curve in curves]
     heights += [] if level is None else [np.array([level])]
     last = max(curve.steps[-1] for _, curve in curves)
@@ -128,7 +128,7 @@ def _one_curve(
 def metric_curves(name: str, runs: Sequence[RunContents]) -> str:
     """One metric of training over steps; of heavy tails, what lies beyond the middle 99% is at the border."""
     curves = [(run, run.metrics[name]) for run in runs if name in run.metrics]
-    bands = [curve.bands() for _, curve in curves]
+    bands = [curve.bands for _, curve in curves]
     joined = np.concatenate([np.ravel(part) for band in bands for part in band])
     ends = np.nanquantile(joined, [0.005, 0.995])
     last = max(curve.steps[-1] for _, curve in curves)

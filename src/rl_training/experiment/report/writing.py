@@ -31,7 +31,7 @@ def write_report(
     if not paths:
         raise ConfigError("report: name at least one run")
     for path in paths:
-        if path not in run_folders(path.parent):
+        if path.resolve() not in run_folders(path.resolve().parent):
             raise CheckpointError(f"{path}: {'holds no run (no run.json)' if path.is_dir() else 'no such run'}")
     if output.is_dir():
         raise ConfigError(f"--output {output}: is a folder; name a file")
