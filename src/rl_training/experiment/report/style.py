@@ -64,7 +64,7 @@ svg .run circle, svg .run rect, svg .run path:not([class]), .swatch circle, .swa
 svg .open { stroke: var(--c); stroke-width: 2; fill: none; }
 .swatch { display: inline-block; width: 40px; height: 12px; flex: none; }
 .narrow { display: none; } .seed { display: none; } .seeds-shown .seed { display: inline; }
-.seeds-shown .band { opacity: .07; }
+.seeds-shown .wide .band, .seeds-shown .narrow .band { opacity: .07; }
 .off, .seed.off, tr.off, tr.off-seed { display: none; }
 
 .controls { display: flex; flex-wrap: wrap; gap: .35rem 1.2rem; align-items: center; margin: .6rem 0 1rem; padding: 0;
