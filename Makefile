@@ -79,7 +79,7 @@ $(PEERS_INSTALLED):
 # The package itself, torch (see the lock's first lines) and setuptools are not in it.
 lock: $(TOOLS_INSTALLED) ## renew requirements/tested.lock from pyproject.toml and constraints.txt (minutes)
 	$(TOOLS)/bin/pip-compile -q --generate-hashes --strip-extras --no-header --no-annotate --no-emit-index-url \
-		--no-emit-find-links --no-emit-trusted-host --extra dev --extra mujoco -c constraints.txt \
+		--no-emit-find-links --no-emit-trusted-host --all-extras -c constraints.txt \
 		--unsafe-package rl-training --unsafe-package torch --unsafe-package setuptools \
 		-o $(TOOLS)/tested.lock pyproject.toml
 	sed '/^# WARNING/,$$d' $(TOOLS)/tested.lock | cat requirements/header.txt - > requirements/tested.lock

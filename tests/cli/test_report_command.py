@@ -17,6 +17,7 @@ import pytest
 from report_runs import ENV, make_runs, registered
 from rl_training import yaml_dialect
 from rl_training.experiment import statistics
+from rl_training.runtime import run_lock
 from rl_training.runtime.trainer import train
 from small_runs import small_config
 
@@ -202,9 +203,11 @@ class TestRunsOfEveryKind:
         (run / "run.json").write_text(json.dumps({**facts, "status": "running"}))
         with (run / "evaluations.jsonl").open("a") as file:
             file.write('{"step": 16, "seeds": [0, 1')  # being written
-        page = write(run)
+        with run_lock.held(run):
+            page = write(run)
         assert "Still running when this page was written" in page.text
         assert "damaged" not in page.text
+        assert "This run was killed" in write(run).text
 
     def test_just_started(self, write: Any, folder: Path, tmp_path: Path) -> None:
         run = copied(folder, "one", tmp_path / "young")
@@ -302,7 +305,7 @@ class TestBrokenRuns:
             weights.write_bytes(b"broken")
         text = write(run).text
         assert "no checkpoint to look into" in text
-        assert "its SHA-256 is not the manifest's" in text
+        assert "weights.safetensors: damaged" in text
 
     def test_hostile_strings_stay_strings(self, write: Any, folder: Path, tmp_path: Path) -> None:
         run = copied(folder, "one", tmp_path / "\"><script>alert('x')<")

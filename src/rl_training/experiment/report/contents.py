@@ -18,7 +18,7 @@ from rl_training.errors import RLTrainingError
 from rl_training.experiment import statistics
 from rl_training.experiment.run_listing import RunSummary, read_plain_config, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
-from rl_training.run_places import DAMAGED
+from rl_training.run_places import DAMAGED, STOPPED
 from rl_training.runtime.run_description import read_description
 from rl_training.wording import amount
 
@@ -233,7 +233,9 @@ def _notes(summary: RunSummary, facts: Mapping[str, Any]) -> list[str]:
     """How the run stands where it is not finished, its divergences, and what it was told at its start."""
     notes = []
     if summary.status == "running":
-        notes.append("Still running when this page was written (or killed since): the figures show how far it came.")
+        notes.append("Still running when this page was written: the figures show how far it came.")
+    elif summary.status == STOPPED:
+        notes.append("This run was killed: the figures show how far it came.")
     elif summary.status not in ("finished", DAMAGED):
         why = f": {summary.reason}" if summary.reason else "."
         notes.append(f"This run ended {summary.status}{why}")
