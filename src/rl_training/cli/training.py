@@ -25,6 +25,8 @@ from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.console import ConsoleProgress, plain_console
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.signals import EXIT_CODES, CutOffError
+from rl_training.runtime.trackers import sections, with_trackers
+from rl_training.runtime.tracking import NOTES
 from rl_training.runtime.trainer import TrainResult, trainer_for
 from rl_training.wording import readable
 
@@ -48,6 +50,7 @@ def train(
     overrides: Sequence[str],
     values: Mapping[str, Any],
     resume: str | None = None,
+    track: Sequence[str] = (),
     *,
     dry_run: bool,
     talk: Talk,
@@ -55,7 +58,7 @@ def train(
     """`rl-training train`; `values` come from options of their own and are taken literally."""
     if resume not in (None, "auto"):
         raise ConfigError(f"--resume: must be auto, got {resume!r}; for a given run: `rl-training resume RUN`")
-    config = read_config(name, overrides, values)
+    config = with_trackers(read_config(name, overrides, values), sections(track))
     console = plain_console()
     if dry_run:
         _print_plan(config, console, manager.newest_run(config) if resume else None)
@@ -71,13 +74,28 @@ def train(
     _report(result, console)
 
 
-def resume(run: Path, total_timesteps: int | None, data_file: Path | None, which: str = "last", *, talk: Talk) -> None:
+def resume(
+    run: Path,
+    total_timesteps: int | None,
+    data_file: Path | None,
+    which: str = "last",
+    track: Sequence[str] = (),
+    *,
+    talk: Talk,
+) -> None:
     """`rl-training resume`."""
     console = plain_console()
     section = None if data_file is None else {"source": "file", "path": str(data_file)}
     callbacks = _display(console, talk)
     try:
-        result = manager.resume(run, which=which, total_timesteps=total_timesteps, dataset=section, callbacks=callbacks)
+        result = manager.resume(
+            run,
+            which=which,
+            total_timesteps=total_timesteps,
+            dataset=section,
+            callbacks=callbacks,
+            tracking=sections(track),
+        )
     except manager.FinishedError as error:
         command = f"rl-training resume {shlex.quote(str(run))} --total-timesteps {2 * error.done}"
         raise ConfigError(f"{error}, such as `{command}`") from None
@@ -156,6 +174,7 @@ def _report(result: TrainResult, console: Console) -> None:
         ("learning curve", _curve(run)),
         ("checkpoint", str(run.checkpoint_path(progress.steps))),
     ]
+    rows += [(name, _watched(notes)) for name, notes in (run.describe().get(NOTES) or {}).items()]
     rows += [("divergence", str(finding)) for finding in progress.divergences]
     for label, text in rows:
         if text:
@@ -176,6 +195,11 @@ def program() -> str:
 
 def _score(record: dict[str, Any] | None, unit: str) -> str:
     return f"{readable(record['return_mean'])} ({unit.removesuffix('s')} {record['step']:,})" if record else ""
+
+
+def _watched(notes: Mapping[str, Any]) -> str:
+    """Where a tracker shows the run, or what kept it from that."""
+    return f"ended early: {notes['failed']}" if "failed" in notes else str(notes.get("address") or "")
 
 
 def _curve(run: RunDirectory) -> str:
