@@ -26,7 +26,7 @@ from rl_training.runtime.console import ConsoleProgress, plain_console
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.signals import EXIT_CODES, CutOffError
 from rl_training.runtime.trackers import sections, with_trackers
-from rl_training.runtime.tracking import NOTES
+from rl_training.runtime.tracking import read_notes
 from rl_training.runtime.trainer import TrainResult, trainer_for
 from rl_training.wording import readable
 
@@ -174,7 +174,7 @@ def _report(result: TrainResult, console: Console) -> None:
         ("learning curve", _curve(run)),
         ("checkpoint", str(run.checkpoint_path(progress.steps))),
     ]
-    rows += [(name, _watched(notes)) for name, notes in (run.describe().get(NOTES) or {}).items()]
+    rows += [(name, _watched(notes)) for name, notes in read_notes(run).items()]
     rows += [("divergence", str(finding)) for finding in progress.divergences]
     for label, text in rows:
         if text:

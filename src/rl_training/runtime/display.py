@@ -66,7 +66,8 @@ class RunView:
 
     def saw_metrics(self, metrics: Mapping[str, list[float]]) -> None:
         """Losses by the network they speak of, as means over seeds."""
-        self.losses |= {name.split("/")[0]: fmean(values) for name, values in metrics.items() if _is_loss(name)}
+        new = {name.split("/")[0]: fmean(values) for name, values in metrics.items() if name.endswith("/loss")}
+        self.losses = {**self.losses, **new}  # not changed in place: somebody may be reading it
 
     def saw_evaluation(self, loop: Loop, evaluation: Evaluation) -> None:
         self.evaluation = evaluation
@@ -98,28 +99,28 @@ class RunView:
 
     def score_words(self) -> list[str]:
         """The latest return with its spread, and the best."""
-        if self.evaluation is None:
-            latest = []
-        else:
-            latest = [f"{score(self.evaluation)} at {self.evaluation.step:,}"]
-        if self.best is not None:
-            is_now = self.evaluation is not None and self.best[1] == self.evaluation.step
-            latest.append("the best so far" if is_now else f"best {readable(self.best[0])} at {self.best[1]:,}")
-        return latest
+        latest, best = self.evaluation, self.best
+        words = [] if latest is None else [f"{score(latest)} at {latest.step:,}"]
+        if best is not None:
+            is_now = latest is not None and best[1] == latest.step
+            words.append("the best so far" if is_now else f"best {readable(best[0])} at {best[1]:,}")
+        return words
 
     def seed_words(self) -> list[str]:
         """Each seed's return, where there are several; the first few of many, and those that were stopped."""
-        if self.evaluation is None or len(self.evaluation.seeds) + len(self.stopped) < 2:
+        latest, stopped = self.evaluation, self.stopped
+        if latest is None or len(latest.seeds) + len(stopped) < 2:
             return []
-        means = self.evaluation.returns.mean(1)
-        each = [f"{seed}: {readable(float(mean))}" for seed, mean in zip(self.evaluation.seeds, means, strict=True)]
+        means = latest.returns.mean(1)
+        each = [f"{seed}: {readable(float(mean))}" for seed, mean in zip(latest.seeds, means, strict=True)]
         more = [f"{len(each) - _SHOWN_SEEDS} more"] if len(each) > _SHOWN_SEEDS else []
-        return [*(f"{seed}: stopped" for seed in self.stopped), *each[:_SHOWN_SEEDS], *more]
+        return [*(f"{seed}: stopped" for seed in stopped), *each[:_SHOWN_SEEDS], *more]
 
     def checkpoint_words(self) -> list[str]:
-        if self.checkpoint is None:
+        latest = self.checkpoint
+        if latest is None:
             return []
-        name, written = self.checkpoint
+        name, written = latest
         return [name, f"{clock((self.ended or time.monotonic()) - written)} ago"]
 
     # Drawn ------------------------------------------------------------------------------------------------------
@@ -199,7 +200,3 @@ def memory_in_use() -> int | None:
     except (OSError, ValueError, IndexError):
         return None
     return resident * os.sysconf("SC_PAGE_SIZE")
-
-
-def _is_loss(name: str) -> bool:
-    return name.endswith("/loss")

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -43,7 +42,8 @@ class TensorBoardTracker(Tracker):
 
     def start(self, run: TrackedRun) -> str | None:
         self._folder = run.folder / "tensorboard"
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for old in self._folder.glob("events.out.tfevents.*"):
+            old.unlink()
         # A server that has read what was there before forgets it at this mark.
         self._writer = self._writer_type(str(self._folder), purge_step=0)
         self._writer.add_text("config", f"```yaml\n{yaml_dialect.write(run.config)}```", 0)

@@ -28,8 +28,9 @@ from rl_training.validation import shortened
 if TYPE_CHECKING:
     from rl_training.runtime.loop import Loop
 
-NOTES = "tracking"  # the entry of run.json: by tracker its run id, where it is to be seen, and what went wrong
+_NOTES = "tracking"  # the entry of run.json: by tracker its run id, where it is to be seen, and what went wrong
 FINISH_SECONDS = 30.0  # what the end of a run waits for a tracker
+_INTERRUPTED_SECONDS = 5.0  # the same where a machine may want its processor back
 _CUT_OFF_SECONDS = 1.0
 _SHOWN = 160  # characters of what a tracker complains of
 _WAITING = 10_000  # records a tracker may be behind
@@ -103,9 +104,9 @@ class Tracking(Callback):
         self._pending = at_hand  # its evaluation may be still to come
         for name, tracker in named(self.trackers):
             notes = Notes(run, name)
-            told = TrackedRun(
-                run.path.absolute().name, run.path, loop.config.to_plain(), loop.progress.steps, notes.get("id")
-            )
+            noted = notes.get("id")
+            run_id = noted if isinstance(noted, str) else None
+            told = TrackedRun(run.path.absolute().name, run.path, loop.config.to_plain(), loop.progress.steps, run_id)
             courier = _Courier(tracker, name, told, history, notes)
             courier.start()
             self._couriers.append(courier)
@@ -129,7 +130,8 @@ class Tracking(Callback):
         pending = self._pending
         if pending is not None and (status != "interrupted" or pending.step < loop.progress.steps):
             self._send()  # else a resumed run has it, and perhaps more to say of that step
-        end = time.monotonic() + (_CUT_OFF_SECONDS if isinstance(error, KeyboardInterrupt) else FINISH_SECONDS)
+        patience = _CUT_OFF_SECONDS if isinstance(error, KeyboardInterrupt) else FINISH_SECONDS
+        end = time.monotonic() + (min(patience, _INTERRUPTED_SECONDS) if status == "interrupted" else patience)
         for courier in self._couriers:
             courier.put(status)
         for courier in self._couriers:
@@ -149,6 +151,12 @@ class Tracking(Callback):
         self._pending = None
 
 
+def read_notes(run: RunDirectory) -> dict[str, dict[str, Any]]:
+    """What run.json says of trackers, by name."""
+    noted = run.describe().get(_NOTES)
+    return {k: v for k, v in noted.items() if isinstance(v, dict)} if isinstance(noted, dict) else {}
+
+
 class Notes:
     """A tracker's part of run.json."""
 
@@ -159,19 +167,15 @@ class Notes:
         self.tracker = tracker
 
     def get(self, key: str) -> Any:
-        return self._all().get(self.tracker, {}).get(key)
+        return read_notes(self.run).get(self.tracker, {}).get(key)
 
     def change(self, **changes: Any) -> None:
         """Set entries; none removes one. A disk that is full is for others to complain of."""
         with self._lock, suppress(CheckpointError):
-            noted = self._all()
+            noted = read_notes(self.run)
             own = {**noted.get(self.tracker, {}), **changes}
             noted[self.tracker] = {key: value for key, value in own.items() if value is not None}
-            self.run.note(**{NOTES: noted})
-
-    def _all(self) -> dict[str, dict[str, Any]]:
-        noted = self.run.describe().get(NOTES)
-        return {k: v for k, v in noted.items() if isinstance(v, dict)} if isinstance(noted, dict) else {}
+            self.run.note(**{_NOTES: noted})
 
 
 class _Courier(threading.Thread):
