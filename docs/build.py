@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from rl_training import algorithms
 from rl_training.data.transforms import TransformConfig
 from rl_training.experiment.registry import entries
-from rl_training.runtime.config import EarlyStoppingConfig, EvaluationConfig, OnlineConfig, TrainConfig
+from rl_training.runtime.config import EarlyStoppingConfig, EvaluationConfig, OnlineConfig, TrackerConfig, TrainConfig
 from rl_training.runtime.presets import presets
 
 HERE = Path(__file__).parent
@@ -62,6 +62,7 @@ def configuration_page() -> str:
         ("early_stopping", EarlyStoppingConfig),
         ("transforms", TransformConfig),
         ("online", OnlineConfig),
+        ("tracking", TrackerConfig),
     ):
         lines += ["", f"## `{title}`", "", *option_table(model)]
     return "\n".join(lines) + "\n"

@@ -20,6 +20,7 @@ _HOMES = {
     "TrainConfig": "rl_training.runtime.config",
     "TransitionDataset": "rl_training.data.offline_dataset",
     "Callback": "rl_training.runtime.callbacks",
+    "Tracker": "rl_training.runtime.tracking",
     "RLTrainingError": "rl_training.errors",
     "load_policy": "rl_training.experiment.manager",
 }

@@ -38,7 +38,7 @@ class Sender(Callback):
         if loop.progress.updates == int(sys.argv[1]):
             os.kill(os.getpid(), int(sys.argv[2]))
 
-training._display = lambda console, quiet: [Sender()]
+training._display = lambda console, talk: [Sender()]
 main.app(sys.argv[3:])
 """
 

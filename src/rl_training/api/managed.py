@@ -24,6 +24,8 @@ from rl_training.runtime.console import ConsoleProgress
 from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.presets import with_preset
 from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.trackers import make_tracker
+from rl_training.runtime.tracking import Tracker, Tracking
 from rl_training.runtime.trainer import TrainResult
 from rl_training.validation import shown
 
@@ -105,12 +107,19 @@ class ManagedAlgorithm:
         total_timesteps: int | None = None,
         callback: Callback | Sequence[Callback] | None = None,
         progress_bar: bool = False,
+        trackers: Sequence[Tracker | str] = (),
     ) -> Self:
-        """Train to the end of the budget. Called again with a larger budget, it goes on where it stopped."""
+        """Train to the end of the budget. Called again with a larger budget, it goes on where it stopped.
+
+        trackers: names (`tensorboard`, `wandb`, `mlflow`, `trackio`) or objects of your own, told besides those of
+        the setting `tracking`.
+        """
         given = callback if isinstance(callback, list | tuple) else [] if callback is None else [callback]
         callbacks = list(given)
         if not all(isinstance(one, Callback) for one in callbacks):
             raise ConfigError("callback: must be a rl_training.Callback (an object of a subclass), or a list of them")
+        if trackers:
+            callbacks.append(Tracking(_read_trackers(trackers)))
         if progress_bar:
             callbacks.append(ConsoleProgress())
         config = self._config(total_timesteps)
@@ -218,6 +227,13 @@ class ManagedAlgorithm:
         if (place / "run.json").is_file() and which == "last":
             model._run = RunDirectory.open(place)
         return model
+
+
+def _read_trackers(trackers: Sequence[Tracker | str]) -> list[Tracker]:
+    found = [] if isinstance(trackers, str) else [make_tracker(o) if isinstance(o, str) else o for o in trackers]
+    if not found or not all(isinstance(one, Tracker) for one in found):
+        raise ConfigError("trackers: must be a list of names or of rl_training.Tracker objects")
+    return found
 
 
 def _read_dataset(dataset: Dataset | None) -> tuple[TransitionDataset | None, Any]:

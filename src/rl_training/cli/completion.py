@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import get_args
 
 from rl_training.run_places import RUNS_DIR, run_folders
+from rl_training.tracker_names import TrackerName
 
 
 def algos(incomplete: str) -> list[tuple[str, str]]:
@@ -29,6 +31,11 @@ def runs(incomplete: str) -> list[str]:
     folder = _folder(incomplete)
     paths = [f"{folder}{path.name}" for path in run_folders(Path(folder))] if folder else []
     return [text for text in (*names, *paths) if text.startswith(incomplete)]
+
+
+def trackers(incomplete: str) -> list[str]:
+    """Programs that can be told how a run goes."""
+    return [name for name in get_args(TrackerName) if name.startswith(incomplete)]
 
 
 def _folder(incomplete: str) -> str:

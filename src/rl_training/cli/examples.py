@@ -20,6 +20,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "rl-training train -c my.yaml --dry-run": "what would be done",
         "rl-training train -c my.yaml --seed 0 --seed 1": "two seeds at once",
         "rl-training train -c iql/pendulum --set algo_kwargs.beta=1": "another value",
+        "rl-training train -c my.yaml --track tensorboard": "curves in TensorBoard, too",
     },
     "resume": {
         "rl-training resume my-run": "as if it had never stopped",

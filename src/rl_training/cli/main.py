@@ -57,6 +57,17 @@ Run = Annotated[
 Which = Annotated[str, typer.Option(help="Which checkpoint of a run: last, best or an update's number.")]
 BENCHED = ("td3_bc", "iql", "cql")
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress display.")]
+Track = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--track",
+        help="Also tell tensorboard, wandb, mlflow or trackio (repeat for more).",
+        autocompletion=completion.trackers,
+    ),
+]
+Verbose = Annotated[
+    bool, typer.Option("--verbose", "-v", help="A line for every metric record, evaluation and checkpoint.")
+]
 
 
 @app.callback(invoke_without_command=True)
@@ -92,15 +103,25 @@ def train(
         str | None,
         typer.Option(help="auto: continue the newest run of this configuration, if there is one."),
     ] = None,
+    track: Track = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be done; write nothing.")] = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Train a policy as a configuration says."""
     from rl_training.cli import training
 
     options = {"seed": seed or None, "name": name, "runs_dir": runs_dir}
     given = {key: value for key, value in options.items() if value is not None}
-    training.train(config, set_ or (), given, resume, dry_run=dry_run, quiet=quiet)
+    training.train(
+        config,
+        set_ or (),
+        given,
+        resume,
+        track or (),
+        dry_run=dry_run,
+        talk=training.Talk.of(quiet=quiet, verbose=verbose),
+    )
 
 
 @app.command()
@@ -113,12 +134,16 @@ def resume(
     which: Annotated[
         str, typer.Option(help="Checkpoint to go on from: latest, best or step-N; later ones are set aside.")
     ] = "latest",
+    track: Track = None,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Continue a run from a checkpoint, exactly as if it had never stopped."""
     from rl_training.cli import training
 
-    training.resume(run, total_timesteps, dataset, which, quiet=quiet)
+    training.resume(
+        run, total_timesteps, dataset, which, track or (), talk=training.Talk.of(quiet=quiet, verbose=verbose)
+    )
 
 
 @app.command()
@@ -129,19 +154,20 @@ def finetune(
     name: Annotated[str | None, typer.Option(help="Name of the new run directory.")] = None,
     set_: Overrides = None,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> None:
     """Go on online from a trained policy, with its data in every batch (--set online.prior=buffer: in one buffer)."""
     from rl_training.cli import training
 
-    training.finetune(run, steps, env_id, name, set_ or (), quiet=quiet)
+    training.finetune(run, steps, env_id, name, set_ or (), talk=training.Talk.of(quiet=quiet, verbose=verbose))
 
 
 @app.command()
-def demo(quiet: Quiet = False) -> None:
+def demo(quiet: Quiet = False, verbose: Verbose = False) -> None:
     """Train CQL on Pendulum-v1 from an embedded dataset, evaluate it, and say where everything lies."""
     from rl_training.cli import training
 
-    training.demo(quiet=quiet)
+    training.demo(talk=training.Talk.of(quiet=quiet, verbose=verbose))
 
 
 app.command()(judging.evaluate)

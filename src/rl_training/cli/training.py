@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,24 @@ from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.console import ConsoleProgress, plain_console
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.signals import EXIT_CODES, CutOffError
+from rl_training.runtime.trackers import sections, with_trackers
+from rl_training.runtime.tracking import read_notes
 from rl_training.runtime.trainer import TrainResult, trainer_for
 from rl_training.wording import readable
+
+
+class Talk(Enum):
+    """How much a command says while it works."""
+
+    QUIET = auto()
+    NORMAL = auto()
+    VERBOSE = auto()
+
+    @classmethod
+    def of(cls, *, quiet: bool, verbose: bool) -> Talk:
+        if quiet and verbose:
+            raise ConfigError("--quiet and --verbose: choose one of them")
+        return cls.QUIET if quiet else cls.VERBOSE if verbose else cls.NORMAL
 
 
 def train(
@@ -33,14 +50,15 @@ def train(
     overrides: Sequence[str],
     values: Mapping[str, Any],
     resume: str | None = None,
+    track: Sequence[str] = (),
     *,
     dry_run: bool,
-    quiet: bool,
+    talk: Talk,
 ) -> None:
     """`rl-training train`; `values` come from options of their own and are taken literally."""
     if resume not in (None, "auto"):
         raise ConfigError(f"--resume: must be auto, got {resume!r}; for a given run: `rl-training resume RUN`")
-    config = read_config(name, overrides, values)
+    config = with_trackers(read_config(name, overrides, values), sections(track))
     console = plain_console()
     if dry_run:
         _print_plan(config, console, manager.newest_run(config) if resume else None)
@@ -48,7 +66,7 @@ def train(
     start = manager.start_or_resume if resume else manager.start
     try:
         with exit_codes():
-            result = start(config, callbacks=_display(console, quiet))
+            result = start(config, callbacks=_display(console, talk))
     except manager.FinishedError as error:
         console.print(f"nothing to do: {error.place} is finished at step {error.done}", soft_wrap=True)
         console.print("without --resume another run is started", soft_wrap=True)
@@ -56,13 +74,28 @@ def train(
     _report(result, console)
 
 
-def resume(run: Path, total_timesteps: int | None, data_file: Path | None, which: str = "last", *, quiet: bool) -> None:
+def resume(
+    run: Path,
+    total_timesteps: int | None,
+    data_file: Path | None,
+    which: str = "last",
+    track: Sequence[str] = (),
+    *,
+    talk: Talk,
+) -> None:
     """`rl-training resume`."""
     console = plain_console()
     section = None if data_file is None else {"source": "file", "path": str(data_file)}
-    callbacks = _display(console, quiet)
+    callbacks = _display(console, talk)
     try:
-        result = manager.resume(run, which=which, total_timesteps=total_timesteps, dataset=section, callbacks=callbacks)
+        result = manager.resume(
+            run,
+            which=which,
+            total_timesteps=total_timesteps,
+            dataset=section,
+            callbacks=callbacks,
+            tracking=sections(track),
+        )
     except manager.FinishedError as error:
         command = f"rl-training resume {shlex.quote(str(run))} --total-timesteps {2 * error.done}"
         raise ConfigError(f"{error}, such as `{command}`") from None
@@ -70,25 +103,25 @@ def resume(run: Path, total_timesteps: int | None, data_file: Path | None, which
 
 
 def finetune(
-    run: Path, steps: int, env_id: str | None, name: str | None, overrides: Sequence[str], *, quiet: bool
+    run: Path, steps: int, env_id: str | None, name: str | None, overrides: Sequence[str], *, talk: Talk
 ) -> None:
     """`rl-training finetune`."""
     console = plain_console()
     changes: dict[str, Any] = {} if name is None else {"name": name}
     for override in overrides:
         apply_override(changes, override)
-    callbacks = _display(console, quiet)
+    callbacks = _display(console, talk)
     with exit_codes():
         result = manager.finetune(run, steps, env_id=env_id, changes=changes, callbacks=callbacks)
     _report(result, console)
 
 
-def demo(*, quiet: bool) -> None:
+def demo(*, talk: Talk) -> None:
     """`rl-training demo`: the packaged CQL configuration, scored over twenty episodes it has not been scored on."""
     console = plain_console()
     config = read_config("cql/pendulum", [f"name=demo-{time.strftime('%Y%m%d-%H%M%S')}"])
     with exit_codes():
-        result = manager.start(config, callbacks=_display(console, quiet))
+        result = manager.start(config, callbacks=_display(console, talk))
     if result.status == "finished":
         evaluation = manager.LoadedPolicy(result.checkpoint, result.actor).evaluate(20, seed=20_000)
         behaviour = result.run.describe()["dataset"]["return_mean"]
@@ -111,8 +144,8 @@ def exit_codes() -> Iterator[None]:
         raise SystemExit(error.exit_code) from None
 
 
-def _display(console: Console, quiet: bool) -> list[Callback]:
-    return [] if quiet else [ConsoleProgress(console)]
+def _display(console: Console, talk: Talk) -> list[Callback]:
+    return [] if talk is Talk.QUIET else [ConsoleProgress(console, verbose=talk is Talk.VERBOSE)]
 
 
 def _print_plan(config: TrainConfig, console: Console, continued: RunDirectory | None) -> None:
@@ -141,6 +174,7 @@ def _report(result: TrainResult, console: Console) -> None:
         ("learning curve", _curve(run)),
         ("checkpoint", str(run.checkpoint_path(progress.steps))),
     ]
+    rows += [(name, _watched(notes)) for name, notes in read_notes(run).items()]
     rows += [("divergence", str(finding)) for finding in progress.divergences]
     for label, text in rows:
         if text:
@@ -161,6 +195,11 @@ def program() -> str:
 
 def _score(record: dict[str, Any] | None, unit: str) -> str:
     return f"{readable(record['return_mean'])} ({unit.removesuffix('s')} {record['step']:,})" if record else ""
+
+
+def _watched(notes: Mapping[str, Any]) -> str:
+    """Where a tracker shows the run, or what kept it from that."""
+    return f"ended early: {notes['failed']}" if "failed" in notes else str(notes.get("address") or "")
 
 
 def _curve(run: RunDirectory) -> str:

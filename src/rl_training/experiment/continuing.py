@@ -14,8 +14,9 @@ from rl_training.errors import CheckpointError, ConfigError, RLTrainingError
 from rl_training.run_places import RUNS_DIR
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, is_checkpoint
-from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.config import TrackerConfig, TrainConfig
 from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import shortened
 
@@ -45,11 +46,13 @@ def resume(
     total_timesteps: int | None = None,
     dataset: TransitionDataset | Mapping[str, Any] | None = None,
     callbacks: Sequence[Callback] = (),
+    tracking: Sequence[TrackerConfig] = (),
 ) -> TrainResult:
     """Continue a run from a checkpoint (none yet: from its start), to the end of its budget or of a larger one.
 
     which: `last`, `best` or a step; what came after it is set aside. dataset: the run's own data again, as arrays or as
     the `dataset:` section that says where they lie now; the trainer compares fingerprints and refuses any other.
+    tracking: trackers besides the run's own.
     """
     place = find_run(path)
     if is_checkpoint(place):
@@ -60,7 +63,7 @@ def resume(
         raise FinishedError(path, int(run.load("last").progress["steps"]))
     with run.lock():
         checkpoint = run.load(which) if run.steps() or which not in ("last", "latest") else None
-        return _continue(run, checkpoint, total_timesteps, dataset, callbacks)
+        return _continue(run, checkpoint, total_timesteps, dataset, callbacks, tracking=tracking)
 
 
 def start_or_resume(config: TrainConfig, *, callbacks: Sequence[Callback] = ()) -> TrainResult:
@@ -81,7 +84,7 @@ def start_or_resume(config: TrainConfig, *, callbacks: Sequence[Callback] = ()) 
             if sound is None:
                 raise
             checkpoint, notices = run.load(sound), [f"{error}; going on from there"]
-        return _continue(run, checkpoint, None, None, callbacks, notices)
+        return _continue(run, checkpoint, None, None, callbacks, notices, config.tracking)
 
 
 def newest_run(config: TrainConfig) -> RunDirectory | None:
@@ -108,9 +111,10 @@ def newest_run(config: TrainConfig) -> RunDirectory | None:
 
 
 def _identified(config: TrainConfig, other: TrainConfig) -> TrainConfig:
-    """A configuration as `other` would have it written: where a run lies and what it is called is not compared."""
+    """A configuration as `other` would have it written: where a run lies, its name and who watches are not compared."""
     data = None if config.dataset is None else with_absolute_paths(config.dataset)
-    return config.model_copy(update={"dataset": data, "name": other.name, "runs_dir": other.runs_dir})
+    own = {"name": other.name, "runs_dir": other.runs_dir, "tracking": other.tracking}
+    return config.model_copy(update={"dataset": data, **own})
 
 
 def _continue(
@@ -120,6 +124,7 @@ def _continue(
     dataset: TransitionDataset | Mapping[str, Any] | None,
     callbacks: Sequence[Callback],
     notices: Sequence[str] = (),
+    tracking: Sequence[TrackerConfig] = (),
 ) -> TrainResult:
     """Train on from a checkpoint of this run, or from its start."""
     facts = run.describe()
@@ -137,6 +142,7 @@ def _continue(
         config = _with_budget(run.path, config, checkpoint, total_timesteps)
     elif total_timesteps is not None:
         config = _budgeted(config, total_timesteps)
+    config = with_trackers(config, tracking)
     if isinstance(dataset, Mapping):
         config, dataset = TrainConfig.parse({**config.to_plain(), "dataset": dict(dataset)}), None
     if config.dataset is None and dataset is None and facts["dataset"] is not None:

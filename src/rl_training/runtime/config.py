@@ -14,6 +14,7 @@ from rl_training.data.transforms import TransformConfig
 from rl_training.errors import ConfigError
 from rl_training.run_places import RUNS_DIR
 from rl_training.runtime.presets import merge, preset_values
+from rl_training.tracker_names import TrackerName
 from rl_training.validation import Section, explain
 
 Count = Annotated[int, Field(ge=1)]
@@ -72,6 +73,17 @@ class OnlineConfig(PriorDataParams):
         return self
 
 
+class TrackerConfig(Section):
+    """A program that is told how the run goes; its own environment variables say the rest."""
+
+    tracker: TrackerName = Field(description="which")
+    project: str | None = Field(
+        None,
+        min_length=1,
+        description="project (MLflow: experiment); none: the tracker's own variable, or rl-training",
+    )
+
+
 class TrainConfig(Section):
     """One run."""
 
@@ -93,6 +105,9 @@ class TrainConfig(Section):
     log_interval: Count = Field(100, description="steps between metric records (each is the mean over them)")
     checkpoint_interval: Count | None = Field(
         None, description="steps between checkpoints; none is every evaluation, or ten times a run"
+    )
+    tracking: tuple[TrackerConfig, ...] = Field(
+        (), description="tensorboard, wandb, mlflow, trackio: a name, a list of names, or sections"
     )
     keep_checkpoints: Count = Field(2, description="newest checkpoints kept, besides the best one")
     keep_every: Count | None = Field(None, description="checkpoints at multiples of so many steps are kept for good")
@@ -131,6 +146,20 @@ class TrainConfig(Section):
     @classmethod
     def _path_alone(cls, value: Any) -> Any:
         return path_alone(value)
+
+    @field_validator("tracking", mode="before")
+    @classmethod
+    def _names_alone(cls, value: Any) -> Any:
+        """`wandb` is `[{tracker: wandb}]`."""
+        entries = value if isinstance(value, list | tuple) else () if value is None else (value,)
+        return tuple({"tracker": entry} if isinstance(entry, str) else entry for entry in entries)
+
+    @field_validator("tracking", mode="after")
+    @classmethod
+    def _each_once(cls, value: tuple[TrackerConfig, ...]) -> tuple[TrackerConfig, ...]:
+        if len({entry.tracker for entry in value}) != len(value):
+            raise ValueError("must name each tracker once")
+        return value
 
     @field_validator("runs_dir", "device", mode="before")
     @classmethod
@@ -175,4 +204,11 @@ class TrainConfig(Section):
         return self.model_dump(mode="json")
 
 
-__all__ = ["DatasetConfig", "EarlyStoppingConfig", "EvaluationConfig", "FileDatasetConfig", "TrainConfig"]
+__all__ = [
+    "DatasetConfig",
+    "EarlyStoppingConfig",
+    "EvaluationConfig",
+    "FileDatasetConfig",
+    "TrackerConfig",
+    "TrainConfig",
+]

@@ -1,4 +1,4 @@
-"""What a person sees while a run trains: a live line on a terminal, plain lines anywhere else."""
+"""What a person sees while a run trains: a live area on a terminal, plain lines anywhere else."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn
 
 from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.display import RunView, clock, score
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
-from rl_training.wording import readable
+from rl_training.runtime.live_area import LiveArea, can_be_live
 
 if TYPE_CHECKING:
     from rl_training.runtime.loop import Loop
@@ -41,82 +42,77 @@ def progress_bar(console: Console) -> Progress:
 def pace(done: int, left: int, seconds: float) -> str:
     """How fast it goes, from what was `done` in so many seconds, and how long what is `left` will take."""
     rate = done / max(seconds, 1e-9)
-    return f"{rate:,.0f}/s · {_clock(left / max(rate, 1e-9))} left"
+    return f"{rate:,.0f}/s · {clock(left / max(rate, 1e-9))} left"
 
 
 class ConsoleProgress(Callback):
-    """Updates, updates per second, time left, losses, last evaluation."""
+    """Updates, updates per second, time left, losses, evaluations, checkpoints.
 
-    def __init__(self, console: Console | None = None) -> None:
+    verbose: a lasting line for every metric record, evaluation and checkpoint, on a terminal, too.
+    """
+
+    def __init__(self, console: Console | None = None, *, verbose: bool = False) -> None:
         self.console = console or plain_console()
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-        self._losses = ""
-        self._score = ""
-        self._began = 0.0
-        self._first = 0
+        self.verbose = verbose
+        self.view = RunView(is_ascii=self.console.options.ascii_only)
+        self._area: LiveArea | None = None
         self._printed = 0.0
 
     def on_start(self, loop: Loop) -> None:
-        self._began = self._printed = time.monotonic()
-        self._first = loop.progress.steps
+        self._printed = time.monotonic()
+        self.view.start(loop)
         seeds = ", ".join(map(str, loop.config.seeds))
         place = loop.config.env_id or "data alone"
-        verb = "continuing" if self._first else "training"
-        self.console.print(
-            f"{verb} {loop.config.algo} on {place}, seed {seeds}, into {loop.run_directory.path}", soft_wrap=True
-        )
+        verb = "continuing" if loop.progress.steps else "training"
+        self._say(f"{verb} {loop.config.algo} on {place}, seed {seeds}, into {loop.run_directory.path}")
         for notice in loop.notices:
-            self.console.print(f"note: {notice}", soft_wrap=True)
-        if self.console.is_terminal:
-            self._bar = progress_bar(self.console)
-            total, unit = loop.progress.total_steps, loop.progress.unit
-            self._task = self._bar.add_task(loop.config.algo, total=total, completed=self._first, pace="", unit=unit)
-            self._bar.start()
+            self._say(f"note: {notice}")
+        if can_be_live(self.console):
+            self._area = LiveArea(self.console, self.view.draw)
+            self._area.start()
 
     def on_progress(self, loop: Loop) -> None:
-        if self._bar is not None and self._task is not None:
-            details = " · ".join(part for part in (loop.config.algo, self._score, self._losses) if part)
-            self._bar.update(
-                self._task, completed=loop.progress.steps, pace=self._pace(loop), description=details, refresh=False
-            )
-
-    def _pace(self, loop: Loop) -> str:
-        progress = loop.progress
-        seconds = time.monotonic() - self._began
-        return pace(progress.steps - self._first, progress.total_steps - progress.steps, seconds)
+        self.view.advance(loop)
 
     def on_metrics(self, loop: Loop, metrics: Mapping[str, list[float]]) -> None:
-        losses = {name.split("/")[0]: fmean(values) for name, values in metrics.items() if name.endswith("/loss")}
-        self._losses = " ".join(f"{name} {value:.3g}" for name, value in losses.items())
-        if self._bar is None and time.monotonic() - self._printed >= PLAIN_SECONDS:
-            self._line(loop, self._losses)
+        self.view.advance(loop)
+        self.view.saw_metrics(metrics)
+        if self.verbose:
+            self._line(loop, *(f"{name} {fmean(values):.4g}" for name, values in metrics.items()))
+        elif self._area is None and time.monotonic() - self._printed >= PLAIN_SECONDS:
+            self._line(loop, *self.view.loss_words())
 
     def on_evaluation(self, loop: Loop, evaluation: Evaluation) -> None:
-        spread = "" if evaluation.returns.shape[1] < 2 else f" ± {readable(evaluation.std)}"
-        stopped = ", ".join(str(seed) for seed in loop.config.seeds if seed not in evaluation.seeds)
-        self._score = f"return {readable(evaluation.mean)}{spread}{f' without seed {stopped}' if stopped else ''}"
-        self._line(loop, " · ".join(part for part in (self._score, self._losses) if part))
+        self.view.saw_evaluation(loop, evaluation)
+        if self.verbose or self._area is None:
+            stopped = ", ".join(map(str, self.view.stopped))
+            words = [f"return {score(evaluation)}{f' without seed {stopped}' if stopped else ''}"]
+            words += self.view.score_words()[1:]
+            if self.verbose and len(evaluation.seeds) > 1:
+                words.append(f"seeds {', '.join(self.view.seed_words())}")
+            self._line(loop, *words, *(() if self.verbose else self.view.loss_words()))
 
     def on_divergence(self, loop: Loop, finding: Divergence) -> None:
-        self.console.print(str(finding), soft_wrap=True)
-
-    def _line(self, loop: Loop, text: str) -> None:
-        self._printed = time.monotonic()
-        done, total = loop.progress.steps, loop.progress.total_steps
-        self.console.print(f"{done:>9,}/{total:,} {loop.progress.unit} · {self._pace(loop)} · {text}", soft_wrap=True)
+        self._say(str(finding))
 
     def on_checkpoint(self, loop: Loop, path: Path) -> None:
-        """Checkpoints are frequent and quiet; the end of the run names the last one."""
+        """Checkpoints are frequent and quiet: the live area names the last one, and so does the end of the run."""
+        self.view.saw_checkpoint(path)
+        if self.verbose:
+            self._say(f"checkpoint {path}")
 
     def on_end(self, loop: Loop) -> None:
-        if self._bar is not None:
-            self.on_progress(loop)
-            self._bar.stop()
-            self._bar = None
+        self.view.advance(loop)
+        self.view.ended = time.monotonic()
+        if self._area is not None:
+            self._area.stop()
+            self._area = None
 
+    def _line(self, loop: Loop, *words: str) -> None:
+        self._printed = time.monotonic()
+        self.view.advance(loop)
+        done, total = loop.progress.steps, loop.progress.total_steps
+        self._say(" · ".join([f"{done:>9,}/{total:,} {loop.progress.unit}", *self.view.pace()[:2], *words]))
 
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+    def _say(self, text: str) -> None:
+        self.console.print(text, soft_wrap=True)

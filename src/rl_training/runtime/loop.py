@@ -64,6 +64,7 @@ class Loop:
         self.callbacks = list(callbacks)
         self.stop_reason: str | None = None
         self.stop_status = "finished"
+        self.steps_per_second: float | None = None  # over the last log interval
         self._is_ending = False
         self._writer = writer
         self._saved_at: int | None = None
@@ -171,7 +172,7 @@ class Loop:
         self._report(self.guard.look_at_metrics(metrics, self._clock[0]))
         metrics = self.guard.sound_only(metrics)
         step, now = self.progress.steps, time.perf_counter()
-        pace = (step - self._clock[0]) / max(now - self._clock[1], 1e-9)
+        self.steps_per_second = pace = (step - self._clock[0]) / max(now - self._clock[1], 1e-9)
         self._clock = (step, now)
         counters: dict[str, Any] = {"step": step, "updates": self.progress.updates, "epoch": self.progress.epoch}
         if len(self.sound_seeds) < len(self.config.seeds):

@@ -110,7 +110,7 @@ class RunDirectory:
         except BaseException as error:
             with suppress(CheckpointError):  # a full disk must not hide what went wrong
                 if self.describe().get("status") == "running":
-                    self.note(**_end(error))
+                    self.note(**how_it_ended(error))
             raise
 
     # What happens -----------------------------------------------------------------------------------------------
@@ -169,8 +169,8 @@ class RunDirectory:
         return TrainConfig.parse(self._plain_config())
 
     def edits(self, config: TrainConfig) -> list[str]:
-        """The keys in which config.yaml is no longer `config`."""
-        written, own = _flat(self._plain_config()), _flat(config.to_plain())
+        """The keys in which config.yaml is no longer `config`; who watches a run is no part of it."""
+        written, own = (flat({**values, "tracking": None}) for values in (self._plain_config(), config.to_plain()))
         return [key for key in {**own, **written} if key not in own or key not in written or own[key] != written[key]]
 
     def _plain_config(self) -> dict[str, Any]:
@@ -306,7 +306,7 @@ def new_path(config: TrainConfig) -> Path:
     return next(parent / candidate for candidate in names if not (parent / candidate).exists())
 
 
-def _end(error: BaseException) -> dict[str, str]:
+def how_it_ended(error: BaseException) -> dict[str, str]:
     """The status of a run that an error ended, and the reason."""
     if isinstance(error, KeyboardInterrupt):
         return {"status": "interrupted", "reason": str(error) or "cut off"}
@@ -328,12 +328,12 @@ def _other_runs(path: Path) -> str:
     return ""
 
 
-def _flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     """Nested options by their dotted names."""
-    flat: dict[str, Any] = {}
+    found: dict[str, Any] = {}
     for key, value in values.items():
-        flat |= _flat(value, f"{above}{key}.") if isinstance(value, Mapping) and value else {f"{above}{key}": value}
-    return flat
+        found |= flat(value, f"{above}{key}.") if isinstance(value, Mapping) and value else {f"{above}{key}": value}
+    return found
 
 
 def _circumstances() -> dict[str, Any]:

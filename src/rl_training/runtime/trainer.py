@@ -50,6 +50,7 @@ from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source
+from rl_training.runtime.trackers import tracking_of
 
 T = TypeVar("T")
 
@@ -104,7 +105,7 @@ class Trainer:
         self.online = self.online_settings()
         self.notices = list(notices)  # what the user should know before training starts
         stopping = config.early_stopping
-        self.callbacks = [*([EarlyStopping(stopping)] if stopping else []), *callbacks]
+        self.callbacks = [*([EarlyStopping(stopping)] if stopping else []), *tracking_of(config), *callbacks]
 
     def online_settings(self) -> OnlineParams | None:
         """How experience is collected; none where a fixed dataset is all there is."""
