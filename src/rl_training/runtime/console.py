@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
-from rl_training.wording import readable
+from rl_training.wording import notice_line, readable
 
 if TYPE_CHECKING:
     from rl_training.runtime.loop import Loop
@@ -67,7 +67,7 @@ class ConsoleProgress(Callback):
             f"{verb} {loop.config.algo} on {place}, seed {seeds}, into {loop.run_directory.path}", soft_wrap=True
         )
         for notice in loop.notices:
-            self.console.print(f"note: {notice}", soft_wrap=True)
+            self.console.print(notice_line(notice), soft_wrap=True)
         if self.console.is_terminal:
             self._bar = progress_bar(self.console)
             total, unit = loop.progress.total_steps, loop.progress.unit
