@@ -53,6 +53,10 @@ def _by_name(file: h5py.File) -> RawData:
     given = {FIELD_OF[name] for name in fields}
     found = names(file)
     if missing_fields(given):
+        from rl_training.data.formats import d3rlpy_episodes
+
+        if d3rlpy_episodes.is_layout(file):
+            return d3rlpy_episodes.read(file)
         if "episode_0" in file:
             raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
         refuse_groups(found)
