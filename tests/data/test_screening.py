@@ -259,3 +259,10 @@ class TestResolution:
         arrays = far_offset()
         arrays["obs"][:, 0] = 1.0 + 1e-9 * (np.arange(len(arrays["obs"])) % 7)
         assert codes(arrays)["values.resolution"].level == "warning"
+
+    def test_columns_of_a_table(self) -> None:
+        arrays = far_offset()
+        columns = {f"obs_{i}": arrays["obs"][:, i] for i in range(3)} | {"actions": list(arrays["actions"])}
+        columns |= {name: arrays[name] for name in ("rewards", "terminations", "truncations")}
+        (found,) = TransitionDataset.from_table(columns).coarse
+        assert (found.field, found.column, found.constant) == ("obs", 0, True)

@@ -35,6 +35,11 @@ def coarse_columns(arrays: Mapping[str, Any]) -> tuple[CoarseColumn, ...]:
     return tuple(found for name in FIELDS if name in arrays for found in _of_field(name, arrays[name]))
 
 
+def is_coarse(values: npt.NDArray[Any]) -> bool:
+    """Whether a column of `[N, K]` is lost in float32."""
+    return next(_of_field("", values), None) is not None
+
+
 def is_wider(values: Any) -> bool:
     """Whether numbers may lose digits in float32."""
     dtype = np.asarray(values).dtype
