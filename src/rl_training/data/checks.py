@@ -80,10 +80,24 @@ def check_rows(fields: Mapping[str, npt.NDArray[Any]]) -> None:
         if values.ndim == 0:
             raise DataError(f"{name}: a single value; one for every row is expected")
     for name, values in fields.items():
+        if (other := transposed_against(name, fields)) is not None:
+            raise DataError(
+                f"{name}: shape {values.shape} looks transposed, as {other} has {len(fields[other])} rows;"
+                f" give {name}.T"
+            )
         if (rows := len(values)) != (expected := len(fields[reference])):
             raise DataError(
                 f"{name}: {amount(rows, 'row')}, but {reference} has {expected}; all fields must have the same length"
             )
+
+
+def transposed_against(name: str, fields: Mapping[str, npt.NDArray[Any]]) -> str | None:
+    """The field with one value per row that tells `[columns, rows]` from `[rows, columns]`, if one does."""
+    values = fields[name]
+    if name not in MATRIX_FIELDS or values.ndim != 2:
+        return None
+    vectors = (other for other in ("rewards", *FLAG_FIELDS) if other in fields and fields[other].ndim == 1)
+    return next((v for v in vectors if len(fields[v]) == values.shape[1] != len(values)), None)
 
 
 def as_numbers(name: str, value: Any) -> npt.NDArray[Any]:

@@ -102,6 +102,10 @@ def _overlap(fields: RawFields) -> Iterator[Finding]:
     if level == "error":
         what += ": every truncation is also called a termination, so time limits would be learned as the task's end."
         advice = "Set terminations only where the task itself ended; a flag for both is no termination."
+        if fields.sources.get("terminations") in DONES:
+            advice = (
+                f"If {fields.sources['terminations']!r} marks every end, of either kind, read it with dones_are: ends."
+            )
     else:
         what += "; there the termination counts."
         advice = "Mark a row in one of the two: terminated where the task ended, truncated where it was cut."

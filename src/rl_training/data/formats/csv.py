@@ -1,4 +1,4 @@
-"""CSV: text with a header line that names the columns, separated by commas, semicolons or tabs."""
+"""CSV: text with a header line that names the columns, separated by commas, semicolons, tabs or bars (|)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.formats.cells import numbers
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import Plan, assemble, plan
@@ -19,7 +18,7 @@ from rl_training.errors import DataError
 from rl_training.validation import shortened, shown
 from rl_training.wording import amount
 
-_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _LONGEST_HEADER = 2**20  # bytes
 _SAMPLE = 2**20  # bytes
 _LONGEST_NUMBER = 100  # characters
@@ -69,7 +68,7 @@ def header(path: Path) -> tuple[list[str], str]:
     split = {separator: _split(text, separator) for separator in _SEPARATORS}
     separator = max(split, key=lambda separator: len(split[separator]))
     names = [name.strip() for name in split[separator]]
-    if all(_is_number(name) for name in names if name) or not any(names):
+    if all(_is_value(name) for name in names if name) or not any(names):
         raise DataError(f"the first line must name the columns; it is {shown(shortened(text))}")
     return names, separator
 
@@ -90,7 +89,10 @@ def _split(text: str, separator: str) -> list[str]:
         return []
 
 
-def _is_number(text: str) -> bool:
+def _is_value(text: str) -> bool:
+    """Whether a cell is a number or a flag, and so no name."""
+    if text.lower() in ("true", "false"):
+        return True
     try:
         float(text[:_LONGEST_NUMBER])
     except ValueError:
@@ -125,11 +127,7 @@ def _read_fast(path: Path, names: list[str], separator: str, planned: Plan) -> d
         return None
     if any(pa.types.is_binary(field.type) for field in table.schema):  # text in another encoding
         return None
-    return {name: _plain(name, column_values(name, table.column(key)), planned) for name, key in wanted.items()}
-
-
-def _plain(name: str, values: npt.NDArray[Any], planned: Plan) -> npt.NDArray[Any]:
-    return values if name in planned.labels else numbers(name, values)
+    return {name: planned.values(name, column_values(name, table.column(key))) for name, key in wanted.items()}
 
 
 def _read_plainly(path: Path, names: list[str], separator: str, planned: Plan) -> dict[str, npt.NDArray[Any]]:
@@ -144,19 +142,18 @@ def _read_plainly(path: Path, names: list[str], separator: str, planned: Plan) -
         while rows := list(islice(_complete(reader, len(names)), _ROWS_AT_A_TIME)):
             cells = list(zip(*rows, strict=True))
             for name, position in positions.items():
-                text = name in planned.labels
-                parts[name].append(
-                    np.array(cells[position], dtype=object) if text else _floats(name, cells[position], done)
-                )
+                parts[name].append(_values(name, cells[position], done, planned))
             done += len(rows)
     return {name: np.concatenate(found) if found else np.empty(0) for name, found in parts.items()}
 
 
-def _floats(name: str, cells: tuple[str, ...], first_row: int) -> npt.NDArray[Any]:
+def _values(name: str, cells: tuple[str, ...], first_row: int, planned: Plan) -> npt.NDArray[Any]:
     try:
-        return np.array(list(map(float, cells)))
-    except ValueError:  # true, false, nothing, or a mistake
-        return numbers(name, np.array(cells, dtype=object), first_row)
+        if name not in planned.labels:
+            return np.array(list(map(float, cells)))
+    except ValueError:  # true, false, nothing, a date, or a mistake
+        pass
+    return planned.values(name, np.array(cells, dtype=object), first_row)
 
 
 def _complete(reader: Any, width: int) -> Iterator[list[str]]:

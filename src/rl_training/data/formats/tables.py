@@ -22,7 +22,7 @@ from rl_training.data.fields import (
     missing_fields,
 )
 from rl_training.data.flags import DONES
-from rl_training.data.formats.cells import labels, numbers
+from rl_training.data.formats.cells import labels, moments, numbers
 from rl_training.data.formats.names import check_names, doubled, listed, natural, split_number, suggest
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.row_order import in_order
@@ -64,6 +64,12 @@ class Plan:
         """Columns that may hold text: the names of episodes and agents."""
         named = {name for key, columns in self.fields.items() if FIELD_OF[key] == EPISODE_IDS for name in columns}
         return named | ({self.agents} if self.agents else set())
+
+    def values(self, name: str, cells: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
+        """The cells of a column as what it is read for; labels are left as they are."""
+        if name in self.labels:
+            return cells
+        return (moments if name == self.step else numbers)(name, cells, first_row)
 
 
 def plan(names: Sequence[str], columns: Columns | None = None) -> Plan:
@@ -229,7 +235,7 @@ def assemble(planned: Plan, column: Callable[[str], npt.NDArray[Any]], described
         parts = {name: numbers(name, columns[name]) for name in names}
         arrays[key] = _matrix(parts) if field in MATRIX_FIELDS else parts[names[0]]
         widths.setdefault(field, [(name, math.prod(part.shape[1:])) for name, part in parts.items()])
-    step = None if planned.step is None else numbers(planned.step, columns[planned.step])
+    step = None if planned.step is None else moments(planned.step, columns[planned.step])
     ordered = in_order(arrays, step, planned.step or "", check_successors=planned.rllib)
     notes = (*planned.notes, *ordered.notes)
     return RawData(ordered.arrays, described, notes=notes, hints=planned.hints, rows=ordered.rows, columns=widths)
