@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from rl_training.data import TransitionDataset
+from rl_training.data.formats.peek import peek
 from rl_training.errors import DataError
 from sick_data import codes, healthy
 
@@ -40,6 +41,23 @@ class TestText:
         dataset = TransitionDataset.load(self.write(tmp_path, lines("|")))
         assert (dataset.origin, len(dataset)) == ("CSV, separated by bars", 3)
 
+    @pytest.mark.parametrize("fast", [True, False])
+    def test_decimal_commas(self, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        if not fast:
+            monkeypatch.setattr("rl_training.data.formats.csv._read_fast", lambda *_, **__: None)
+        path = self.write(tmp_path, lines(";").replace(".", ","))
+        dataset = TransitionDataset.load(path)
+        assert dataset.obs[:, 0].tolist() == [0.5, 1.5, 2.5]
+        assert dataset.notes == ("decimals are read with a comma",)
+        assert peek(path, 3).columns["obs"].tolist() == [0.5, 1.5, 2.5]
+
+    @pytest.mark.parametrize("odd", ["1,234", "1,5"])
+    def test_commas_that_may_be_anything_are_refused(self, odd: str, tmp_path: Path) -> None:
+        """A thousand, or a slip among numbers with a point."""
+        columns: dict[str, list[Any]] = {"obs": [0.5, 1.5, 2.5]} if odd == "1,5" else {"obs": [1, 2, 3]}
+        columns |= {"actions": [odd, odd, odd]} | ({} if odd == "1,5" else {"rewards": [1, 2, 3]})
+        assert "write decimals with a point" in refusal(self.write(tmp_path, lines(";", **columns)))
+
     def test_spaces_do_not(self, tmp_path: Path) -> None:
         message = refusal(self.write(tmp_path, lines(" "), "log.txt"))
         assert message.endswith("it is text without commas, semicolons, tabs or bars (|) between its columns;"
@@ -56,7 +74,7 @@ class TestText:
     @pytest.mark.parametrize("fast", [True, False])
     def test_dates_tell_the_order(self, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         if not fast:
-            monkeypatch.setattr("rl_training.data.formats.csv._read_fast", lambda *_: None)
+            monkeypatch.setattr("rl_training.data.formats.csv._read_fast", lambda *_, **__: None)
         times = [f"2024-01-01 00:00:0{second}.500" for second in (2, 0, 1)]
         path = self.write(tmp_path, lines(terminated=[1, 0, 0], time=times, episode=[0, 0, 0]))
         dataset = TransitionDataset.load(path, columns={"step": "time"})

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,7 @@ _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _LONGEST_HEADER = 2**20  # bytes
 _SAMPLE = 2**20  # bytes
 _LONGEST_NUMBER = 100  # characters
+_POINT, _COMMA = re.compile(rb"[-+]?\d*\.\d+"), re.compile(rb"[-+]?(?:\d*,(?:\d{1,2}|\d{4,})|0,\d+)")
 _ROWS_AT_A_TIME = 50_000
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
 
@@ -42,9 +45,10 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
         names, separator = header(path)
         planned = plan(names, columns)
         check_size(_unpacked_size(path, separator))
-        found = _read_fast(path, names, separator, planned)
+        comma = has_decimal_commas(path, separator)
+        found = _read_fast(path, names, separator, planned, decimal_point="," if comma else ".")
         if found is None:
-            found = _read_plainly(path, names, separator, planned)
+            found = _read_plainly(path, names, separator, planned, decimal_commas=comma)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -52,7 +56,8 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
         raise DataError(f"is not UTF-8 text (byte 0x{byte:02x}); save it as UTF-8") from error
     except csv.Error as error:
         raise DataError(f"not a readable CSV file ({error})") from error
-    return assemble(planned, found.__getitem__, f"CSV, separated by {_SEPARATORS[separator]}")
+    raw = assemble(planned, found.__getitem__, f"CSV, separated by {_SEPARATORS[separator]}")
+    return replace(raw, notes=("decimals are read with a comma", *raw.notes)) if comma else raw
 
 
 def header(path: Path) -> tuple[list[str], str]:
@@ -71,6 +76,15 @@ def header(path: Path) -> tuple[list[str], str]:
     if all(_is_value(name) for name in names if name) or not any(names):
         raise DataError(f"the first line must name the columns; it is {shown(shortened(text))}")
     return names, separator
+
+
+def has_decimal_commas(path: Path, separator: str) -> bool:
+    """Whether numbers have a comma before their decimals, and none a point; `1,234` alone could be a thousand."""
+    if separator == ",":
+        return False
+    with path.open("rb") as file:
+        cells = re.split(rb"[\r\n]|" + re.escape(separator.encode()), file.read(_SAMPLE))
+    return not any(map(_POINT.fullmatch, cells)) and any(map(_COMMA.fullmatch, cells))
 
 
 def _unpacked_size(path: Path, separator: str) -> int:
@@ -100,7 +114,9 @@ def _is_value(text: str) -> bool:
     return True
 
 
-def _read_fast(path: Path, names: list[str], separator: str, planned: Plan) -> dict[str, npt.NDArray[Any]] | None:
+def _read_fast(
+    path: Path, names: list[str], separator: str, planned: Plan, decimal_point: str = "."
+) -> dict[str, npt.NDArray[Any]] | None:
     """The planned columns by way of pyarrow; None where it is missing or the file is not plain enough for it."""
     try:
         import pyarrow as pa
@@ -121,6 +137,7 @@ def _read_fast(path: Path, names: list[str], separator: str, planned: Plan) -> d
                 column_types={wanted[name]: pa.string() for name in planned.labels},
                 null_values=["", "nan", "NaN"],
                 timestamp_parsers=[],
+                decimal_point=decimal_point,
             ),
         )
     except (pa.ArrowException, OSError):  # read it again in a way that can say where the fault lies
@@ -130,7 +147,9 @@ def _read_fast(path: Path, names: list[str], separator: str, planned: Plan) -> d
     return {name: planned.values(name, column_values(name, table.column(key))) for name, key in wanted.items()}
 
 
-def _read_plainly(path: Path, names: list[str], separator: str, planned: Plan) -> dict[str, npt.NDArray[Any]]:
+def _read_plainly(
+    path: Path, names: list[str], separator: str, planned: Plan, *, decimal_commas: bool = False
+) -> dict[str, npt.NDArray[Any]]:
     """The planned columns by way of Python's own reader, some rows at a time."""
     everywhere = {name: position for position, name in enumerate(names)}
     positions = {name: everywhere[name] for name in planned.columns}
@@ -142,7 +161,10 @@ def _read_plainly(path: Path, names: list[str], separator: str, planned: Plan) -
         while rows := list(islice(_complete(reader, len(names)), _ROWS_AT_A_TIME)):
             cells = list(zip(*rows, strict=True))
             for name, position in positions.items():
-                parts[name].append(_values(name, cells[position], done, planned))
+                given = cells[position]
+                if decimal_commas and name not in planned.labels:
+                    given = tuple(cell.replace(",", ".", 1) for cell in given)
+                parts[name].append(_values(name, given, done, planned))
             done += len(rows)
     return {name: np.concatenate(found) if found else np.empty(0) for name, found in parts.items()}
 

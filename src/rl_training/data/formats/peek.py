@@ -142,9 +142,10 @@ def _parquet(path: Path, sample: int) -> Peek:
 
 def _csv(path: Path, sample: int) -> Peek:
     from rl_training.data.formats.cells import numbers
-    from rl_training.data.formats.csv import header
+    from rl_training.data.formats.csv import has_decimal_commas, header
 
     names, separator = header(path)
+    comma = has_decimal_commas(path, separator)
     columns: dict[str, npt.NDArray[Any]] = {}
     with path.open(encoding="utf-8-sig", newline="") as file:
         next(file)
@@ -153,7 +154,7 @@ def _csv(path: Path, sample: int) -> Peek:
     for position, name in enumerate(names):
         cells = np.array([row[position] for row in lines], dtype=object)
         try:
-            columns[name] = numbers(name, cells)
+            columns[name] = numbers(name, np.array([c.replace(",", ".", 1) for c in cells], object) if comma else cells)
         except DataError:
             columns[name] = cells
     return Peek("csv", _TITLES["csv"], _lines(path), columns=columns)
