@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+WARNING = "warning: "  # begins a notice that is more than a note
+
+
+def notice_line(notice: str) -> str:
+    """A notice as it is shown: a warning says so itself."""
+    return notice if notice.startswith(WARNING) else f"note: {notice}"
+
 
 def amount(count: int, noun: str) -> str:
     """`1 row`, `2,000 rows`, `3 entries`."""

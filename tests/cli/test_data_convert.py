@@ -12,6 +12,7 @@ import pytest
 
 from real_data import REAL, needs_real_data
 from rl_training.data import TransitionDataset
+from sick_data import healthy
 
 
 @pytest.fixture
@@ -201,7 +202,8 @@ def test_help_loads_nothing_heavy() -> None:
 def test_the_real_minari_dataset(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(REAL / "minari"))
     out = command("data", "convert", "minari:D4RL/door/human-v2", "door.npz").out
-    assert "Minari dataset D4RL/door/human-v2, recorded in AdroitHandDoor-v1\n  6,729 rows, 25 episodes" in out
+    assert "Minari dataset D4RL/door/human-v2, recorded in AdroitHandDoor-v1\n  note: float64 is written as" in out
+    assert "\n  6,729 rows, 25 episodes" in out
     assert np.isfinite(TransitionDataset.load("door.npz").obs).all()
 
 
@@ -216,3 +218,15 @@ def test_the_environment_that_the_source_names_is_not_overwritten(command: Any, 
     bounds = TransitionDataset.load("b.npz").bounds
     assert bounds is not None
     assert bounds.action_high == (1.9999,)
+
+
+def test_float64_is_told_and_what_it_loses(command: Any, tmp_path: Path) -> None:
+    arrays = healthy(next_obs=None)
+    np.savez("narrow.npz", **arrays)
+    assert "float64" not in command("data", "convert", "narrow.npz", "a.npz").out
+    arrays["obs"] = arrays["obs"].astype(np.float64)
+    arrays["obs"][:, 1] += 1e9
+    np.savez("wide.npz", **arrays)
+    out = command("data", "convert", "wide.npz", "b.npz").out
+    assert "  note: float64 is written as float32, which is what is trained on: obs\n" in out
+    assert "  warning: obs [values.resolution]: Column 1 lies about 1e+09 " in out

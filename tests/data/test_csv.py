@@ -128,8 +128,11 @@ class TestRefusals:
         assert refusal(write(tmp_path / "a.csv", HEADER, *rows)) == complaint
 
     def test_decimal_commas(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "a.csv", "obs;action;reward;terminal", "0,5;0;0;0")
+        """Among numbers with a point, and where they could be thousands; elsewhere they are read."""
+        path = write(tmp_path / "a.csv", "obs;action;reward;terminal", "0,5;0.5;0;0")
         assert refusal(path) == "column 'obs': '0,5' at row 0 is not a number; write decimals with a point"
+        path = write(tmp_path / "b.csv", "obs;action;reward;terminal", "1,500;0;0;0")
+        assert refusal(path) == "column 'obs': '1,500' at row 0 is not a number; write decimals with a point"
 
     @pytest.mark.parametrize(
         ("content", "complaint"),

@@ -13,6 +13,7 @@ from real_data import REAL, needs_real_data
 from rl_training.data import TransitionDataset
 from rl_training.data.batch import PackedTransitions
 from rl_training.data.formats import hdf5
+from rl_training.data.formats.peek import peek
 from rl_training.data.transforms import TransformConfig, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
@@ -335,3 +336,56 @@ class TestRealFiles:
 
     def test_discrete_actions(self) -> None:
         assert "only continuous actions are supported" in refusal(REAL / "d3rlpy/cartpole_replay.h5")
+
+
+class TestEpisodesOfD3rlpy:
+    """What `ReplayBuffer.dump` of d3rlpy 2 writes."""
+
+    def write(self, path: Path, **changes: Any) -> Path:
+        rng = np.random.default_rng(0)
+        with h5py.File(path, "w") as file:
+            for episode, (length, ended) in enumerate([(4, True), (12, False), (3, True)] * 4):
+                arrays = {
+                    "observations": rng.normal(size=(length, 3)).astype(np.float32),
+                    "actions": rng.uniform(-1, 1, (length, 2)).astype(np.float32),
+                    "rewards": np.full((length, 1), episode, dtype=np.float32),
+                    "terminated": ended,
+                }
+                for name, values in arrays.items():
+                    key = f"{name}_{episode}"
+                    file[key] = changes.get(key, values)
+            file["columns"] = ["observations", "actions", "rewards", "terminated"]
+            file["num_episodes"] = 12
+            file["version"] = "2.1"
+        return path
+
+    def test_is_read(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path / "log.h5")
+        dataset = TransitionDataset.load(path)
+        assert dataset.origin == "HDF5, d3rlpy 2's layout"
+        assert dataset.notes == ()
+        assert dataset.episode_lengths().tolist() == [4, 12, 3] * 4
+        assert dataset.rewards[dataset.episode_ends].tolist() == list(range(12))  # in order: 10 comes after 9
+        assert dataset.terminations.sum() == 8
+        assert dataset.truncations.sum() == 4
+        with h5py.File(path) as file:
+            np.testing.assert_array_equal(dataset.obs[4:16], file["observations_1"][()])
+        found = peek(path, 3)
+        assert (found.rows, found.episodes) == (76, 12)
+        assert found.columns["observations"].shape == (3, 3)
+
+    @pytest.mark.parametrize(
+        ("changes", "told"),
+        [
+            ({"rewards_3": np.zeros((5, 1))}, "rewards_3: 5 rows, but observations_3 has 4"),
+            ({"actions_2": np.zeros((3, 4))}, "actions_2: a row has shape (4,), but (2,) in actions_0"),
+            ({"terminated_1": 2}, "terminated_1: must be one flag, 0 or 1 (or a boolean)"),
+            ({"observations_5": np.zeros((0, 3))}, "observations_5: holds no rows; leave out the episode"),
+        ],
+    )
+    def test_what_does_not_fit_is_named(self, changes: dict[str, Any], told: str, tmp_path: Path) -> None:
+        assert refusal(self.write(tmp_path / "log.h5", **changes)) == told
+
+    def test_discrete_actions_are_refused(self, tmp_path: Path) -> None:
+        whole = {f"actions_{i}": np.zeros((length, 1), dtype=np.int32) for i, length in enumerate([4, 12, 3] * 4)}
+        assert refusal(self.write(tmp_path / "log.h5", **whole)).startswith("actions: discrete")

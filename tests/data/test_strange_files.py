@@ -220,7 +220,7 @@ UNSOUND: dict[str, tuple[Write, str]] = {
     "times": (parquet(rewards=np.arange(ROWS).astype("M8[s]")), "column 'rewards': '1970-01-01 00:00:00.000' at row 0"),
     "no columns at all": (lambda path: pq.write_table(pa.table({}), path), "lacks obs, actions, rewards, terminations"),
     "decimal commas": (
-        text(*(line.replace(",", ";").replace(".", ",") for line in [HEADER, *LINES])),
+        text(*(line.replace(",", ";").replace("0.25", "0,25") for line in [HEADER, *LINES])),
         "column 'action': '0,25' at row 0 is not a number; write decimals with a point",
     ),
     "carriage returns": (text(HEADER, *LINES, end="\r"), "its lines end with carriage returns alone; save it with"),

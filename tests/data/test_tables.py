@@ -460,6 +460,19 @@ class TestPandas:
         frame["r"] = frame["r"].astype(object)
         assert refusal(frame, MAPPING).startswith("rewards: NaN at row 4")
 
+    def test_the_levels_of_an_index_are_columns(self) -> None:
+        """As they are in the Parquet file that pandas writes of such a table."""
+        pandas = pytest.importorskip("pandas")
+        frame = pandas.DataFrame(table(run=["a"] * 6 + ["b"] * 6, t=[*range(6), *range(6)]))
+        plain = TransitionDataset.from_table(frame, MAPPING)
+        indexed = frame.set_index(["run", "t"]).iloc[[*range(0, 12, 2), *range(11, 0, -2)]]
+        dataset = TransitionDataset.from_table(indexed, MAPPING)
+        assert dataset.fingerprint() == plain.fingerprint()
+        assert dataset.n_episodes == 2
+        assert "rows were not in order: they are sorted by episode and t" in dataset.notes
+        unnamed = frame.set_index(pandas.Index(range(5, 5 + len(frame))))
+        assert TransitionDataset.from_table(unnamed, MAPPING).notes == plain.notes
+
     def test_two_columns_of_one_name(self) -> None:
         pandas = pytest.importorskip("pandas")
         frame = pandas.DataFrame(np.zeros((2, 2)), columns=["a", "a"])

@@ -133,6 +133,12 @@ class TestMinari:
             }
         )
 
+    def test_a_relative_root(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(root)
+        monkeypatch.setenv("MINARI_DATASETS_PATH", "here")
+        write(self.given(), "minari:own/log-v0")
+        assert (root / "here" / "own" / "log-v0" / "data" / "metadata.json").is_file()
+
     def test_minari_itself_reads_it(self, root: Path) -> None:
         import minari
 
@@ -235,6 +241,18 @@ class TestTargets:
         assert (tmp_path / "deep" / "er" / "a.csv").is_file()
         (tmp_path / "file").write_text("x")
         assert "cannot be made: File exists" in refusal(dataset(), tmp_path / "file" / "a.csv")
+
+    def test_folders_made_for_what_cannot_be_written_go_again(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: Any, **__: Any) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("os.fsync", fail)
+        (tmp_path / "old").mkdir()
+        refusal(dataset(), tmp_path / "old" / "deep" / "er" / "a.csv")
+        assert list(tmp_path.iterdir()) == [tmp_path / "old"]
+        assert not list((tmp_path / "old").iterdir())
 
     def test_parquet_without_pyarrow(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pyarrow", None)

@@ -17,6 +17,7 @@ from rl_training.cli.reading_options import Reading, in_options
 from rl_training.data import formats
 from rl_training.data.doctor import Finding, Report, describe, examine
 from rl_training.data.doctor.facts_in_words import fact_lines
+from rl_training.data.doctor.findings import LEVELS
 from rl_training.data.doctor.observation_checks import ObsBounds
 from rl_training.data.doctor.page import report_page
 from rl_training.data.doctor.text import Line, finding_lines, labelled, note_lines, report_lines, transform_lines
@@ -63,7 +64,8 @@ def info(path: Path, env_id: str | None, reading: Reading, *, as_json: bool) -> 
     with _told_as_json(path, as_json):
         raw = read_source(str(path), reading)
         try:
-            facts, transforms, doubts, said = describe(raw, env_id)
+            spaces = None if env_id is None else _environment(env_id, raw.env_id)[0]
+            facts, transforms, doubts, said = describe(raw, env_id, spaces)
         except DataError as error:
             command = reading.check_command(str(path), env_id)
             raise DataError(f"{path}: {in_options(str(error))} (all that is wrong: {command})") from error
@@ -77,7 +79,9 @@ def info(path: Path, env_id: str | None, reading: Reading, *, as_json: bool) -> 
     lines = [Line(path.name, "title"), *labelled(fact_lines(facts, brief=True), width)]
     if facts.fingerprint:
         lines += labelled([("fingerprint", facts.fingerprint)], width)
-    lines += [*finding_lines(found, width), *note_lines(notes, width)]
+    for level in LEVELS:
+        lines += finding_lines([finding for finding in found if finding.level == level], width)
+    lines += note_lines(notes, width)
     options = "transforms: normalise_observations, reward_range_scaling"
     lines += [Line(""), Line(f"What training would scale them by, if asked to ({options})", "heading")]
     _print(console, [*lines, *transform_lines(transforms.to_json(), width)])

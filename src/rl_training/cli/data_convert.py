@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import typer
 
 from rl_training.cli.data_check import read_source
 from rl_training.cli.reading_options import Reading, in_options
 from rl_training.cli.text_tables import size
+from rl_training.data.checks import MATRIX_FIELDS, VECTOR_FIELDS
 from rl_training.data.dataset_loaders import check_spaces
-from rl_training.data.formats import writers
+from rl_training.data.doctor.resolution_checks import check_resolution
+from rl_training.data.fields import FIELD_OF
+from rl_training.data.formats import RawData, writers
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.space_bounds import SpaceBounds, read_bounds
 from rl_training.environments import read_spaces
@@ -32,13 +37,28 @@ def convert(source: str, target: str, env_id: str | None, reading: Reading, *, f
     if env_id is not None:
         dataset = _held_to(dataset, env_id, source)
     told = [f"{source}: {dataset.origin}" + (f", recorded in {dataset.env_id}" if dataset.env_id else "")]
-    told += [f"  note: {in_options(note)}" for note in dataset.notes]
+    told += [f"  note: {in_options(note)}" for note in (*dataset.notes, *_narrowed(raw))]
+    told += [f"  warning: {finding}" for finding in check_resolution(dataset.coarse)]
     widths = f"observations {dataset.obs_dim}, actions {dataset.act_dim}"
     told.append(f"  {amount(len(dataset), 'row')}, {_episodes(dataset)}; {widths}")
     if dataset.n_usable < len(dataset):
         told.append(f"  {amount(len(dataset) - dataset.n_usable, 'row')} without a recorded successor")
     told += [f"  note: {note}" for note in writers.write(dataset, goal, force=force)]
     typer.echo("\n".join([*told, f"written: {goal.path} ({_size(goal.path)})"]))
+
+
+def _narrowed(raw: RawData) -> list[str]:
+    """A note where numbers lose digits; the decimals of a text have none of a certain type."""
+    kept = (*MATRIX_FIELDS, *VECTOR_FIELDS)
+    wide = [key for key, values in raw.arrays.items() if FIELD_OF.get(key) in kept and _is_float64(values)]
+    if not wide or raw.format.startswith("CSV"):
+        return []
+    return [f"float64 is written as float32, which is what is trained on: {', '.join(wide)}"]
+
+
+def _is_float64(values: Any) -> bool:
+    dtype = np.asarray(values).dtype
+    return dtype.kind == "f" and dtype.itemsize > 4
 
 
 def _held_to(dataset: TransitionDataset, env_id: str, source: str) -> TransitionDataset:

@@ -22,6 +22,7 @@ INDEX_FIELDS = ("part_ids",)
 FLAG_FIELDS = ("terminations", "truncations", "has_next_obs")
 
 _BLOCK = 1 << 16  # rows looked at once, so that a check needs little memory of its own
+_WIDE = 512  # columns of a row that numpy reduces at full speed
 BOUND_TOLERANCE = 1e-5  # of a dimension's range: float32 rounding and rescaling leave actions this far outside
 
 
@@ -79,10 +80,24 @@ def check_rows(fields: Mapping[str, npt.NDArray[Any]]) -> None:
         if values.ndim == 0:
             raise DataError(f"{name}: a single value; one for every row is expected")
     for name, values in fields.items():
+        if (other := transposed_against(name, fields)) is not None:
+            raise DataError(
+                f"{name}: shape {values.shape} looks transposed, as {other} has {len(fields[other])} rows;"
+                f" give {name}.T"
+            )
         if (rows := len(values)) != (expected := len(fields[reference])):
             raise DataError(
                 f"{name}: {amount(rows, 'row')}, but {reference} has {expected}; all fields must have the same length"
             )
+
+
+def transposed_against(name: str, fields: Mapping[str, npt.NDArray[Any]]) -> str | None:
+    """The field with one value per row that tells `[columns, rows]` from `[rows, columns]`, if one does."""
+    values = fields[name]
+    if name not in MATRIX_FIELDS or values.ndim != 2:
+        return None
+    vectors = (other for other in ("rewards", *FLAG_FIELDS) if other in fields and fields[other].ndim == 1)
+    return next((v for v in vectors if len(fields[v]) == values.shape[1] != len(values)), None)
 
 
 def as_numbers(name: str, value: Any) -> npt.NDArray[Any]:
@@ -179,12 +194,27 @@ def check_action_bounds(actions: FloatArray, low: npt.ArrayLike, high: npt.Array
         raise DataError(f"action_low {least[column]:g} must be below action_high {most[column]:g} in column {column}")
     slack = rounding_slack(least, most)
     # Extremes per column first: two reductions, no mask of the size of the data.
-    if (actions.min(axis=0) >= least - slack).all() and (actions.max(axis=0) <= most + slack).all():
+    smallest, largest = column_extremes(actions)
+    if (smallest >= least - slack).all() and (largest <= most + slack).all():
         return
     outside = (actions < least - slack) | (actions > most + slack)
     row, column = divmod(int(np.argmax(outside)), outside.shape[1])
     rule = f"is outside the bounds [{least[column]:g}, {most[column]:g}]"
     raise FaultyValueError("actions", f"{actions[row, column]:g}", row, column, ends, rule, joint=" ")
+
+
+def column_extremes(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Smallest and largest of each column of `[N, K]`, at least one row; several rows are folded into one, as numpy is
+    slow on narrow ones."""
+    width = values.shape[1]
+    fold = max(1, _WIDE // width)
+    whole = len(values) // fold * fold
+    if fold == 1 or not whole or not values.flags.c_contiguous:
+        return values.min(axis=0), values.max(axis=0)
+    folded, rest = values[:whole].reshape(-1, fold * width), values[whole:]
+    least = np.concatenate((folded.min(axis=0).reshape(fold, width), rest)).min(axis=0)
+    most = np.concatenate((folded.max(axis=0).reshape(fold, width), rest)).max(axis=0)
+    return least, most
 
 
 def rounding_slack(low: Float64Array, high: Float64Array) -> Float64Array:

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
+from rl_training.data.checks import column_extremes
+from rl_training.data.doctor.screening import screened
 from rl_training.data.fields import TO_FILL_IN
 from rl_training.data.formats.places import MINARI_PREFIX, expand, locate
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
@@ -35,6 +37,12 @@ class RandomDatasetConfig(Section):
     source: Literal["random"] = Field(default="random", description="Take uniformly random actions.")
     size: int = Field(default=40_000, ge=1, description="Number of transitions.")
     seed: int = Field(default=0, ge=0, description="Seed of the resets and of the actions.")
+
+
+Refused = Literal["flags.two-rows", "flags.overlap", "successors.copied", "successors.reset", "values.resolution"]
+_ACCEPT: list[Refused] = Field(
+    default=[], description="Errors of `data check`, by their codes, to train in spite of: [successors.reset]."
+)
 
 
 class MappedDatasetConfig(Section):
@@ -67,6 +75,7 @@ class FileDatasetConfig(MappedDatasetConfig):
     dones_are: DonesAre | None = Field(
         default=None, description="What a plain dones flag means; ends: either kind, another flag tells which."
     )
+    accept: list[Refused] = _ACCEPT
 
 
 class MinariDatasetConfig(MappedDatasetConfig):
@@ -84,6 +93,7 @@ class MinariDatasetConfig(MappedDatasetConfig):
     max_episode_steps: int | None = Field(
         default=None, ge=1, description="Where the data mark no truncations: rows after which an episode was cut."
     )
+    accept: list[Refused] = _ACCEPT
 
 
 class MixturePart(Section):
@@ -141,8 +151,13 @@ def with_absolute_paths(config: DatasetConfig) -> DatasetConfig:
             return config
 
 
-def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset:
-    """Generate or read the configured dataset and hold it to the environment's spaces, where they are known."""
+def load_dataset(
+    config: DatasetConfig, env_id: str | None, spaces: Spaces | None, *, refuse: bool = True
+) -> TransitionDataset:
+    """Generate or read the configured dataset and hold it to the environment's spaces, where they are known.
+
+    What was read is screened for what `data check` would find at little cost: an error is refused, or only told.
+    """
     match config:
         case ScriptedDatasetConfig():
             dataset = _scripted(config, env_id)
@@ -157,16 +172,26 @@ def load_dataset(config: DatasetConfig, env_id: str | None, spaces: Spaces | Non
         case MinariDatasetConfig():
             dataset = _read_minari(config)
         case MixtureDatasetConfig():
-            dataset = _mixed(config, env_id, spaces)
+            dataset = _mixed(config, env_id, spaces, refuse)
     if spaces is not None:
         source = str(config.path) if isinstance(config, FileDatasetConfig) else f"{_title(config)} dataset"
         check_spaces(dataset, spaces, source, env_id)
+    if isinstance(config, FileDatasetConfig | MinariDatasetConfig):
+        is_file, known = isinstance(config, FileDatasetConfig), spaces is not None
+        source = str(config.path) if isinstance(config, FileDatasetConfig) else config.id
+        way = f"dataset: {{source: {'file, path' if is_file else 'minari, id'}: …, accept: [CODE]}}"
+        dataset = screened(dataset.accepting(*config.accept), source, way, bounds_known=known, refuse=refuse)
     return dataset
+
+
+def screen_arrays(dataset: TransitionDataset, spaces: Spaces | None, *, refuse: bool = True) -> TransitionDataset:
+    """As `load_dataset` does with what it has read."""
+    return screened(dataset, "dataset", "dataset.accepting('CODE')", bounds_known=spaces is not None, refuse=refuse)
 
 
 def infer_spaces(dataset: TransitionDataset) -> Spaces:
     """Spaces of data that come without an environment; see `action_bounds`."""
-    least, most, _ = action_bounds(dataset.bounds, dataset.actions.min(axis=0), dataset.actions.max(axis=0))
+    least, most, _ = action_bounds(dataset.bounds, *column_extremes(dataset.actions))
     for column in np.flatnonzero(least >= most):
         raise DataError(
             f"actions: column {column} is always {least[column]:g}, so its bounds cannot be inferred; set env_id"
@@ -182,12 +207,15 @@ def _scripted(config: ScriptedDatasetConfig, env_id: str | None) -> TransitionDa
     return generate_pendulum_dataset(config.size, config.seed)
 
 
-def _mixed(config: MixtureDatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset:
+def _mixed(config: MixtureDatasetConfig, env_id: str | None, spaces: Spaces | None, refuse: bool) -> TransitionDataset:
     names = [part.name or _title(part.dataset) for part in config.parts]
     unique = [name if names.count(name) == 1 else f"{name} (part {i + 1})" for i, name in enumerate(names)]
     if len(set(unique)) < len(unique):
         raise ConfigError(f"dataset.parts: names must differ, got {', '.join(names)}")
-    parts = {name: load_dataset(part.dataset, env_id, spaces) for name, part in zip(unique, config.parts, strict=True)}
+    parts = {
+        name: load_dataset(part.dataset, env_id, spaces, refuse=refuse)
+        for name, part in zip(unique, config.parts, strict=True)
+    }
     weights = {name: part.weight for name, part in zip(unique, config.parts, strict=True) if part.weight is not None}
     return mix_datasets(parts, weights or None, exact=config.exact)
 

@@ -25,6 +25,7 @@ FIELD_OF = {alias: name for name, aliases in FIELD_ALIASES.items() for alias in 
 REQUIRED_FIELDS = ("obs", "actions", "rewards", "terminations")
 EPISODE_ENDS = "episode_terminals"  # d3rlpy's name for the last row of every episode, however it ended
 EPISODE_IDS = "episode_ids"
+TELL_ENDS = ("terminations", "truncations", EPISODE_ENDS, EPISODE_IDS)
 IGNORED_PREFIXES = ("infos", "metadata")  # side information in D4RL's files
 # Marks that files carry beside the fields.
 BORDERS_LOST = "borders_lost"  # a saved selection whose rows are no longer whole episodes

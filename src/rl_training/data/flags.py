@@ -22,6 +22,7 @@ from rl_training.data.fields import (
     EPISODE_IDS,
     FIELD_OF,
     IGNORED_PREFIXES,
+    TELL_ENDS,
     hint,
 )
 from rl_training.errors import DataError, did_you_mean
@@ -30,7 +31,6 @@ from rl_training.wording import amount
 
 DONES = ("dones", "done")
 _END_FLAGS = ("terminations", "truncations")
-_TELL_ENDS = (*_END_FLAGS, EPISODE_ENDS, EPISODE_IDS)
 _SHORTEST_TIME_LIMIT = 10  # rows; episodes of one length below it say nothing about what ended them
 
 
@@ -120,6 +120,12 @@ def refuse_mixed_dones(
             f"{name}: set on every truncated row, so it seems to mean 'terminated or truncated';"
             " give terminations (true ends only) under that name, or read it with dones_are: ends"
         )
+
+
+def dones_hide_time_limits(mapping: Mapping[str, Any], named: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Whether a `dones` of `mapping` is all that tells of ends, by the names of this package and once completed."""
+    cuts_known = "truncations" in named or bool(np.any(given.get("truncations", False)))
+    return not cuts_known and any(name in mapping for name in DONES)
 
 
 def _name_of_dones(mapping: Mapping[str, Any]) -> str | None:
@@ -288,7 +294,7 @@ def cut_at_time_limit(mapping: Mapping[str, Any], steps: int) -> dict[str, Any]:
     All but the flags keep the file's names: by its name `new_obs` is known for what it may be.
     """
     given = complete_flags(resolve_names(mapping))
-    rest = {key: values for key, values in mapping.items() if FIELD_OF.get(key) not in _TELL_ENDS}
+    rest = {key: values for key, values in mapping.items() if FIELD_OF.get(key) not in TELL_ENDS}
     flags = _flags("terminations", given.get("terminations", ()))
     if "truncations" in given:
         _refuse_own_truncations(_flags("truncations", given["truncations"]))

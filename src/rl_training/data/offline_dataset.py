@@ -24,13 +24,14 @@ from rl_training.data.checks import (
 )
 from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, missing_fields
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
-from rl_training.data.flags import DONES, complete_flags, refuse_mixed_dones, resolve_names
+from rl_training.data.flags import complete_flags, dones_hide_time_limits, refuse_mixed_dones, resolve_names
 from rl_training.data.formats import Columns, RawData, is_there, read, read_table, writers
 from rl_training.data.formats.columns import SCHEMA, open_columns
 from rl_training.data.formats.places import expand
 from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.data.offline_mixers import Mixture
-from rl_training.data.returns import discounted_returns_to_go, episode_lengths, shift_within_episodes
+from rl_training.data.resolution import CoarseColumn, coarse_columns
+from rl_training.data.returns import discounted_returns_to_go, episode_lengths, follows_episodes, shift_within_episodes
 from rl_training.data.settling import MARKS, settle
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.data.summaries import ROW_FACTS, Facts
@@ -62,12 +63,15 @@ class TransitionDataset:
     part_ids: IndexArray | None = None  # [N]; which part of a mixture a row belongs to, in ascending order
     whole_episodes: bool = True
     origin: str | None = None  # what the data were read from, in words
-    in_file: RawData | None = None  # where the file has a row and a column, without its arrays
+    in_file: RawData | None = None  # where the file has a row and a column; of its arrays, what tells ends
     notes: tuple[str, ...] = ()  # what was done on reading that a user should know
     mixture: Mixture | None = None  # what `part_ids` stand for
     folder: Path | None = None  # the column directory whose rows these are, all of them
     env_id: str | None = None  # the environment the file says it was recorded in
     bounds: SpaceBounds | None = None  # of actions and observations, as the file tells them
+    next_obs_derived: bool = False  # taken from the next row, not stored
+    coarse: tuple[CoarseColumn, ...] = ()  # columns that lost their changes in float32
+    accepted: tuple[str, ...] = ()  # codes of findings to train in spite of
 
     def __post_init__(self) -> None:
         arrays = convert_fields(self.to_dict())
@@ -103,8 +107,7 @@ class TransitionDataset:
         """
         if not isinstance(mapping, Mapping):
             raise DataError(
-                f"dataset: must be a mapping of arrays by name, is {type(mapping).__name__};"
-                " TransitionDataset.from_table takes tables"
+                f"dataset: must be a mapping of arrays by name, is {type(mapping).__name__}; from_table takes tables"
             )
         if (action_low is None) != (action_high is None):
             raise DataError("action_low and action_high are given together or not at all")
@@ -112,8 +115,7 @@ class TransitionDataset:
         given = complete_flags(named)
         if missing := missing_fields(named):
             raise DataError(f"dataset lacks {', '.join(missing)}; found {', '.join(map(str, mapping)) or 'nothing'}")
-        cuts_known = "truncations" in named or np.any(given.get("truncations", False))
-        if not cuts_known and any(name in mapping for name in DONES):
+        if dones_hide_time_limits(mapping, named, given):
             warnings.warn(
                 "'dones' are read as terminations, which stop the bootstrap; give time limits apart, as truncations",
                 stacklevel=2,
@@ -121,14 +123,12 @@ class TransitionDataset:
         given.setdefault("truncations", np.zeros(np.shape(given["terminations"]), dtype=np.bool_))
         derived = "next_obs" not in given
         dataset = cls(**given | ({"next_obs": given["obs"]} if derived else {}))
-        if derived:
-            dataset = dataset._with_next_obs()
+        dataset = (dataset._with_next_obs() if derived else dataset)._with(coarse=coarse_columns(given))
         refuse_mixed_dones(mapping, dataset.terminations, dataset.truncations)
         if action_low is None or action_high is None:
             return dataset
         dataset.check_bounds(action_low, action_high)
-        sides = (np.broadcast_to(side, dataset.act_dim).astype(float) for side in (action_low, action_high))
-        return dataset._with(bounds=SpaceBounds(*(tuple(side.tolist()) for side in sides)))
+        return dataset._with(bounds=SpaceBounds.of_actions(action_low, action_high, dataset.act_dim))
 
     def check_bounds(self, action_low: npt.ArrayLike, action_high: npt.ArrayLike) -> None:
         """Refuse an action outside the bounds (each a scalar or `[A]`) by more than rounding."""
@@ -195,14 +195,21 @@ class TransitionDataset:
 
     @cached_property
     def _fingerprint(self) -> str:
-        return combined_fingerprint(
-            {name: field_digest(values) for name, values in self.to_dict().items()}, self.mixture
-        )
+        return combined_fingerprint({name: field_digest(a) for name, a in self.to_dict().items()}, self.mixture)
 
     def select(self, rows: npt.NDArray[Any]) -> TransitionDataset:
         """The given rows (indices, or a mask `[N]`) with every field they have; derive fields before, not after."""
         index = row_indices(rows, len(self))
-        return self._take(index, whole_episodes=self.whole_episodes and self._follows_episodes(index))
+        flagged = self.terminations | self.truncations
+        return self._take(index, whole_episodes=self.whole_episodes and follows_episodes(index, flagged))
+
+    def accepting(self, *codes: str) -> TransitionDataset:
+        """To be trained on in spite of the errors that `rl-training data check` finds under these codes."""
+        return self._unchecked(self.__dict__ | {"accepted": codes})
+
+    def noted(self, *notes: str) -> TransitionDataset:
+        """With more to tell whoever trains on it."""
+        return self._unchecked(self.__dict__ | {"notes": tuple(dict.fromkeys((*self.notes, *notes)))})
 
     def sample(self, batch_size: int, rng: np.random.Generator) -> TransitionDataset:
         """`batch_size` rows drawn uniformly with replacement of those whose successor is known."""
@@ -218,14 +225,6 @@ class TransitionDataset:
         in_file = None if self.in_file is None else self.in_file.of_rows(rows)
         return self._with(**arrays, whole_episodes=whole_episodes, folder=None, in_file=in_file)
 
-    def _follows_episodes(self, rows: IndexArray) -> bool:
-        """Whether neighbours in the selection are neighbours in an episode, or have an episode's flagged end between.
-
-        A selection that starts inside an episode keeps the borders; only what precedes it is gone.
-        """
-        flagged = self.terminations | self.truncations
-        return bool(((np.diff(rows) == 1) | flagged[rows[:-1]]).all())
-
     def _require_whole_episodes(self, what: str) -> None:
         if not self.whole_episodes:
             raise DataError(f"{what}: the rows were sampled or reordered; compute it on the whole dataset first")
@@ -238,6 +237,7 @@ class TransitionDataset:
         return self._with(
             next_obs=shift_within_episodes(self.obs, ends, self.obs[ends]),
             has_next_obs=None if known.all() else known,
+            next_obs_derived=True,
         )
 
     @property
@@ -292,12 +292,12 @@ class TransitionDataset:
     def summary(self) -> dict[str, Any]:
         """What a person wants to know of a dataset, as JSON values."""
         self._require_whole_episodes("summary")
-        return {**self._facts, **self.row_summary()}
+        return self._facts | self.row_summary()
 
     def row_summary(self) -> dict[str, Any]:
         """As much of it as can be said of any rows, sampled ones too."""
-        counts = {name: self._facts[name] for name in ROW_FACTS}
-        return {**counts, "obs_dim": self.obs_dim, "act_dim": self.act_dim, "fingerprint": self.fingerprint()}
+        widths = {"obs_dim": self.obs_dim, "act_dim": self.act_dim}
+        return {name: self._facts[name] for name in ROW_FACTS} | widths | {"fingerprint": self.fingerprint()}
 
     @cached_property
     def _facts(self) -> dict[str, Any]:
@@ -382,9 +382,8 @@ class TransitionDataset:
     ) -> TransitionDataset:
         """What a reader handed over, checked and completed; options as for `load`."""
         if np.any(raw.arrays.get(DISCRETE_ACTIONS, False)):
-            raise DataError(
-                f"actions: discrete (the file's {DISCRETE_ACTIONS} is set); only continuous actions are supported"
-            )
+            mark = f"the file's {DISCRETE_ACTIONS} is set"
+            raise DataError(f"actions: discrete ({mark}); only continuous actions are supported")
         settled = settle(raw, time_limits=time_limits, max_episode_steps=max_episode_steps, dones_are=dones_are)
         arrays = {name: values for name, values in settled.arrays.items() if name not in MARKS}
         with settled.locating():
@@ -393,7 +392,8 @@ class TransitionDataset:
         return dataset._with(
             whole_episodes=not np.any(raw.arrays.get(BORDERS_LOST, False)),
             origin=raw.format,
-            in_file=replace(settled, arrays={}),
+            in_file=settled.with_ends_alone(),
+            next_obs_derived=dataset.next_obs_derived or time_limits == "d4rl",
             notes=(*settled.notes, *raw.hints, *misfits),
             env_id=raw.env_id,
             bounds=bounds,

@@ -12,6 +12,7 @@ import numpy as np
 from rl_training.data.formats.columns import closed, verify
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import ConfigError, DataError
+from rl_training.wording import WARNING
 
 if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
@@ -89,7 +90,7 @@ def _concatenate(mixture: Mixture, parts: list[TransitionDataset]) -> Transition
         named = ", ".join(f"{name} in {env_id}" for name, env_id in recorded.items())
         notes = (*notes, f"the parts were recorded in different environments: {named}")
     bounds, unused = _common_bounds(parts, arrays)
-    said = tuple(f"{name}: {note}" for name, part in zip(mixture.names, parts, strict=True) for note in part.notes)
+    said = tuple(_of_part(name, note) for name, part in zip(mixture.names, parts, strict=True) for note in part.notes)
     return replace(
         parts[0],
         **arrays,
@@ -102,6 +103,12 @@ def _concatenate(mixture: Mixture, parts: list[TransitionDataset]) -> Transition
         env_id=next(iter(recorded.values())) if len(set(recorded.values())) == 1 else None,
         bounds=bounds,
     )
+
+
+def _of_part(name: str, note: str) -> str:
+    """A note of a part, with its name; a warning stays one."""
+    mark = WARNING if note.startswith(WARNING) else ""
+    return f"{mark}{name}: {note.removeprefix(WARNING)}"
 
 
 def _common_bounds(

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import IndexArray
+from rl_training.data.checks import BoolArray, IndexArray
 from rl_training.errors import ConfigError, DataError
 from rl_training.wording import amount
 
@@ -94,3 +94,11 @@ def _last_row_of_episode(rows: int, episode_ends: IndexArray) -> IndexArray:
     if len(episode_ends) == 0 or (lengths <= 0).any() or episode_ends[-1] != rows - 1:
         raise DataError(f"episode_ends: must rise strictly and end at the last row, {rows - 1}")
     return np.repeat(episode_ends, lengths)
+
+
+def follows_episodes(rows: IndexArray, flagged: BoolArray) -> bool:
+    """Whether neighbours in a selection are neighbours in an episode, or have an episode's flagged end `[N]` between.
+
+    A selection that starts inside an episode keeps the borders; only what precedes it is gone.
+    """
+    return bool(((np.diff(rows) == 1) | flagged[rows[:-1]]).all())

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import Float64Array, FloatArray, inferred_bounds, rounding_slack
+from rl_training.data.checks import Float64Array, FloatArray, column_extremes, inferred_bounds, rounding_slack
 from rl_training.environments import env_spaces, make_env, observation_bounds
 from rl_training.wording import amount
 
@@ -46,6 +46,11 @@ class SpaceBounds:
         }
         return cls(**sound) if sound else None
 
+    @classmethod
+    def of_actions(cls, low: npt.ArrayLike, high: npt.ArrayLike, width: int) -> SpaceBounds:
+        """Of actions alone, each side a number or `[A]`."""
+        return cls(*(tuple(np.broadcast_to(side, width).astype(float).tolist()) for side in (low, high)))
+
     def told(self) -> dict[str, Numbers]:
         """What there is, by name."""
         return {name: values for name, values in asdict(self).items() if values is not None}
@@ -57,17 +62,24 @@ class SpaceBounds:
     def fitted(self, obs: FloatArray, actions: FloatArray) -> tuple[SpaceBounds | None, tuple[str, ...]]:
         """What of it can be true of the data, and a note on what cannot."""
         notes: list[str] = []
-        kept = self
-        if self.action_low is not None and self.action_high is not None:
-            fault = _misfit(self.action_low, self.action_high, actions)
-            if fault:
-                notes.append(f"the action bounds that the data tell are not used: {fault}")
-                kept = replace(kept, action_low=None, action_high=None)
+        least, most = column_extremes(actions)
+        kept = self.fitted_to_actions(least, most)
+        if kept != self and self.action_low is not None and self.action_high is not None:
+            fault = _misfit(self.action_low, self.action_high, least, most)
+            notes.append(f"the action bounds that the data tell are not used: {fault}")
         if self.obs_low is not None and len(self.obs_low) != obs.shape[1]:
             fault = f"they have {amount(len(self.obs_low), 'column')}, and observations {obs.shape[1]}"
             notes.append(f"the observation bounds that the data tell are not used: {fault}")
             kept = replace(kept, obs_low=None, obs_high=None)
         return (kept if kept.told() else None), tuple(notes)
+
+    def fitted_to_actions(self, least: npt.ArrayLike, most: npt.ArrayLike) -> SpaceBounds:
+        """Without the bounds of actions where the smallest and largest, `[A]` each, do not keep to them."""
+        if self.action_low is None or self.action_high is None:
+            return self
+        if not _misfit(self.action_low, self.action_high, least, most):
+            return self
+        return replace(self, action_low=None, action_high=None)
 
     def of_observations(self, obs: FloatArray | None) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
         """The bounds of observations `[O]`, where they have that width."""
@@ -140,12 +152,13 @@ def _is_limit(low: Numbers, high: Numbers) -> bool:
     return limits and len(low) == len(high) and all(a <= b for a, b in zip(low, high, strict=True))
 
 
-def _misfit(low: Numbers, high: Numbers, values: FloatArray) -> str:
-    if len(low) != values.shape[1]:
-        return f"they have {amount(len(low), 'column')}, and actions {values.shape[1]}"
+def _misfit(low: Numbers, high: Numbers, smallest: npt.ArrayLike, largest: npt.ArrayLike) -> str:
+    found = np.asarray(smallest, dtype=np.float64), np.asarray(largest, dtype=np.float64)
+    if len(low) != len(found[0]):
+        return f"they have {amount(len(low), 'column')}, and actions {len(found[0])}"
     least, most = np.asarray(low), np.asarray(high)
     slack = rounding_slack(least, most)
-    outside = np.flatnonzero((values.min(axis=0) < least - slack) | (values.max(axis=0) > most + slack))
+    outside = np.flatnonzero((found[0] < least - slack) | (found[1] > most + slack))
     if not outside.size:
         return ""
     column = int(outside[0])

@@ -16,6 +16,7 @@ from rl_training.runtime.display import RunView, clock, score
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.live_area import LiveArea, can_be_live
+from rl_training.wording import notice_line
 
 if TYPE_CHECKING:
     from rl_training.runtime.loop import Loop
@@ -66,7 +67,7 @@ class ConsoleProgress(Callback):
         verb = "continuing" if loop.progress.steps else "training"
         self._say(f"{verb} {loop.config.algo} on {place}, seed {seeds}, into {loop.run_directory.path}")
         for notice in loop.notices:
-            self._say(f"note: {notice}")
+            self._say(notice_line(notice))
         if can_be_live(self.console):
             self._area = LiveArea(self.console, self.view.draw)
             self._area.start()

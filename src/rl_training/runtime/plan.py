@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rl_training.algorithms.base import PriorDataParams
 from rl_training.data.summaries import known_facts
 from rl_training.runtime.run_directory import new_path
-from rl_training.wording import amount
+from rl_training.wording import amount, notice_line
 
 if TYPE_CHECKING:
     from rl_training.runtime.trainer import Parts, Trainer
@@ -35,7 +35,7 @@ def plan_in_words(trainer: Trainer, parts: Parts) -> list[str]:
         *map(str, parts.memory),
         f"evaluate: {scored if config.env_id else 'no environment, none'}",
         f"write: {new_path(config)}",
-        *(f"note: {notice}" for notice in trainer.notices),
+        *map(notice_line, trainer.notices),
     ]
 
 

@@ -26,6 +26,7 @@ from rl_training.data.dataset_loaders import (
     data_notices,
     infer_spaces,
     load_dataset,
+    screen_arrays,
     with_absolute_paths,
 )
 from rl_training.data.offline_dataset import TransitionDataset
@@ -278,10 +279,13 @@ class Trainer:
     def load_data(self, spaces: Spaces | None) -> TransitionDataset | None:
         """The dataset, checked against the environment's spaces and, on resuming, against the original's hash."""
         dataset = self.given_dataset
-        if dataset is not None and spaces is not None:
-            check_spaces(dataset, spaces, "dataset", self.config.env_id)
-        elif dataset is None and self.config.dataset is not None:
-            dataset = load_dataset(self.config.dataset, self.config.env_id, spaces)
+        is_new = self.checkpoint is None and self.run_directory is None and self.ancestor is None
+        if dataset is not None:
+            if spaces is not None:
+                check_spaces(dataset, spaces, "dataset", self.config.env_id)
+            dataset = screen_arrays(dataset, spaces, refuse=is_new)
+        elif self.config.dataset is not None:
+            dataset = load_dataset(self.config.dataset, self.config.env_id, spaces, refuse=is_new)
         if dataset is None and (self.online is None or isinstance(self.online, PriorDataParams)):
             raise ConfigError("dataset: is required; a path to a file, minari:ID, `source: scripted` or `random`")
         if self.run_directory is not None and dataset is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +12,7 @@ import numpy.typing as npt
 from rl_training.data.checks import FloatArray, in_unit_range, rounding_slack
 from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import chunks
-from rl_training.data.doctor.subject import Columns, Outside, Subject, sample_rows
+from rl_training.data.doctor.subject import Columns, Extremes, Outside, Subject, sample_rows
 from rl_training.data.doctor.wording import columns_in_words, listed, number, share
 from rl_training.data.space_bounds import SpaceBounds, action_bounds
 from rl_training.environments import Spaces
@@ -23,15 +24,12 @@ _FEW_VALUES = 20
 _FAR = 2.0  # widths of the range from the 1st to the 99th percentile, beyond its middle
 
 
-@dataclass(frozen=True)
-class Bounds:
-    """The bounds `[A]` that actions are held to, and whose they are."""
+class Limits(NamedTuple):
+    """A range `[A]` that actions should lie in, and whose it is."""
 
     low: npt.NDArray[np.float64]
     high: npt.NDArray[np.float64]
     source: str  # in words
-    known: bool  # they are the environment's: an action outside is refused
-    of_the_data: bool = False  # they are the extremes of the data
 
     @property
     def slack(self) -> npt.NDArray[np.float64]:
@@ -39,23 +37,61 @@ class Bounds:
         return rounding_slack(self.low, self.high)
 
 
+@dataclass(frozen=True)
+class Bounds:
+    """The bounds `[A]` that training scales actions by, and what they are held to."""
+
+    used: Limits
+    held_to: Limits | None  # none: nothing is known but the data's own extremes
+    known: bool = False  # they are the environment's: an action outside is refused
+
+    @property
+    def low(self) -> npt.NDArray[np.float64]:
+        return self.used.low
+
+    @property
+    def high(self) -> npt.NDArray[np.float64]:
+        return self.used.high
+
+    @property
+    def source(self) -> str:
+        return self.used.source
+
+
 def find_bounds(
-    actions: FloatArray, columns: Columns, spaces: Spaces | None, told: SpaceBounds | None = None
+    actions: FloatArray, extremes: Extremes, spaces: Spaces | None, told: SpaceBounds | None = None
 ) -> Bounds:
-    """The environment's bounds, else those the data tell, else [-1, 1] where nearly all actions lie inside, else the
-    range of the data."""
+    """The environment's bounds, else those training infers (`infer_spaces`); `told`: the bounds that the data tell,
+    which are only used where the data keep to them. Where nearly all actions lie in [-1, 1], they are held to it."""
     width = actions.shape[1]
     if spaces is not None and spaces.act_dim == width:
-        return Bounds(np.array(spaces.action_low), np.array(spaces.action_high), "the environment's", known=True)
-    low, high, how_much = action_bounds(told, columns.min, columns.max)
+        limits = Limits(np.array(spaces.action_low), np.array(spaces.action_high), "the environment's")
+        return Bounds(limits, limits, known=True)
+    fitted = None if told is None else told.fitted_to_actions(extremes.min, extremes.max)
+    low, high, how_much = action_bounds(fitted, extremes.min, extremes.max)
     if how_much != "none":
         source = "as the data tell them" if how_much == "all" else "as the data tell them, the rest inferred"
-        return Bounds(low, high, source, known=False)
+        used = Limits(low, high, source)
+        return Bounds(used, used)
     if (low == -1.0).all() and (high == 1.0).all():
-        return Bounds(low, high, "the usual ones, as all lie inside", known=False)
+        used = Limits(low, high, "the usual ones, as all lie inside")
+        return Bounds(used, used)
+    used = Limits(low, high, "the smallest and largest in the data")
+    stated = action_bounds(told, extremes.min, extremes.max)
+    if stated.told != "none":
+        return Bounds(used, Limits(stated.low, stated.high, "as the data tell them"))
     if in_unit_range(actions[sample_rows(len(actions))]).mean(axis=0).min() >= _NEARLY_ALL:
-        return Bounds(np.full(width, -1.0), np.ones(width), "the usual ones, as nearly all lie inside", known=False)
-    return Bounds(low, high, "the smallest and largest in the data", known=False, of_the_data=True)
+        return Bounds(used, Limits(np.full(width, -1.0), np.ones(width), "the usual ones, as nearly all lie inside"))
+    return Bounds(used, None)
+
+
+def check_bounds(subject: Subject, extremes: Extremes, bounds: Bounds) -> Iterator[Finding]:
+    """Actions outside what they are held to, or far from all others."""
+    assert subject.actions is not None
+    if bounds.held_to is not None:
+        yield from _outside(subject, subject.actions, extremes, bounds.held_to, known=bounds.known)
+    else:
+        yield from _far_out(subject, subject.actions, extremes)
 
 
 def check_actions(subject: Subject, columns: Columns, bounds: Bounds, marked_discrete: bool) -> Iterator[Finding]:
@@ -66,34 +102,37 @@ def check_actions(subject: Subject, columns: Columns, bounds: Bounds, marked_dis
     yield from discrete
     yield from _constant(columns, bounds)
     if not marked_discrete:
-        yield from _outside(subject, actions, columns, bounds)
-        yield from _far_out(subject, actions, columns, bounds)
+        yield from check_bounds(subject, columns, bounds)
         if not discrete:
             yield from _at_bounds(actions, bounds)
 
 
-def _outside(subject: Subject, actions: FloatArray, columns: Columns, bounds: Bounds) -> Iterator[Finding]:
+def _outside(
+    subject: Subject, actions: FloatArray, extremes: Extremes, bounds: Limits, *, known: bool
+) -> Iterator[Finding]:
     low, high = bounds.low - bounds.slack, bounds.high + bounds.slack
-    if (columns.min >= low).all() and (columns.max <= high).all():
+    if (extremes.min >= low).all() and (extremes.max <= high).all():
         return
     outside = Outside.of(actions, low, high)
     count, rows, (row, column) = outside.entries, outside.rows, outside.first
     least, most = number(bounds.low[column]), number(bounds.high[column])
-    what = f"{amount(count, 'entry')} in {amount(rows, 'row')} lie outside the bounds"
+    what = f"{amount(count, 'entry')} in {amount(rows, 'row')} {'lies' if count == 1 else 'lie'} outside the bounds"
     what += f" ({bounds.source}); the first is {number(float(actions[row, column]))}, outside [{least}, {most}]."
-    if bounds.known:
+    if known:
         advice = "Such data are refused: drop these episodes, or rescale the actions to the environment's units."
     else:
-        advice = "Drop them if they are faulty; if the range is right, set env_id so that its bounds count."
-    level: Level = "error" if bounds.known else "warning"
+        used = f"[{number(float(extremes.min[column]))}, {number(float(extremes.max[column]))}]"
+        advice = f"Training would scale column {column} by {used}, its extremes: drop these episodes if they are"
+        advice += " faulty, or set env_id so that its bounds count."
+    level: Level = "error" if known else "warning"
     yield Finding(level, "actions.outside", "actions", what, advice, count, subject.place(row, column))
 
 
-def _far_out(subject: Subject, actions: FloatArray, columns: Columns, bounds: Bounds) -> Iterator[Finding]:
+def _far_out(subject: Subject, actions: FloatArray, columns: Extremes) -> Iterator[Finding]:
     """Where no bounds are known: single actions far from all others, which would become the bounds."""
-    if not bounds.of_the_data:
-        return
-    least, most = np.percentile(actions[sample_rows(len(actions))], [1, 99], axis=0)
+    some = actions[sample_rows(len(actions))].astype(np.float64)
+    least = np.percentile(some, 1, axis=0, method="higher")  # of few rows, too, never the extremes themselves
+    most = np.percentile(some, 99, axis=0, method="lower")
     middle, reach = (least + most) / 2, _FAR * np.maximum(most - least, 1e-6)
     wide = np.flatnonzero((columns.max > middle + reach) | (columns.min < middle - reach))
     for column in wide.tolist():
@@ -108,11 +147,12 @@ def _far_out(subject: Subject, actions: FloatArray, columns: Columns, bounds: Bo
 
 
 def _at_bounds(actions: FloatArray, bounds: Bounds) -> Iterator[Finding]:
-    low, high = (bounds.low + bounds.slack).astype(np.float32), (bounds.high - bounds.slack).astype(np.float32)
+    limits = bounds.held_to or bounds.used
+    low, high = (limits.low + limits.slack).astype(np.float32), (limits.high - limits.slack).astype(np.float32)
     counts = np.zeros(actions.shape[1], dtype=np.int64)
     for part in chunks(len(actions)):
         counts += np.count_nonzero((actions[part] <= low) | (actions[part] >= high), axis=0)
-    if bounds.of_the_data:  # its own two extremes lie on them in any case
+    if bounds.held_to is None:  # its own two extremes lie on them in any case
         counts = np.maximum(counts - 2, 0)
     total = int(counts.sum())
     part_at = total / actions.size

@@ -18,15 +18,18 @@ from rl_training.data.doctor.coverage import (
 )
 from rl_training.data.doctor.duplicates import check_duplicates
 from rl_training.data.doctor.episode_checks import check_episodes, check_reward_name, check_rewards, mean_by_row
-from rl_training.data.doctor.findings import Distribution, Facts, Finding, Level, Place, Report
+from rl_training.data.doctor.findings import Distribution, Facts, Finding, Level, Report
 from rl_training.data.doctor.flag_checks import check_ends, check_flags
 from rl_training.data.doctor.observation_checks import ObsBounds, check_observations
+from rl_training.data.doctor.places import in_file
 from rl_training.data.doctor.raw_checks import RawFields, read_fields
+from rl_training.data.doctor.resolution_checks import check_resolution
 from rl_training.data.doctor.reward_shift import check_reward_shift
-from rl_training.data.doctor.subject import Columns, Subject
+from rl_training.data.doctor.screening import screen
+from rl_training.data.doctor.subject import Columns, Extremes, Subject
 from rl_training.data.doctor.succession import check_successors
 from rl_training.data.doctor.wording import sentence
-from rl_training.data.fields import BORDERS_LOST, EPISODE_IDS
+from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats import RawData
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.reference_returns import reference_returns
@@ -34,7 +37,6 @@ from rl_training.data.space_bounds import SpaceBounds
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
-from rl_training.validation import printable
 from rl_training.wording import amount
 
 
@@ -66,6 +68,8 @@ def examine(
         findings += check_flags(fields, subject)
         facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds, raw.bounds)
         findings += more
+    coarse = () if dataset is None else dataset.coarse
+    findings += check_resolution(coarse)
     findings += check_reward_name(raw.column_in_file("rewards", None) or fields.sources.get("rewards"))
     findings += _unused(raw, subject)
     notes = raw.notes if dataset is None else [note for note in dataset.notes if note not in raw.hints]
@@ -73,7 +77,7 @@ def examine(
     if refusal is not None and not any(finding.level == "error" for finding in findings):
         advice = "Training refuses these data as they are."
         findings.append(Finding("error", "data.refused", "data", sentence(refusal), advice))
-    return Report.of(facts, [replace(finding, place=_in_file(raw, fields, finding)) for finding in findings])
+    return Report.of(facts, [replace(finding, place=in_file(raw, fields, finding)) for finding in findings])
 
 
 def _other_environment(raw: RawData, env_id: str | None) -> list[Finding]:
@@ -93,25 +97,6 @@ def _unused(raw: RawData, subject: Subject) -> list[Finding]:
     return [Finding(level, "data.unused", "data", sentence(said), advice) for said in raw.hints]
 
 
-def _in_file(raw: RawData, fields: RawFields, finding: Finding) -> Place:
-    """Where the file has what was found in the arrays: its own row, and its names of the column and the episode."""
-    place = finding.place
-    if place.row is None:
-        return place
-    row, file = raw.row_in_file(place.row)
-    name = raw.column_in_file(finding.field, place.column)
-    return replace(place, row=row, file=file, column_name=name, episode_id=_episode_id(fields, place.row))
-
-
-def _episode_id(fields: RawFields, row: int) -> str | None:
-    """What the file calls the episode of a row; ids that only count from 0 are no names."""
-    ids = fields.arrays.get(EPISODE_IDS)
-    if ids is None or row >= len(ids):
-        return None
-    counts = ids.dtype.kind in "iuf" and ids[0] == 0 and bool(np.isin(np.diff(ids), (0, 1)).all())
-    return None if counts else printable(str(ids[row]))
-
-
 class Description(NamedTuple):
     """The short facts of sound data, every transform that can be fitted to them, what makes episodes doubtful, and the
     notes on how they were read."""
@@ -122,14 +107,15 @@ class Description(NamedTuple):
     notes: tuple[str, ...]
 
 
-def describe(raw: RawData, env_id: str | None = None) -> Description:
-    """What there is to say of sound data without a search for faults; bad data raise `DataError`."""
+def describe(raw: RawData, env_id: str | None = None, spaces: Spaces | None = None) -> Description:
+    """What there is to say of sound data without a long search for faults; bad data raise `DataError`. spaces: the
+    environment's, where it is to be trained in."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         dataset = TransitionDataset.from_raw(raw)
     fields = read_fields(raw.arrays)
     subject = Subject.from_dataset(dataset, "next_obs" in fields.sources)
-    bounds = find_bounds(dataset.actions, Columns.of(dataset.actions), None, dataset.bounds)
+    bounds = find_bounds(dataset.actions, Extremes.of(dataset.actions), spaces, dataset.bounds)
     low, high = tuple(bounds.low.tolist()), tuple(bounds.high.tolist())
     facts = _facts(raw, fields, subject, dataset, env_id or raw.env_id)
     facts = replace(facts, action_low=low, action_high=high, bounds_from=bounds.source)
@@ -137,7 +123,8 @@ def describe(raw: RawData, env_id: str | None = None) -> Description:
     config = TransformConfig(normalise_observations=True, reward_range_scaling=spread)
     transforms = fit_transforms(dataset, Spaces(dataset.obs_dim, low, high), config)
     found = (*_other_environment(raw, env_id), *check_ends(subject), *_unused(raw, subject))
-    doubts = tuple(said for said in found if said.level == "warning")
+    found = (*found, *screen(dataset, bounds_known=spaces is not None))
+    doubts = tuple(said for level in ("error", "warning") for said in found if said.level == level)
     notes = tuple(note for note in dataset.notes if not (doubts and note in raw.hints))
     return Description(facts, transforms, doubts, notes)
 

@@ -54,6 +54,12 @@ class Finding:
     count: int | None = None  # of rows, entries or episodes, as `what` says
     place: Place = NOWHERE  # the first of them
 
+    def __str__(self) -> str:
+        where = str(self.place)
+        many = self.count is not None and self.count > 1
+        told = f" {'First at' if many else 'At'} {where}." if where and self.place.row is not None else ""
+        return f"{self.field} [{self.code}]: {self.what}{told} {self.advice}".rstrip()
+
     def to_json(self) -> dict[str, Any]:
         """The finding as JSON values."""
         plain = asdict(self)

@@ -17,17 +17,25 @@ from rl_training.wording import amount
 
 _LIMIT_LEAST = 20  # rows: shorter episodes end at the same length by chance
 _LIMIT_EPISODES = 3
+_SINGLE = 0.9  # of the episodes: where so many have one row, that is what the task is like
+_LEAST_PAIRS = 3  # fewer may be chance
 
 
 def check_flags(fields: RawFields, subject: Subject) -> Iterator[Finding]:
     """Every check on the flags; `fields` has them as the file does, `subject` as they are read."""
     if not subject.rows or not subject.whole_episodes:
         return
-    yield from _two_rows(fields, subject)
+    if not _single_rows(subject):
+        yield from _two_rows(fields, subject)
     yield from _overlap(fields)
     yield from check_ends(subject)
     yield from _time_limits(fields, subject)
     yield from _one_row(subject)
+
+
+def _single_rows(subject: Subject) -> bool:
+    """Whether (nearly) every episode has one row, as in a bandit's log."""
+    return len(subject.lengths) > 1 and bool((subject.lengths == 1).mean() >= _SINGLE)
 
 
 _MARKS = {
@@ -70,7 +78,7 @@ def _strays(fields: RawFields, subject: Subject, flags: BoolArray) -> Iterator[F
 def _pairs(subject: Subject, name: str, pairs: IndexArray, runs: int) -> Finding:
     what = f"{amount(pairs.size, 'row')} {_MARKS[name]} {'is' if pairs.size == 1 else 'are'} directly followed by"
     what += " another end, which makes an episode of a single row of it."
-    systematic = pairs.size >= max(2, runs // 2)
+    systematic = pairs.size >= max(_LEAST_PAIRS, runs // 2)
     advice = "Mark only the last row of an episode" + ("; here it looks like a habit of the recorder" * systematic)
     level: Level = "error" if systematic else "warning"
     place = subject.place(int(pairs[0]))
@@ -94,6 +102,10 @@ def _overlap(fields: RawFields) -> Iterator[Finding]:
     if level == "error":
         what += ": every truncation is also called a termination, so time limits would be learned as the task's end."
         advice = "Set terminations only where the task itself ended; a flag for both is no termination."
+        if fields.sources.get("terminations") in DONES:
+            advice = (
+                f"If {fields.sources['terminations']!r} marks every end, of either kind, read it with dones_are: ends."
+            )
     else:
         what += "; there the termination counts."
         advice = "Mark a row in one of the two: terminated where the task ended, truncated where it was cut."
@@ -154,6 +166,11 @@ def _one_row(subject: Subject) -> Iterator[Finding]:
         return
     part = short.size / len(subject.lengths)
     what = f"{amount(short.size, 'episode')} of {len(subject.lengths):,} ({share(part)}) consist of a single row."
+    if _single_rows(subject):
+        what = f"{what[:-1]}, as a bandit's do."
+        advice = "Nothing to do if every decision stands alone; else give episode_ids, or flags on last rows only."
+        yield Finding("note", "episodes.one-row", "terminations", what, advice, int(short.size))
+        return
     advice = "See whether the row before really ends an episode; a flag one row too early does this."
     place = subject.place(int(subject.ends[short[0]]))
     level: Level = "warning" if part > 0.01 and short.size > 1 else "note"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,7 @@ def check_observations(subject: Subject, columns: Columns, bounds: ObsBounds | N
     obs = subject.obs
     assert obs is not None
     varying = columns.std > 0
-    yield from _constant(obs, columns)
+    yield from _constant(obs, columns, subject.lost_in_float32)
     yield from _scales(columns, varying)
     yield from _far_out(subject, obs, columns, varying)
     yield from _normalised(columns, varying)
@@ -34,8 +34,9 @@ def check_observations(subject: Subject, columns: Columns, bounds: ObsBounds | N
         yield from _outside(subject, obs, columns, bounds)
 
 
-def _constant(obs: FloatArray, columns: Columns) -> Iterator[Finding]:
-    constant = np.flatnonzero(columns.std == 0).tolist()
+def _constant(obs: FloatArray, columns: Columns, apart: Sequence[int]) -> Iterator[Finding]:
+    """But for columns that are told apart."""
+    constant = np.setdiff1d(np.flatnonzero(columns.std == 0), np.array(apart, dtype=np.int64)).tolist()
     if len(obs) > 1 and constant:
         zero = bool((columns.min[constant] == 0).all())
         what = f"{columns_in_words(constant).capitalize()} never {'changes' if len(constant) == 1 else 'change'}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS, IndexArray
+from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS, IndexArray, transposed_against
 from rl_training.data.doctor.findings import Finding, Place
 from rl_training.data.doctor.wording import listed, number
 from rl_training.data.fields import (
@@ -44,6 +44,7 @@ class RawFields:
     rows: int = 0
     ends: IndexArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))  # last rows of episodes
     marked_discrete: bool = False
+    batched: tuple[int, ...] = ()  # episodes and steps, where rewards have an axis for each
 
     def place(self, row: int, column: int | None = None) -> Place:
         """A row with its episode."""
@@ -71,8 +72,11 @@ def read_fields(arrays: Mapping[str, Any]) -> RawFields:
     """Every check on the raw arrays."""
     fields = RawFields()
     _resolve(fields, arrays)
+    rewards = fields.arrays.get("rewards")
+    fields.batched = rewards.shape if isinstance(rewards, np.ndarray) and rewards.ndim == 2 else ()
     for name in list(fields.arrays):
         _check_type_and_shape(fields, name)
+    _check_transposed(fields)
     _check_lengths(fields)
     fields.ends = _ends(fields)
     _check_widths(fields)
@@ -126,16 +130,31 @@ def _check_type_and_shape(fields: RawFields, name: str) -> None:
     elif name in MATRIX_FIELDS:
         if array.ndim not in (1, 2):
             what = f"Its shape is {array.shape}; only flat vectors, [rows, columns], can be read."
-            fields.drop(name, "fields.shape", what, "Flatten each row to a vector.")
+            advice = "Flatten each row to a vector."
+            if array.ndim == 3 and array.shape[:2] == fields.batched:
+                count, steps, width = array.shape
+                advice = f"Join the episodes: reshape(-1, {width}), and give episode_ids that tell them apart:"
+                advice += f" np.repeat(np.arange({count}), {steps})."
+            fields.drop(name, "fields.shape", what, advice)
             return
         array = array[:, None] if array.ndim == 1 else array
     else:
         if array.ndim != 1 and not (array.ndim == 2 and array.shape[1] == 1):
             what = f"Its shape is {array.shape} where one value per row is expected."
-            fields.drop(name, "fields.shape", what, "Give it as [rows] or [rows, 1].")
+            advice = "Give it as [rows] or [rows, 1]; of [episodes, steps] make one by reshape(-1)."
+            fields.drop(name, "fields.shape", what, advice)
             return
         array = array.reshape(len(array))
     fields.arrays[name] = array
+
+
+def _check_transposed(fields: RawFields) -> None:
+    for name in MATRIX_FIELDS:
+        other = transposed_against(name, fields.arrays) if name in fields.arrays else None
+        if other is not None:
+            shape = fields.arrays[name].shape
+            what = f"Its shape is {shape}, which looks transposed: {other} has {shape[1]:,} rows."
+            fields.drop(name, "fields.shape", what, f"Give it as [rows, columns]: {name}.T.")
 
 
 def _check_lengths(fields: RawFields) -> None:

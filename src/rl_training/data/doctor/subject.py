@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import BoolArray, FloatArray, IndexArray
+from rl_training.data.checks import BoolArray, FloatArray, IndexArray, column_extremes
 from rl_training.data.doctor.findings import Place
 from rl_training.data.doctor.raw_checks import RawFields, chunks, place_of
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS
@@ -36,6 +36,7 @@ class Subject:
     truncations: BoolArray | None = None  # [N]
     has_next_obs: BoolArray | None = None  # [N]; False where next_obs is known to be only a stand-in
     whole_episodes: bool = True
+    lost_in_float32: tuple[int, ...] = ()  # columns of obs that change, but not by enough for float32
 
     @classmethod
     def from_dataset(cls, dataset: TransitionDataset, next_obs_stored: bool) -> Subject:
@@ -51,6 +52,7 @@ class Subject:
             truncations=dataset.truncations,
             has_next_obs=dataset.has_next_obs,
             whole_episodes=dataset.whole_episodes,
+            lost_in_float32=tuple(found.column for found in dataset.coarse if found.field == "obs"),
         )
 
     @classmethod
@@ -72,6 +74,16 @@ class Subject:
     def place(self, row: int, column: int | None = None) -> Place:
         """A row with its episode, where there are episodes."""
         return place_of(self.ends, row, column) if self.whole_episodes else Place(row=row, column=column)
+
+    def head(self, rows: int) -> Subject:
+        """The first rows of it, as views; the last of them ends an episode."""
+        if rows >= self.rows:
+            return self
+        ends = np.append(self.ends[self.ends < rows - 1], rows - 1)
+        names = ("obs", "actions", "rewards", "next_obs", "terminations", "truncations", "has_next_obs")
+        arrays = {name: getattr(self, name) for name in names}
+        some: dict[str, Any] = {name: values[:rows] for name, values in arrays.items() if values is not None}
+        return replace(self, rows=rows, ends=ends, **some)
 
     @cached_property
     def lengths(self) -> IndexArray:
@@ -108,20 +120,32 @@ def sample_rows(rows: IndexArray | int, size: int = SAMPLE) -> IndexArray:
 
 
 @dataclass(frozen=True)
-class Columns:
+class Extremes:
+    """Each column's smallest and largest value, `[K]` each, in float64."""
+
+    min: npt.NDArray[np.float64]
+    max: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, values: FloatArray) -> Extremes:
+        """Of at least one row."""
+        least, most = column_extremes(values)
+        return Extremes(least.astype(np.float64), most.astype(np.float64))
+
+
+@dataclass(frozen=True)
+class Columns(Extremes):
     """Each column's statistics, `[K]` each, in float64."""
 
     mean: npt.NDArray[np.float64]
     std: npt.NDArray[np.float64]
-    min: npt.NDArray[np.float64]
-    max: npt.NDArray[np.float64]
 
     @classmethod
     def of(cls, values: FloatArray) -> Columns:
         """Of at least one row, a piece at a time: no copy of the data is made."""
         mean, deviation = mean_and_deviation(values)
-        least, most = values.min(axis=0).astype(np.float64), values.max(axis=0).astype(np.float64)
-        return cls(mean, np.where(least == most, 0.0, deviation), least, most)
+        ends = Extremes.of(values)
+        return cls(ends.min, ends.max, mean, np.where(ends.min == ends.max, 0.0, deviation))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ _RIDGE = 1e-6
 _USUAL_STEP, _FAR_STEP = 97.0, 1.7
 _USUAL_SURPRISE, _FAR_SURPRISE = 90.0, 8.0
 _LEAST_ROWS = 200
+_LEAST_COPIES = 5  # rows: fewer may stand still by chance
 _WIDEST = 2_000
 
 
@@ -31,8 +32,21 @@ def check_successors(subject: Subject, columns: Columns) -> Iterator[Finding]:
     assert subject.obs is not None
     if subject.next_obs is None:
         yield from _jumps(subject, columns)
+    else:
+        yield from check_stored_successors(subject, columns)
+
+
+def check_stored_successors(subject: Subject, columns: Columns | None = None) -> Iterator[Finding]:
+    """Stored successors against the next rows. Without the columns' statistics it is quick: these are taken from a
+    sample, and so are the rows where most of the sample differ."""
+    if not subject.whole_episodes or not subject.inner.size or subject.obs is None or subject.next_obs is None:
         return
     inner = subject.inner
+    if columns is None:
+        columns = Columns.of(subject.obs[sample_rows(subject.rows)])
+        some = sample_rows(inner)
+        if _mismatches(subject, columns, some).size > _MOST * some.size:
+            inner = some
     different = _mismatches(subject, columns, inner)
     part = different.size / inner.size
     if different.size and part > _MOST:
@@ -53,12 +67,27 @@ def _mismatches(subject: Subject, columns: Columns, rows: IndexArray) -> IndexAr
     assert next_obs is not None
     tolerance = 1e-4 * columns.std + 1e-6 * np.maximum(np.abs(columns.min), np.abs(columns.max)) + 1e-12
     found = []
-    for part in chunks(len(rows)):
-        here = rows[part]
-        suspects = here[(next_obs[here] != obs[here + 1]).any(axis=1)]
+    for suspects in _unequal(obs, next_obs, rows):
         gap = np.abs(next_obs[suspects].astype(np.float64) - obs[suspects + 1])
         found.append(suspects[(gap > tolerance).any(axis=1)])
     return np.concatenate(found)
+
+
+def _unequal(obs: FloatArray, next_obs: FloatArray, rows: IndexArray) -> Iterator[IndexArray]:
+    """Those of the rows whose stored successor is not exactly the next row, a piece at a time."""
+    if len(rows) < len(obs) // 2:
+        for part in chunks(len(rows)):
+            here = rows[part]
+            yield here[(next_obs[here] != obs[here + 1]).any(axis=1)]
+        return
+    asked = np.zeros(len(obs), dtype=np.bool_)  # most rows: slices are several times faster than picking them
+    asked[rows] = True
+    for part in chunks(len(obs) - 1):
+        following = slice(part.start + 1, part.stop + 1)
+        entries = np.flatnonzero(next_obs[part] != obs[following])
+        wrong = np.zeros(part.stop - part.start, dtype=np.bool_)
+        wrong[entries // obs.shape[1]] = True
+        yield part.start + np.flatnonzero(wrong & asked[part])
 
 
 def _most_differ(subject: Subject, different: IndexArray, part: float) -> Finding:
@@ -66,7 +95,8 @@ def _most_differ(subject: Subject, different: IndexArray, part: float) -> Findin
     assert subject.next_obs is not None
     sample = sample_rows(different)
     place = subject.place(int(different[0]))
-    if (subject.next_obs[sample] == subject.obs[sample]).all(axis=1).mean() > _MOST:
+    copied = (subject.next_obs[sample] == subject.obs[sample]).all(axis=1).mean() > _MOST
+    if copied and different.size >= _LEAST_COPIES:
         what = f"next_obs is a copy of obs in most rows ({share(part)} are not followed by it): nothing ever changes."
         advice = "Store the observation after the action; or leave next_obs out, and the next row is taken."
         return Finding("error", "successors.copied", "next_obs", what, advice, int(different.size), place)

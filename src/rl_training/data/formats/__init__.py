@@ -40,6 +40,7 @@ _STRANGERS = {
     b"{": "it is JSON; write it as CSV or Parquet",
     b"[": "it is JSON; write it as CSV or Parquet",
 }
+_LEAST_COLUMNS = 4  # of a log: obs, actions, rewards and ends
 # By what lies in a folder, the first that fits.
 _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
     "columns": (lambda folder: (folder / "schema.json").is_file(), "a column directory"),
@@ -58,6 +59,8 @@ def recognise(path: Path) -> str:
         with path.open("rb") as file:
             start = file.read(4096)
     except FileNotFoundError as error:
+        if path.is_symlink():
+            raise DataError(f"is a link to {str(path.readlink())!r}, and nothing is there") from error
         raise DataError(f"no such file{near_names(path)}") from error
     except (OSError, ValueError) as error:  # a ValueError: a name that no file can have
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
@@ -68,8 +71,17 @@ def recognise(path: Path) -> str:
         return "csv"
     known = ", ".join(title for _, title in _SIGNATURES.values())
     described = next((what for sign, what in _STRANGERS.items() if start.startswith(sign)), None)
-    described = described or (f"it begins with {start[:8]!r}" if start else "it is empty")
+    described = described or _without_separators(start) or f"it begins with {start[:8]!r}"
     raise DataError(f"not a dataset in a format this version reads ({known}, CSV): {described}")
+
+
+def _without_separators(start: bytes) -> str | None:
+    if not start:
+        return "it is empty"
+    words = start.splitlines()[0].split()
+    if len(words) < _LEAST_COLUMNS or not start.isascii() or not all(word.decode().isprintable() for word in words):
+        return None
+    return "it is text without commas, semicolons, tabs or bars (|) between its columns; write it with one of them"
 
 
 def _recognise_folder(folder: Path) -> str:
@@ -77,8 +89,12 @@ def _recognise_folder(folder: Path) -> str:
         if fits(folder):
             return name
     known = ", ".join(title for _, title in _FOLDERS.values())
-    held = sorted(entry.name for entry in folder.iterdir())[:5]
-    raise DataError(f"not a folder this version reads ({known}): it holds {', '.join(held) or 'nothing'}")
+    held = sorted(entry.name for entry in folder.iterdir())
+    said = f"not a folder this version reads ({known}): it holds {', '.join(held[:5]) or 'nothing'}"
+    files = [name for name in held if name.lower().endswith((".csv", ".tsv", ".npz", ".hdf5", ".h5"))]
+    if files:
+        said += "; join the files into one, or name each as a part of a mixture (dataset: {source: mixture, parts: …})"
+    raise DataError(said)
 
 
 def _is_minari(folder: Path) -> bool:

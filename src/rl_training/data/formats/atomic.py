@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rl_training.errors import DataError
+
 
 def temporary_name(target: Path) -> Path:
     """A name beside the target, hidden and not used by anyone else."""
@@ -53,6 +55,24 @@ def new_folder(target: Path) -> Iterator[Path]:
         shutil.rmtree(aside, ignore_errors=True)
     with contextlib.suppress(OSError):
         sync(target.parent)
+
+
+@contextmanager
+def new_parents(target: Path) -> Iterator[None]:
+    """The folders above the target; those that are made for it go again where it does not come to be."""
+    made = [folder for folder in target.parents if not folder.exists()]
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        why = error.strerror or error
+        raise DataError(f"{target}: the folder {str(target.parent)!r} cannot be made: {why}") from error
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OSError):  # not empty: somebody else's
+            for folder in made:
+                folder.rmdir()
+        raise
 
 
 def sync(path: Path) -> None:

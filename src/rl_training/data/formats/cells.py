@@ -13,6 +13,7 @@ from rl_training.validation import shown
 from rl_training.wording import amount
 
 _WORDS = {"": np.nan, "true": 1.0, "false": 0.0}
+_FLAG_WORDS = ("yes", "no", "y", "n", "t", "f", "on", "off")
 _NESTED = (list, tuple, np.ndarray)
 
 
@@ -46,6 +47,23 @@ def _number(name: str, row: int, cell: Any) -> float:
     raise DataError(f"column {name!r}: {shown(word)} at row {row} is not a number{_advice(text)}")
 
 
+def moments(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
+    """`[N]` numbers, where a date with a time is its seconds since 1970."""
+    try:
+        return numbers(name, values, first_row)
+    except DataError:
+        if values.ndim != 1 or values.dtype.kind not in "MOUST":
+            raise
+        plain = values if values.dtype.kind == "M" else np.array([str(cell).removesuffix("Z") for cell in values])
+        try:
+            times = plain.astype("datetime64[ns]")
+        except (ValueError, OverflowError):
+            times = np.array(["NaT"], dtype="datetime64[ns]")
+        if np.isnat(times).any():  # the message names the cell
+            raise
+    return times.astype(np.int64) / 1e9
+
+
 def _is_missing(cell: Any) -> bool:
     """pandas' NA and NaT; both compare as nothing else does."""
     return type(cell).__name__ in ("NAType", "NaTType")
@@ -56,7 +74,7 @@ def _advice(text: str) -> str:
         return "; give one column per value (obs_0, obs_1, …)"
     if text.replace(",", "", 1).lstrip("+-").isdigit():
         return "; write decimals with a point"
-    return ""
+    return "; flags are 0, 1, true or false" if text in _FLAG_WORDS else ""
 
 
 def _stacked(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

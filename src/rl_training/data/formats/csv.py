@@ -1,9 +1,11 @@
-"""CSV: text with a header line that names the columns, separated by commas, semicolons or tabs."""
+"""CSV: text with a header line that names the columns, separated by commas, semicolons, tabs or bars (|)."""
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,7 +13,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.formats.cells import numbers
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import Plan, assemble, plan
@@ -19,10 +20,11 @@ from rl_training.errors import DataError
 from rl_training.validation import shortened, shown
 from rl_training.wording import amount
 
-_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
+_SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _LONGEST_HEADER = 2**20  # bytes
 _SAMPLE = 2**20  # bytes
 _LONGEST_NUMBER = 100  # characters
+_POINT, _COMMA = re.compile(rb"[-+]?\d*\.\d+"), re.compile(rb"[-+]?(?:\d*,(?:\d{1,2}|\d{4,})|0,\d+)")
 _ROWS_AT_A_TIME = 50_000
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
 
@@ -43,9 +45,10 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
         names, separator = header(path)
         planned = plan(names, columns)
         check_size(_unpacked_size(path, separator))
-        found = _read_fast(path, names, separator, planned)
+        comma = has_decimal_commas(path, separator)
+        found = _read_fast(path, names, separator, planned, decimal_point="," if comma else ".")
         if found is None:
-            found = _read_plainly(path, names, separator, planned)
+            found = _read_plainly(path, names, separator, planned, decimal_commas=comma)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -53,7 +56,8 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
         raise DataError(f"is not UTF-8 text (byte 0x{byte:02x}); save it as UTF-8") from error
     except csv.Error as error:
         raise DataError(f"not a readable CSV file ({error})") from error
-    return assemble(planned, found.__getitem__, f"CSV, separated by {_SEPARATORS[separator]}")
+    raw = assemble(planned, found.__getitem__, f"CSV, separated by {_SEPARATORS[separator]}")
+    return replace(raw, notes=("decimals are read with a comma", *raw.notes)) if comma else raw
 
 
 def header(path: Path) -> tuple[list[str], str]:
@@ -69,9 +73,18 @@ def header(path: Path) -> tuple[list[str], str]:
     split = {separator: _split(text, separator) for separator in _SEPARATORS}
     separator = max(split, key=lambda separator: len(split[separator]))
     names = [name.strip() for name in split[separator]]
-    if all(_is_number(name) for name in names if name) or not any(names):
+    if all(_is_value(name) for name in names if name) or not any(names):
         raise DataError(f"the first line must name the columns; it is {shown(shortened(text))}")
     return names, separator
+
+
+def has_decimal_commas(path: Path, separator: str) -> bool:
+    """Whether numbers have a comma before their decimals, and none a point; `1,234` alone could be a thousand."""
+    if separator == ",":
+        return False
+    with path.open("rb") as file:
+        cells = re.split(rb"[\r\n]|" + re.escape(separator.encode()), file.read(_SAMPLE))
+    return not any(map(_POINT.fullmatch, cells)) and any(map(_COMMA.fullmatch, cells))
 
 
 def _unpacked_size(path: Path, separator: str) -> int:
@@ -90,7 +103,10 @@ def _split(text: str, separator: str) -> list[str]:
         return []
 
 
-def _is_number(text: str) -> bool:
+def _is_value(text: str) -> bool:
+    """Whether a cell is a number or a flag, and so no name."""
+    if text.lower() in ("true", "false"):
+        return True
     try:
         float(text[:_LONGEST_NUMBER])
     except ValueError:
@@ -98,7 +114,9 @@ def _is_number(text: str) -> bool:
     return True
 
 
-def _read_fast(path: Path, names: list[str], separator: str, planned: Plan) -> dict[str, npt.NDArray[Any]] | None:
+def _read_fast(
+    path: Path, names: list[str], separator: str, planned: Plan, decimal_point: str = "."
+) -> dict[str, npt.NDArray[Any]] | None:
     """The planned columns by way of pyarrow; None where it is missing or the file is not plain enough for it."""
     try:
         import pyarrow as pa
@@ -119,20 +137,19 @@ def _read_fast(path: Path, names: list[str], separator: str, planned: Plan) -> d
                 column_types={wanted[name]: pa.string() for name in planned.labels},
                 null_values=["", "nan", "NaN"],
                 timestamp_parsers=[],
+                decimal_point=decimal_point,
             ),
         )
     except (pa.ArrowException, OSError):  # read it again in a way that can say where the fault lies
         return None
     if any(pa.types.is_binary(field.type) for field in table.schema):  # text in another encoding
         return None
-    return {name: _plain(name, column_values(name, table.column(key)), planned) for name, key in wanted.items()}
+    return {name: planned.values(name, column_values(name, table.column(key))) for name, key in wanted.items()}
 
 
-def _plain(name: str, values: npt.NDArray[Any], planned: Plan) -> npt.NDArray[Any]:
-    return values if name in planned.labels else numbers(name, values)
-
-
-def _read_plainly(path: Path, names: list[str], separator: str, planned: Plan) -> dict[str, npt.NDArray[Any]]:
+def _read_plainly(
+    path: Path, names: list[str], separator: str, planned: Plan, *, decimal_commas: bool = False
+) -> dict[str, npt.NDArray[Any]]:
     """The planned columns by way of Python's own reader, some rows at a time."""
     everywhere = {name: position for position, name in enumerate(names)}
     positions = {name: everywhere[name] for name in planned.columns}
@@ -144,19 +161,21 @@ def _read_plainly(path: Path, names: list[str], separator: str, planned: Plan) -
         while rows := list(islice(_complete(reader, len(names)), _ROWS_AT_A_TIME)):
             cells = list(zip(*rows, strict=True))
             for name, position in positions.items():
-                text = name in planned.labels
-                parts[name].append(
-                    np.array(cells[position], dtype=object) if text else _floats(name, cells[position], done)
-                )
+                given = cells[position]
+                if decimal_commas and name not in planned.labels:
+                    given = tuple(cell.replace(",", ".", 1) for cell in given)
+                parts[name].append(_values(name, given, done, planned))
             done += len(rows)
     return {name: np.concatenate(found) if found else np.empty(0) for name, found in parts.items()}
 
 
-def _floats(name: str, cells: tuple[str, ...], first_row: int) -> npt.NDArray[Any]:
+def _values(name: str, cells: tuple[str, ...], first_row: int, planned: Plan) -> npt.NDArray[Any]:
     try:
-        return np.array(list(map(float, cells)))
-    except ValueError:  # true, false, nothing, or a mistake
-        return numbers(name, np.array(cells, dtype=object), first_row)
+        if name not in planned.labels:
+            return np.array(list(map(float, cells)))
+    except ValueError:  # true, false, nothing, a date, or a mistake
+        pass
+    return planned.values(name, np.array(cells, dtype=object), first_row)
 
 
 def _complete(reader: Any, width: int) -> Iterator[list[str]]:

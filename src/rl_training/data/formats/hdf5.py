@@ -13,6 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 
+from rl_training.data.checks import MATRIX_FIELDS
 from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, missing_fields
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import listed, natural
@@ -25,6 +26,7 @@ from rl_training.validation import printable
 _MOST_NAMES = 10_000  # arrays that are looked at
 _MOST_GROUPS = 10_000  # groups that are looked into
 _EPISODE = re.compile(r"((?:[^/]+/)*[^/]*\d)/(?:actions|action)")  # the actions of one, in a group with its number
+_SHOWN_MEMBERS = 12
 _DEEPEST = 8  # groups inside each other
 # What h5py raises on files that are damaged or forged.
 DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError, OverflowError)
@@ -53,6 +55,10 @@ def _by_name(file: h5py.File) -> RawData:
     given = {FIELD_OF[name] for name in fields}
     found = names(file)
     if missing_fields(given):
+        from rl_training.data.formats import d3rlpy_episodes
+
+        if d3rlpy_episodes.is_layout(file):
+            return d3rlpy_episodes.read(file)
         if "episode_0" in file:
             raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
         refuse_groups(found)
@@ -113,7 +119,11 @@ def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Data
     said = said or name
     field = _member(group, name, said)
     if isinstance(field, h5py.Group):
-        raise DataError(f"{said}: is a group of {listed(names_in(field))}; one array is expected")
+        told = f"{said}: is a group of {listed(names_in(field))}; one array is expected"
+        if FIELD_OF.get(name) in MATRIX_FIELDS:
+            inside = ", ".join(f"{name}/{member}" for member in names_in(field)[:_SHOWN_MEMBERS])
+            told += f", or say which of them in which order: columns: {{{FIELD_OF[name]}: [{inside}]}}"
+        raise DataError(told)
     if not isinstance(field, h5py.Dataset):
         raise DataError(f"{said}: is not an array")
     if field.is_virtual or field.external:

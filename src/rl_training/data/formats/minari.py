@@ -35,9 +35,10 @@ _PER_STEP = ("rewards", "terminations", "truncations")
 
 
 def local_root() -> Path:
-    """Where Minari keeps its datasets: `MINARI_DATASETS_PATH`, or a folder in the home."""
+    """Where Minari keeps its datasets: `MINARI_DATASETS_PATH`, or a folder in the home. Absolute, as Minari writes only
+    there."""
     given = os.environ.get("MINARI_DATASETS_PATH")
-    return Path(given) if given else Path.home() / ".minari" / "datasets"
+    return Path(given).absolute() if given else Path.home() / ".minari" / "datasets"
 
 
 def folder_of(dataset_id: str) -> Path:

@@ -102,7 +102,8 @@ def members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     """The arrays of the archive by name."""
     members = archive.infolist()
     if not any(member.filename.endswith(".npy") for member in members):
-        raise DataError(f"a ZIP archive without arrays (.npy): it holds {listed(m.filename for m in members)}")
+        held = listed(m.filename for m in members)
+        raise DataError(f"a ZIP archive without arrays (.npy): it holds {held}; unpack it, and give what is inside")
     names = [member.filename.removesuffix(".npy") for member in members]
     check_names(names)
     for member in members:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rl_training.data.formats.arrow import check_type, column_values
-from rl_training.data.formats.cells import labels, numbers
+from rl_training.data.formats.cells import labels
 from rl_training.data.formats.limits import check_file, check_size
 from rl_training.data.formats.names import natural
 from rl_training.data.formats.parquet_footer import Footer, read_footer
@@ -91,7 +91,8 @@ def _values(entry: Path, path: Path, footer: Footer, planned: Plan) -> Arrays:
     with _blamed_on(entry, path), pq.ParquetFile(entry, read_dictionary=sorted(footer.texts)) as file:
         table = file.read(columns=planned.columns)
         found = {name: column_values(name, table.column(name)) for name in planned.columns}
-        return {name: (labels if name in planned.labels else numbers)(name, cells) for name, cells in found.items()}
+        given = {name: planned.values(name, cells) for name, cells in found.items()}
+        return {name: labels(name, cells) if name in planned.labels else cells for name, cells in given.items()}
 
 
 def _joined(name: str, parts: list[npt.NDArray[Any]], paths: list[Path]) -> npt.NDArray[Any]:

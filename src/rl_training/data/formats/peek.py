@@ -80,12 +80,14 @@ def _npz(path: Path, sample: int) -> Peek:
 def _hdf5(path: Path, sample: int) -> Peek:
     import h5py
 
-    from rl_training.data.formats import hdf5
+    from rl_training.data.formats import d3rlpy_episodes, hdf5
     from rl_training.data.space_bounds import told_env_id
 
     columns: dict[str, npt.NDArray[Any]] = {}
     rows: dict[str, int] = {}
     with h5py.File(path, "r") as file:
+        if d3rlpy_episodes.is_layout(file):
+            return _of_episodes(file, sample)
         found = hdf5.names(file)
         if not any(FIELD_OF.get(name) == "actions" for name in found):
             hdf5.refuse_groups(found)
@@ -102,6 +104,18 @@ def _hdf5(path: Path, sample: int) -> Peek:
         env_id = told_env_id(dict(file.attrs).get("env_id"))
     count = _common(rows)
     return Peek("hdf5", _TITLES["hdf5"], count, _episodes(columns, count), env_id=env_id, columns=columns)
+
+
+def _of_episodes(file: Any, sample: int) -> Peek:
+    """The layout of d3rlpy 2, under the names that it is read with."""
+    from rl_training.data.formats import d3rlpy_episodes, hdf5
+
+    episodes = d3rlpy_episodes.count(file)
+    first = {name: hdf5.array_in(file, f"{name}_0") for name in d3rlpy_episodes.FIELDS if f"{name}_0" in file}
+    columns = {name: np.asarray(array[:sample]) for name, array in first.items() if array.ndim}
+    columns["rewards"] = columns["rewards"].reshape(-1)
+    rows = sum(hdf5.array_in(file, f"rewards_{i}").size for i in range(episodes))
+    return Peek("hdf5", _TITLES["hdf5"], rows, episodes, columns=columns | {EPISODE_ENDS: np.zeros(sample)})
 
 
 def _parquet(path: Path, sample: int) -> Peek:
@@ -128,9 +142,10 @@ def _parquet(path: Path, sample: int) -> Peek:
 
 def _csv(path: Path, sample: int) -> Peek:
     from rl_training.data.formats.cells import numbers
-    from rl_training.data.formats.csv import header
+    from rl_training.data.formats.csv import has_decimal_commas, header
 
     names, separator = header(path)
+    comma = has_decimal_commas(path, separator)
     columns: dict[str, npt.NDArray[Any]] = {}
     with path.open(encoding="utf-8-sig", newline="") as file:
         next(file)
@@ -139,7 +154,7 @@ def _csv(path: Path, sample: int) -> Peek:
     for position, name in enumerate(names):
         cells = np.array([row[position] for row in lines], dtype=object)
         try:
-            columns[name] = numbers(name, cells)
+            columns[name] = numbers(name, np.array([c.replace(",", ".", 1) for c in cells], object) if comma else cells)
         except DataError:
             columns[name] = cells
     return Peek("csv", _TITLES["csv"], _lines(path), columns=columns)

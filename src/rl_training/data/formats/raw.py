@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy.typing as npt
 
 from rl_training.data.checks import FaultyValueError, IndexArray
+from rl_training.data.fields import FIELD_OF, TELL_ENDS
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
 
@@ -53,7 +54,11 @@ class RawData:
 
     def of_rows(self, rows: IndexArray) -> RawData:
         """Where the data have these rows of the arrays."""
-        return replace(self, rows=rows if self.rows is None else self.rows[rows])
+        return replace(self, arrays={}, rows=rows if self.rows is None else self.rows[rows])
+
+    def with_ends_alone(self) -> RawData:
+        """Without the arrays, but for those that tell where episodes end."""
+        return replace(self, arrays={key: a for key, a in self.arrays.items() if FIELD_OF.get(key) in TELL_ENDS})
 
     def column_in_file(self, field: str, column: int | None) -> str | None:
         """What the file calls a column of a field: `x`, or `obs[3]` where one column holds several values."""

@@ -22,10 +22,11 @@ from rl_training.data.fields import (
     missing_fields,
 )
 from rl_training.data.flags import DONES
-from rl_training.data.formats.cells import labels, numbers
+from rl_training.data.formats.cells import labels, moments, numbers
 from rl_training.data.formats.names import check_names, doubled, listed, natural, split_number, suggest
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.row_order import in_order
+from rl_training.data.resolution import is_coarse
 from rl_training.errors import DataError, did_you_mean
 from rl_training.validation import printable, shown
 from rl_training.wording import amount
@@ -63,6 +64,12 @@ class Plan:
         """Columns that may hold text: the names of episodes and agents."""
         named = {name for key, columns in self.fields.items() if FIELD_OF[key] == EPISODE_IDS for name in columns}
         return named | ({self.agents} if self.agents else set())
+
+    def values(self, name: str, cells: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
+        """The cells of a column as what it is read for; labels are left as they are."""
+        if name in self.labels:
+            return cells
+        return (moments if name == self.step else numbers)(name, cells, first_row)
 
 
 def plan(names: Sequence[str], columns: Columns | None = None) -> Plan:
@@ -228,7 +235,7 @@ def assemble(planned: Plan, column: Callable[[str], npt.NDArray[Any]], described
         parts = {name: numbers(name, columns[name]) for name in names}
         arrays[key] = _matrix(parts) if field in MATRIX_FIELDS else parts[names[0]]
         widths.setdefault(field, [(name, math.prod(part.shape[1:])) for name, part in parts.items()])
-    step = None if planned.step is None else numbers(planned.step, columns[planned.step])
+    step = None if planned.step is None else moments(planned.step, columns[planned.step])
     ordered = in_order(arrays, step, planned.step or "", check_successors=planned.rllib)
     notes = (*planned.notes, *ordered.notes)
     return RawData(ordered.arrays, described, notes=notes, hints=planned.hints, rows=ordered.rows, columns=widths)
@@ -253,9 +260,10 @@ def _matrix(parts: Arrays) -> npt.NDArray[Any]:
     deep = next((name for name, part in parts.items() if part.ndim > 2), None)
     if deep is not None:
         raise DataError(f"column {deep!r}: holds nested lists; expected flat ones")
+    flat = [part[:, None] if part.ndim == 1 else part for part in parts.values()]
+    dtype = np.float64 if any(is_coarse(part) for part in flat) else np.float32  # what float32 loses is told later
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused with its row
-        flat = [part[:, None] if part.ndim == 1 else part for part in parts.values()]
-        return np.concatenate([part.astype(np.float32) for part in flat], axis=1)
+        return np.concatenate([part.astype(dtype) for part in flat], axis=1)
 
 
 def read_table(table: Any, columns: Columns | None = None) -> RawData:
@@ -264,11 +272,7 @@ def read_table(table: Any, columns: Columns | None = None) -> RawData:
         found = {str(name): _as_array(values) for name, values in table.items()}
         return assemble(plan(list(found), columns), found.__getitem__, "table of columns")
     if hasattr(table, "iloc") and hasattr(table, "columns"):
-        names = [str(name) for name in table.columns]
-        positions = {name: position for position, name in enumerate(names)}
-        return assemble(
-            plan(names, columns), lambda name: _of_series(table.iloc[:, positions[name]]), "pandas DataFrame"
-        )
+        return _of_frame(table, columns)
     if hasattr(table, "__arrow_c_stream__"):
         from rl_training.data.formats import arrow
 
@@ -276,6 +280,24 @@ def read_table(table: Any, columns: Columns | None = None) -> RawData:
     raise DataError(
         f"table: must be a pandas DataFrame, an Arrow table or a mapping of columns, is {type(table).__name__}"
     )
+
+
+def _of_frame(frame: Any, columns: Columns | None) -> RawData:
+    """The columns of a DataFrame, and the levels of its index that have names, as its Parquet files have them."""
+    names = [str(name) for name in frame.columns]
+    positions = {name: position for position, name in enumerate(names)}
+    levels = {str(name): level for level, name in enumerate(frame.index.names) if name is not None}
+    apart = {name: level for name, level in levels.items() if name not in positions}
+    planned = plan([*names, *apart], columns)
+
+    def column(name: str) -> npt.NDArray[Any]:
+        return _of_series(frame.iloc[:, positions[name]] if name in positions else _level(frame, apart[name]))
+
+    return assemble(planned, column, "pandas DataFrame")
+
+
+def _level(frame: Any, level: int) -> Any:
+    return frame.index.get_level_values(level).to_series()
 
 
 def _as_array(values: Any) -> npt.NDArray[Any]:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from rl_training.data.checks import FaultyValueError, inferred_bounds
 from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats import npz, recognise
-from rl_training.data.formats.atomic import new_file, new_folder
+from rl_training.data.formats.atomic import new_file, new_folder, new_parents
 from rl_training.data.formats.places import MINARI_PREFIX, expand, place_of
 from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.errors import DataError
@@ -88,12 +88,9 @@ def write(
     if not dataset.whole_episodes and target.format not in ("npz", "columns"):
         raise DataError(f"{path}: the rows were sampled or reordered; only .npz and a folder of columns can say so")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise DataError(f"{path}: the folder {str(path.parent)!r} cannot be made: {error.strerror or error}") from error
-    try:
         named = dataset if env_id is None else replace(dataset, env_id=env_id)
-        return _WRITERS[target.format](named, target)
+        with new_parents(path):
+            return _WRITERS[target.format](named, target)
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
     except ModuleNotFoundError as error:
