@@ -67,7 +67,7 @@ $(PEERS_INSTALLED):
 		torch==2.13.0 d3rlpy==2.8.1 stable-baselines3==2.9.2
 	@touch $@
 
-docs: $(INSTALLED) ## build the documentation
+docs: $(INSTALLED) ## build the documentation as a site: site/index.html
 	$(BIN)/python docs/build.py
 
 install: $(INSTALLED) ## create .venv with everything the other targets need

@@ -20,8 +20,8 @@ def commands_page() -> str:
         "# Commands",
         "",
         "`rl-training` alone shows the way from a file to a policy; `rl-training COMMAND --help` is this page in a",
-        "terminal. A mistake on the command line, in a file or in a configuration is one line and exit code 2; a run of",
-        "which every seed diverged ends with 3. A run is given by its directory or its name in `runs/`.",
+        "terminal. A mistake on the command line, in a file or in a configuration is one line and exit code 2; a run",
+        "of which every seed diverged ends with 3. A run is given by its directory or its name in `runs/`.",
     ]
     for name, command in all_commands():
         lines += ["", f"## `rl-training {name}`", "", *describe(name, command)]
@@ -57,7 +57,7 @@ def describe(name: str, command: Any) -> Iterator[str]:
 
 
 def choices_of(callback: Any) -> dict[str, tuple[Any, ...]]:
-    """By argument, the words it is limited to. Read off the annotations: what parses them differs with typer's version."""
+    """By argument, the words it is limited to, read off the annotations: parsed types differ by typer's version."""
     found = {}
     for name, hint in typing.get_type_hints(inspect.unwrap(callback)).items():
         for kind in (hint, *typing.get_args(hint)):

@@ -63,7 +63,9 @@ def navigation(pages: dict[str, str]) -> list[Entry]:
             listed += [(section, page) for page in _matching(name, pages)]
     named = {page for _, page in listed}
     faults = [f"{page}: is in no section of docs/website/navigation.py" for page in pages if page not in named]
-    faults += [f"{page}: is named in docs/website/navigation.py, but there is no such page" for page in named - {*pages}]
+    faults += [
+        f"{page}: is named in docs/website/navigation.py, but there is no such page" for page in named - {*pages}
+    ]
     if faults:
         raise SiteError("\n".join(sorted(faults)))
     return [Entry(section, page, short(title(page, pages[page]))) for section, page in listed]

@@ -13,7 +13,14 @@ from rl_training.experiment.registry import class_names
 
 # Module -> the names shown of it; a class is followed by its public methods, where it is one that people call.
 NAMES: dict[str, tuple[str, ...]] = {
-    "rl_training": ("ManagedAlgorithm", "TransitionDataset", "TrainConfig", "Callback", "load_policy", "RLTrainingError"),
+    "rl_training": (
+        "ManagedAlgorithm",
+        "TransitionDataset",
+        "TrainConfig",
+        "Callback",
+        "load_policy",
+        "RLTrainingError",
+    ),
     "rl_training.experiment.manager": ("LoadedPolicy", "start", "resume", "finetune", "branch"),
     "rl_training.experiment.config": ("read_config",),
     "rl_training.runtime.evaluation": ("Evaluation",),
@@ -37,8 +44,8 @@ def python_page() -> str:
         "# Python",
         "",
         f"Version {rl_training.__version__}. Names are imported on first use, so `import rl_training` is instant. Each",
-        "algorithm has a class of the same methods, those of [ManagedAlgorithm](#managedalgorithm); its parameters are on",
-        "its page, and `help(CQL)` shows them with their ranges:",
+        "algorithm has a class with the methods of [ManagedAlgorithm](#managedalgorithm); its parameters are on its",
+        "page, and `help(CQL)` shows them with their ranges:",
         "",
         "| class | page |",
         "|---|---|",
@@ -95,7 +102,7 @@ def signature_block(name: str, thing: Callable[..., Any], kind: str = "") -> Ite
 
 
 def argument(one: inspect.Parameter) -> str:
-    stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
+    stars = "*" if one.kind is one.VAR_POSITIONAL else "**" if one.kind is one.VAR_KEYWORD else ""
     annotation = "" if one.annotation is one.empty else f": {plain(one.annotation)}"
     if one.default is one.empty:
         return f"{stars}{one.name}{annotation}"

@@ -48,13 +48,13 @@ def cell(text: str) -> str:
 
 def option_table(model: type[BaseModel], sections: tuple[str, ...] = ()) -> Iterator[str]:
     """A Markdown table of a model's fields; a field of `sections` leads on to its own table."""
-    yield "| option | default | allowed | meaning |"
+    yield "| option | default | meaning | allowed |"
     yield "|---|---|---|---|"
     for one in parameters_of(model):
         linked = one.name in sections
         default = f"[see below](#{one.name})" if linked else default_of(one)
         allowed = "section, or none" if linked and one.default is None else "section" if linked else one.allowed
-        yield f"| `{one.name}` | {default} | {cell(allowed)} | {cell(one.description)} |"
+        yield f"| `{one.name}` | {default} | {cell(one.description)} | {cell(allowed)} |"
 
 
 def default_of(one: Parameter) -> str:
@@ -93,17 +93,17 @@ def configuration_page() -> str:
     lines = [
         "# Configuration",
         "",
-        "A configuration is one YAML file: `rl-training init` writes one for your data, `rl-training config show` prints",
-        "one with every default filled in, and `--set online.prior=buffer` changes a value for one command. What is",
-        "misspelt or out of range is refused in one line. The algorithm's own parameters, `algo_kwargs`, are on [its",
-        "page](algorithms/index.md).",
+        "A configuration is one YAML file: `rl-training init` writes one for your data, `rl-training config show`",
+        "prints one with every default filled in, and `--set online.prior=buffer` changes a value for one command.",
+        "What is misspelt or out of range is refused in one line. The algorithm's own parameters, `algo_kwargs`, are on",
+        "[its page](algorithms/index.md).",
         "",
         *option_table(TrainConfig, ("dataset", *SECTIONS)),
         "",
         "## `dataset`",
         "",
-        "A path alone (`dataset: log.csv`) is short for `source: file`, `dataset: minari:ID` for `source: minari`. What",
-        "is read, and how, is on [the page about data](data.md).",
+        "A path alone (`dataset: log.csv`) is short for `source: file`, `dataset: minari:ID` for `source: minari`.",
+        "What is read, and how, is on [the page about data](data.md).",
     ]
     for title, model in DATASETS.items():
         heading = f"`{title}`" if title.startswith("source") else title.capitalize()
