@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -89,7 +90,7 @@ class Reader:
 
     def type(self, line: str) -> None:
         """One command; anything but success is an error."""
-        program, *words = shlex.split(line, comments=True)
+        program, *words = map(os.path.expanduser, shlex.split(line, comments=True))
         if program in SHELL:
             subprocess.run([program, *words], check=True)
             return
@@ -102,7 +103,7 @@ class Reader:
 
 
 def train_briefly(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four updates, eight where a run goes on; a tenth of a thousand rows of the embedded data times four."""
+    """Four updates, eight where a run goes on; 400 rows of the embedded data."""
     train = manager.train
 
     def briefly(config: TrainConfig, **options: Any) -> Any:

@@ -20,7 +20,7 @@ OWN = {
     "data.md": ("robot.csv", "hopper.hdf5", "log.npz", "minari:D4RL/door/human-v2", "runs/pendulum"),
     "runs.md": ("my.yaml",),
     "commands.md": (
-        *("log.csv", "log.npz", "log.parquet", "robot.csv", "robot.hdf5", "hopper.hdf5", "obs.npy", "my.yaml", "logs"),
+        *("log.csv", "log.npz", "robot.csv", "robot.hdf5", "hopper.hdf5", "obs.npy", "my.yaml", "logs"),
         *("runs/my-run", "runs/run-a", "runs/run-b"),
     ),
 }

@@ -13,7 +13,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "init": {
         "rl-training init log.csv": "writes config.yaml",
         "rl-training init robot.hdf5 -o robot.yaml --algo cql": "another name, another algorithm",
-        "rl-training init log.parquet --env-id Pendulum-v1 --force": "evaluated there while it trains",
+        "rl-training init log.npz --env-id Pendulum-v1 --force": "evaluated there while it trains",
     },
     "train": {
         "rl-training train -c cql/pendulum": "a packaged configuration",
