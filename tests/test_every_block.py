@@ -44,7 +44,9 @@ def pages() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("page", [pytest.param(p, marks=[pytest.mark.slow] if p in SLOW else []) for p in PAGES])
-def test_the_page_does_what_it_says(page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_page_does_what_it_says(
+    page: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
@@ -53,7 +55,11 @@ def test_the_page_does_what_it_says(page: str, monkeypatch: pytest.MonkeyPatch, 
     reader = Reader(monkeypatch)
     for block in blocks(pages()[page]):
         if block.runs:
+            capsys.readouterr()
             reader.follow(block)
+        elif block.language == "text" and page.startswith("tutorials/"):  # what the commands above it print
+            printed = capsys.readouterr().out.splitlines()
+            assert [line for line in block.code.splitlines() if line not in printed] == []
     if page.startswith("algorithms/"):
         scores = [float(score) for score in reader.printed.split()]
         assert scores
