@@ -4,11 +4,14 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 PEERS := bench-env
 PEERS_INSTALLED := $(PEERS)/.installed
+TOOLS := lock-env
+TOOLS_INSTALLED := $(TOOLS)/.installed
 DATA ?= ../shared/data
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow soak fuzz lint bench bench-full bench-env bench-loading bench-online bench-scores scores docs install clean
+.PHONY: help demo test slow soak fuzz lint bench bench-full bench-env bench-latency bench-loading bench-online bench-scores \
+	bench-faults scores lock audit docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -57,6 +60,12 @@ bench-scores: $(INSTALLED) $(PEERS_INSTALLED) ## learning on real data beside d3
 bench-loading: $(INSTALLED) $(PEERS_INSTALLED) ## loading a million rows beside d3rlpy, training from disk beside memory
 	$(BIN)/python benchmarks/loading.py --peer $(PEERS)/bin/python
 
+bench-latency: $(INSTALLED) $(PEERS_INSTALLED) ## the time one action takes: predict, exported files, d3rlpy, Stable-Baselines3
+	$(BIN)/python benchmarks/latency.py --peer $(PEERS)/bin/python
+
+bench-faults: $(INSTALLED) $(PEERS_INSTALLED) ## break runs, files and settings on purpose, beside other programs (ten minutes)
+	$(BIN)/python benchmarks/faults.py --peer $(PEERS)/bin/python
+
 bench-env: $(PEERS_INSTALLED) ## create the environment of the programs that ours is measured beside
 
 # Peers live apart: their pins are not ours.
@@ -65,6 +74,22 @@ $(PEERS_INSTALLED):
 	$(PEERS)/bin/python -m pip install -q --disable-pip-version-check torch==2.13.0
 	$(PEERS)/bin/python -m pip install -q --disable-pip-version-check \
 		torch==2.13.0 d3rlpy==2.8.1 stable-baselines3==2.9.2
+	@touch $@
+
+# The package itself, torch (see the lock's first lines) and setuptools are not in it.
+lock: $(TOOLS_INSTALLED) ## renew requirements/tested.lock from pyproject.toml and constraints.txt (minutes)
+	$(TOOLS)/bin/pip-compile -q --generate-hashes --strip-extras --no-header --no-annotate --no-emit-index-url \
+		--no-emit-find-links --no-emit-trusted-host --extra dev --extra mujoco -c constraints.txt \
+		--unsafe-package rl-training --unsafe-package torch --unsafe-package setuptools \
+		-o $(TOOLS)/tested.lock pyproject.toml
+	sed '/^# WARNING/,$$d' $(TOOLS)/tested.lock | cat requirements/header.txt - > requirements/tested.lock
+
+audit: $(TOOLS_INSTALLED) ## known vulnerabilities of the tested set (needs the network; exit code 1 found, 3 not checked)
+	$(TOOLS)/bin/python requirements/audit.py
+
+$(TOOLS_INSTALLED):
+	$(PYTHON) -m venv $(TOOLS)
+	$(TOOLS)/bin/python -m pip install -q --disable-pip-version-check pip-tools==7.6.2 pip-audit==2.10.1
 	@touch $@
 
 docs: $(INSTALLED) ## build the documentation as a site: site/index.html

@@ -312,7 +312,7 @@ assert "torch" not in sys.modules, "torch was imported"
 """
 
 
-@pytest.mark.parametrize(("argument", "expected"), [("--help", "train"), ("algos", "cql")])
+@pytest.mark.parametrize(("argument", "expected"), [("--help", "train"), ("algos", "cql"), ("runs", "run")])
 def test_light_commands_do_not_import_torch(argument: str, expected: str) -> None:
     done = subprocess.run(
         [sys.executable, "-c", RUN_COMMAND, argument],

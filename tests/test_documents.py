@@ -381,6 +381,26 @@ def test_the_page_of_speed_is_what_was_measured() -> None:
     assert (DOCS / "benchmarks/speed.md").read_text("utf-8") == speed.page()
 
 
+def test_the_page_of_latency_is_what_was_measured() -> None:
+    latency = load_script(REPOSITORY / "benchmarks/latency.py")
+    assert (DOCS / "benchmarks/latency.md").read_text("utf-8") == latency.page()
+
+
+def test_the_page_of_promises_is_what_was_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(REPOSITORY / "benchmarks"))
+    faults = load_script(REPOSITORY / "benchmarks/fault_page.py")
+    text = (DOCS / "reliability.md").read_text("utf-8")
+    assert faults.page(text, faults.stored()) == text
+    assert set(faults.stored()["products"]) == set(faults.COLUMNS)
+
+
+def test_the_tests_that_hold_each_promise_exist() -> None:
+    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", (DOCS / "reliability.md").read_text("utf-8"))
+    assert len(named) >= 18
+    for file, test in named:
+        assert re.search(rf"^ *def {test}\(", (REPOSITORY / file).read_text("utf-8"), flags=re.MULTILINE), test
+
+
 def test_links_lead_somewhere() -> None:
     assert re.findall(r"\]\(([^)#]+)\)", README)
     for page in (*REPOSITORY.glob("*.md"), *DOCS.rglob("*.md")):

@@ -21,6 +21,10 @@ ENVIRONMENTS += [f"extra/Env{i}-v0" for i in range(12)]
         ("sed", ["seed", "name"], "; did you mean 'seed'?"),
         ("qqq", ["seed", "name"], "; choose from name, seed"),
         ("qqq", [], ""),
+        ("lerning_rate", ["actor_lr", "critic_lr", "tau"], "; did you mean 'actor_lr' or 'critic_lr'?"),
+        ("learning_rate", ["lr", "tau"], "; did you mean 'lr'?"),
+        ("learning_rate", ["learning_rates", "actor_lr"], "; did you mean 'learning_rates'?"),
+        ("learning_rate", ["seed", "name"], "; choose from name, seed"),
     ],
 )
 def test_near_names_only(word: str, known: list[str], suggested: str) -> None:

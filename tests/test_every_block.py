@@ -27,6 +27,7 @@ OWN = {
 NOT_RUN = {
     "README.md": ["it installs into .venv and runs the tests themselves"],
     "index.md": ["needs the network"],
+    "commands.md": ["needs the network"],
     "tutorials/minari.md": ["needs the network"],
     "CONTRIBUTING.md": [
         "a sketch of the file, without its imports; the tests run the file itself",

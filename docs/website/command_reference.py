@@ -49,10 +49,18 @@ def describe(name: str, command: Any) -> Iterator[str]:
         yield from ("", "| argument | default | meaning |", "|---|---|---|")
         choices = choices_of(command.callback)
         yield from (row(one, choices.get(one.name, ())) for one in parameters)
-    if name in EXAMPLES:
-        width = max(map(len, EXAMPLES[name]))
-        yield from ("", "```bash")
-        yield from (f"{line:<{width}}  # {what}" for line, what in EXAMPLES[name].items())
+    examples = EXAMPLES.get(name, {})
+    uploads = {line: what for line, what in examples.items() if name == "push" and "--dry-run" not in line}
+    yield from block("bash", {line: what for line, what in examples.items() if line not in uploads})
+    yield from block("bash not run: needs the network", uploads)
+
+
+def block(info: str, examples: dict[str, str]) -> Iterator[str]:
+    """Lines to type, and what each does beside it."""
+    if examples:
+        width = max(map(len, examples))
+        yield from ("", f"```{info}")
+        yield from (f"{line:<{width}}  # {what}" for line, what in examples.items())
         yield "```"
 
 

@@ -13,8 +13,14 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Choosing": ("choosing.md", "conventions.md"),
     "Algorithms": ("algorithms/index.md", "algorithms/*"),
     "Data": ("data.md", "mixing.md", "large_data.md"),
-    "Reference": ("runs.md", "configuration.md", "commands.md", "python.md"),
-    "Measured": ("benchmarks/offline_scores.md", "benchmarks/speed.md", "reliability.md", "threat_model.md"),
+    "Reference": ("runs.md", "export.md", "configuration.md", "commands.md", "python.md"),
+    "Measured": (
+        "benchmarks/offline_scores.md",
+        "benchmarks/speed.md",
+        "benchmarks/latency.md",
+        "reliability.md",
+        "threat_model.md",
+    ),
     "Inside": ("architecture.md", "dependencies.md", "CONTRIBUTING.md", "CHANGELOG.md"),
 }
 FROM_ROOT = ("CONTRIBUTING.md", "CHANGELOG.md")

@@ -16,6 +16,7 @@ from pygments.lexers import get_lexer_by_name
 
 LEXERS = {"bash": "bash", "console": "console", "python": "python", "yaml": "yaml", "signature": "python"}
 NOT_RUN = re.compile(r"not run: (.+)")
+COMMENT = re.compile(r"^<!--.*?-->\n", flags=re.MULTILINE | re.DOTALL)  # for whoever edits the page
 LANGUAGES = {*LEXERS, "text"}
 
 
@@ -58,7 +59,7 @@ def render(text: str, link: Callable[[str], str], image: Callable[[str, str], st
     markdown.add_render_rule(
         "image", lambda _, tokens, index, *rest: image(str(tokens[index].attrs["src"]), tokens[index].content)
     )
-    tokens = markdown.parse(text)
+    tokens = markdown.parse(COMMENT.sub("", text))
     page = Rendered("")
     _number_headings(tokens, page)
     for token in _inside(tokens):

@@ -47,9 +47,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     close = max(choices, key=lambda choice: scores[choice], default=None)
     if close is not None and scores[close] > (0.0, 0.0):
         return f"; did you mean {close!r}?"
+    for foreign, ending in _FOREIGN.items():
+        meant = [choice for choice in choices if choice == ending or choice.endswith(f"_{ending}")]
+        if meant and _likeness(word.lower(), foreign) > (0.0, 0.0):
+            return f"; did you mean {' or '.join(map(repr, meant))}?"
     return f"; choose from {', '.join(choices)}" if 0 < len(choices) <= 12 else ""
 
 
+_FOREIGN = {"learning_rate": "lr"}  # what other programs call it, and how its names end here
 _ALIKE = 0.65  # of difflib's ratio
 
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 from typing import Literal
 
 RUNS_DIR = "runs"  # unless told otherwise
 DESCRIPTION = "run.json"  # what every run directory has
+LOCK = ".lock"  # held by the process that trains it
+STOPPED = "stopped"  # the status of a run that says it is running while no process trains it: it was killed
 DAMAGED = "damaged"  # the status of a run that cannot be read
-Status = Literal["running", "finished", "interrupted", "diverged", "failed", "damaged"]
+Status = Literal["running", "finished", "interrupted", "diverged", "failed", "stopped", "damaged"]
 
 
 def run_folders(folder: Path) -> list[Path]:
@@ -19,3 +22,15 @@ def run_folders(folder: Path) -> list[Path]:
         return sorted(path for path in inside if any((path / mark).exists() for mark in marks))
     except OSError:
         return []
+
+
+def is_locked(run: Path) -> bool:
+    """Whether a process trains this run now; where that cannot be told (no such locks on that disk), it may be."""
+    try:
+        with (run / LOCK).open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # until the file is closed, at once
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return False

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from rl_training.runtime import run_lock
 
 
 def make_run(name: str, *, folder: Path = Path("runs"), created: int = 0, **changes: Any) -> Path:
@@ -65,11 +72,13 @@ class TestOne:
 
 class TestSeveral:
     @pytest.fixture(autouse=True)
-    def three(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def three(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.chdir(tmp_path)
         make_run("old", created=1, last=-50.0, best=-50.0, step=10)
-        make_run("middle", created=2, algo="cql", last=-200.0, best=-10.0, status="running", step=30)
+        middle = make_run("middle", created=2, algo="cql", last=-200.0, best=-10.0, status="running", step=30)
         make_run("new", created=3, last=None, status="interrupted", step=20)
+        with run_lock.held(middle):
+            yield
 
     @pytest.mark.parametrize(
         ("options", "expected"),
@@ -99,6 +108,54 @@ class TestSeveral:
         assert "'--sort'" in mistake("runs", "--sort", "luck")
         assert "'--limit'" in mistake("runs", "--limit", "0")
         assert mistake("runs", "--compare", "old", "midle") == ("error: no run 'midle' in runs; did you mean 'middle'?")
+
+
+HOLD = """
+import sys
+from pathlib import Path
+from rl_training.runtime import run_lock
+
+with run_lock.held(Path(sys.argv[1])):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+class TestKilled:
+    def test_is_running_until_its_process_dies(self, command: Any, tmp_path: Path) -> None:
+        path = make_run("a run", folder=tmp_path / "runs", status="running")
+        with subprocess.Popen([sys.executable, "-c", HOLD, path], stdin=-1, stdout=-1, text=True) as process:
+            assert process.stdout
+            assert process.stdout.readline() == "held\n"
+            assert names(command, "--status", "running") == ["a run"]
+            os.kill(process.pid, signal.SIGKILL)
+        (found,) = json.loads(command("runs", "--json").out)
+        assert (found["status"], found["reason"]) == ("stopped", "killed")
+        assert names(command, "--status", "running") == []
+        assert names(command, "--status", "stopped") == ["a run"]
+
+    @pytest.mark.parametrize(("columns", "start"), [("140", "stopped: "), ("60", "  ")])
+    def test_the_way_on_is_told(
+        self, columns: str, start: str, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", columns)
+        make_run("a run", folder=tmp_path / "runs", status="running")
+        make_run("another", folder=tmp_path / "runs", status="finished")
+        out = command("runs").out
+        assert out.count("continue:") == 1
+        assert f"{start}killed; continue: rl-training resume 'runs/a run'" in out.splitlines()
+
+    def test_looking_changes_nothing_and_is_in_nobodys_way(self, command: Any, tmp_path: Path) -> None:
+        path = make_run("run", folder=tmp_path / "runs", status="running")
+        assert names(command, "--status", "stopped") == ["run"]
+        assert not (path / ".lock").exists()
+        with run_lock.held(path):
+            pass
+        before = (path / ".lock").read_bytes()
+        assert names(command, "--status", "stopped") == ["run"]
+        assert (path / ".lock").read_bytes() == before
+        with run_lock.held(path):
+            assert names(command, "--status", "running") == ["run"]
 
 
 class TestDamaged:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy.typing as npt
 
@@ -131,7 +131,7 @@ class ManagedAlgorithm:
     def _adopt(self, result: TrainResult) -> None:
         self._resume_dataset = self.dataset  # the run itself now knows a section, and by its full path
         self._run = result.run
-        self._policy = manager.LoadedPolicy(result.checkpoint, result.actor)
+        self._policy = manager.LoadedPolicy(result.checkpoint, result.actor, result.run.path)
 
     # Using ------------------------------------------------------------------------------------------------------
 
@@ -178,6 +178,28 @@ class ManagedAlgorithm:
         """Write a complete checkpoint to the new directory `path`."""
         save_checkpoint(Path(path), self.policy.checkpoint)
         return Path(path)
+
+    def export(
+        self,
+        path: str | Path | None = None,
+        *,
+        format: Literal["onnx", "torch"] | None = None,  # noqa: A002 - what users call it
+        seed: int | None = None,
+        deterministic: bool = True,
+        batch: int | None = None,
+        force: bool = False,
+    ) -> Path:
+        """Write the policy as one file that needs neither this package nor its transforms, and a JSON card beside it.
+
+        format: `onnx`, or `torch` for a `.pt2`; not given, the path's ending says. deterministic: the mode; otherwise
+        the file takes standard normal `noise` as well. batch: a fixed number of rows; not given, any.
+        """
+        from rl_training.experiment.shipping.exporting import export_policy
+
+        exported = export_policy(
+            self.policy, path, format=format, seed=seed, deterministic=deterministic, batch=batch, force=force
+        )
+        return exported.path
 
     @classmethod
     def load(cls, path: str | Path, *, dataset: Dataset | None = None, which: str | int = "last") -> Self:

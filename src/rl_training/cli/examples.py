@@ -37,6 +37,15 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "rl-training predict my-run --obs 1,0,0": "one observation",
         "rl-training predict my-run --obs-file obs.npy": "many",
     },
+    "export": {
+        "rl-training export my-run": "my-run.onnx and my-run.onnx.json",
+        "rl-training export my-run --which best -o policy.pt2": "for torch",
+        "rl-training export my-run --member all -o policy.onnx": "one file per seed",
+    },
+    "push": {
+        "rl-training push my-run --repo me/hopper --dry-run -o hopper": "look first",
+        "rl-training push my-run --repo me/hopper --which best": "upload",
+    },
     "bench": {
         "rl-training bench --algo iql --members 1 --members 8": "one seed, and eight at once",
     },
@@ -81,6 +90,8 @@ SHORT: dict[str, str] = {
     "demo": "Train CQL on embedded data, evaluate it: one minute.",
     "evaluate": "Score a trained policy over whole episodes.",
     "predict": "Print the policy's action for each observation.",
+    "export": "Write the policy as one ONNX or torch file.",
+    "push": "Upload the policy to the Hugging Face hub.",
     "bench": "Measure updates per second and memory on this machine.",
     "algos": "List the algorithms; with a name, its parameters.",
     "configs": "List the packaged configurations.",

@@ -35,7 +35,7 @@ _PURPOSES = {
     "report": "draws learning curves",
     "docs": "builds the documentation",
     "tracking": "writes TensorBoard logs",
-    "onnx": "exports policies to ONNX",
+    "export": "exports policies to ONNX",
     "hub": "uploads policies to the Hugging Face hub",
 }
 

@@ -176,6 +176,51 @@ def predict(
 
 
 @app.command()
+def export(
+    run: Run,
+    format_: Annotated[
+        str | None, typer.Option("--format", help="onnx or torch (a .pt2); not given, the file's ending says.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="The file to write; the run's name here, if not given.")
+    ] = None,
+    which: Which = "last",
+    seed: Annotated[int | None, typer.Option(min=0, help="Whose policy, in a run of several seeds.")] = None,
+    member: Annotated[
+        str | None, typer.Option(help="The same by position, from 0; all: one file per seed, FILE-seed-N.")
+    ] = None,
+    stochastic: Annotated[
+        bool, typer.Option("--stochastic", help="A sample instead of the mode; the file then takes noise as well.")
+    ] = False,
+    batch: Annotated[int | None, typer.Option(min=1, help="A fixed number of rows; not given, any number.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file and its card if they exist.")] = False,
+) -> None:
+    """Write the policy as one file, transforms inside, that runs without this package, and a JSON card beside it."""
+    from rl_training.cli import shipping
+
+    options = {"deterministic": not stochastic, "batch": batch, "force": force}
+    shipping.export(run, which, format_, output, seed, member, options)
+
+
+@app.command()
+def push(
+    run: Run,
+    repo: Annotated[str, typer.Option(help="Repository on the Hugging Face hub: user/name.")],
+    which: Which = "last",
+    seed: Annotated[int | None, typer.Option(min=0, help="Whose policy, in a run of several seeds.")] = None,
+    private: Annotated[bool, typer.Option("--private", help="Only you see a repository made by this.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Write the folder, upload nothing.")] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Keep the folder here; it must not exist.")
+    ] = None,
+) -> None:
+    """Upload the policy as ONNX with a model card, its JSON card and configuration to the Hugging Face hub."""
+    from rl_training.cli import shipping
+
+    shipping.push(run, repo, which, seed, output, private=private, dry_run=dry_run)
+
+
+@app.command()
 def bench(
     algo: Annotated[
         list[str] | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import typer
 from rl_training import algorithms, yaml_dialect
 from rl_training.cli.text_tables import age, beside, fits, table
 from rl_training.experiment.run_listing import RunSummary, differences, find, list_runs, summarise
-from rl_training.run_places import DAMAGED
+from rl_training.run_places import DAMAGED, STOPPED
 from rl_training.wording import amount, readable
 
 _ORDERS: dict[str, Callable[[RunSummary], Any]] = {
@@ -54,7 +55,7 @@ def _list(found: list[RunSummary]) -> list[str]:
     ]
     lines = table(heads, rows, right=("updates", "last", "best", "age"))
     if fits(lines):
-        return [*lines, *_faults(found)]
+        return [*lines, *_faults(found), *(f"{STOPPED}: {_way_on(run)}" for run in found if run.status == STOPPED)]
     short = ("run", "status", "last", "best", "age")
     rows = [tuple(row[heads.index(head)] for head in short) for row in rows]
     lines = table(short, rows, right=("last", "best", "age"))
@@ -62,6 +63,7 @@ def _list(found: list[RunSummary]) -> list[str]:
     for run, line in zip(found, lines[1:], strict=True):
         told.append(line)
         told += beside("", run.fault, 2) if run.fault is not None else beside("", _details(cells[run.path]), 2)
+        told += [f"  {_way_on(run)}"] if run.status == STOPPED else []
     return told
 
 
@@ -98,6 +100,11 @@ def _details(cells: dict[str, str]) -> str:
 
 def _faults(found: list[RunSummary]) -> list[str]:
     return [f"{DAMAGED}: {run.fault}" for run in found if run.fault is not None]
+
+
+def _way_on(run: RunSummary) -> str:
+    """A command stays in one line, however wide the terminal, so that it can be copied."""
+    return f"{run.reason}; continue: rl-training resume {shlex.quote(str(run.path))}"
 
 
 def compare(one: str, other: str, folder: Path, *, as_json: bool) -> None:

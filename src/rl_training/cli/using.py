@@ -30,7 +30,7 @@ def evaluate(
     as_json: bool,
 ) -> None:
     """`rl-training evaluate`."""
-    policy = _load(run, which)
+    policy = load(run, which)
     deterministic = False if stochastic else None
     evaluation = policy.evaluate(episodes, env_id=env_id, seed=seed, deterministic=deterministic)
     if as_json:
@@ -50,7 +50,7 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     if bool(texts) == (file is not None):
         raise ConfigError("predict: give observations with --obs 0.1,0.2,… or with --obs-file, one of the two")
     observations: Any = [_numbers(text) for text in texts] if file is None else _read_observations(file)
-    policy = _load(run, which)
+    policy = load(run, which)
     with warnings.catch_warnings(action="ignore"):  # what diverged has just been said
         actions = policy.predict(_rectangular(observations), deterministic=not stochastic, seed=seed)
     for action in actions:
@@ -58,7 +58,7 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
         typer.echo(json.dumps([float(str(value)) for value in action]))
 
 
-def _load(run: Path, which: str) -> LoadedPolicy:
+def load(run: Path, which: str) -> LoadedPolicy:
     """The policy; what diverged in its run is said beside the result."""
     policy = load_policy(run, which)
     for finding in policy.stopped_seeds.values():

@@ -12,6 +12,7 @@ From your file to a policy
   rl-training runs                      every run, its status and its scores
   rl-training evaluate RUN              score a policy over whole episodes
   rl-training predict RUN --obs 1,0,0   the policy's action
+  rl-training export RUN                one ONNX file that runs anywhere
 
 Without a file of your own
   rl-training demo                      train on embedded data, in a minute

@@ -91,10 +91,11 @@ def finetune(
 
 @dataclass(frozen=True)
 class LoadedPolicy:
-    """A checkpoint brought back to life."""
+    """A checkpoint brought back to life. place: the run or checkpoint directory it lies in."""
 
     checkpoint: Checkpoint
     actor: Actor
+    place: Path | None = None
 
     @property
     def stopped_seeds(self) -> dict[int, Divergence]:
@@ -141,13 +142,13 @@ class LoadedPolicy:
         seed: which member (the first that has not diverged, if none is named). sampling_seed: draw actions instead of
         taking the mode.
         """
-        member = self._member(seed)
+        member = self.member(seed)
         self._require_spaces(env_id)
         return TrainedBehaviour(self.actor, member, sampling_seed)
 
     def describe(self, seed: int | None = None) -> str:
         """Which policy this is, in words that no other shares: the weights are in it as a sum."""
-        member = self._member(seed)
+        member = self.member(seed)
         learner = self.actor.learner
         sums = hashlib.sha256(
             json.dumps([self.checkpoint.config.algo_kwargs, self.actor.transforms.to_json()], default=str).encode()
@@ -167,7 +168,7 @@ class LoadedPolicy:
         stochastic policy.
         """
         learner = self.actor.learner
-        member = self._member(seed)
+        member = self.member(seed)
         rows = _observations(obs, learner.obs_dim)
         batch = np.broadcast_to(np.atleast_2d(rows), (learner.members, *np.atleast_2d(rows).shape))
         noise = None
@@ -179,7 +180,8 @@ class LoadedPolicy:
         actions: FloatArray = self.actor(batch, noise)[member]
         return actions[0] if rows.ndim == 1 else actions
 
-    def _member(self, seed: int | None) -> int:
+    def member(self, seed: int | None) -> int:
+        """Which member a seed is; the first that has not diverged, if none is named."""
         seeds = self.actor.learner.seeds
         if seed is not None and seed not in seeds:
             raise ConfigError(f"seed: {seed} is not in this run; it has {', '.join(map(str, seeds))}")
@@ -201,7 +203,7 @@ def load_policy(path: str | Path, which: str | int = "last") -> LoadedPolicy:
         checkpoint = load_checkpoint(place)
     else:
         raise ConfigError(f"{path}: is one checkpoint; {shown(which)} can be asked of a run only")
-    return LoadedPolicy(checkpoint, Actor(checkpoint.build_learner(), checkpoint.transforms))
+    return LoadedPolicy(checkpoint, Actor(checkpoint.build_learner(), checkpoint.transforms), place)
 
 
 def _number_or_word(which: str | int) -> str | int:

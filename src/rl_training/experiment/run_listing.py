@@ -11,7 +11,7 @@ from typing import Any
 
 from rl_training import yaml_dialect
 from rl_training.errors import CheckpointError, RLTrainingError, did_you_mean
-from rl_training.run_places import DAMAGED, run_folders
+from rl_training.run_places import DAMAGED, STOPPED, is_locked, run_folders
 from rl_training.runtime.run_description import read_description
 
 
@@ -61,10 +61,11 @@ def _summary(path: Path, facts: Mapping[str, Any], config: Mapping[str, Any]) ->
     created = facts.get("created")
     seed = config.get("seed", 0)
     total = config.get("total_timesteps")
+    is_killed = facts["status"] == "running" and not is_locked(path)
     return RunSummary(
         name=path.name,
         path=path,
-        status=str(facts["status"]),
+        status=STOPPED if is_killed else str(facts["status"]),
         algo=str(config["algo"]),
         env_id=_text(config.get("env_id")),
         dataset=_dataset(config.get("dataset"), facts.get("dataset")),
@@ -76,7 +77,7 @@ def _summary(path: Path, facts: Mapping[str, Any], config: Mapping[str, Any]) ->
         best=_score(facts.get("best")),
         created=_text(created),
         age_seconds=_age(path, created),
-        reason=_text(facts.get("reason")),
+        reason="killed" if is_killed else _text(facts.get("reason")),
     )
 
 

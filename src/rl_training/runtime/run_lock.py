@@ -5,14 +5,17 @@ from __future__ import annotations
 import fcntl
 import os
 import platform
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
 from rl_training.errors import CheckpointError
+from rl_training.run_places import LOCK
 from rl_training.runtime.checkpoint import reason
 
+_GLANCES, _GLANCE_SECONDS = 4, 0.05  # a list of runs that looks at the lock holds it for an instant
 _HELD: set[IO[str]] = set()  # the files that this process has locked
 
 
@@ -20,9 +23,9 @@ _HELD: set[IO[str]] = set()  # the files that this process has locked
 def held(run: Path) -> Iterator[None]:
     """Hold the lock of a run, which the system takes from a process that dies; refused where another holds it."""
     try:
-        file = (run / ".lock").open("a+", encoding="utf-8")
+        file = (run / LOCK).open("a+", encoding="utf-8")
     except OSError as error:
-        raise CheckpointError(f"{run / '.lock'}: cannot be written ({reason(error, run)})") from error
+        raise CheckpointError(f"{run / LOCK}: cannot be written ({reason(error, run)})") from error
     with file:
         _lock(file, run)
         _HELD.add(file)
@@ -34,19 +37,29 @@ def held(run: Path) -> Iterator[None]:
 
 def _lock(file: IO[str], run: Path) -> None:
     try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _lock_soon(file)
     except BlockingIOError:
         file.seek(0)
         holder = file.read(200).strip()
         known = f" ({holder})" if holder and holder.isprintable() else ""
         raise CheckpointError(f"{run}: is being trained by another process{known}") from None
     except OSError as error:
-        raise CheckpointError(f"{run / '.lock'}: cannot be locked ({error.strerror})") from error
+        raise CheckpointError(f"{run / LOCK}: cannot be locked ({error.strerror})") from error
     try:  # for the message above; the lock itself needs no room on the disk
         file.truncate(0)
         print(f"process {os.getpid()} on {platform.node()}", file=file, flush=True)
     except OSError as error:
-        raise CheckpointError(f"{run / '.lock'}: cannot be written ({reason(error, run)})") from error
+        raise CheckpointError(f"{run / LOCK}: cannot be written ({reason(error, run)})") from error
+
+
+def _lock_soon(file: IO[str]) -> None:
+    for _ in range(_GLANCES):
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            time.sleep(_GLANCE_SECONDS)
+    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def _let_go() -> None:

@@ -1,0 +1,84 @@
+"""The commands that take a policy elsewhere."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from rl_training.cli.using import load
+from rl_training.errors import ConfigError
+from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.shipping import hub
+from rl_training.experiment.shipping.exporting import Exported, export_policy, require_free, seed_path
+from rl_training.validation import shown
+from rl_training.wording import readable
+
+
+def export(
+    run: Path,
+    which: str,
+    format_: str | None,
+    output: Path | None,
+    seed: int | None,
+    member: str | None,
+    options: Mapping[str, Any],
+) -> None:
+    """`rl-training export`."""
+    if seed is not None and member is not None:
+        raise ConfigError("export: give --seed or --member, not both")
+    policy = load(run, which)
+    if member == "all":
+        sound = [s for s in policy.actor.learner.seeds if s not in policy.stopped_seeds]
+        places: dict[int | None, Path | None] = {s: seed_path(output, policy, format_, s) for s in sound}
+        for place in places.values():
+            if place is not None and not options["force"]:
+                require_free(place)  # all of them, before the first is written
+    else:
+        places = {seed if member is None else _seed_at(policy, member): output}
+    with warnings.catch_warnings(action="ignore"):  # what diverged has just been said
+        for whose, place in places.items():
+            _tell(export_policy(policy, place, format=format_, seed=whose, **options))
+
+
+def push(
+    run: Path, repo: str, which: str, seed: int | None, output: Path | None, *, private: bool, dry_run: bool
+) -> None:
+    """`rl-training push`."""
+    if dry_run and output is None:
+        raise ConfigError("--dry-run: name the folder to write with -o")
+    hub.require_repository(repo)
+    if not dry_run:
+        hub.require_client()
+    policy = load(run, which)
+    with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings(action="ignore"):
+        folder = output if output is not None else Path(scratch) / "policy"
+        hub.write_folder(policy, folder, repo, seed=seed)
+        if dry_run:
+            typer.echo(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}; nothing was uploaded")
+            return
+        typer.echo(hub.upload(folder, repo, private=private))
+
+
+def _seed_at(policy: LoadedPolicy, member: str) -> int:
+    seeds = policy.actor.learner.seeds
+    if not (member.isdecimal() and len(member) < 10 and int(member) < len(seeds)):
+        allowed = f"0 to {len(seeds) - 1}" if len(seeds) > 1 else "0"
+        raise ConfigError(f"--member: must be {allowed} or all, got {shown(member)}")
+    return seeds[int(member)]
+
+
+def _tell(exported: Exported) -> None:
+    card = exported.card
+    policy, file, scores = card["policy"], card["file"], card["scores"]
+    difference = card["check"]["largest_difference_over_range"]
+    score = "not evaluated" if scores is None else f"return {readable(scores['return_mean'])}"
+    typer.echo(
+        f"{exported.path}: {policy['algo']} seed {policy['seed']}, {policy['step_unit'][:-1]} {policy['step']:,},"
+        f" {score}; {file['bytes'] / 1e3:,.0f} kB, differs from predict by {difference:.0e} of the range"
+    )
+    typer.echo(f"{exported.card_path}: how to call it, what it is, how to make it again")

@@ -1,0 +1,210 @@
+"""The JSON card beside an exported policy: what it is, how to call it, how good it is, and how to make it again."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import platform
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Any
+
+import numpy as np
+
+from rl_training import __version__
+from rl_training.data.reference_returns import reference_returns
+from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.shipping.network import Floats, PolicyNetwork
+from rl_training.run_places import DESCRIPTION
+from rl_training.runtime.run_directory import RunDirectory
+
+CARD_FORMAT = 1
+NON_FINITE = "a row with NaN or infinity is answered with NaN in every action of that row, and of no other"
+
+
+@dataclass(frozen=True)
+class Circumstances:
+    """What a file was made with besides the policy. checked: the largest difference from `predict`, and over what."""
+
+    format: str
+    stochastic: bool
+    batch: int | None
+    member: int
+    made_with: Mapping[str, Any]
+    checked: Mapping[str, Any]
+
+
+def make_card(
+    policy: LoadedPolicy, network: PolicyNetwork, circumstances: Circumstances, file: Path, data: bytes
+) -> dict[str, Any]:
+    """Everything JSON; no time and no folder of this machine is in it."""
+    checkpoint, run = policy.checkpoint, run_of(policy.place)
+    config, progress = checkpoint.config, checkpoint.progress
+    seed = policy.actor.learner.seeds[circumstances.member]
+    card = {
+        "card_format": CARD_FORMAT,
+        "file": {
+            "name": file.name,
+            "format": circumstances.format,
+            "bytes": len(data),
+            "sha256": hashlib.sha256(data).hexdigest(),
+            **circumstances.made_with,
+        },
+        "policy": {
+            "algo": config.algo,
+            "preset": config.preset,
+            "seed": seed,
+            "seeds_of_the_run": list(policy.actor.learner.seeds),
+            "update": int(progress["updates"]),
+            "step": int(progress["steps"]),
+            "step_unit": progress["unit"],
+            "head": network.head,
+            "hidden": [len(layer.bias) for layer in network.hidden],
+            "layer_norm": network.layer_norm,
+            "parameters": network.parameters(),
+            "action": "a sample" if circumstances.stochastic else "the mode, as predict(deterministic=True)",
+            "diverged": str(policy.stopped_seeds[seed]) if seed in policy.stopped_seeds else None,
+        },
+        "environment": config.env_id,
+        "dataset": dataset_facts(policy, run),
+        "inputs": _inputs(network, circumstances),
+        "outputs": [_action(network, circumstances.batch)],
+        "normalisation": _normalisation(network),
+        "non_finite": NON_FINITE,
+        "scores": scores(policy, run, seed),
+        "check": dict(circumstances.checked),
+        "versions": {"rl_training": __version__, "python": platform.python_version(), "numpy": np.__version__},
+        "reproduce": {
+            "commands": _commands(policy, run, seed, circumstances, file),
+            "config.yaml": plain_config(policy),
+        },
+    }
+    sound: dict[str, Any] = _without_nan(card)
+    return sound
+
+
+def _without_nan(value: Any) -> Any:
+    """JSON has no NaN and no infinity: what is not a number is null."""
+    if isinstance(value, Mapping):
+        return {key: _without_nan(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def run_of(place: Path | None) -> RunDirectory | None:
+    """The run that a policy was loaded from, be it by one of its checkpoints."""
+    if place is None:
+        return None
+    is_among_others = place.absolute().parent.name == "checkpoints"
+    folder = place.absolute().parent.parent if is_among_others else place
+    return RunDirectory.open(folder) if (folder / DESCRIPTION).is_file() else None
+
+
+def run_name(policy: LoadedPolicy) -> str:
+    """What the run or checkpoint is called; `policy` where it was never written."""
+    run = run_of(policy.place)
+    place = policy.place if run is None else run.path
+    return (place.absolute().name if place is not None else None) or "policy"
+
+
+def plain_config(policy: LoadedPolicy) -> dict[str, Any]:
+    """The run's complete configuration, files by their bare names: where they lay is nobody else's business."""
+    plain = policy.checkpoint.config.to_plain()
+    kept = {name: value for name, value in plain.items() if name not in ("name", "runs_dir")}
+    if kept["init_from"] is not None:
+        kept["init_from"] = PurePath(kept["init_from"]).name
+    bare: dict[str, Any] = _bare_paths(kept)
+    return bare
+
+
+def _bare_paths(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: PurePath(str(v)).name if k == "path" and v else _bare_paths(v) for k, v in value.items()}
+    return [_bare_paths(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def dataset_facts(policy: LoadedPolicy, run: RunDirectory | None) -> dict[str, Any] | None:
+    """What the run noted of its data, fingerprint included, and where they came from."""
+    section = plain_config(policy)["dataset"]
+    facts = run.describe().get("dataset") if run is not None else None
+    return None if section is None and facts is None else {"source": section, **_bare_paths(facts or {})}
+
+
+def scores(policy: LoadedPolicy, run: RunDirectory | None, seed: int) -> dict[str, Any] | None:
+    """The returns measured during training at this very checkpoint, and how; none where there were no evaluations."""
+    config, progress = policy.checkpoint.config, policy.checkpoint.progress
+    records = {record["step"]: record for record in (run.records("evaluations") if run is not None else [])}
+    record = records.get(progress["steps"])
+    if record is None or seed not in record["seeds"]:
+        return None
+    row = record["seeds"].index(seed)
+    names = ("return_mean", "return_std", "return_min", "return_max", "length_mean")
+    best = (run.describe().get("best") or {}).get("step") if run is not None else None
+    reference = reference_returns(config.env_id)
+    return {
+        **{name: record[name][row] for name in names},
+        "d4rl_normalised": None if reference is None else reference.score(record["return_mean"][row]),
+        "return_mean_of_every_seed": dict(zip(map(str, record["seeds"]), record["return_mean"], strict=True)),
+        "how": {
+            "environment": config.env_id,
+            "episodes": record["episodes"],
+            "seeds_of_the_episodes": [config.evaluation.seed, config.evaluation.seed + record["episodes"] - 1],
+            "actions": "the mode" if config.evaluation.deterministic else "samples",
+            "return": "undiscounted sum of the raw reward over a whole episode",
+            "when": f"during training, after step {record['step']}",
+            "is_best_of_run": best == record["step"],
+            "evaluations_in_the_run": len(records),
+        },
+    }
+
+
+def _inputs(network: PolicyNetwork, circumstances: Circumstances) -> list[dict[str, Any]]:
+    rows: str | int = "batch" if circumstances.batch is None else circumstances.batch
+    units = "the environment's own, neither normalised nor clipped"
+    inputs = [{"name": "obs", "type": "float32", "shape": [rows, network.obs_dim], "units": units}]
+    if circumstances.stochastic:
+        shape = [rows, network.act_dim]
+        inputs.append({"name": "noise", "type": "float32", "shape": shape, "units": "standard normal, fresh each call"})
+    return inputs
+
+
+def _action(network: PolicyNetwork, batch: int | None) -> dict[str, Any]:
+    return {
+        "name": "action",
+        "type": "float32",
+        "shape": ["batch" if batch is None else batch, network.act_dim],
+        "units": "the environment's own",
+        "low": _plain(network.low),
+        "high": _plain(network.high),
+    }
+
+
+def _normalisation(network: PolicyNetwork) -> dict[str, Any]:
+    s = network.standardisation
+    inside = {"where": "inside the file", "actions": "low + (a + 1) / 2 * (high - low), clipped to [low, high]"}
+    if s is None:
+        return {**inside, "observations": "none"}
+    mean = (s.mean_high.astype(np.float64) + s.mean_low).tolist()
+    return {**inside, "observations": "(obs - mean) / divisor", "mean": mean, "divisor": _plain(s.divisor)}
+
+
+def _commands(
+    policy: LoadedPolicy, run: RunDirectory | None, seed: int, circumstances: Circumstances, file: Path
+) -> list[str]:
+    name = run_name(policy)
+    if run is None:
+        return [f"rl-training export {shlex.quote(name)} --seed {seed} -o {shlex.quote(file.name)}"]
+    options = [f"--which {policy.checkpoint.progress['steps']}", f"--seed {seed}", f"--format {circumstances.format}"]
+    options += ["--stochastic"] if circumstances.stochastic else []
+    options += [] if circumstances.batch is None else [f"--batch {circumstances.batch}"]
+    export = f"rl-training export {shlex.quote(name)} {' '.join(options)} -o {shlex.quote(file.name)}"
+    if policy.checkpoint.config.dataset is None and run.describe().get("dataset") is not None:
+        return [export]  # trained in Python from arrays in memory, which no command has
+    return [f"rl-training train -c config.yaml --name {shlex.quote(name)}", export]
+
+
+def _plain(values: Floats) -> list[float]:
+    return [float(str(value)) for value in values]  # 0.1, not 0.10000000149011612

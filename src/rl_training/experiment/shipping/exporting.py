@@ -1,0 +1,177 @@
+"""Writing a policy for elsewhere: one file with every transform inside, and its card."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from rl_training.data.formats.atomic import new_file
+from rl_training.errors import ConfigError, did_you_mean
+from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.shipping import onnx_graph, torch_program
+from rl_training.experiment.shipping.card import Circumstances, make_card, run_name
+from rl_training.experiment.shipping.network import PolicyNetwork, read_network, require_samples
+from rl_training.runtime.acting import Actor
+from rl_training.validation import shown
+
+ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
+CHECKED_ROWS = 256
+TOLERANCE = 1e-4  # of an action's range; a file that differs by more is not written
+
+
+@dataclass(frozen=True)
+class Exported:
+    """Where a policy was written, and what its card says."""
+
+    path: Path
+    card_path: Path
+    card: Mapping[str, Any]
+
+
+class _Format(Protocol):
+    def build(self, network: PolicyNetwork, *, stochastic: bool, batch: int | None, facts: Mapping[str, str]) -> bytes:
+        """The file's bytes."""
+        ...
+
+    def run(self, data: bytes, inputs: Mapping[str, npt.NDArray[Any]], /) -> npt.NDArray[Any]:
+        """The actions of such a file."""
+        ...
+
+
+def export_policy(
+    policy: LoadedPolicy,
+    path: str | Path | None = None,
+    *,
+    format: str | None = None,  # noqa: A002 - what users call it
+    seed: int | None = None,
+    deterministic: bool = True,
+    batch: int | None = None,
+    force: bool = False,
+) -> Exported:
+    """Write one member's policy to `path` (the run's name here, if not given) and its card to `path`.json.
+
+    format: `onnx` or `torch`; not given, the path's ending says. seed: whose policy (the first that has not diverged).
+    deterministic: the mode; otherwise the file takes standard normal `noise` as well, and answers with a sample.
+    batch: a fixed number of rows; not given, any. force: replace what is there.
+    """
+    kind = choose_format(format, path)
+    target = Path(path).expanduser() if path is not None else Path(f"{run_name(policy)}{ENDINGS[kind]}")
+    card_path = _card_path(target)
+    if not force:
+        require_free(target)
+    if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
+        raise ConfigError(f"batch: must be a whole number of at least 1, got {shown(batch)}")
+    member = policy.member(seed)
+    # As predict would have it from a checkpoint: in float32 on a CPU, however the run itself multiplied.
+    actor = Actor(policy.checkpoint.build_learner(), policy.actor.transforms)
+    network = read_network(actor.learner, actor.transforms, member)
+    if not deterministic:
+        require_samples(actor.learner, network)
+    maker: _Format = onnx_graph if kind == "onnx" else torch_program
+    data = maker.build(network, stochastic=not deterministic, batch=batch, facts=_facts(policy, member))
+    difference = _largest_difference(actor, network, member, maker, data, stochastic=not deterministic, batch=batch)
+    checked = {
+        "against": "predict of this package",
+        "observations": batch or CHECKED_ROWS,
+        "largest_difference_over_range": difference,
+    }
+    circumstances = Circumstances(kind, not deterministic, batch, member, _made_with(kind), checked)
+    card = make_card(policy, network, circumstances, target, data)
+    _write(target, data)
+    _write(card_path, (json.dumps(card, indent=1, allow_nan=False) + "\n").encode())
+    return Exported(target, card_path, card)
+
+
+def choose_format(format: str | None, path: str | Path | None) -> str:  # noqa: A002
+    """The format that is asked for and fits the file's name."""
+    ending = Path(path).suffix.lower() if path is not None else ""
+    if format is not None and format not in ENDINGS:
+        raise ConfigError(f"format: {shown(format)} is not known{did_you_mean(str(format), ENDINGS)}")
+    by_ending = {value: name for name, value in ENDINGS.items()}
+    kind = format or by_ending.get(ending, "onnx")
+    if path is not None and ending != ENDINGS[kind]:
+        raise ConfigError(f"{path}: a file of format {kind} ends in {ENDINGS[kind]}")
+    return kind
+
+
+def seed_path(path: str | Path | None, policy: LoadedPolicy, format: str | None, seed: int) -> Path:  # noqa: A002
+    """Where one of several seeds goes: `policy.onnx` becomes `policy-seed-3.onnx`."""
+    kind = choose_format(format, path)
+    target = Path(path) if path is not None else Path(f"{run_name(policy)}{ENDINGS[kind]}")
+    return target.with_name(f"{target.stem}-seed-{seed}{target.suffix}")
+
+
+def _largest_difference(
+    actor: Actor,
+    network: PolicyNetwork,
+    member: int,
+    maker: _Format,
+    data: bytes,
+    *,
+    stochastic: bool,
+    batch: int | None,
+) -> float:
+    """Between what the file answers and what the package does, on observations like the dataset's, over the range."""
+    rows = CHECKED_ROWS if batch is None else batch
+    draw = np.random.default_rng(0)
+    obs = draw.standard_normal((rows, network.obs_dim))
+    if (s := network.standardisation) is not None:
+        obs = obs * s.divisor + s.mean_high
+    inputs = {"obs": obs.astype(np.float32)}
+    noise = None
+    learner = actor.learner
+    if stochastic:
+        inputs["noise"] = draw.standard_normal((rows, network.act_dim)).astype(np.float32)
+        noise = {"action": torch.tensor(inputs["noise"]).expand(learner.members, -1, -1)}
+    expected = actor(np.broadcast_to(inputs["obs"], (learner.members, *obs.shape)), noise)[member]
+    span = network.high.astype(np.float64) - network.low
+    difference = np.abs(maker.run(data, inputs) - expected.astype(np.float64)) / span
+    largest = float(difference.max())
+    if not largest <= TOLERANCE:
+        raise ConfigError(f"export: the file's actions would differ from predict's by {largest:.2g} of their range")
+    return largest
+
+
+def _facts(policy: LoadedPolicy, member: int) -> dict[str, str]:
+    """The little that stays with the file when its card is lost."""
+    config = policy.checkpoint.config
+    facts = {
+        "algo": config.algo,
+        "environment": config.env_id or "",
+        "seed": policy.actor.learner.seeds[member],
+        "step": policy.checkpoint.progress["steps"],
+    }
+    return {f"rl_training.{name}": str(value) for name, value in facts.items()}
+
+
+def _made_with(kind: str) -> dict[str, Any]:
+    if kind == "torch":
+        return {"torch": torch.__version__}
+    return {"opset": onnx_graph.OPSET, "ir_version": onnx_graph.IR_VERSION}
+
+
+def _card_path(target: Path) -> Path:
+    return target.with_name(f"{target.name}.json")
+
+
+def require_free(target: Path) -> None:
+    """Refuse a file that exists, or whose card does."""
+    for path in (target, _card_path(target)):
+        if path.exists():
+            raise ConfigError(f"{path}: exists already; --force replaces it")
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with new_file(path) as temporary:
+            temporary.write_bytes(data)
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be written ({error.strerror or error})") from None

@@ -1,0 +1,157 @@
+"""A folder for the Hugging Face hub: the policy as ONNX, its card, its configuration and a page; and its upload."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from rl_training import yaml_dialect
+from rl_training.data.formats.atomic import new_folder
+from rl_training.errors import ConfigError
+from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.shipping.card import plain_config
+from rl_training.experiment.shipping.exporting import export_policy
+from rl_training.validation import shown
+from rl_training.wording import amount, readable
+
+POLICY = "policy.onnx"
+_REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
+
+# What a reader runs; a test does, where neither torch nor this package can be imported.
+SCRIPT = """\
+import json
+
+import numpy as np
+import onnxruntime
+
+card = json.load(open("policy.onnx.json"))
+policy = onnxruntime.InferenceSession("policy.onnx")
+obs = np.zeros((1, card["inputs"][0]["shape"][1]), np.float32)  # as the environment gives it
+(action,) = policy.run(["action"], {"obs": obs})
+print(action)
+"""
+
+
+def require_repository(repo: str) -> None:
+    """A name the hub can have."""
+    if not _REPOSITORY.fullmatch(repo):
+        raise ConfigError(f"--repo: must be user/name, got {shown(repo)}")
+
+
+def require_client() -> Any:
+    """The module `huggingface_hub`."""
+    try:
+        import huggingface_hub
+    except ImportError:
+        raise ConfigError(
+            "huggingface_hub: is not installed; pip install 'rl-training[hub]', or --dry-run -o FOLDER"
+        ) from None
+    return huggingface_hub
+
+
+def write_folder(policy: LoadedPolicy, folder: Path, repo: str, *, seed: int | None = None) -> None:
+    """Everything the hub gets, in a new folder that is there completely or not at all."""
+    if folder.exists():
+        raise ConfigError(f"{folder}: exists already; name a folder that does not")
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with new_folder(folder) as temporary:
+            temporary.mkdir()
+            card = export_policy(policy, temporary / POLICY, seed=seed).card
+            (temporary / "config.yaml").write_text(yaml_dialect.write(plain_config(policy)), "utf-8")
+            (temporary / "README.md").write_text(page(card, repo), "utf-8")
+    except OSError as error:
+        raise ConfigError(f"{folder}: cannot be written ({error.strerror or error})") from None
+
+
+def upload(folder: Path, repo: str, *, private: bool) -> str:
+    """Make the repository if it is not there, send the folder, and return where it lies."""
+    client = require_client()
+    try:
+        api = client.HfApi()
+        api.create_repo(repo, private=private, exist_ok=True)
+        api.upload_folder(repo_id=repo, folder_path=str(folder), commit_message="Policy exported by rl-training")
+    # The client raises its own errors, those of its HTTP library (which changes) and Python's; all mean the same here.
+    except Exception as error:
+        text = " ".join(str(error).split()) or type(error).__name__
+        text = text if len(text) <= 300 else f"{text[:300]}…"
+        raise ConfigError(f"{repo}: could not be uploaded ({text}); `hf auth login` logs you in") from None
+    return f"https://huggingface.co/{repo}"
+
+
+def page(card: Mapping[str, Any], repo: str) -> str:
+    """The model card: metadata the hub reads, then what a person wants to know."""
+    return "\n".join([*_metadata(card, repo), "", *_text(card)]) + "\n"
+
+
+def _metadata(card: Mapping[str, Any], repo: str) -> Iterator[str]:
+    algo, env_id, scores = card["policy"]["algo"], card["environment"], card["scores"]
+    task = {"type": "reinforcement-learning", "name": "reinforcement-learning"}
+    entry: dict[str, Any] = {"name": repo.partition("/")[2]}
+    if scores is not None:
+        value = f"{scores['return_mean']:.2f} +/- {scores['return_std']:.2f}"
+        metric = {"type": "mean_reward", "name": "mean_reward", "value": value, "verified": False}
+        entry["results"] = [{"task": task, "dataset": {"name": env_id, "type": env_id}, "metrics": [metric]}]
+    tags = ["reinforcement-learning", "offline-rl", "continuous-control", "onnx", algo, *([env_id] if env_id else [])]
+    metadata: dict[str, Any] = {"library_name": "rl-training", "tags": tags}
+    if scores is not None:
+        metadata["model-index"] = [entry]
+    yield f"---\n{yaml_dialect.write(metadata).rstrip()}\n---"
+
+
+def _text(card: Mapping[str, Any]) -> Iterator[str]:
+    policy, (output,) = card["policy"], card["outputs"]
+    where = f" for {card['environment']}" if card["environment"] else ""
+    yield f"# {policy['algo']}{where}\n"
+    yield f"A policy trained by rl-training {card['versions']['rl_training']}:"
+    yield f"{policy['algo']}, seed {policy['seed']}, after {amount(policy['update'], 'update')}"
+    yield f"({policy['parameters']:,} weights, hidden layers {policy['hidden']}).\n"
+    yield "## Use it\n"
+    yield "It needs numpy and onnxruntime; every transform is inside the file.\n"
+    yield f"```python\n{SCRIPT}```\n"
+    yield f"Input `obs`: float32 `{card['inputs'][0]['shape']}`, units: {card['inputs'][0]['units']}."
+    yield f"Output `action`: float32 `{output['shape']}`, from `{output['low']}` to `{output['high']}`."
+    yield f"Observations that are not finite: {card['non_finite']}.\n"
+    yield "## How good it is\n"
+    yield from _score_lines(card["scores"])
+    yield "\n## What it was trained on\n"
+    yield from _data_lines(card["dataset"])
+    yield "\n## Make it again\n"
+    yield "`config.yaml` is complete; paths in it are bare file names.\n"
+    yield "```console"
+    yield from (f"$ {line}" for line in card["reproduce"]["commands"])
+    yield f"```\n\nSHA-256 of `{POLICY}`: `{card['file']['sha256']}`"
+
+
+def _score_lines(scores: Mapping[str, Any] | None) -> Iterator[str]:
+    if scores is None:
+        yield "It was not evaluated at this checkpoint: nothing is known about how good it is."
+        return
+    how = scores["how"]
+    yield f"Return {readable(scores['return_mean'])} ± {readable(scores['return_std'])} over"
+    yield f"{amount(how['episodes'], 'episode')} of {how['environment']} ({how['return']}; {how['actions']};"
+    first, last = how["seeds_of_the_episodes"]
+    yield f"episode seeds {first} to {last}; {how['when']})."
+    if scores["d4rl_normalised"] is not None:
+        yield f"On D4RL's scale: {readable(scores['d4rl_normalised'])}."
+    if how["is_best_of_run"] and how["evaluations_in_the_run"] > 1:
+        count = how["evaluations_in_the_run"]
+        yield f"It is the best of {count} evaluations of the run, so this number is optimistic."
+    others = scores["return_mean_of_every_seed"]
+    if len(others) > 1:
+        listed = ", ".join(f"{seed}: {readable(value)}" for seed, value in others.items())
+        yield f"Returns of every seed of the run: {listed}."
+
+
+def _data_lines(dataset: Mapping[str, Any] | None) -> Iterator[str]:
+    if dataset is None:
+        yield "On no dataset: it collected its own experience."
+        return
+    source = dataset["source"] or {"source": "arrays in memory"}
+    name = source.get("path") or source.get("id") or source["source"]
+    rows = dataset.get("transitions") or dataset.get("rows")
+    yield f"`{name}`" + (f", {amount(rows, 'transition')}" if rows else "") + "."
+    if dataset.get("fingerprint"):
+        yield f"Fingerprint (SHA-256 over its fields): `{dataset['fingerprint']}`."

@@ -1,0 +1,164 @@
+"""`rl-training export` and `rl-training push`: files, cards, folders, and mistakes in one line."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training import yaml_dialect
+from rl_training.experiment.shipping.hub import SCRIPT
+from small_runs import files_under
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra `dev` has it)")
+
+
+class TestExport:
+    def test_one_file_and_its_card(self, command: Any, run: Path, tmp_path: Path) -> None:
+        code, out, err = command("export", run)
+        assert (code, err) == (0, "")
+        assert out.startswith("run.onnx: bc seed 4, update 20, not evaluated; ")
+        assert set(files_under(tmp_path)) == {"run.onnx", "run.onnx.json"}
+        (actions,) = onnxruntime.InferenceSession("run.onnx").run(None, {"obs": np.ones((1, 3), np.float32)})
+        assert json.loads(command("predict", run, "--obs", "1,1,1").out) == pytest.approx(actions[0].tolist(), abs=1e-5)
+
+    def test_one_file_per_seed(self, command: Any, run: Path, tmp_path: Path) -> None:
+        assert command("export", run, "--member", "all", "-o", "out/p.onnx").code == 0
+        names = {"out/p-seed-4.onnx", "out/p-seed-2.onnx"}
+        assert set(files_under(tmp_path)) == names | {f"{name}.json" for name in names}
+        assert json.loads((tmp_path / "out/p-seed-2.onnx.json").read_text())["policy"]["seed"] == 2
+
+    def test_a_seed_by_its_position(self, command: Any, run: Path) -> None:
+        command("export", run, "--member", "1", "-o", "a.onnx", "--which", "10")
+        command("export", run, "--seed", "2", "-o", "b.onnx", "--which", "10")
+        assert Path("a.onnx").read_bytes() == Path("b.onnx").read_bytes()
+        assert "--which 10 --seed 2" in Path("a.onnx.json").read_text()
+
+    def test_the_card_makes_it_again(self, command: Any, run: Path, data_file: Path) -> None:
+        command("export", run, "-o", "first.onnx")
+        card = json.loads(Path("first.onnx.json").read_text())
+        Path("config.yaml").write_text(json.dumps(card["reproduce"]["config.yaml"]))
+        Path("pendulum.npz").write_bytes(data_file.read_bytes())
+        for line in card["reproduce"]["commands"]:
+            line = line.replace("first.onnx", "again.onnx")
+            assert command(*line.split()[1:]).code == 0
+        assert Path("again.onnx").read_bytes() == Path("first.onnx").read_bytes()
+
+    def test_nothing_is_replaced_unasked(self, command: Any, mistake: Any, run: Path) -> None:
+        Path("p-seed-2.onnx.json").write_text("mine")
+        assert mistake("export", run, "--member", "all", "-o", "p.onnx") == (
+            "error: p-seed-2.onnx.json: exists already; --force replaces it"
+        )
+        assert command("export", run, "--seed", "2", "-o", "p-seed-2.onnx", "--force").code == 0
+        assert json.loads(Path("p-seed-2.onnx.json").read_text())["policy"]["seed"] == 2
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["--format", "onxx"], "format: 'onxx' is not known; did you mean 'onnx'?"),
+            (["--format", "torch", "-o", "p.onnx"], "p.onnx: a file of format torch ends in .pt2"),
+            (["-o", "p.bin"], "p.bin: a file of format onnx ends in .onnx"),
+            (["--stochastic"], "--stochastic: this BC policy is deterministic; leave the option out"),
+            (["--seed", "3"], "seed: 3 is not in this run; it has 4, 2"),
+            (["--member", "2"], "--member: must be 0 to 1 or all, got '2'"),
+            (["--member", "0", "--seed", "4"], "export: give --seed or --member, not both"),
+            (["--which", "7"], "no checkpoint 7; choose from last, 10, 20"),
+            (["-o", "/proc/p.onnx"], "/proc/p.onnx: cannot be written ("),
+        ],
+    )
+    def test_mistakes(self, mistake: Any, run: Path, words: list[str], said: str) -> None:
+        assert said in mistake("export", run, *words)
+
+    def test_no_such_run(self, mistake: Any) -> None:
+        assert mistake("export", "nowhere") == "error: nowhere: no such run"
+
+    def test_a_fixed_number_of_rows(self, command: Any, run: Path) -> None:
+        assert command("export", run, "--batch", "8").code == 0
+        assert onnxruntime.InferenceSession("run.onnx").get_inputs()[0].shape == [8, 3]
+        assert json.loads(Path("run.onnx.json").read_text())["inputs"][0]["shape"] == [8, 3]
+
+
+class TestPush:
+    def test_a_folder_to_look_at(self, command: Any, run: Path, tmp_path: Path) -> None:
+        code, out, err = command("push", run, "--repo", "me/swing", "--dry-run", "-o", "folder")
+        assert (code, err) == (0, "")
+        assert out == "folder: README.md, config.yaml, policy.onnx, policy.onnx.json; nothing was uploaded\n"
+        page = (tmp_path / "folder/README.md").read_text()
+        metadata = yaml_dialect.read(page.split("---\n")[1])
+        assert metadata["library_name"] == "rl-training"
+        assert {"reinforcement-learning", "offline-rl", "bc"} <= set(metadata["tags"])
+        assert "model-index" not in metadata  # nobody has measured it
+        assert "nothing is known about how good it is" in page
+        assert json.loads((tmp_path / "folder/policy.onnx.json").read_text())["file"]["sha256"] in page
+        assert str(run.parent) not in page + (tmp_path / "folder/config.yaml").read_text()
+
+    def test_the_script_on_the_page_runs(self, command: Any, run: Path, tmp_path: Path) -> None:
+        command("push", run, "--repo", "me/swing", "--dry-run", "-o", "folder")
+        (script,) = re.findall(r"^```python\n(.*?)^```", Path("folder/README.md").read_text(), re.MULTILINE | re.DOTALL)
+        assert script == SCRIPT
+        blocked = f"import sys; sys.modules['torch'] = sys.modules['rl_training'] = None\n{script}"
+        done = subprocess.run([sys.executable, "-c", blocked], cwd=tmp_path / "folder", capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        (wanted,) = json.loads(command("predict", run, "--obs", "0,0,0").out)
+        assert float(done.stdout.strip("[]\n ")) == pytest.approx(wanted, abs=1e-5)
+
+    def test_measured_scores_are_in_the_metadata(self, command: Any, data_file: Path) -> None:
+        settings = ("total_timesteps=20", "eval_interval=10", "evaluation.episodes=2", f"dataset={data_file}")
+        words = [word for setting in settings for word in ("--set", setting)]
+        assert command("train", "-c", "bc/pendulum", "--name", "a", *words, "--quiet").code == 0
+        command("push", "a", "--repo", "me/swing", "--which", "best", "--dry-run", "-o", "folder")
+        page = Path("folder/README.md").read_text()
+        (entry,) = yaml_dialect.read(page.split("---\n")[1])["model-index"]
+        scores = json.loads(Path("folder/policy.onnx.json").read_text())["scores"]
+        shown = f"{scores['return_mean']:.2f} +/- {scores['return_std']:.2f}"
+        assert entry["results"][0]["metrics"][0]["value"] == shown
+        assert "the best of 2 evaluations of the run, so this number is optimistic" in page
+
+    def test_what_is_sent(self, command: Any, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        sent: list[Any] = []
+
+        class Api:
+            def create_repo(self, repo: str, *, private: bool, exist_ok: bool) -> None:
+                sent.append((repo, private, exist_ok))
+
+            def upload_folder(self, *, repo_id: str, folder_path: str, commit_message: str) -> None:
+                sent.append((repo_id, sorted(file.name for file in Path(folder_path).iterdir())))
+
+        monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(HfApi=Api))
+        code, out, _ = command("push", run, "--repo", "me/swing", "--private")
+        assert (code, out) == (0, "https://huggingface.co/me/swing\n")
+        files = ["README.md", "config.yaml", "policy.onnx", "policy.onnx.json"]
+        assert sent == [("me/swing", True, True), ("me/swing", files)]
+
+    def test_without_a_network(self, mistake: Any, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Api:
+            def create_repo(self, repo: str, **options: Any) -> None:
+                raise OSError("Name or service\nnot known")
+
+        monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(HfApi=Api))
+        assert mistake("push", run, "--repo", "me/swing") == (
+            "error: me/swing: could not be uploaded (Name or service not known); `hf auth login` logs you in"
+        )
+
+    def test_without_the_extra(self, mistake: Any, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "huggingface_hub", None)
+        said = "error: huggingface_hub: is not installed; pip install 'rl-training[hub]', or --dry-run -o FOLDER"
+        assert mistake("push", run, "--repo", "me/swing") == said
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["--repo", "swing", "--dry-run", "-o", "x"], "--repo: must be user/name, got 'swing'"),
+            (["--repo", "me/swing", "--dry-run"], "--dry-run: name the folder to write with -o"),
+            (["--repo", "me/swing", "--dry-run", "-o", "."], ".: exists already; name a folder that does not"),
+        ],
+    )
+    def test_mistakes(self, mistake: Any, run: Path, words: list[str], said: str) -> None:
+        assert said in mistake("push", run, *words)
