@@ -43,7 +43,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "rl-training export my-run --member all -o policy.onnx": "one file per seed",
     },
     "push": {
-        "rl-training push my-run --repo me/hopper --dry-run -o hopper": "look first",
+        "rl-training push my-run --repo me/hopper --dry-run -o for-the-hub": "look first",
         "rl-training push my-run --repo me/hopper --which best": "upload",
     },
     "bench": {
