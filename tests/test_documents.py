@@ -314,8 +314,8 @@ def test_commands_are_accepted(name: str) -> None:
         if command.name in ("train", "show", "validate"):
             read_config(given.get("config") or given["name"], overrides)
             started.add(given["name"])
-        elif "run" in given:
-            assert str(given["run"]) in started, f"{line}: no command before it makes that run"
+        elif runs := given.get("runs") or [given[key] for key in ("run",) if key in given]:
+            assert {str(run) for run in runs} <= started, f"{line}: no command before it makes that run"
             read_config(f"{name}/pendulum", overrides)
 
 

@@ -20,14 +20,15 @@ OWN = {
     "data.md": ("robot.csv", "hopper.hdf5", "log.npz", "minari:D4RL/door/human-v2", "runs/pendulum"),
     "runs.md": ("my.yaml",),
     "commands.md": (
-        *("log.csv", "log.npz", "robot.csv", "robot.hdf5", "hopper.hdf5", "obs.npy", "my.yaml", "logs"),
+        *("log.csv", "log.npz", "robot.csv", "robot.hdf5", "hopper.hdf5", "obs.npy", "my.yaml"),
+        *("other.npz", "logs"),
         *("runs/my-run", "runs/run-a", "runs/run-b"),
     ),
 }
 NOT_RUN = {
     "README.md": ["it installs into .venv and runs the tests themselves"],
     "index.md": ["needs the network"],
-    "commands.md": ["needs the network"],
+    "commands.md": ["needs the extra video", "needs the network"],
     "tutorials/minari.md": ["needs the network"],
     "CONTRIBUTING.md": [
         "a sketch of the file, without its imports; the tests run the file itself",
@@ -50,6 +51,7 @@ def test_the_page_does_what_it_says(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("COLUMNS", "100")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path / "minari"))
     for name in OWN.get(page, ()):
         bring(name)

@@ -50,9 +50,17 @@ def describe(name: str, command: Any) -> Iterator[str]:
         choices = choices_of(command.callback)
         yield from (row(one, choices.get(one.name, ())) for one in parameters)
     examples = EXAMPLES.get(name, {})
-    uploads = {line: what for line, what in examples.items() if name == "push" and "--dry-run" not in line}
-    yield from block("bash", {line: what for line, what in examples.items() if line not in uploads})
-    yield from block("bash not run: needs the network", uploads)
+    yield from block("bash", {line: what for line, what in examples.items() if not why_not(line)})
+    for line, what in examples.items():
+        if why_not(line):
+            yield from block(f"bash not run: {why_not(line)}", {line: what})
+
+
+def why_not(line: str) -> str:
+    """Why the tests do not run an example; empty where they do."""
+    if line.startswith("rl-training push") and "--dry-run" not in line:
+        return "needs the network"
+    return "needs the extra video" if "--video" in line else ""
 
 
 def block(info: str, examples: dict[str, str]) -> Iterator[str]:

@@ -32,6 +32,13 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "evaluate": {
         "rl-training evaluate my-run --episodes 100": "the last weights",
         "rl-training evaluate my-run --which best --json": "the best, for a script",
+        "rl-training evaluate run-a run-b --episodes 50": "how probably one is better",
+        "rl-training evaluate my-run --video episode.gif": "film an episode",
+    },
+    "report": {
+        "rl-training report my-run": "writes report.html",
+        "rl-training report run-a run-b -o compared.html": "side by side",
+        "rl-training report my-run --held-out other.npz": "TD error on new episodes",
     },
     "predict": {
         "rl-training predict my-run --obs 1,0,0": "one observation",
@@ -88,7 +95,8 @@ SHORT: dict[str, str] = {
     "resume": "Continue a run exactly as if it had never stopped.",
     "finetune": "Go on online from a trained policy, with its data.",
     "demo": "Train CQL on embedded data, evaluate it: one minute.",
-    "evaluate": "Score a trained policy over whole episodes.",
+    "evaluate": "Score policies over whole episodes, with intervals.",
+    "report": "Write a page on runs: curves, scores, diagnostics, data.",
     "predict": "Print the policy's action for each observation.",
     "export": "Write the policy as one ONNX or torch file.",
     "push": "Upload the policy to the Hugging Face hub.",

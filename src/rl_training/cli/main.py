@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from rl_training import __version__
-from rl_training.cli import completion, first_steps, listing
+from rl_training.cli import completion, first_steps, judging, listing
 from rl_training.cli.data import data_app
 from rl_training.cli.examples import complete_help
 from rl_training.cli.welcome import WELCOME
@@ -144,20 +144,8 @@ def demo(quiet: Quiet = False) -> None:
     training.demo(quiet=quiet)
 
 
-@app.command()
-def evaluate(
-    run: Run,
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes per seed.")] = 10,
-    which: Which = "last",
-    env_id: Annotated[str | None, typer.Option(help="Another environment than the run's.")] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="First episode's seed.")] = None,
-    stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions instead of the mode.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
-) -> None:
-    """Score a trained policy over whole episodes, on the raw reward."""
-    from rl_training.cli import using
-
-    using.evaluate(run, episodes, which, env_id, seed, stochastic=stochastic, as_json=as_json)
+app.command()(judging.evaluate)
+app.command()(judging.report)
 
 
 @app.command()

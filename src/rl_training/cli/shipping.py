@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 
-from rl_training.cli.using import load
+from rl_training.cli.using import load_told
 from rl_training.errors import ConfigError
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping import hub
@@ -31,7 +31,7 @@ def export(
     """`rl-training export`."""
     if seed is not None and member is not None:
         raise ConfigError("export: give --seed or --member, not both")
-    policy = load(run, which)
+    policy = load_told(run, which)
     if member == "all":
         sound = [s for s in policy.actor.learner.seeds if s not in policy.stopped_seeds]
         places: dict[int | None, Path | None] = {s: seed_path(output, policy, format_, s) for s in sound}
@@ -54,7 +54,7 @@ def push(
     hub.require_repository(repo)
     if not dry_run:
         hub.require_client()
-    policy = load(run, which)
+    policy = load_told(run, which)
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings(action="ignore"):
         folder = output if output is not None else Path(scratch) / "policy"
         hub.write_folder(policy, folder, repo, seed=seed)

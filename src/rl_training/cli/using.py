@@ -16,33 +16,6 @@ from rl_training.data.formats.limits import check_size
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.validation import shown
-from rl_training.wording import amount, readable
-
-
-def evaluate(
-    run: Path,
-    episodes: int,
-    which: str,
-    env_id: str | None,
-    seed: int | None,
-    *,
-    stochastic: bool,
-    as_json: bool,
-) -> None:
-    """`rl-training evaluate`."""
-    policy = load(run, which)
-    deterministic = False if stochastic else None
-    evaluation = policy.evaluate(episodes, env_id=env_id, seed=seed, deterministic=deterministic)
-    if as_json:
-        typer.echo(json.dumps({**evaluation.to_json(), "returns": evaluation.returns.tolist()}))
-        return
-    typer.echo(f"{run} ({which} checkpoint, update {evaluation.step:,}), {amount(episodes, 'episode')} per seed")
-    for member_seed, returns in zip(evaluation.seeds, evaluation.returns, strict=True):
-        mean, std, least, most = map(readable, (returns.mean(), returns.std(), returns.min(), returns.max()))
-        typer.echo(f"  seed {member_seed:<6} return {mean:>10} ± {std}   min {least}   max {most}")
-    if len(evaluation.seeds) > 1:
-        means = evaluation.returns.mean(1)
-        typer.echo(f"  all seeds   return {readable(means.mean()):>10} ± {readable(means.std())} (over seeds)")
 
 
 def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: int | None, *, stochastic: bool) -> None:
@@ -50,7 +23,7 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     if bool(texts) == (file is not None):
         raise ConfigError("predict: give observations with --obs 0.1,0.2,… or with --obs-file, one of the two")
     observations: Any = [_numbers(text) for text in texts] if file is None else _read_observations(file)
-    policy = load(run, which)
+    policy = load_told(run, which)
     with warnings.catch_warnings(action="ignore"):  # what diverged has just been said
         actions = policy.predict(_rectangular(observations), deterministic=not stochastic, seed=seed)
     for action in actions:
@@ -58,7 +31,7 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
         typer.echo(json.dumps([float(str(value)) for value in action]))
 
 
-def load(run: Path, which: str) -> LoadedPolicy:
+def load_told(run: Path, which: str) -> LoadedPolicy:
     """The policy; what diverged in its run is said beside the result."""
     policy = load_policy(run, which)
     for finding in policy.stopped_seeds.values():

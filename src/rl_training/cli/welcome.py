@@ -11,6 +11,7 @@ From your file to a policy
   rl-training train -c config.yaml      train (--dry-run: what would be done)
   rl-training runs                      every run, its status and its scores
   rl-training evaluate RUN              score a policy over whole episodes
+  rl-training report RUN                a page with curves, scores and more
   rl-training predict RUN --obs 1,0,0   the policy's action
   rl-training export RUN                one ONNX file that runs anywhere
 

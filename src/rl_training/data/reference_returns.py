@@ -1,16 +1,23 @@
-"""Returns that D4RL (Fu et al. 2020) counts as 0 and 100: those of a random and of an expert policy."""
+"""Returns that count as 0 and 100: those of a random and of an expert policy, as D4RL (Fu et al. 2020) or the Minari
+dataset itself has them."""
 
 from __future__ import annotations
 
+import math
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rl_training.errors import DataError
 
 
 class Reference(NamedTuple):
-    """Mean returns of the two policies that fix the scale."""
+    """Mean returns of the two policies that fix the scale, and whose figures they are."""
 
     random: float
     expert: float
+    source: str = "D4RL"
 
     def score(self, value: float) -> float:
         """A return on the scale from 0 (random) to 100 (expert)."""
@@ -37,3 +44,41 @@ def reference_returns(env_id: str | None) -> Reference | None:
     words = re.split(r"[/_\-]", (env_id or "").lower())
     tasks = [word.removeprefix("adroithand") for word in words]
     return next((REFERENCE_RETURNS[task] for task in tasks if task in REFERENCE_RETURNS), None)
+
+
+def reference_of(dataset: Any, env_id: str | None) -> Reference | None:
+    """The scale for a `dataset:` section, as plain values: the Minari dataset's own, else D4RL's."""
+    if (folder := _minari_folder(dataset)) is not None:
+        from rl_training.data.formats import minari
+
+        try:
+            own = minari_reference(minari.read_metadata(folder / "metadata.json"))
+        except DataError:
+            own = None
+        if own is not None:
+            return own
+    return reference_returns(env_id)
+
+
+def minari_reference(metadata: Mapping[str, Any]) -> Reference | None:
+    """`ref_min_score` and `ref_max_score`, as `minari.get_normalized_score` uses them; None without sound ones."""
+    low, high = (metadata.get(name) for name in ("ref_min_score", "ref_max_score"))
+    numbers = all(isinstance(value, int | float) and math.isfinite(value) for value in (low, high))
+    return Reference(float(low), float(high), "Minari") if numbers and low < high else None  # type: ignore[arg-type, operator]
+
+
+def _minari_folder(dataset: Any) -> Path | None:
+    """Where the metadata of a Minari dataset lie, if it is one and is here; nothing is fetched."""
+    from rl_training.data.formats.places import MINARI_PREFIX, expand, place_of
+
+    try:
+        match dataset:
+            case {"source": "minari", "id": str(name)}:
+                folder = place_of(f"{MINARI_PREFIX}{name}")
+            case {"source": "file", "path": path}:
+                folder = expand(Path(str(path)))
+            case _:
+                return None
+        return next((place for place in (folder / "data", folder) if (place / "metadata.json").is_file()), None)
+    except (DataError, OSError, ValueError):
+        return None

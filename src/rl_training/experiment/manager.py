@@ -12,7 +12,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from pydantic import ValidationError
+from torch import Tensor
 
 from rl_training import algorithms, streams
 from rl_training.algorithms.base import PriorDataParams
@@ -109,8 +111,12 @@ class LoadedPolicy:
         env_id: str | None = None,
         seed: int | None = None,
         deterministic: bool | None = None,
+        members: Sequence[int] | None = None,
     ) -> Evaluation:
-        """Score every member that has not diverged; what is not given is as in the run's own evaluations."""
+        """Score every member that has not diverged; what is not given is as in the run's own evaluations.
+
+        seed: of the first episode. members: the seeds whose policies to score, where not all.
+        """
         config = self.checkpoint.config
         env_id = env_id or config.env_id
         if env_id is None:
@@ -123,10 +129,24 @@ class LoadedPolicy:
             raise ConfigError(explain(error, EvaluationConfig)) from None
         self._require_spaces(env_id)
         evaluator = EnvironmentEvaluator(env_id, settings)
+        active = self.actor.learner.active
+        whole = active.clone()
         try:
+            active &= self._chosen(members)  # what is not active is not stepped
             return evaluator.evaluate(self.actor, int(self.checkpoint.progress["steps"]))
         finally:
+            active.copy_(whole)
             evaluator.close()
+
+    def _chosen(self, members: Sequence[int] | None) -> Tensor:
+        """Which members to score, `[M]`; those that diverged are never among them."""
+        learner = self.actor.learner
+        places = [self.member(seed) for seed in members or learner.seeds]
+        chosen = torch.zeros_like(learner.active)
+        chosen[places] = True
+        if not (chosen & learner.active).any():
+            raise ConfigError(f"seeds: {', '.join(map(str, members or learner.seeds))} diverged; there is no policy")
+        return chosen
 
     def _require_spaces(self, env_id: str) -> None:
         own, other = self.checkpoint.spaces, read_spaces(env_id)

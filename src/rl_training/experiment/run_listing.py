@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
@@ -134,11 +134,17 @@ def find(name: str, folder: Path) -> Path:
     raise CheckpointError(f"no run {name!r} in {folder}{hint}")
 
 
-def differences(one: Path, other: Path) -> dict[str, tuple[Any, Any]]:
+def differences(one: Path, other: Path) -> dict[str, tuple[Any, ...]]:
     """Keys of the configurations (`algo_kwargs.beta`) whose values differ, with both; None where a run has none."""
-    left, right = (_flat(read_plain_config(path)) for path in (one, other))
-    keys = [key for key in {**left, **right} if key != "name"]
-    return {key: (left.get(key), right.get(key)) for key in keys if left.get(key) != right.get(key)}
+    return differing_values([read_plain_config(path) for path in (one, other)])
+
+
+def differing_values(configs: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """The same of any number of configurations as plain values; a run's name is no setting."""
+    flat = [_flat(config) for config in configs]
+    keys = [key for key in {key: None for config in flat for key in config} if key != "name"]
+    found = {key: tuple(config.get(key) for config in flat) for key in keys}
+    return {key: values for key, values in found.items() if any(value != values[0] for value in values)}
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:

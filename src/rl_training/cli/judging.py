@@ -1,0 +1,70 @@
+"""`rl-training evaluate` and `report`: their options."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rl_training.cli import completion
+
+Runs = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="RUN [RUN...]",
+        help="Runs, each by its directory or its name in runs/.",
+        autocompletion=completion.runs,
+    ),
+]
+
+
+def evaluate(
+    runs: Runs,
+    episodes: Annotated[int, typer.Option(min=1, help="Episodes per seed.")] = 10,
+    which: Annotated[
+        str, typer.Option(help="Which checkpoint of a run: last, best (which flatters) or an update's number.")
+    ] = "last",
+    seeds: Annotated[
+        str | None, typer.Option(metavar="SEED,SEED", help="Only these seeds' policies: 0,1,2. All, if not given.")
+    ] = None,
+    env_id: Annotated[str | None, typer.Option(help="Another environment than the run's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="First episode's seed.")] = None,
+    stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions instead of the mode.")] = False,
+    video: Annotated[
+        Path | None, typer.Option(help="Film the first episode of the first seed into this .gif or .mp4.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
+) -> None:
+    """Score trained policies over whole episodes, on the raw reward: interquartile mean, interval, normalised score.
+
+    Several runs in one environment are compared: how probably one is better than the other.
+    """
+    from rl_training.cli import evaluating
+
+    asked = evaluating.Asked(episodes, which, seeds, env_id, seed, stochastic, video)
+    evaluating.evaluate(runs, asked, as_json=as_json)
+
+
+def report(
+    runs: Runs,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
+    held_out: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="Episodes that were not trained on, for the TD error: a file or minari:ID."),
+    ] = None,
+    which: Annotated[
+        str, typer.Option(help="Which checkpoint the diagnostics look into: last, best or an update's number.")
+    ] = "last",
+    no_data: Annotated[
+        bool, typer.Option("--no-data", help="Do not open the datasets: no histograms, no diagnostics; fast.")
+    ] = False,
+    title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
+) -> None:
+    """Write one page on runs that opens anywhere, offline: curves, scores with intervals, diagnostics, data, settings.
+
+    A run may be still running, interrupted, diverged or damaged: the page says so, and shows what there is.
+    """
+    from rl_training.cli import reporting
+
+    reporting.report(runs, output, held_out, which, no_data=no_data, title=title)

@@ -1,0 +1,250 @@
+"""What a run directory tells, as far as it can be read: nothing that may lie in one raises."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.reference_returns import Reference, reference_of
+from rl_training.errors import RLTrainingError
+from rl_training.experiment import statistics
+from rl_training.experiment.run_listing import RunSummary, read_plain_config, summarise
+from rl_training.experiment.statistics import LastAndBest, Scores
+from rl_training.run_places import DAMAGED
+from rl_training.runtime.run_description import read_description
+from rl_training.wording import amount
+
+_COUNTERS = ("step", "updates", "epoch", "seeds", "episodes")  # in a record, beside the values of each seed
+_LARGEST = 1e100  # whose square is still a number
+_LARGEST_STEP = 10**15
+_MOST_POINTS = 150  # of a curve: more than a figure can show
+_RESAMPLES = 500  # of a band, which is looked at and not cited
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Values `[T, M]` of each seed at `steps`; NaN where a seed had stopped."""
+
+    steps: tuple[int, ...]
+    seeds: tuple[int, ...]
+    values: Scores
+
+    @property
+    def sound(self) -> list[int]:
+        """The columns of the seeds that went on to the last record."""
+        return np.flatnonzero(np.isfinite(self.values[-1])).tolist()
+
+    @cached_property
+    def bands(self) -> tuple[Scores, Scores, Scores]:
+        """Interquartile mean over the seeds there are at each step, and its interval, `[T]` each."""
+        parts = np.full((3, len(self.steps)), np.nan)
+        there = np.isfinite(self.values)
+        for seeds in np.unique(there, axis=0):
+            rows = np.flatnonzero((there == seeds).all(1))
+            if seeds.any():
+                parts[:, rows] = statistics.bands(self.values[rows][:, seeds], resamples=_RESAMPLES)
+        return parts[0], parts[1], parts[2]
+
+    @cached_property
+    def thinned(self) -> Curve:
+        """At most so many points as can be seen; the last is among them."""
+        rows = _thin(len(self.steps))
+        return Curve(self.steps[rows], self.seeds, self.values[rows])
+
+
+@dataclass(frozen=True)
+class RunContents:
+    """One run. `faults`: what could not be read, in lines; `notes`: what the run itself says beside its scores."""
+
+    number: int
+    path: Path
+    label: str  # no other run on the page has it
+    summary: RunSummary
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
+    evaluations: Curve | None = None
+    episodes: int | None = None  # of each evaluation and seed
+    metrics: Mapping[str, Curve] = field(default_factory=dict)
+    reference: Reference | None = None
+    faults: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def scores(self) -> LastAndBest | None:
+        """Of the seeds that did not diverge."""
+        curve = self.evaluations
+        if curve is None or not curve.sound:
+            return None
+        values = curve.values[:, curve.sound]
+        whole = np.isfinite(values).all(1)
+        return statistics.last_against_best(np.asarray(curve.steps)[whole].tolist(), values[whole])
+
+    @property
+    def sound_seeds(self) -> tuple[int, ...]:
+        curve = self.evaluations
+        return () if curve is None else tuple(curve.seeds[column] for column in curve.sound)
+
+    @property
+    def unit(self) -> str:
+        return self.summary.unit
+
+    @property
+    def data_facts(self) -> Mapping[str, Any]:
+        """What run.json says of the data."""
+        facts = self.facts.get("dataset")
+        return facts if isinstance(facts, Mapping) else {}
+
+    @property
+    def data_return(self) -> float | None:
+        return as_number(self.data_facts.get("return_mean"), None)
+
+
+@overload
+def as_number(value: Any, otherwise: float) -> float: ...
+@overload
+def as_number(value: Any, otherwise: None) -> float | None: ...
+def as_number(value: Any, otherwise: float | None) -> float | None:
+    """A number that can be reckoned with; anything else that a file may hold is `otherwise`."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return otherwise
+    return float(value) if abs(value) < _LARGEST else otherwise  # false for NaN, too
+
+
+def read_runs(paths: Sequence[Path]) -> list[RunContents]:
+    """Every run, numbered in the order given; a run given twice is shown once."""
+    distinct = list({path.resolve(): path for path in paths}.values())
+    names = [path.resolve().name for path in distinct]
+    labels = [name if names.count(name) == 1 else str(path) for name, path in zip(names, distinct, strict=True)]
+    return [_read(number, path, label) for number, (path, label) in enumerate(zip(distinct, labels, strict=True))]
+
+
+def _read(number: int, path: Path, label: str) -> RunContents:
+    summary = summarise(path)
+    if max(summary.steps or 0, summary.total_steps or 0) > _LARGEST_STEP:
+        summary = RunSummary(summary.name, path, DAMAGED, fault=f"{path}: makes no sense (so many steps)")
+    faults = [] if summary.fault is None else [summary.fault]
+    facts, config = _attempt(read_description, path, faults), _attempt(read_plain_config, path, faults)
+    if summary.fault is not None and config:
+        summary = _as_configured(summary, config)
+    seeds = summary.seeds
+    evaluations = _records(path, "evaluations", faults)
+    curve = _curve(evaluations, "return_mean", seeds)
+    if curve is None and evaluations:
+        faults.append(f"{path / 'evaluations.jsonl'}: holds no returns that make sense")
+    metrics = _records(path, "metrics", faults)
+    metrics = metrics[_thin(len(metrics))]
+    names = sorted({name for record in metrics for name in record if name not in _COUNTERS})
+    curves = {name: _curve(metrics, name, seeds) for name in names}
+    return RunContents(
+        number,
+        path,
+        label,
+        summary,
+        facts,
+        config,
+        curve,
+        next((int(r["episodes"]) for r in evaluations if isinstance(r.get("episodes"), int)), None),
+        {name: found for name, found in curves.items() if found is not None},
+        _reference(config, summary.env_id),
+        tuple(dict.fromkeys(faults)),
+        tuple(_notes(summary, facts)),
+    )
+
+
+def _as_configured(summary: RunSummary, config: Mapping[str, Any]) -> RunSummary:
+    """A damaged run as far as its configuration tells of it."""
+    seed = config.get("seed")
+    seeds = [one for one in (seed if isinstance(seed, list) else [seed]) if type(one) is int]
+    algo, env_id = (text if isinstance(text := config.get(name), str) else None for name in ("algo", "env_id"))
+    return replace(summary, seeds=tuple(dict.fromkeys(seeds)), algo=algo, env_id=env_id)
+
+
+def _attempt(reader: Any, path: Path, faults: list[str]) -> dict[str, Any]:
+    try:
+        return dict(reader(path))
+    except RLTrainingError as error:
+        faults.append(" ".join(str(error).split()))
+        return {}
+
+
+def _reference(config: Mapping[str, Any], env_id: str | None) -> Reference | None:
+    return reference_of(config.get("dataset"), env_id)
+
+
+def _records(path: Path, kind: str, faults: list[str]) -> list[dict[str, Any]]:
+    """The sound records of `kind`.jsonl; a last line without an end is one that is being written."""
+    file = path / f"{kind}.jsonl"
+    try:
+        lines = file.read_bytes().split(b"\n")[:-1] if file.is_file() else []
+    except OSError as error:
+        faults.append(f"{file}: cannot be read ({error.strerror or error})")
+        return []
+    found, damaged = [], []
+    for number, line in enumerate(lines, start=1):
+        try:
+            record = json.loads(line)
+            step = record["step"]
+            if type(step) is not int or not 0 <= step < _LARGEST_STEP:
+                raise ValueError
+            found.append(record)
+        except (ValueError, TypeError, KeyError, RecursionError):
+            damaged.append(number)
+    if damaged:
+        which = ", ".join(map(str, damaged[:5])) + (", …" if len(damaged) > 5 else "")
+        faults.append(f"{file}: {amount(len(damaged), 'line')} damaged and left out ({which})")
+    return sorted(found, key=lambda record: int(record["step"]))
+
+
+def _curve(records: Sequence[Mapping[str, Any]], name: str, seeds: Sequence[int]) -> Curve | None:
+    """The values of one name by step and seed; records that do not have one for each of their seeds are left out."""
+    places = {seed: place for place, seed in enumerate(seeds)}
+    steps: list[int] = []
+    rows: list[npt.NDArray[np.float64]] = []
+    for record in records:
+        own, values = record.get("seeds", list(seeds)), record.get(name)
+        if not (isinstance(values, list) and isinstance(own, list) and len(values) == len(own)):
+            continue
+        if not all(type(seed) is int and seed in places for seed in own):
+            continue
+        if not all(isinstance(value, int | float) for value in values):
+            continue
+        row = np.full(len(seeds), np.nan)
+        row[[places[seed] for seed in own]] = [as_number(value, math.nan) for value in values]
+        if np.isfinite(row).any():
+            steps.append(int(record["step"]))
+            rows.append(row)
+    return Curve(tuple(steps), tuple(seeds), np.array(rows)) if rows else None
+
+
+def _thin(count: int) -> slice:
+    every = max(1, -(-count // _MOST_POINTS))
+    return slice((count - 1) % every, None, every)
+
+
+def _notes(summary: RunSummary, facts: Mapping[str, Any]) -> list[str]:
+    """How the run stands where it is not finished, its divergences, and what it was told at its start."""
+    notes = []
+    if summary.status == "running":
+        notes.append("Still running when this page was written (or killed since): the figures show how far it came.")
+    elif summary.status not in ("finished", DAMAGED):
+        why = f": {summary.reason}" if summary.reason else "."
+        notes.append(f"This run ended {summary.status}{why}")
+    for kind in ("divergences", "notices"):
+        entries = facts.get(kind)
+        for entry in entries if isinstance(entries, list) else []:
+            notes.append(_divergence(entry) if isinstance(entry, Mapping) else str(entry))
+    return [" ".join(note.split()) for note in notes]
+
+
+def _divergence(entry: Mapping[str, Any]) -> str:
+    stopped = "diverged and was stopped" if entry.get("now_at") is not None else "was warned of"
+    where = f"between step {entry.get('since')} and {entry.get('step')}"
+    return f"Seed {entry.get('seed')} {stopped} {where}: {entry.get('what')}. Likely causes: {entry.get('causes')}"

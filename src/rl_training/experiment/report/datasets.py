@@ -1,0 +1,236 @@
+"""The data of the runs on a page, opened where they still lie, and what the checkpoints say about them."""
+
+from __future__ import annotations
+
+import json
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rl_training.data.dataset_loaders import (
+    DatasetConfig,
+    MinariDatasetConfig,
+    MixtureDatasetConfig,
+    RandomDatasetConfig,
+    ScriptedDatasetConfig,
+    load_dataset,
+    path_alone,
+)
+from rl_training.data.doctor.findings import Distribution
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.environments import Spaces
+from rl_training.errors import RLTrainingError
+from rl_training.experiment.report.contents import RunContents
+from rl_training.experiment.report.diagnostics import (
+    ActionCheck,
+    ValueCheck,
+    check_actions,
+    check_values,
+    some_episodes,
+)
+from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.run_directory import RunDirectory
+
+BINS = 24
+MOST_DIMENSIONS = 8
+_FRESH_SEED = 7_919  # added to the seed of generated data, for episodes that were not trained on
+_FRESH_ROWS = 4_000
+
+
+@dataclass(frozen=True)
+class DataContents:
+    """One dataset: the runs trained on it, and its distributions, or why there are none."""
+
+    title: str
+    runs: tuple[int, ...]
+    facts: Mapping[str, Any]
+    fingerprint: str | None
+    drawn: Mapping[str, Distribution] = field(default_factory=dict)
+    constant: Mapping[str, str] = field(default_factory=dict)  # what needs no figure, in words
+    why_not: str | None = None
+    more_dimensions: int = 0
+
+
+@dataclass(frozen=True)
+class RunDiagnostics:
+    """What the checkpoint at `step` says; `missing`: what could not be computed, and why."""
+
+    run: int
+    step: int | None = None
+    values: ValueCheck | None = None
+    held: ValueCheck | None = None
+    held_from: str | None = None
+    actions: ActionCheck | None = None
+    missing: tuple[str, ...] = ()
+
+
+class Shelf:
+    """Opens every dataset once; a fault is a sentence, not an exception."""
+
+    def __init__(self, held_out: str | None = None) -> None:
+        self.held_out = held_out
+        self._opened: dict[str, TransitionDataset | str] = {}
+
+    def of_run(self, run: RunContents, spaces: Spaces | None) -> TransitionDataset | str:
+        """The data a run was trained on, or why they cannot be shown."""
+        if not run.config:
+            return "the configuration cannot be read"
+        try:
+            section = TrainConfig.parse(run.config).dataset
+        except RLTrainingError as error:
+            return f"the configuration makes no sense ({error})"
+        if section is None:
+            return "it was trained from arrays in memory, which no file holds" if run.data_facts else "it has no data"
+        opened = self.open(section, run.summary.env_id, spaces)
+        if isinstance(opened, str):
+            return opened
+        told = run.data_facts.get("fingerprint")
+        if told is not None and opened.fingerprint() != told:
+            return "the data have changed since it was trained (their SHA-256 is another)"
+        return opened
+
+    def held_out_for(self, run: RunContents, spaces: Spaces) -> tuple[TransitionDataset | str, str]:
+        """Episodes that were not trained on, or why there are none; and where they come from."""
+        env_id = run.summary.env_id
+        if self.held_out is not None:
+            section = TrainConfig.parse({**run.config, "dataset": path_alone(self.held_out)}).dataset
+            assert section is not None
+            return self.open(section, env_id, spaces), self.held_out
+        section = TrainConfig.parse(run.config).dataset
+        if isinstance(section, ScriptedDatasetConfig | RandomDatasetConfig):
+            changes = {"seed": section.seed + _FRESH_SEED, "size": min(section.size, _FRESH_ROWS)}
+            fresh = self.open(section.model_copy(update=changes), env_id, spaces)
+            return fresh, f"new {section.source} episodes, of another seed"
+        return "every episode of the data was trained on; --held-out DATA gives others", ""
+
+    def open(self, section: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset | str:
+        local = _local(section)
+        key = json.dumps([local.model_dump(mode="json"), env_id, spaces and spaces.to_json()], default=str)
+        if key not in self._opened:
+            self._opened[key] = _attempt(local, env_id, spaces)
+        return self._opened[key]
+
+
+def _attempt(section: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset | str:
+    if isinstance(section, RandomDatasetConfig) and ":" in (env_id or ""):
+        return f"environment {env_id!r} names code to import, which a report does not do"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return load_dataset(section, env_id, spaces)
+    except (RLTrainingError, OSError, MemoryError) as error:
+        return " ".join(str(error).split()) or type(error).__name__
+
+
+def _local(section: DatasetConfig) -> DatasetConfig:
+    """The same, fetching nothing: a report makes no requests."""
+    match section:
+        case MinariDatasetConfig():
+            return section.model_copy(update={"download": False})
+        case MixtureDatasetConfig():
+            parts = [part.model_copy(update={"dataset": _local(part.dataset)}) for part in section.parts]
+            return section.model_copy(update={"parts": parts})
+        case _:
+            return section
+
+
+def examine(
+    runs: Sequence[RunContents], shelf: Shelf | None, which: str | int
+) -> tuple[list[DataContents], list[RunDiagnostics]]:
+    """Datasets and diagnostics of all runs; without a shelf nothing is opened."""
+    diagnostics: list[RunDiagnostics] = []
+    found: list[tuple[RunContents, TransitionDataset | str]] = []
+    for run in runs:
+        if shelf is None:
+            found.append((run, "left out (--no-data)"))
+            continue
+        checked, data = _diagnose(run, shelf, which)
+        diagnostics.append(checked)
+        found.append((run, data))
+    return _group(found), diagnostics
+
+
+def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiagnostics, TransitionDataset | str]:
+    """What the checkpoint and the data give together."""
+    try:
+        checkpoint = RunDirectory.open(run.path).load(which)
+        learner = checkpoint.build_learner()
+        transforms, spaces = checkpoint.transforms, checkpoint.spaces
+        step = int(checkpoint.progress["steps"])
+    except (RLTrainingError, OSError, ValueError, KeyError, TypeError) as error:
+        reason = " ".join(str(error).split())
+        return RunDiagnostics(run.number, missing=(f"no checkpoint to look into: {reason}",)), shelf.of_run(run, None)
+    data = shelf.of_run(run, spaces)
+    if isinstance(data, str):
+        return RunDiagnostics(run.number, step, missing=(f"the data are not at hand: {data}",)), data
+    some = some_episodes(data)
+    actions = check_actions(learner, transforms, some)
+    values = check_values(learner, transforms, some)
+    if values is None:
+        missing = (f"{run.summary.algo} learns no values: there is nothing to hold to returns, and no TD error",)
+        return RunDiagnostics(run.number, step, actions=actions, missing=missing), data
+    held, source = shelf.held_out_for(run, spaces)
+    if isinstance(held, str):
+        return RunDiagnostics(
+            run.number, step, values, actions=actions, missing=(f"no held-out episodes: {held}",)
+        ), data
+    fresh = check_values(learner, transforms, some_episodes(held))
+    return RunDiagnostics(run.number, step, values, fresh, source, actions), data
+
+
+def _group(found: Sequence[tuple[RunContents, TransitionDataset | str]]) -> list[DataContents]:
+    """Runs of the same data together: by what they hold, where that is known."""
+    groups: dict[str, list[tuple[RunContents, TransitionDataset | str]]] = {}
+    for run, data in found:
+        if run.summary.dataset is None and not run.data_facts:
+            continue  # no data at all: it learned online
+        key = str(run.data_facts.get("fingerprint") or f"run {run.number}")
+        groups.setdefault(key, []).append((run, data))
+    return [_contents(members) for members in groups.values()]
+
+
+def _contents(members: Sequence[tuple[RunContents, TransitionDataset | str]]) -> DataContents:
+    first, opened = next((pair for pair in members if not isinstance(pair[1], str)), members[0])
+    numbers = tuple(run.number for run, _ in members)
+    fingerprint = first.data_facts.get("fingerprint")
+    title = data_title(first)
+    about = (title, numbers, first.data_facts, None if fingerprint is None else str(fingerprint))
+    if isinstance(opened, str):
+        return DataContents(*about, why_not=opened)
+    named: dict[str, Any] = {}
+    if opened.whole_episodes:
+        named |= {"Return of an episode": opened.episode_returns(), "Length of an episode": opened.episode_lengths()}
+    named["Reward of a step"] = opened.rewards
+    shown = min(opened.act_dim, MOST_DIMENSIONS)
+    for column in range(shown):
+        named["Action" if opened.act_dim == 1 else f"Action, dimension {column}"] = opened.actions[:, column]
+    spread = {name: Distribution.of(values, _bins(len(values))) for name, values in named.items() if np.ptp(values) > 0}
+    constant = {name: f"{float(values[0]):g}" for name, values in named.items() if np.ptp(values) == 0}
+    return DataContents(*about, spread, constant, more_dimensions=opened.act_dim - shown)
+
+
+def _bins(count: int) -> int:
+    """Few values would leave most of many bins empty."""
+    return min(BINS, max(8, 2 * math.isqrt(count)))
+
+
+def data_title(run: RunContents) -> str:
+    """The data in a few words: where they come from."""
+    section = run.config.get("dataset")
+    match section:
+        case {"source": "file", "path": path}:
+            return str(path)
+        case {"source": "minari", "id": name}:
+            return f"Minari {name}"
+        case {"source": "mixture"}:
+            return run.summary.dataset or "mixture"
+        case {"source": str(source)}:
+            return f"{source} data" + (f" in {run.summary.env_id}" if run.summary.env_id else "")
+        case _:
+            return run.summary.dataset or (
+                "unknown data" if run.data_facts or not run.config else "none: it learns online"
+            )

@@ -1,0 +1,344 @@
+"""The page put together: every string that comes from a run or its data is escaped, and nothing is fetched."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from rl_training.data.doctor.wording import number
+from rl_training.experiment.report import figures, tables
+from rl_training.experiment.report.contents import RunContents
+from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
+from rl_training.experiment.report.reproducing import reproduce
+from rl_training.experiment.report.script import SCRIPT
+from rl_training.experiment.report.style import STYLE
+from rl_training.experiment.statistics import RESAMPLES, may_be_chance
+from rl_training.wording import amount
+
+_FIRST_METRICS = ("critic/loss", "critic/td_loss", "critic/q_data", "actor/loss", "value/loss", "actor/entropy")
+_MOST_METRICS = 6
+_MOST_PAIRS = 6  # in a figure
+
+
+@dataclass(frozen=True)
+class Contents:
+    """Everything the page shows."""
+
+    title: str
+    written: str  # when and by what
+    runs: Sequence[RunContents]
+    data: Sequence[DataContents]
+    diagnostics: Sequence[RunDiagnostics]  # one for each run, or none at all
+    differing: Mapping[str, Sequence[Any]]
+
+    @property
+    def by_environment(self) -> dict[str, list[RunContents]]:
+        """Runs that were evaluated, by where."""
+        groups: dict[str, list[RunContents]] = {}
+        for run in self.runs:
+            if run.evaluations is not None:
+                groups.setdefault(run.summary.env_id or "its environment", []).append(run)
+        return groups
+
+
+def page(contents: Contents) -> str:
+    """The whole document."""
+    sections = [
+        ("runs", "What was trained on what", _runs(contents)),
+        ("scores", "Scores", _scores(contents)),
+        ("curves", "Learning curves", _curves(contents)),
+        ("diagnostics", "Diagnostics", _diagnostics(contents)),
+        ("data", "Data", _data(contents)),
+        ("settings", "Settings that differ", _settings(contents)),
+        ("reproduce", "How to reproduce", reproduce(contents.runs)),
+    ]
+    shown = [(name, heading, body) for name, heading, body in sections if body]
+    links = "".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading, _ in shown)
+    body = "".join(
+        f'<section id="{name}"><h2>{escape(heading)}</h2>{inside}</section>' for name, heading, inside in shown
+    )
+    return (
+        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{_policy()}">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        '<meta name="referrer" content="no-referrer">\n'
+        f"<title>{escape(contents.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f'<header><h1>{escape(contents.title)}</h1><p class="faint small">{escape(contents.written)}</p>'
+        f"{_lead(contents)}<nav>{links}</nav></header>\n<main>{body}</main>\n"
+        f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
+    )
+
+
+def _policy() -> str:
+    """Nothing may be loaded, and no style or script may run but the page's own, known by their sums."""
+
+    def sums(text: str) -> str:
+        return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+    return (
+        f"default-src 'none'; style-src 'sha256-{sums(STYLE)}'; script-src 'sha256-{sums(SCRIPT)}';"
+        " base-uri 'none'; form-action 'none'"
+    )
+
+
+def _lead(contents: Contents) -> str:
+    """The main thing in a sentence or two for each environment."""
+    told = []
+    for env_id, runs in contents.by_environment.items():
+        scored = [(found, run) for run in runs if (found := tables.last_estimate(run)) is not None]
+        if not scored:
+            continue
+        found, best = max(scored, key=lambda pair: pair[0].value)
+        over = amount(len(best.sound_seeds), "seed")
+        text = f"In {escape(env_id)}, "
+        text += (
+            f"<b>{escape(best.label)}</b> scores highest" if len(scored) > 1 else f"<b>{escape(best.label)}</b> scores"
+        )
+        text += f": {escape(tables.interval(found))}"
+        text += f" (interquartile mean over {over}{', 95% interval' if found.low is not None else ''})"
+        if best.data_return is not None:
+            text += f"; the data's episodes return {number(best.data_return)} on average"
+        others = [(estimate, other) for one, other, estimate in tables.improvements(runs) if one is best]
+        if others:
+            least, rival = min(others, key=lambda pair: pair[0].value)
+            text += f". It is better than {'the other' if len(others) == 1 else 'each other run'} with probability"
+            text += f" {'' if len(others) == 1 else 'at least '}{escape(_chance(least))}"
+            if may_be_chance(least, len(best.sound_seeds), len(rival.sound_seeds)):
+                text += ", which with so few seeds may be chance"
+        told.append(f'<p class="lead">{text}.</p>')
+    return "".join(told)
+
+
+def _chance(found: Any) -> str:
+    if found.low is None or found.high is None:
+        return f"{found.value:.2f}"
+    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+
+
+def _legend(runs: Sequence[RunContents], *, toggles: bool = True) -> str:
+    """Names and looks; with the script, boxes that hide a run everywhere on the page."""
+    boxes = []
+    for run in runs:
+        box = f'<input type="checkbox" checked data-toggle-run="{run.number}">' if toggles else ""
+        boxes.append(f"<label>{box}{figures.swatch(run.number)}<span>{escape(run.label)}</span></label>")
+    return f'<div class="controls" role="group" aria-label="Runs">{"".join(boxes)}</div>'
+
+
+def _runs(contents: Contents) -> str:
+    parts = [tables.runs_table(contents.runs)]
+    for run in contents.runs:
+        lines = [("bad", fault) for fault in run.faults] + [("", note) for note in run.notes]
+        for css, line in lines:
+            parts.append(
+                f'<p class="callout small {css}" data-run="{run.number}"><b>{escape(run.label)}</b>: {escape(line)}</p>'
+            )
+    return "".join(parts)
+
+
+def _scores(contents: Contents) -> str:
+    parts = []
+    for env_id, runs in contents.by_environment.items():
+        if len(contents.by_environment) > 1:
+            parts.append(f"<h3>{escape(env_id)}</h3>")
+        parts.append(tables.scores_table(runs))
+        parts.append(f'<p class="small">{_how_scored(runs)}</p>')
+        parts.append(_score_figures(runs))
+        if any(len(run.sound_seeds) > 1 for run in runs):
+            parts.append(f"<details><summary>Every seed</summary>{tables.seeds_table(runs)}</details>")
+        if len(compared := tables.improvements(runs)) > _MOST_PAIRS:
+            parts.append(f"<details><summary>Every pair</summary>{tables.pairs_table(compared)}</details>")
+    silent = [run.label for run in contents.runs if run.evaluations is None]
+    if silent:
+        why = "no evaluations, so no score; with env_id policies are evaluated while they train"
+        parts.append(f'<p class="callout small"><b>{escape(", ".join(silent))}</b>: {why}.</p>')
+    return "".join(parts)
+
+
+def _how_scored(runs: Sequence[RunContents]) -> str:
+    counts = sorted({run.episodes for run in runs if run.episodes is not None})
+    each = f"{' or '.join(map(str, counts))} episodes with fixed seeds" if counts else "whole episodes"
+    text = (
+        f"Returns are sums of the raw reward; a seed's score is the mean over {each}. IQM: the interquartile mean over"
+        f" seeds, the lowest and highest quarter left out (of three seeds or fewer nothing is). [95%]: percentile"
+        f" bootstrap over seeds, {RESAMPLES:,} resamples; with few seeds it is too narrow rather than too wide."
+        " “Best” is picked by the score it is reported with and flatters: cite “last”."
+    )
+    sources = sorted({run.reference.source for run in runs if run.reference is not None})
+    if sources:
+        text += (
+            f" Normalised: 0 is a random policy, 100 an expert ({' and '.join(sources)}); the optimality gap is what is"
+        )
+        text += " missing to 100 on average."
+    return escape(text)
+
+
+def _score_figures(runs: Sequence[RunContents]) -> str:
+    estimates = [(run.label, found, run.number) for run in runs if (found := tables.last_estimate(run)) is not None]
+    made = []
+    if len(estimates) > 1 or any(found.low is not None for _, found, _ in estimates):
+        caption = "<b>Return of the last weights</b>, interquartile mean and 95% interval."
+        made.append(figures.figure(caption, figures.forest(estimates, "return")))
+    compared = tables.improvements(runs)
+    if compared:
+        top = max(estimates, key=lambda entry: entry[1].value)[2]
+        few, some = compared, ""
+        if len(compared) > _MOST_PAIRS:
+            few = [pair for pair in compared if top in (pair[0].number, pair[1].number)][:_MOST_PAIRS]
+            some = f" Of {len(compared)} pairs, those of the run with the highest score; all are listed below."
+        rows = [(f"{one.label} over {other.label}", found, one.number) for one, other, found in few]
+        caption = (
+            "<b>Probability of improvement</b>: that a random seed of the first run scores higher than one of the"
+            " second (ties count half), with its 95% interval. Where that holds ½, they cannot be told apart; two runs"
+            f" of three seeds each are fully separated by chance once in 20 times.{some}"
+        )
+        drawn = figures.forest(rows, "probability", middle=0.5, unit=True)
+        made.append(figures.figure(caption, drawn))
+    if any(len(run.sound_seeds) > 1 for run in runs):
+        caption = "<b>Performance profiles</b> of the last weights, with pointwise 95% bands: higher is better."
+        made.append(figures.figure(caption, figures.profiles(runs)))
+    stacked = f'<div class="stack">{"".join(made[:2])}</div>{"".join(made[2:])}' if len(made) > 2 else "".join(made)
+    return f'<div class="grid-of">{stacked}</div>' if made else ""
+
+
+def _curves(contents: Contents) -> str:
+    parts = []
+    every = [run for run in contents.runs if run.evaluations is not None or run.metrics]
+    if not every:
+        return ""
+    parts.append(_legend(every))
+    seeds = sorted({seed for run in every if run.evaluations for seed in run.evaluations.seeds})
+    if any(run.evaluations is not None and len(run.evaluations.seeds) > 1 for run in every):
+        boxes = "".join(
+            f'<label><input type="checkbox" checked disabled data-toggle-seed="{seed}">seed {seed}</label>'
+            for seed in seeds[:24]
+        )
+        single = '<label><input type="checkbox" data-show-seeds><span>single seeds</span></label>'
+        parts.append(f'<div class="controls script" role="group" aria-label="Seeds">{single}{boxes}</div>')
+    for env_id, runs in contents.by_environment.items():
+        levels = {run.data_return for run in runs if run.data_return is not None}
+        caption = (
+            f"<b>Return in {escape(env_id)}</b> during training: interquartile mean over seeds (line) and 95% bootstrap"
+            " interval (band), each point the mean of the evaluation's episodes."
+        )
+        drawn = figures.learning_curves(runs, next(iter(levels)) if len(levels) == 1 else None)
+        parts.append(figures.figure(caption, drawn))
+    parts.append(_metrics(contents.runs))
+    return "".join(parts)
+
+
+def _metrics(runs: Sequence[RunContents]) -> str:
+    names = {name for run in runs for name in run.metrics}
+    shared = {name: sum(name in run.metrics for run in runs) for name in names}
+    most = max(shared.values(), default=0)
+    ranked = sorted(names, key=lambda name: (2 * shared[name] < most, _first(name), -shared[name], name))[
+        :_MOST_METRICS
+    ]
+    if not ranked:
+        return ""
+    drawn = "".join(figures.metric_curves(name, runs) for name in ranked)
+    more = f" {len(names) - len(ranked)} more are in <code>metrics.jsonl</code>." if len(names) > len(ranked) else ""
+    return (
+        f'<h3>Metrics of training</h3><p class="small faint">Interquartile mean and 95% interval over seeds; what lies'
+        f' beyond the middle 99% is drawn at the border.{more}</p><div class="grid-of">{drawn}</div>'
+    )
+
+
+def _first(name: str) -> int:
+    return _FIRST_METRICS.index(name) if name in _FIRST_METRICS else len(_FIRST_METRICS)
+
+
+def _diagnostics(contents: Contents) -> str:
+    if not contents.diagnostics:
+        return '<p class="faint">Left out (--no-data): they need the checkpoints and the data.</p>'
+    pairs = list(zip(contents.runs, contents.diagnostics, strict=True))
+    parts = []
+    reasons: dict[str, list[str]] = {}
+    for run, found in pairs:
+        for reason in found.missing:
+            reasons.setdefault(reason, []).append(run.label)
+    for reason, labels in reasons.items():
+        parts.append(f'<p class="callout small"><b>{escape(", ".join(labels))}</b>: {escape(reason)}.</p>')
+    if any(found.values or found.actions for _, found in pairs):
+        parts.append(tables.diagnostics_table(contents.runs, contents.diagnostics))
+        parts.append(f'<p class="small">{_how_diagnosed(contents.diagnostics)}</p>')
+    drawn = []
+    for run, found in pairs:
+        name = f"<b>{escape(run.label)}</b>"
+        if found.values is not None and found.values.returns is not None:
+            caption = f"{name}: {found.values.kind} against the return-to-go of the data, a sample of"
+            caption += " all seeds. On the dashed line both are equal; above it the networks promise more."
+            drawn.append(_of_run(run, figures.figure(caption, figures.values_against_returns(run, found.values))))
+        if found.values is not None:
+            held = f" Held out: {escape(found.held_from)}." if found.held_from else ""
+            drawn.append(
+                _of_run(
+                    run,
+                    figures.figure(
+                        f"{name}: TD error; beyond the middle 99% at the border.{held}", figures.td_errors(run, found)
+                    ),
+                )
+            )
+    if any(found.actions for _, found in pairs):
+        caption = (
+            "<b>Distance of the policy's action to the data's</b> in the same state, root mean square over dimensions"
+            " scaled to [−1, 1]; 0 is cloning."
+        )
+        drawn.append(figures.figure(caption, figures.action_distances(contents.runs, contents.diagnostics)))
+    if drawn:
+        parts.append(f'<div class="grid-of">{"".join(drawn)}</div>')
+    return "".join(parts)
+
+
+def _of_run(run: RunContents, made: str) -> str:
+    return made.replace("<figure ", f'<figure data-run="{run.number}" ', 1)
+
+
+def _how_diagnosed(found: Sequence[RunDiagnostics]) -> str:
+    text = (
+        "All on the scale the networks see: transformed rewards, discounted. The critics' smallest value stands for Q;"
+        " the TD error is r + γ(1 − d)·V(s′) − Q(s, a), with the learned V or the target critics at the policy's"
+        " action, without noise or entropy; given as root mean square, mean over seeds [range]. The return-to-go is the"
+        " behaviour's: a better policy is worth more, so values above it need not be wrong; low correlation is the"
+        " warning sign. A held-out error far above the other is overfitting."
+    )
+    if any(one.values is not None and one.values.bootstrapped for one in found):
+        text += " Episodes cut off by a time limit go on with the learned value of their last state."
+    return escape(text)
+
+
+def _data(contents: Contents) -> str:
+    parts = []
+    for data in contents.data:
+        users = ", ".join(run.label for run in contents.runs if run.number in data.runs)
+        parts.append(f"<h3>{escape(data.title)}</h3>")
+        parts.append(f'<p class="small faint">Trained on by {escape(users)}.</p>')
+        parts.append(tables.data_pairs(data.facts, data.fingerprint))
+        if data.why_not is not None:
+            parts.append(f'<p class="callout small">No histograms: {escape(data.why_not)}.</p>')
+        drawn = "".join(figures.histogram(name, values) for name, values in data.drawn.items())
+        parts.append(f'<div class="grid-of">{drawn}</div>' if drawn else "")
+        same = [f"{name}: always {value}" for name, value in data.constant.items()]
+        same += [f"{amount(data.more_dimensions, 'more dimension')} of actions"] if data.more_dimensions else []
+        parts.append(f'<p class="small faint">Not drawn: {escape("; ".join(same))}.</p>' if same else "")
+    return "".join(parts)
+
+
+def _settings(contents: Contents) -> str:
+    if len(contents.runs) < 2:
+        return ""
+    readable_runs = [run for run in contents.runs if run.config]
+    if len(readable_runs) < 2:
+        return '<p class="callout small">Fewer than two configurations can be read.</p>'
+    if not contents.differing:
+        return "<p>The configurations are the same.</p>"
+    search = (
+        '<div class="controls script"><input type="search" data-filter="settings-table" placeholder="Filter settings"'
+        f' aria-label="Filter settings"><span id="settings-table-count" class="faint small">{len(contents.differing)}'
+        " shown</span></div>"
+    )
+    made = tables.differences_table(readable_runs, contents.differing)
+    return f'{search}<div id="settings-table">{made}</div>'

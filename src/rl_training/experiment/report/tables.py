@@ -1,0 +1,290 @@
+"""Tables of the page: cells with a label for narrow screens, a value to sort by, and the runs they belong to."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from rl_training import yaml_dialect
+from rl_training.data.doctor.wording import number
+from rl_training.experiment import statistics
+from rl_training.experiment.report.contents import RunContents, as_number
+from rl_training.experiment.report.datasets import RunDiagnostics, data_title
+from rl_training.experiment.report.diagnostics import ValueCheck
+from rl_training.experiment.report.figures import swatch
+from rl_training.experiment.statistics import Estimate, optimality_gap
+from rl_training.wording import amount
+
+
+@dataclass(frozen=True)
+class Cell:
+    """HTML of a cell, and what it is sorted by (its text, where that is None)."""
+
+    html: str
+    order: float | None = None
+
+    @classmethod
+    def of(cls, value: Any) -> Cell:
+        return cls(escape(str(value)))
+
+    @classmethod
+    def number(cls, value: float | None, text: str | None = None) -> Cell:
+        return cls("–") if value is None else cls(escape(text or number(value)), value)
+
+
+_ABSENT = '<span class="faint">–</span>'  # a setting that a run does not have
+
+Row = tuple[int | None, Sequence[Cell]]  # the run a row belongs to, and its cells
+
+
+def table(
+    heads: Sequence[str], rows: Sequence[Row], *, css: str = "", numbers: Sequence[str] = (), sortable: bool = True
+) -> str:
+    """Every cell carries its column's name, for screens where rows become cards."""
+    sort = ' class="sort"' if sortable and len(rows) > 1 else ""
+    top = "".join(
+        f'<th scope="col"{sort}{" data-numbers" if head in numbers else ""}>{escape(head)}</th>' for head in heads
+    )
+    body = "".join(_row(heads, run, cells, numbers) for run, cells in rows)
+    return f'<div class="table"><table class="{css}"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def _row(heads: Sequence[str], run: int | None, cells: Sequence[Cell], numbers: Sequence[str]) -> str:
+    mark = "" if run is None else f' data-run="{run}"'
+    parts = []
+    for place, (head, cell) in enumerate(zip(heads, cells, strict=True)):
+        order = "" if cell.order is None else f' data-order="{cell.order!r}"'
+        css = ' class="number"' if head in numbers else ' class="absent"' if cell.html == _ABSENT else ""
+        tag = 'th scope="row"' if place == 0 else "td"
+        parts.append(f'<{tag}{css} data-label="{escape(head)}"{order}><span>{cell.html}</span></{tag.split()[0]}>')
+    return f"<tr{mark}>{''.join(parts)}</tr>"
+
+
+def name_cell(run: RunContents) -> Cell:
+    return Cell(f'<span class="name">{swatch(run.number)}<span>{escape(run.label)}</span></span>')
+
+
+def status(run: RunContents) -> str:
+    """The status in a word, with a sign beside its colour."""
+    state = run.summary.status
+    kind = {"finished": "good", "running": "busy", "interrupted": "busy"}.get(state, "bad")
+    sign = {"good": "✓", "busy": "…", "bad": "✕"}[kind]
+    return f'<span class="state {kind}"><span aria-hidden="true">{sign}</span> {escape(state)}</span>'
+
+
+def interval(found: Estimate) -> str:
+    """`-121.7 [-140.2, -110.3]`."""
+    if found.low is None or found.high is None:
+        return number(found.value)
+    return f"{number(found.value)} [{number(found.low)}, {number(found.high)}]"
+
+
+# What was trained on what -------------------------------------------------------------------------------------------
+
+
+def runs_table(runs: Sequence[RunContents]) -> str:
+    heads = ("run", "algorithm", "data", "environment", "seeds", "progress", "status")
+    return table(heads, [(run.number, _about(run)) for run in runs], css="cards")
+
+
+def _about(run: RunContents) -> list[Cell]:
+    told = run.summary
+    total = "" if told.total_steps is None else f" of {told.total_steps:,}"
+    steps = told.steps if told.steps is not None else 0
+    seeds = ", ".join(map(str, told.seeds)) if len(told.seeds) <= 8 else amount(len(told.seeds), "seed")
+    return [
+        name_cell(run),
+        Cell.of(told.algo or "?"),
+        Cell.of(_data(run)),
+        Cell.of(told.env_id or "none"),
+        Cell(escape(seeds or "?"), float(len(told.seeds))),
+        Cell(escape(f"{steps:,}{total} {told.unit}"), float(steps)),
+        Cell(status(run)),
+    ]
+
+
+def _data(run: RunContents) -> str:
+    if run.summary.fault is not None:
+        return "?"
+    rows = as_number(run.data_facts.get("transitions"), None)
+    return data_title(run) + ("" if rows is None else f", {amount(int(rows), 'transition')}")
+
+
+# Scores -------------------------------------------------------------------------------------------------------------
+
+
+def last_estimate(run: RunContents) -> Estimate | None:
+    """Interquartile mean of the last weights' returns over seeds, with its interval."""
+    found = run.scores
+    return None if found is None else statistics.bootstrap([found.last])
+
+
+def scores_table(runs: Sequence[RunContents]) -> str:
+    """Returns and, where there is a scale, normalised scores."""
+    scaled = any(run.reference is not None for run in runs)
+    heads = ["run", "seeds", "last: IQM [95%]", "last: mean ± std", "best: mean (at)", "best − last"]
+    heads += ["normalised IQM [95%]", "optimality gap"] if scaled else []
+    heads += ["data's mean"]
+    rows = [(run.number, _score_cells(run, scaled)) for run in runs]
+    return table(heads, rows, css="cards scores", numbers=heads[1:])
+
+
+def _score_cells(run: RunContents, scaled: bool) -> list[Cell]:
+    found, estimate = run.scores, last_estimate(run)
+    empty = Cell("–")
+    if found is None or estimate is None:
+        middle = [empty] * (7 if scaled else 5)
+        return [name_cell(run), *middle, Cell.number(run.data_return)]
+    spread = f" ± {number(float(found.last.std(ddof=1)))}" if len(found.last) > 1 else ""
+    cells = [
+        name_cell(run),
+        Cell.number(float(len(found.last)), f"{len(found.last)}"),
+        Cell(f"<b>{number(estimate.value)}</b> {_ends(estimate)}", estimate.value),
+        Cell.number(float(found.last.mean()), f"{number(float(found.last.mean()))}{spread}"),
+        Cell.number(float(found.best.mean()), f"{number(float(found.best.mean()))} ({found.best_step:,})"),
+        Cell.number(found.drop, number(found.drop)),
+    ]
+    if scaled and run.reference is not None:
+        normalised = estimate.scaled(run.reference.score)
+        gap = float(optimality_gap([run.reference.score(value) for value in found.last]))
+        cells += [Cell.number(normalised.value, interval(normalised)), Cell.number(gap)]
+    elif scaled:
+        cells += [empty, empty]
+    return [*cells, Cell.number(run.data_return)]
+
+
+def _ends(found: Estimate) -> str:
+    if found.low is None or found.high is None:
+        return ""
+    return f'<span class="ends">[{number(found.low)}, {number(found.high)}]</span>'
+
+
+def seeds_table(runs: Sequence[RunContents]) -> str:
+    """The last and the best return of every seed."""
+    rows: list[Row] = []
+    for run in runs:
+        found = run.scores
+        if found is None:
+            continue
+        for seed, last, best in zip(run.sound_seeds, found.last, found.by_seed, strict=True):
+            cells = [
+                name_cell(run),
+                Cell.number(float(seed), str(seed)),
+                Cell.number(float(last)),
+                Cell.number(float(best)),
+            ]
+            rows.append((run.number, cells))
+    heads = ("run", "seed", "last return", "highest return seen")
+    made = table(heads, rows, css="cards seeds", numbers=heads[1:])
+    for run in runs:  # rows of a seed can be hidden with its lines
+        for seed in run.sound_seeds:
+            cell = f'data-label="seed" data-order="{float(seed)!r}"'
+            made = made.replace(f'<td class="number" {cell}>', f'<td class="number" data-of-seed="{seed}" {cell}>')
+    return made
+
+
+def improvements(runs: Sequence[RunContents]) -> list[tuple[RunContents, RunContents, Estimate]]:
+    """Every two runs of one environment, the better first, with the probability that it is better."""
+    scored = [(run, run.scores) for run in runs if run.scores is not None]
+    found = []
+    for (one, ours), (other, theirs) in itertools.combinations(scored, 2):
+        assert ours is not None
+        assert theirs is not None
+        if statistics.probability_of_improvement([ours.last], [theirs.last]) < 0.5:
+            one, ours, other, theirs = other, theirs, one, ours
+        found.append((one, other, statistics.improvement([ours.last], [theirs.last])))
+    return found
+
+
+def pairs_table(compared: Sequence[tuple[RunContents, RunContents, Estimate]]) -> str:
+    """Every two runs and the probability that the first is better."""
+    heads = ("run", "over", "probability [95%]")
+    rows: list[Row] = []
+    for one, other, found in compared:
+        ends = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
+        rows.append((one.number, [name_cell(one), name_cell(other), Cell(f"{found.value:.2f}{ends}", found.value)]))
+    return table(heads, rows, css="cards", numbers=heads[2:])
+
+
+# Diagnostics --------------------------------------------------------------------------------------------------------
+
+
+def diagnostics_table(runs: Sequence[RunContents], found: Sequence[RunDiagnostics]) -> str:
+    heads = (
+        "run",
+        "at",
+        "correlation with return",
+        "value − return",
+        "TD error, trained on",
+        "TD error, held out",
+        "action distance",
+    )
+    rows = []
+    for run, one in zip(runs, found, strict=True):
+        if one.values is None and one.actions is None:
+            continue
+        cells = [name_cell(run), Cell.number(float(one.step or 0), f"{one.step or 0:,}")]
+        cells += [
+            _by_seed(one.values.correlation() if one.values else None, 2),
+            _by_seed(one.values.bias() if one.values else None),
+        ]
+        cells += [_by_seed(_root(one.values)), _by_seed(_root(one.held))]
+        cells += [_by_seed(one.actions.distances.mean(1) if one.actions else None, 3)]
+        rows.append((run.number, cells))
+    return table(heads, rows, css="cards", numbers=heads[1:])
+
+
+def _root(check: ValueCheck | None) -> Any:
+    return None if check is None else np.sqrt((check.td_errors**2).mean(1))
+
+
+def _by_seed(values: Any, digits: int | None = None) -> Cell:
+    """The mean over seeds and, of several, the range."""
+    if values is None or not np.isfinite(values).any():
+        return Cell("–")
+    finite = values[np.isfinite(values)]
+    write = number if digits is None else (lambda value: f"{value:.{digits}f}")
+    span = f' <span class="ends">[{write(finite.min())}, {write(finite.max())}]</span>' if len(finite) > 1 else ""
+    return Cell(f"{write(finite.mean())}{span}", float(finite.mean()))
+
+
+# Configuration ------------------------------------------------------------------------------------------------------
+
+
+def differences_table(runs: Sequence[RunContents], differing: Mapping[str, Sequence[Any]]) -> str:
+    """One row for each key that differs, one column for each run."""
+    heads = ["setting", *(run.label for run in runs)]
+    rows: list[Row] = []
+    for key, values in differing.items():
+        breakable = escape(key).replace(".", ".<wbr>").replace("_", "_<wbr>")
+        cells = [Cell(f"<code>{breakable}</code>")]
+        cells += [
+            Cell(_ABSENT if value is None else f"<code>{escape(yaml_dialect.inline(value))}</code>") for value in values
+        ]
+        rows.append((None, cells))
+    return table(heads, rows, css="cards settings")
+
+
+def pairs(entries: Sequence[tuple[str, str]]) -> str:
+    """Labels and texts, side by side."""
+    return "<dl>" + "".join(f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in entries) + "</dl>"
+
+
+def data_pairs(facts: Mapping[str, Any], fingerprint: str | None) -> str:
+    """What run.json says of the data."""
+    entries = []
+    for key, label in (("transitions", "transitions"), ("episodes", "episodes"), ("terminations", "terminations")):
+        if (count := as_number(facts.get(key), None)) is not None:
+            entries.append((label, number(count)))
+    spread = [as_number(facts.get(f"return_{of}"), None) for of in ("mean", "min", "max")]
+    mean, low, high = ("" if value is None else number(value) for value in spread)
+    if mean and low and high:
+        entries.append(("return of an episode", f"mean {mean}, from {low} to {high}"))
+    if fingerprint:
+        entries.append(("SHA-256", fingerprint))
+    return pairs(entries)

@@ -1,0 +1,64 @@
+"""From run directories to a file."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from rl_training import __version__
+from rl_training.errors import CheckpointError, ConfigError
+from rl_training.experiment.report.contents import RunContents, read_runs
+from rl_training.experiment.report.datasets import Shelf, examine
+from rl_training.experiment.report.page import Contents, page
+from rl_training.experiment.run_listing import differing_values
+from rl_training.run_places import run_folders
+from rl_training.wording import amount
+
+
+def write_report(
+    paths: Sequence[Path],
+    output: Path,
+    *,
+    held_out: str | None = None,
+    which: str | int = "last",
+    with_data: bool = True,
+    title: str | None = None,
+) -> list[RunContents]:
+    """Write the page on these runs, whole or not at all, and return what was read of them."""
+    if not paths:
+        raise ConfigError("report: name at least one run")
+    for path in paths:
+        if path.resolve() not in run_folders(path.resolve().parent):
+            raise CheckpointError(f"{path}: {'holds no run (no run.json)' if path.is_dir() else 'no such run'}")
+    if output.is_dir():
+        raise ConfigError(f"--output {output}: is a folder; name a file")
+    runs = read_runs(paths)
+    data, diagnostics = examine(runs, Shelf(held_out) if with_data else None, which)
+    sound = [run for run in runs if run.config]
+    written = time.strftime("%Y-%m-%d %H:%M %Z")
+    about = f"Written {written} by rl-training {__version__}; {amount(len(runs), 'run')}."
+    made = page(
+        Contents(title or _title(runs), about, runs, data, diagnostics, differing_values([r.config for r in sound]))
+    )
+    _write(output, made)
+    return runs
+
+
+def _title(runs: Sequence[RunContents]) -> str:
+    names = ", ".join(run.label for run in runs[:3]) + (f" and {len(runs) - 3} more" if len(runs) > 3 else "")
+    places = {run.summary.env_id for run in runs}
+    return names if len(places) > 1 or None in places else f"{names} in {places.pop()}"
+
+
+def _write(output: Path, text: str) -> None:
+    temporary = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        temporary.write_text(text, encoding="utf-8", errors="replace")
+        temporary.replace(output)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise ConfigError(f"--output {output}: cannot be written ({error.strerror or error})") from None

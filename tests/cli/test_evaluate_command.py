@@ -1,0 +1,170 @@
+"""`rl-training evaluate`: intervals, the normalised scale, several runs, films."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+from rl_training.experiment import statistics
+from rl_training.runtime.trainer import train
+from small_runs import small_config
+from tiny_environments import Cliff
+
+
+class Drawn(Cliff):
+    """Draws a picture of one colour."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self.render_mode = render_mode
+
+    def render(self) -> Any:
+        return np.full((16, 24, 3), 10 * self.time, dtype=np.uint8)
+
+
+class Blind(Drawn):
+    """Says that it draws, and cannot."""
+
+    def render(self) -> Any:
+        raise OSError("no display")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def environments() -> Iterator[None]:
+    # Hopper's name gives the normalised scale; the environment behind it is a tiny one.
+    entries = {"Hopper-tiny-v0": Drawn, "Other-tiny-v0": Drawn, "Blind-v0": Blind, "Plain-v0": Cliff}
+    for name, entry in entries.items():
+        gymnasium.register(name, entry, max_episode_steps=6)
+    yield
+    for name in entries:
+        del gymnasium.registry[name]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Three seeds, three others, and one alone, hardly trained."""
+    folder = tmp_path_factory.mktemp("runs")
+    made = {}
+    for name, env_id, seeds in (
+        ("one", "Hopper-tiny-v0", [0, 1, 2]),
+        ("two", "Hopper-tiny-v0", [3, 4, 5]),
+        ("alone", "Other-tiny-v0", [7]),
+    ):
+        config = small_config(
+            None,
+            folder,
+            name=name,
+            env_id=env_id,
+            dataset={"source": "random", "size": 40},
+            seed=seeds,
+            total_timesteps=2,
+            evaluation={"episodes": 1},
+        )
+        made[name] = train(config).run.path
+    return made
+
+
+class TestOneRun:
+    def test_interval_and_score(self, command: Any, runs: dict[str, Path]) -> None:
+        code, out, _ = command("evaluate", runs["one"], "--episodes", 4)
+        lines = out.splitlines()
+        assert code == 0
+        assert [line.split()[1] for line in lines[1:4]] == ["0", "1", "2"]
+        assert "interquartile mean" in lines[5]
+        assert "95% interval" in lines[5]
+        assert lines[5].endswith("(bootstrap over 3 seeds)")
+        assert "(D4RL: 0 random, 100 expert)" in lines[6]
+
+    def test_json_is_the_same_numbers(self, command: Any, runs: dict[str, Path]) -> None:
+        told = json.loads(command("evaluate", runs["one"], "--episodes", 4, "--json").out)
+        means = np.mean(told["returns"], axis=1)
+        expected = statistics.bootstrap([means])
+        found = told["interquartile_mean"]
+        assert (found["value"], found["low"], found["high"]) == (expected.value, expected.low, expected.high)
+        assert (found["over"], found["level"]) == ("seeds", 0.95)
+        scale = 100.0 / (3234.3 + 20.272305)
+        assert told["normalised"]["value"] == pytest.approx((means.mean() + 20.272305) * scale)
+        assert told["normalised"]["scale"] == "D4RL"
+        assert told["return_mean"] == pytest.approx(means.tolist())
+
+    def test_one_seed_is_judged_by_its_episodes(self, command: Any, runs: dict[str, Path]) -> None:
+        out = command("evaluate", runs["alone"], "--episodes", 5).out
+        assert "bootstrap over 5 episodes; one seed says nothing of others" in out
+        assert "normalised" not in out
+        told = json.loads(command("evaluate", runs["alone"], "--episodes", 1, "--json").out)
+        assert told["interquartile_mean"]["low"] is None
+        assert told["normalised"] is None
+
+    def test_chosen_seeds_score_as_among_all(self, command: Any, runs: dict[str, Path]) -> None:
+        every = json.loads(command("evaluate", runs["one"], "--episodes", 3, "--json").out)
+        some = json.loads(command("evaluate", runs["one"], "--episodes", 3, "--seeds", "2,0", "--json").out)
+        assert some["seeds"] == [0, 2]
+        assert some["returns"] == [every["returns"][0], every["returns"][2]]
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["--seeds", "0,x"], "must be numbers separated by commas"),
+            (["--seeds", "9"], "9 is not in this run; it has 0, 1, 2"),
+            (["--which", "worst"], "no checkpoint 'worst'"),
+        ],
+    )
+    def test_mistakes(self, words: list[str], said: str, mistake: Any, runs: dict[str, Path]) -> None:
+        assert said in mistake("evaluate", runs["one"], *words)
+
+
+class TestSeveralRuns:
+    def test_compared(self, command: Any, runs: dict[str, Path]) -> None:
+        out = command("evaluate", runs["one"], runs["two"], "--episodes", 3).out
+        assert "probability of improvement (a random seed of the one" in out
+        told = json.loads(command("evaluate", runs["one"], runs["two"], "--episodes", 3, "--json").out)
+        (pair,) = told["improvement"]
+        by_run = {run["run"]: np.mean(run["returns"], axis=1) for run in told["runs"]}
+        expected = statistics.improvement([by_run[pair["run"]]], [by_run[pair["over"]]])
+        assert pair["value"] == expected.value >= 0.5
+        assert (pair["low"], pair["high"]) == (expected.low, expected.high)
+
+    def test_not_across_environments(self, command: Any, runs: dict[str, Path]) -> None:
+        out = command("evaluate", runs["one"], runs["alone"], "--episodes", 2).out
+        assert "not compared" in out
+        assert "probability" not in out
+
+
+class TestFilm:
+    def test_gif(self, command: Any, runs: dict[str, Path], tmp_path: Path) -> None:
+        image = pytest.importorskip("PIL.Image")
+        code, _, err = command("evaluate", runs["one"], "--episodes", 1, "--video", "a.gif")
+        assert (code, err) == (0, "film of seed 0: a.gif (7 pictures)\n")
+        with image.open(tmp_path / "a.gif") as film:
+            assert film.size == (24, 16)
+            assert film.n_frames == 7
+            assert film.info["duration"] == 100
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["--video", "a.avi"], "must end in .gif or .mp4"),
+            (["--video", "nowhere/a.gif"], "there is no folder nowhere"),
+            (["--video", "a.gif", "--env-id", "Blind-v0"], "'Blind-v0' cannot draw here: no display"),
+            (["--video", "a.gif", "--env-id", "Plain-v0"], "'Plain-v0'"),
+        ],
+    )
+    def test_mistakes(self, words: list[str], said: str, mistake: Any, runs: dict[str, Path]) -> None:
+        pytest.importorskip("PIL")
+        assert said in mistake("evaluate", runs["one"], "--episodes", 1, *words)
+
+    def test_a_missing_package(self, mistake: Any, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
+        said = mistake("evaluate", runs["one"], "--video", "a.mp4")
+        assert said.endswith("needs imageio_ffmpeg: pip install 'rl-training[video]'")
+
+    def test_one_run_only(self, mistake: Any, runs: dict[str, Path]) -> None:
+        assert "films one run" in mistake("evaluate", runs["one"], runs["two"], "--video", "a.gif")

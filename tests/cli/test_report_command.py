@@ -1,0 +1,329 @@
+"""`rl-training report`: what is on the page, for runs of every kind, also hostile and broken ones."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from html import unescape
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from report_runs import ENV, make_runs, registered
+from rl_training import yaml_dialect
+from rl_training.experiment import statistics
+from rl_training.runtime.trainer import train
+from small_runs import small_config
+
+HOSTILE = "\"><script>alert('x')</script><img src=x onerror=alert(1)>"
+VOID = ("meta", "input", "br", "wbr", "img", "link")
+
+
+class Reader(HTMLParser):
+    """Checks that elements close in order, and collects them."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.words: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.elements and self.elements[-1][0] == "wbr" and self.words:
+            self.words[-1] += data  # in the middle of a word
+        elif not self.open or self.open[-1] not in ("script", "style"):
+            self.words.append(data)
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def environment() -> Iterator[None]:
+    with registered():
+        yield
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_runs(tmp_path_factory.mktemp("report"))
+
+
+@pytest.fixture
+def write(command: Any, folder: Path, tmp_path: Path) -> Any:
+    """The page on these runs."""
+
+    def run(*names: str | Path, options: tuple[str, ...] = ()) -> Reader:
+        code, _, err = command("report", *(folder / name for name in names), "-o", "page.html", *options)
+        assert code == 0, err
+        return Reader((tmp_path / "page.html").read_text("utf-8"))
+
+    return run
+
+
+def copied(folder: Path, name: str, to: Path) -> Path:
+    shutil.copytree(folder / name, to)
+    return to
+
+
+class TestTwoRuns:
+    def test_what_is_on_the_page(self, write: Any) -> None:
+        page = write("one", "two")
+        for words in (
+            "What was trained on what",
+            "Scores",
+            "Learning curves",
+            "Diagnostics",
+            "Data",
+            "How to reproduce",
+        ):
+            assert words in page.text
+        assert "Settings that differ" in page.text
+        assert "algo_kwargs.expectile" in page.text
+        assert "Probability of improvement" in page.text
+        assert "no held-out episodes: every episode of the data was trained on" in page.text
+
+    def test_scores_are_the_runs_own(self, write: Any, folder: Path) -> None:
+        text = write("one").text
+        records = [json.loads(line) for line in (folder / "one" / "evaluations.jsonl").read_text().splitlines()]
+        expected = statistics.bootstrap([records[-1]["return_mean"]])
+        from rl_training.data.doctor.wording import number
+
+        assert expected.low is not None
+        assert expected.high is not None
+        ends = f"[{number(expected.low)}, {number(expected.high)}]"
+        assert f"{number(expected.value)} {ends}" in text
+        best = max(records, key=lambda record: np.mean(record["return_mean"]))
+        assert f"{number(float(np.mean(best['return_mean'])))} ({best['step']})" in text
+
+    def test_nothing_comes_from_elsewhere(self, write: Any) -> None:
+        page = write("one", "two")
+        tags = {tag for tag, _ in page.elements}
+        assert not tags & {"link", "img", "iframe", "object", "embed", "form", "base"}
+        links = [
+            attrs.get(name) for _, attrs in page.elements for name in ("href", "src", "xlink:href") if name in attrs
+        ]
+        assert links
+        assert all(link and link.startswith("#") for link in links)
+        (policy,) = [attrs["content"] for tag, attrs in page.elements if attrs.get("http-equiv")]
+        assert policy is not None
+        assert policy.startswith("default-src 'none'")
+        assert "unsafe" not in policy
+        assert not [attrs for _, attrs in page.elements if "style" in attrs or any(n.startswith("on") for n in attrs)]
+
+    def test_the_policy_knows_the_pages_own_script_and_style(self, command: Any, folder: Path, tmp_path: Path) -> None:
+        import base64
+        import hashlib
+
+        command("report", folder / "one", "-o", "page.html", "--no-data")
+        text = (tmp_path / "page.html").read_text("utf-8")
+        for kind in ("script", "style"):
+            (inside,) = re.findall(rf"<{kind}>(.*?)</{kind}>", text, flags=re.DOTALL)
+            digest = base64.b64encode(hashlib.sha256(inside.encode()).digest()).decode()
+            assert f"{kind}-src 'sha256-{digest}'" in text
+
+    def test_held_out_data(self, write: Any, folder: Path) -> None:
+        text = write("one", options=("--held-out", str(folder / "log.npz"))).text
+        assert "Held out: " in text
+        assert "no held-out" not in text
+
+    def test_generated_data_get_fresh_episodes(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        config = small_config(
+            None,
+            tmp_path,
+            "iql",
+            name="random",
+            env_id=ENV,
+            dataset={"source": "random", "size": 40},
+            total_timesteps=2,
+        )
+        text = write(train(config).run.path).text
+        assert "Held out: new random episodes, of another seed." in text
+
+    def test_without_data(self, write: Any) -> None:
+        text = write("one", options=("--no-data",)).text
+        assert "Left out (--no-data)" in text
+        assert "No histograms: left out (--no-data)." in text
+
+    def test_a_title_of_ones_own(self, write: Any) -> None:
+        assert "All <mine>" in write("one", options=("--title", "All <mine>", "--no-data")).text
+
+    def test_the_same_run_twice_is_one(self, write: Any) -> None:
+        assert "; 1 run." in write("one", "one", options=("--no-data",)).text
+
+    def test_the_command_it_names_makes_the_same_run(self, write: Any, command: Any, folder: Path) -> None:
+        lines = [line for line in write("one", options=("--no-data",)).words if line.startswith("rl-training train")]
+        words = lines[0].splitlines()[0].split()[1:]
+        assert command(*words, "--quiet", "--runs-dir", "again").code == 0
+        ours, theirs = (
+            (place / "evaluations.jsonl").read_text() for place in (Path("again/one-again"), folder / "one")
+        )
+        assert ours == theirs
+
+
+class TestRunsOfEveryKind:
+    def test_one_seed_has_no_interval(self, write: Any) -> None:
+        text = write("cloned").text
+        assert "learns no values" in text
+        assert "Performance profiles" not in text
+
+    def test_without_an_environment(self, write: Any) -> None:
+        text = write("blind").text
+        assert "blind : no evaluations, so no score" in text
+        assert "Distance of the policy's action" in text
+
+    def test_interrupted(self, write: Any) -> None:
+        text = write("stopped").text
+        assert "This run ended interrupted: asked to" in text
+        assert "6 of 12 updates" in text
+
+    def test_running(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        run = copied(folder, "one", tmp_path / "running")
+        facts = json.loads((run / "run.json").read_text())
+        (run / "run.json").write_text(json.dumps({**facts, "status": "running"}))
+        with (run / "evaluations.jsonl").open("a") as file:
+            file.write('{"step": 16, "seeds": [0, 1')  # being written
+        page = write(run)
+        assert "Still running when this page was written" in page.text
+        assert "damaged" not in page.text
+
+    def test_just_started(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        run = copied(folder, "one", tmp_path / "young")
+        for name in ("evaluations.jsonl", "metrics.jsonl"):
+            (run / name).unlink()
+        shutil.rmtree(run / "checkpoints")
+        text = write(run).text
+        assert "no checkpoint to look into" in text
+        assert "no evaluations, so no score" in text
+        assert "Return of an episode" in text  # the data are there all the same
+
+    def test_one_seed_diverged(self, write: Any) -> None:
+        text = write("part-diverged").text
+        assert "Seed 1 diverged and was stopped" in text
+        assert "Q against the return-to-go" in text
+
+    def test_every_seed_diverged(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        run = copied(folder, "one", tmp_path / "gone")
+        facts = json.loads((run / "run.json").read_text())
+        (run / "run.json").write_text(json.dumps({**facts, "status": "diverged", "reason": "every seed diverged"}))
+        assert "This run ended diverged: every seed diverged" in write(run).text
+
+    def test_data_that_moved(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        run = copied(folder, "one", tmp_path / "moved")
+        config = yaml_dialect.read((run / "config.yaml").read_text())
+        config["dataset"]["path"] = "/nowhere/log.npz"
+        (run / "config.yaml").write_text(yaml_dialect.write(config))
+        text = write(run).text
+        assert "the data are not at hand" in text
+        assert "/nowhere/log.npz" in text
+        assert "64" in text  # transitions, as run.json has them
+
+    def test_data_that_changed(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        run = copied(folder, "one", tmp_path / "changed")
+        facts = json.loads((run / "run.json").read_text())
+        facts["dataset"]["fingerprint"] = "0" * 64
+        (run / "run.json").write_text(json.dumps(facts))
+        assert "the data have changed since it was trained" in write(run).text
+
+    def test_several_environments_are_kept_apart(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        run = copied(folder, "two", tmp_path / "elsewhere")
+        config = yaml_dialect.read((run / "config.yaml").read_text())
+        (run / "config.yaml").write_text(yaml_dialect.write({**config, "env_id": "Hopper-v5"}))
+        text = write("one", run, options=("--no-data",)).text
+        assert "Probability of improvement" not in text
+        assert "normalised IQM [95%]" in text
+        assert "(D4RL)" in text
+
+
+class TestBrokenRuns:
+    @pytest.mark.parametrize("name", ["run.json", "config.yaml"])
+    @pytest.mark.parametrize("contents", ["", "{", "[]", "null", '"x"'])
+    def test_damaged_descriptions(self, name: str, contents: str, write: Any, folder: Path, tmp_path: Path) -> None:
+        run = copied(folder, "one", tmp_path / "damaged")
+        (run / name).write_text(contents)
+        page = write(run, "two", options=("--no-data",))
+        assert "damaged" in page.text
+        assert name in page.text
+        assert "two" in page.text
+
+    def test_what_can_be_read_is_shown(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        run = copied(folder, "one", tmp_path / "damaged")
+        (run / "run.json").write_text("{")
+        text = write(run, options=("--no-data",)).text
+        assert "run.json: cannot be read" in text
+        assert "Return in Cliff-report-v0 during training" in text
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            "{broken",
+            "[]",
+            '{"step": "x"}',
+            '{"step": 99, "seeds": [0, 1, 2], "return_mean": "high"}',
+            '{"step": 99, "seeds": [0], "return_mean": [1, 2, 3]}',
+            '{"step": 99, "seeds": [0, 1, 2], "return_mean": [NaN, NaN, NaN]}',
+            '{"step": 99, "seeds": [0, 1, 7], "return_mean": [1, 2, 3]}',
+            '{"step": 99, "seeds": [0, 1, 2], "return_mean": [1e308, -1e308, 1e308]}',
+            '{"step": 99, "seeds": [0, 1, 2], "return_mean": [1%s, 0, 0]}' % ("0" * 400),
+            '{"step": 1%s, "seeds": [0, 1, 2], "return_mean": [1, 2, 3]}' % ("0" * 400),
+        ],
+    )
+    def test_damaged_records(self, line: str, write: Any, folder: Path, tmp_path: Path) -> None:
+        run = copied(folder, "one", tmp_path / "damaged")
+        with (run / "evaluations.jsonl").open("a") as file:
+            file.write(line + "\n")
+        page = write(run, options=("--no-data",))
+        assert "Learning curves" in page.text
+        if line == "{broken":
+            assert "evaluations.jsonl: 1 line damaged and left out (4)" in page.text
+
+    def test_a_damaged_checkpoint(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        run = copied(folder, "one", tmp_path / "damaged")
+        for weights in run.glob("checkpoints/*/weights.safetensors"):
+            weights.write_bytes(b"broken")
+        text = write(run).text
+        assert "no checkpoint to look into" in text
+        assert "its SHA-256 is not the manifest's" in text
+
+    def test_hostile_strings_stay_strings(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        run = copied(folder, "one", tmp_path / "\"><script>alert('x')<")
+        config = yaml_dialect.read((run / "config.yaml").read_text())
+        config |= {"dataset": {"source": "file", "path": HOSTILE}, "env_id": HOSTILE, "algo": HOSTILE, HOSTILE: HOSTILE}
+        (run / "config.yaml").write_text(yaml_dialect.write(config))
+        facts = json.loads((run / "run.json").read_text())
+        facts |= {"reason": HOSTILE, "status": HOSTILE, "notices": [HOSTILE], "unit": HOSTILE, "created": HOSTILE}
+        facts |= {"versions": {HOSTILE: HOSTILE}, "divergences": [{"seed": HOSTILE, "what": HOSTILE}]}
+        facts["dataset"] |= {"fingerprint": HOSTILE}
+        (run / "run.json").write_text(json.dumps(facts))
+        with (run / "metrics.jsonl").open("a") as file:
+            file.write(json.dumps({"step": 99, HOSTILE: [1.0, 2.0, 3.0]}) + "\n")
+        page = write(run, "two")
+        assert len([tag for tag, _ in page.elements if tag == "script"]) == 1
+        assert not [tag for tag, _ in page.elements if tag == "img"]
+        assert not [attrs for _, attrs in page.elements if any(name.startswith("on") for name in attrs)]
+        assert HOSTILE in unescape(page.text)
+
+    def test_mistakes(self, mistake: Any, folder: Path, tmp_path: Path) -> None:
+        assert "no such run" in mistake("report", folder / "tow")
+        assert "holds no run" in mistake("report", tmp_path)
+        assert "is a folder" in mistake("report", folder / "one", "-o", ".", "--no-data")
+        assert "cannot be written" in mistake("report", folder / "one", "-o", "no/where.html", "--no-data")

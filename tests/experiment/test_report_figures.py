@@ -1,0 +1,190 @@
+"""The building blocks of the report's figures: ticks, ranges, labels, and what the networks say, worked by hand."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from rl_training import algorithms
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.transforms import Transforms
+from rl_training.experiment.report.diagnostics import check_actions, check_values, some_episodes
+from rl_training.experiment.report.svg import MARKERS, Chart, apart, marker, padded, tick_text, ticks
+from small_runs import knobs
+
+
+class TestAxes:
+    @pytest.mark.parametrize(
+        ("low", "high", "expected"),
+        [
+            (0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]),
+            (-1430.0, -60.0, [-1000.0, -500.0]),
+            (0.0, 5000.0, [0.0, 2000.0, 4000.0]),
+            (3.0, 3.0, [3.0]),
+            (-1e-3, 1e-3, [-0.001, -0.0005, 0.0, 0.0005, 0.001]),
+        ],
+    )
+    def test_ticks_are_round_and_inside(self, low: float, high: float, expected: list[float]) -> None:
+        assert ticks(low, high, 4) == pytest.approx(expected)
+
+    @pytest.mark.parametrize("scale", [1e-8, 1e-3, 1.0, 37.0, 1e5, 1e12])
+    def test_ticks_at_any_scale(self, scale: float) -> None:
+        found = ticks(-0.3 * scale, 1.7 * scale, 5)
+        assert 3 <= len(found) <= 8
+        assert len(set(np.round(np.diff(found) / scale, 9))) == 1
+        texts = [tick_text(value, found[1] - found[0]) for value in found]
+        assert len(set(texts)) == len(texts)
+
+    @pytest.mark.parametrize(
+        ("value", "step", "text"),
+        [(1000, 500, "1,000"), (0.25, 0.25, "0.25"), (2.5e6, 5e5, "2.5M"), (0, 1, "0"), (-7.5, 2.5, "-7.5")],
+    )
+    def test_tick_texts(self, value: float, step: float, text: str) -> None:
+        assert tick_text(value, step) == text
+
+    def test_range_leaves_out_what_is_not_finite(self) -> None:
+        assert padded([[0.0, 10.0], [np.nan, np.inf]], 0.1) == (-1.0, 11.0)
+        assert padded([]) == (0.0, 1.0)
+        low, high = padded([[5.0]])
+        assert low < 5.0 < high
+
+    def test_labels_keep_apart(self) -> None:
+        found = apart([50.0, 50.0, 52.0], 15, 0, 100)
+        assert np.diff(sorted(found)).min() >= 14.9
+        assert found[0] < found[1] < found[2]
+
+    def test_places(self) -> None:
+        chart = Chart((200, 100), (0.0, 10.0), (0.0, 1.0))
+        assert chart.x(0.0) == chart.left
+        assert chart.x(10.0) == 200 - chart.margins.right
+        assert chart.y(1.0) == chart.margins.top
+        assert chart.y(99.0) == chart.margins.top  # beyond the range: at the border
+
+    @pytest.mark.parametrize("kind", MARKERS)
+    def test_markers_are_sound(self, kind: str) -> None:
+        made = marker(kind, 3.0, 4.0, "a < b & c")
+        assert ElementTree.fromstring(made).findtext("title") == "a < b & c"
+        ElementTree.fromstring(marker(kind, 3.0, 4.0))
+
+    def test_a_chart_is_sound_and_escaped(self) -> None:
+        chart = Chart((200, 100), (0.0, 4.0), (0.0, 1.0), ("<x>", "</text>"))
+        chart.add(chart.line([0, 1, 2, 3], [0.0, np.nan, 0.5, 1.0]))
+        chart.add(chart.band([0, 1], [0.0, 0.1], [0.2, 0.3]))
+        chart.rule_y(0.5, "<b>")
+        root = ElementTree.fromstring(chart.svg('"<script>'))
+        assert root.get("aria-label") == '"<script>'
+        (line,) = [path.get("d", "") for path in root.iter("path") if path.get("class") == "line"]
+        assert len(re.findall("M", line)) == 2  # broken where there is no value
+
+
+# What the networks say ----------------------------------------------------------------------------------------------
+
+
+def transforms(scale: float = 1.0) -> Transforms:
+    return Transforms(None, None, scale, 0.0, (-2.0,), (2.0,))
+
+
+def episodes(terminated: bool = True) -> TransitionDataset:
+    """Two episodes of three steps with rewards 1, 2, 4."""
+    flags = np.array([False, False, True] * 2)
+    return TransitionDataset.from_dict(
+        {
+            "obs": np.arange(18, dtype=np.float32).reshape(6, 3) / 18,
+            "next_obs": np.arange(3, 21, dtype=np.float32).reshape(6, 3) / 18,
+            "actions": np.array([[-2.0], [0.0], [1.0]] * 2, dtype=np.float32),
+            "rewards": np.array([1.0, 2.0, 4.0] * 2, dtype=np.float32),
+            "terminations": flags if terminated else np.zeros(6, bool),
+            "truncations": np.zeros(6, bool) if terminated else flags,
+        }
+    )
+
+
+class TestValues:
+    def test_returns_are_discounted_and_scaled(self) -> None:
+        learner = algorithms.load("iql")(3, 1, **knobs("iql"), gamma=0.5, seeds=(0, 1))
+        found = check_values(learner, transforms(10.0), episodes())
+        assert found is not None
+        assert found.returns is not None
+        by_hand = [10 * (1 + 0.5 * 2 + 0.25 * 4), 10 * (2 + 0.5 * 4), 40.0]
+        np.testing.assert_allclose(found.returns, [by_hand * 2] * 2, rtol=1e-6)
+        assert not found.bootstrapped
+
+    def test_a_cut_episode_goes_on_with_the_learned_value(self) -> None:
+        learner = algorithms.load("iql")(3, 1, **knobs("iql"), gamma=0.5)
+        found = check_values(learner, transforms(), episodes(terminated=False))
+        assert found is not None
+        assert found.returns is not None
+        assert found.bootstrapped
+        import torch
+
+        last = torch.tensor(episodes().next_obs[[2, 5]])[None]
+        values = learner.model.value.values(last)[0].detach().numpy()  # type: ignore[union-attr, operator]
+        np.testing.assert_allclose(found.returns[0, [2, 5]], 4.0 + 0.5 * values, rtol=1e-5)
+
+    @pytest.mark.parametrize("algo", ["iql", "td3_bc", "cql", "awr"])
+    def test_td_error_by_hand(self, algo: str) -> None:
+        """From the networks themselves, row by row."""
+        import torch
+
+        learner = algorithms.load(algo)(3, 1, **knobs(algo), gamma=0.9)
+        data = episodes()
+        found = check_values(learner, transforms(), data)
+        assert found is not None
+        assert found.kind == ("V" if algo == "awr" else "Q")
+        model = learner.model
+        for row in range(6):
+            obs, after = (torch.tensor(part[row])[None, None] for part in (data.obs, data.next_obs))
+            action = torch.tensor(transforms().to_unit_actions(data.actions[row]))[None, None]
+            with torch.no_grad():
+                if hasattr(model, "value"):
+                    next_value = float(model.value.values(after))  # type: ignore[operator, union-attr]
+                else:
+                    best = learner.policy.mode(after)
+                    next_value = float(model.target_critics.values(after, best).min())  # type: ignore[operator, union-attr]
+                if algo == "awr":
+                    value = float(model.value.values(obs))  # type: ignore[operator, union-attr]
+                else:
+                    value = float(model.critics.values(obs, action).min())  # type: ignore[operator, union-attr]
+            target = data.rewards[row] + (0.0 if data.terminations[row] else 0.9 * next_value)
+            assert found.td_errors[0, row] == pytest.approx(target - value, abs=1e-5)
+
+    def test_correlation_and_bias(self) -> None:
+        learner = algorithms.load("iql")(3, 1, **knobs("iql"), seeds=(0, 1, 2))
+        found = check_values(learner, transforms(), episodes())
+        assert found is not None
+        assert found.returns is not None
+        correlation, bias = found.correlation(), found.bias()
+        assert correlation is not None
+        assert bias is not None
+        for member in range(3):
+            expected = np.corrcoef(found.values[member], found.returns[member])[0, 1]
+            assert correlation[member] == pytest.approx(expected)
+            assert bias[member] == pytest.approx((found.values[member] - found.returns[member]).mean())
+
+    def test_cloning_has_no_values(self) -> None:
+        assert check_values(algorithms.load("bc")(3, 1, **knobs("bc")), transforms(), episodes()) is None
+
+    def test_a_stopped_seed_is_left_out(self) -> None:
+        learner = algorithms.load("iql")(3, 1, **knobs("iql"), seeds=(0, 1))
+        learner.active[0] = False
+        found = check_values(learner, transforms(), episodes())
+        assert found is not None
+        assert found.values.shape == (1, 6)
+        assert check_actions(learner, transforms(), episodes()).distances.shape == (1, 6)
+
+    def test_distance_of_actions_by_hand(self) -> None:
+        learner = algorithms.load("bc")(3, 1, **knobs("bc"))
+        learner.policy.flat.data.zero_()  # type: ignore[attr-defined]  # the policy's mode is then 0 everywhere
+        found = check_actions(learner, transforms(), episodes())
+        np.testing.assert_allclose(found.distances[0], [1.0, 0.0, 0.5] * 2, atol=2e-5)
+
+    def test_some_episodes_are_whole(self, dataset: TransitionDataset) -> None:
+        some = some_episodes(dataset, 500)
+        assert len(some) == 400  # two of two hundred rows fit
+        assert some.n_episodes == 2
+        assert (some.truncations[[199, 399]]).all()
+        assert len(some_episodes(dataset, 50)) == 50
+        assert some_episodes(dataset, 5_000) is dataset
