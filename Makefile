@@ -92,7 +92,7 @@ $(TOOLS_INSTALLED):
 	$(TOOLS)/bin/python -m pip install -q --disable-pip-version-check pip-tools==7.6.2 pip-audit==2.10.1
 	@touch $@
 
-docs: $(INSTALLED) ## build the documentation
+docs: $(INSTALLED) ## build the documentation as a site: site/index.html
 	$(BIN)/python docs/build.py
 
 install: $(INSTALLED) ## create .venv with everything the other targets need

@@ -51,9 +51,6 @@ def test_finetune(tmp_path: Path) -> None:
     assert [line.split()[0] for line in said.splitlines()] == ["offline", "online"]
 
 
-def test_documentation_has_a_page_per_algorithm(tmp_path: Path) -> None:
-    run("docs/build.py", "--output", str(tmp_path))
-    page = (tmp_path / "algorithms" / "rlpd.md").read_text("utf-8")
-    assert "| `offline_batch_ratio` | `0.5` |" in page
-    assert "| `paper` | the paper's table 2, D4RL locomotion |" in page
-    assert "| `total_timesteps` |" in (tmp_path / "configuration.md").read_text("utf-8")
+def test_documentation_is_built(tmp_path: Path) -> None:
+    assert f"pages in {tmp_path}" in run("docs/build.py", "--output", str(tmp_path))
+    assert "offline_batch_ratio" in (tmp_path / "algorithms" / "rlpd.html").read_text("utf-8")

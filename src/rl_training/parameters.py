@@ -36,7 +36,10 @@ class Parameter:
 def parameters_of(model: type[BaseModel]) -> list[Parameter]:
     """Every parameter of a model, in its order."""
     schema = model.model_json_schema()
-    properties, sections = schema.get("properties", {}), schema.get("$defs", {})
+    sections = schema.get("$defs", {})
+    if "$ref" in schema:  # a model that holds itself, as a mixture may hold mixtures
+        schema = sections[schema["$ref"].rpartition("/")[2]]
+    properties = schema.get("properties", {})
     found = []
     for name, field in model.model_fields.items():
         default = None if field.is_required() else field.get_default(call_default_factory=True)

@@ -124,7 +124,8 @@ def test_observations_are_normalised_by_the_episodes_that_are_cloned(tmp_path: P
     parts = trainer_for("bc")(small_config(None, tmp_path, "bc", **values), dataset=dataset).assemble()
     assert parts.transforms.obs_mean == pytest.approx((14 / 5, 6 / 5), rel=1e-12)
     assert parts.transforms.obs_std == pytest.approx((0.4 + 1e-3, 1.36**0.5 + 1e-3), rel=1e-9)
-    assert parts.dataset is dataset
+    assert parts.dataset is not None
+    assert parts.dataset.n_episodes == dataset.n_episodes  # all of it is reported
 
 
 def test_an_epoch_is_a_pass_over_the_episodes_that_are_cloned(tmp_path: Path) -> None:

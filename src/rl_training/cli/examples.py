@@ -13,7 +13,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "init": {
         "rl-training init log.csv": "writes config.yaml",
         "rl-training init robot.hdf5 -o robot.yaml --algo cql": "another name, another algorithm",
-        "rl-training init log.parquet --env-id Hopper-v5": "evaluated there while it trains",
+        "rl-training init log.npz --env-id Pendulum-v1 --force": "evaluated there while it trains",
     },
     "train": {
         "rl-training train -c cql/pendulum": "a packaged configuration",
@@ -51,7 +51,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "rl-training export my-run --member all -o policy.onnx": "one file per seed",
     },
     "push": {
-        "rl-training push my-run --repo me/hopper --dry-run -o hopper": "look first",
+        "rl-training push my-run --repo me/hopper --dry-run -o for-the-hub": "look first",
         "rl-training push my-run --repo me/hopper --which best": "upload",
     },
     "bench": {
@@ -76,8 +76,8 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "config presets": {"rl-training config presets rebrac": "and whose settings they are"},
     "data check": {
         "rl-training data check log.npz": "what is in it, what is wrong, and where",
-        "rl-training data check log.csv --columns obs=x,y --columns actions=u": "other names",
-        "rl-training data check log.npz --env-id Hopper-v4 --html report.html": "as a page",
+        "rl-training data check robot.csv --columns obs=x,y,z --columns actions=u": "other names",
+        "rl-training data check log.npz --env-id Pendulum-v1 --html report.html": "as a page",
     },
     "data info": {"rl-training data info log.npz": "the short facts"},
     "data convert": {

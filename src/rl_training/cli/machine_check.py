@@ -33,6 +33,7 @@ _PURPOSES = {
     "mujoco": "runs MuJoCo's environments (Hopper-v5 and others)",
     "parquet": "reads and writes Parquet, reads CSV faster",
     "report": "draws learning curves",
+    "docs": "builds the documentation",
     "tracking": "writes TensorBoard logs",
     "export": "exports policies to ONNX",
     "hub": "uploads policies to the Hugging Face hub",
