@@ -87,9 +87,10 @@ class TestOpen:
         assert str(caught.value) == f"{runs / 'frist'}: no such run; runs in {runs}: first"
 
     def test_a_folder_that_is_no_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.chdir(tmp_path)  # the message lists runs of the present folder
+        monkeypatch.chdir(tmp_path)  # the message lists runs of the present folder, and neighbours
+        (tmp_path / "empty").mkdir()
         with pytest.raises(CheckpointError, match=r"holds no run \(no run.json\)$"):
-            RunDirectory.open(tmp_path)
+            RunDirectory.open(tmp_path / "empty")
 
     def test_five_neighbours_at_most(self, tmp_path: Path) -> None:
         for i in range(7):
