@@ -88,14 +88,15 @@ def resume(
     section = None if data_file is None else {"source": "file", "path": str(data_file)}
     callbacks = _display(console, talk)
     try:
-        result = manager.resume(
-            run,
-            which=which,
-            total_timesteps=total_timesteps,
-            dataset=section,
-            callbacks=callbacks,
-            tracking=sections(track),
-        )
+        with exit_codes():
+            result = manager.resume(
+                run,
+                which=which,
+                total_timesteps=total_timesteps,
+                dataset=section,
+                callbacks=callbacks,
+                tracking=sections(track),
+            )
     except manager.FinishedError as error:
         command = f"rl-training resume {shlex.quote(str(run))} --total-timesteps {2 * error.done}"
         raise ConfigError(f"{error}, such as `{command}`") from None

@@ -12,6 +12,7 @@ from rl_training.algorithms.base.params import PriorDataParams
 from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig, path_alone
 from rl_training.data.transforms import TransformConfig
 from rl_training.errors import ConfigError
+from rl_training.paths import user_path
 from rl_training.run_places import RUNS_DIR
 from rl_training.runtime.presets import merge, preset_values
 from rl_training.tracker_names import TrackerName
@@ -166,6 +167,12 @@ class TrainConfig(Section):
     def _as_text(cls, value: Any) -> Any:
         """A `Path` or a `torch.device` is as good as its text."""
         return value if value is None or isinstance(value, bool | int | float | list | dict) else str(value)
+
+    @field_validator("runs_dir", mode="after")
+    @classmethod
+    def _can_be_a_place(cls, value: str) -> str:
+        user_path(value)
+        return value
 
     @field_validator("seed", mode="after")
     @classmethod

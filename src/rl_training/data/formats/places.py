@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from rl_training.errors import DataError
+from rl_training.paths import user_path
+from rl_training.validation import shortened
 
 MINARI_PREFIX = "minari:"  # before an id, where a dataset is named in one word
 
@@ -12,9 +14,9 @@ MINARI_PREFIX = "minari:"  # before an id, where a dataset is named in one word
 def expand(path: Path) -> Path:
     """The path with ~ for the home folder, where there is such a home."""
     try:
-        return path.expanduser()
-    except RuntimeError as error:
-        raise DataError(f"{path}: {error}") from None
+        return user_path(path)
+    except ValueError as error:
+        raise DataError(f"{shortened(str(path))}: {error}") from None
 
 
 def place_of(source: str) -> Path:

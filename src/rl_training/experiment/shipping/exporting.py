@@ -18,8 +18,9 @@ from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping import onnx_graph, torch_program
 from rl_training.experiment.shipping.card import Circumstances, make_card, run_name
 from rl_training.experiment.shipping.network import PolicyNetwork, read_network, require_samples
+from rl_training.paths import user_path
 from rl_training.runtime.acting import Actor
-from rl_training.validation import shown
+from rl_training.validation import shortened, shown
 
 ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
 CHECKED_ROWS = 256
@@ -62,7 +63,7 @@ def export_policy(
     batch: a fixed number of rows; not given, any. force: replace what is there.
     """
     kind = choose_format(format, path)
-    target = Path(path).expanduser() if path is not None else Path(f"{run_name(policy)}{ENDINGS[kind]}")
+    target = _told(path) if path is not None else Path(f"{run_name(policy)}{ENDINGS[kind]}")
     card_path = _card_path(target)
     if not force:
         require_free(target)
@@ -155,6 +156,13 @@ def _made_with(kind: str) -> dict[str, Any]:
     if kind == "torch":
         return {"torch": torch.__version__}
     return {"opset": onnx_graph.OPSET, "ir_version": onnx_graph.IR_VERSION}
+
+
+def _told(path: str | Path) -> Path:
+    try:
+        return user_path(path)
+    except ValueError as error:
+        raise ConfigError(f"{shortened(str(path))}: {error}") from None
 
 
 def _card_path(target: Path) -> Path:
