@@ -12,6 +12,7 @@ import pytest
 
 from real_data import REAL, needs_real_data
 from rl_training.data import TransitionDataset
+from rl_training.validation import shortened
 from sick_data import healthy
 
 
@@ -154,18 +155,18 @@ class TestItsOwnSource:
         assert command("data", "convert", source, target, "--force").code == 0
 
 
+LONG = shortened("n" * 5000)
+
+
 class TestMistakes:
     @pytest.mark.parametrize(
         ("arguments", "complaint"),
         [
             (("log.csv", "log.txt"), "error: log.txt: must end in .npz, .hdf5, .h5, .parquet, .csv or in /"),
             (("lag.csv", "a.npz"), "error: lag.csv: no such file"),
-            (("n" * 5000, "a.npz"), f"error: {'n' * 5000}: cannot be read: File name too long"),
-            (
-                ("log.csv", f"{'n' * 5000}.npz", *COLUMNS),
-                f"error: {'n' * 5000}.npz: cannot be written: File name too long",
-            ),
-            (("log.csv", f"{'n' * 5000}/"), f"error: {'n' * 5000}: cannot be written: File name too long"),
+            (("n" * 5000, "a.npz"), f"error: {LONG}: has a name of more than 255 bytes in it"),
+            (("log.csv", f"{'n' * 5000}.npz", *COLUMNS), f"error: {LONG}: has a name of more than 255 bytes in it"),
+            (("log.csv", f"{'n' * 5000}/"), f"error: {LONG}: has a name of more than 255 bytes in it"),
             (("log.csv", "log.csv"), "error: log.csv: is the source itself; choose another name"),
             (("log.csv", "a.npz"), "error: log.csv: lacks obs, actions, rewards; the data have run, x, y, u,"),
             (("log.csv", "a.npz", "--columns", "obs"), "error: --columns obs: must name a field and its columns"),
