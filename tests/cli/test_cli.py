@@ -18,7 +18,8 @@ import rl_training
 from rl_training.experiment import manager
 from rl_training.experiment.config import packaged_configs, read_config
 from rl_training.runtime.config import TrainConfig
-from small_runs import files_under, small_values
+from rl_training.runtime.trainer import train
+from small_runs import StopAt, files_under, small_config, small_values
 
 
 @pytest.fixture
@@ -280,11 +281,21 @@ class TestMistakes:
         assert "is finished at step 20" in said
         assert said.endswith(f"`rl-training resume {run} --total-timesteps 40`")
 
+    def test_a_budget_behind_the_last_update(self, mistake: Any, data_file: Path, tmp_path: Path) -> None:
+        train(small_config(data_file, Path("runs"), name="cut", total_timesteps=20), callbacks=[StopAt(12)])
+        said = mistake("resume", "cut", "--total-timesteps", 10)
+        assert said == (
+            "error: runs/cut: total_timesteps 10 lies behind update 12, where it stands;"
+            " `rl-training resume runs/cut` alone goes on to 20"
+        )
+
     def test_a_checkpoint_is_not_resumed(self, mistake: Any, run: Path) -> None:
         assert f"`rl-training resume {run}`" in mistake("resume", run / "checkpoints" / "step-20")
 
     def test_evaluating(self, mistake: Any, run: Path) -> None:
-        assert "env_id: this policy was trained without an environment" in mistake("evaluate", run)
+        said = mistake("evaluate", run)
+        assert said.startswith(f"error: {run}: was trained without an environment; --env-id ID names one")
+        assert f"`rl-training report {run}`" in said
         assert "no checkpoint 'frist'; choose from last" in mistake("evaluate", run, "--which", "frist")
         assert "no checkpoint 7; choose from last" in mistake("evaluate", run, "--which", 7)
 

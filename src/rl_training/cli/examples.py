@@ -39,7 +39,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "report": {
         "rl-training report my-run": "writes report.html",
         "rl-training report run-a run-b -o compared.html": "side by side",
-        "rl-training report my-run --held-out other.npz": "TD error on new episodes",
+        "rl-training report my-run --held-out other.npz --force": "TD error on new episodes",
     },
     "predict": {
         "rl-training predict my-run --obs 1,0,0": "one observation",
