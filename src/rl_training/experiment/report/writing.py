@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rl_training import __version__
 from rl_training.data.formats.nearby import is_there
-from rl_training.errors import CheckpointError, ConfigError
+from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.experiment.report.contents import RunContents, read_runs
 from rl_training.experiment.report.datasets import Shelf, examine
 from rl_training.experiment.report.page import Contents, page
@@ -38,7 +38,8 @@ def write_report(
         raise ConfigError("report: name at least one run")
     for path in paths:
         if path.resolve() not in run_folders(path.resolve().parent):
-            raise CheckpointError(f"{path}: {'holds no run (no run.json)' if path.is_dir() else 'no such run'}")
+            hint = did_you_mean(path.name, [run.name for run in run_folders(path.parent)])
+            raise CheckpointError(f"{path}: {'holds no run (no run.json)' if path.is_dir() else f'no such run{hint}'}")
     if output.is_dir():
         raise ConfigError(f"--output {output}: is a folder; name a file")
     if is_there(output) and not force:
