@@ -261,10 +261,35 @@ class TestMistakes:
 
     def test_configurations_and_overrides(self, mistake: Any, tmp_path: Path) -> None:
         assert "did you mean 'cql/pendulum'?" in mistake("train", "-c", "cql/pendulm")
+        (tmp_path / "plant.yaml").write_text("algo: bc\n")
+        (tmp_path / "plant.csv").write_text("a,b\n1,2\n")
+        for name in ("plnat.yaml", "plnat"):
+            assert mistake("train", "-c", name).endswith("; did you mean 'plant.yaml'?")
+        said = "error: config: plant.csv is data, not a configuration; `rl-training init plant.csv` writes one for it"
+        assert mistake("train", "-c", "plant.csv") == said
         assert mistake("train", "-c", "none.yaml").startswith("error: config: no file none.yaml")
         (tmp_path / "bad.yaml").write_text("algo: [")
         assert "bad.yaml: is not valid YAML at line 1" in mistake("config", "show", "bad.yaml")
         assert "--set seed: must have the form key=value" in mistake("train", "-c", "bc/pendulum", "--set", "seed")
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            (
+                "train",
+                "Missing option '--config' / '-c': a configuration; for data of your own `rl-training init",
+            ),
+            ("train log.csv", "`rl-training init log.csv` writes one"),
+            ("train my.yaml", "Missing option '--config' / '-c': rl-training train -c my.yaml"),
+            ("train -c my.yaml --total-timesteps 10", "did you mean --set total_timesteps=10?"),
+            ("train --total-timesteps=10", "did you mean --set total_timesteps=10?"),
+            ("train --total-timestep 10", "No such option: --total-timestep"),
+            ("resume first --set x=1", "--set; a resumed run keeps its settings, only --total-timesteps gives it"),
+            ("runs --compare first", "error: --compare: takes two names, --compare RUN RUN"),
+        ],
+    )
+    def test_wrong_options(self, arguments: str, told: str, mistake: Any) -> None:
+        assert told in mistake(*arguments.split())
 
     def test_a_name_that_is_taken(self, mistake: Any, config_file: Path, tmp_path: Path) -> None:
         (tmp_path / "runs" / "run").mkdir(parents=True)

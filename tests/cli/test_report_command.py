@@ -370,7 +370,7 @@ class TestBrokenRuns:
         assert HOSTILE in unescape(page.text)
 
     def test_mistakes(self, mistake: Any, folder: Path, tmp_path: Path) -> None:
-        assert "no such run" in mistake("report", folder / "tow")
+        assert mistake("report", folder / "tow").endswith("tow: no such run; did you mean 'two'?")
         assert "holds no run" in mistake("report", tmp_path)
         assert "is a folder" in mistake("report", folder / "one", "-o", ".", "--no-data")
         (tmp_path / "page.html").write_text("mine")
