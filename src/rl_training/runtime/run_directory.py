@@ -168,8 +168,9 @@ class RunDirectory:
     def budgets(self, progress: Progress, checkpoint: Checkpoint | None) -> dict[str, Any]:
         """An entry for run.json: where the budget was changed on the way to `progress`, from what and to what."""
         before = progress.total_steps if checkpoint is None else int(checkpoint.progress["total_steps"])
-        told = self.describe().get("budgets") or []
-        changes = [change for change in told if change["step"] < progress.steps]
+        told = self.describe().get("budgets")
+        entries = [entry for entry in told if isinstance(entry, dict)] if isinstance(told, list) else []
+        changes = [e for e in entries if isinstance(e.get("step"), int) and e["step"] < progress.steps]
         if before != progress.total_steps:
             changes.append({"step": progress.steps, "before": before, "after": progress.total_steps})
         return {"budgets": changes} if told or changes else {}
