@@ -43,15 +43,21 @@ class DivergenceError(RLTrainingError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A suggestion to append to a message: `"; did you mean 'x'?"`, the list of choices, or nothing at all."""
     choices = sorted(known)
-    scores = {choice: _likeness(word.lower(), choice.lower()) for choice in choices}
-    close = max(choices, key=lambda choice: scores[choice], default=None)
-    if close is not None and scores[close] > (0.0, 0.0):
+    if (close := closest(word, choices)) is not None:
         return f"; did you mean {close!r}?"
     for foreign, ending in _FOREIGN.items():
         meant = [choice for choice in choices if choice == ending or choice.endswith(f"_{ending}")]
         if meant and _likeness(word.lower(), foreign) > (0.0, 0.0):
             return f"; did you mean {' or '.join(map(repr, meant))}?"
     return f"; choose from {', '.join(choices)}" if 0 < len(choices) <= 12 else ""
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """The one of these names that is most like a word, if any is like it."""
+    choices = sorted(known)
+    scores = {choice: _likeness(word.lower(), choice.lower()) for choice in choices}
+    close = max(choices, key=lambda choice: scores[choice], default=None)
+    return close if close is not None and scores[close] > (0.0, 0.0) else None
 
 
 _FOREIGN = {"learning_rate": "lr"}  # what other programs call it, and how its names end here

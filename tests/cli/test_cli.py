@@ -18,7 +18,8 @@ import rl_training
 from rl_training.experiment import manager
 from rl_training.experiment.config import packaged_configs, read_config
 from rl_training.runtime.config import TrainConfig
-from small_runs import files_under, small_values
+from rl_training.runtime.trainer import train
+from small_runs import StopAt, files_under, small_config, small_values
 
 
 @pytest.fixture
@@ -260,10 +261,35 @@ class TestMistakes:
 
     def test_configurations_and_overrides(self, mistake: Any, tmp_path: Path) -> None:
         assert "did you mean 'cql/pendulum'?" in mistake("train", "-c", "cql/pendulm")
+        (tmp_path / "plant.yaml").write_text("algo: bc\n")
+        (tmp_path / "plant.csv").write_text("a,b\n1,2\n")
+        for name in ("plnat.yaml", "plnat"):
+            assert mistake("train", "-c", name).endswith("; did you mean 'plant.yaml'?")
+        said = "error: config: plant.csv is data, not a configuration; `rl-training init plant.csv` writes one for it"
+        assert mistake("train", "-c", "plant.csv") == said
         assert mistake("train", "-c", "none.yaml").startswith("error: config: no file none.yaml")
         (tmp_path / "bad.yaml").write_text("algo: [")
         assert "bad.yaml: is not valid YAML at line 1" in mistake("config", "show", "bad.yaml")
         assert "--set seed: must have the form key=value" in mistake("train", "-c", "bc/pendulum", "--set", "seed")
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            (
+                "train",
+                "Missing option '--config' / '-c': a configuration; for data of your own `rl-training init",
+            ),
+            ("train log.csv", "`rl-training init log.csv` writes one"),
+            ("train my.yaml", "Missing option '--config' / '-c': rl-training train -c my.yaml"),
+            ("train -c my.yaml --total-timesteps 10", "did you mean --set total_timesteps=10?"),
+            ("train --total-timesteps=10", "did you mean --set total_timesteps=10?"),
+            ("train --total-timestep 10", "No such option: --total-timestep"),
+            ("resume first --set x=1", "--set; a resumed run keeps its settings, only --total-timesteps gives it"),
+            ("runs --compare first", "error: --compare: takes two names, --compare RUN RUN"),
+        ],
+    )
+    def test_wrong_options(self, arguments: str, told: str, mistake: Any) -> None:
+        assert told in mistake(*arguments.split())
 
     def test_a_name_that_is_taken(self, mistake: Any, config_file: Path, tmp_path: Path) -> None:
         (tmp_path / "runs" / "run").mkdir(parents=True)
@@ -280,11 +306,21 @@ class TestMistakes:
         assert "is finished at step 20" in said
         assert said.endswith(f"`rl-training resume {run} --total-timesteps 40`")
 
+    def test_a_budget_behind_the_last_update(self, mistake: Any, data_file: Path, tmp_path: Path) -> None:
+        train(small_config(data_file, Path("runs"), name="cut", total_timesteps=20), callbacks=[StopAt(12)])
+        said = mistake("resume", "cut", "--total-timesteps", 10)
+        assert said == (
+            "error: runs/cut: total_timesteps 10 lies behind update 12, where it stands;"
+            " `rl-training resume runs/cut` alone goes on to 20"
+        )
+
     def test_a_checkpoint_is_not_resumed(self, mistake: Any, run: Path) -> None:
         assert f"`rl-training resume {run}`" in mistake("resume", run / "checkpoints" / "step-20")
 
     def test_evaluating(self, mistake: Any, run: Path) -> None:
-        assert "env_id: this policy was trained without an environment" in mistake("evaluate", run)
+        said = mistake("evaluate", run)
+        assert said.startswith(f"error: {run}: was trained without an environment; --env-id ID names one")
+        assert f"`rl-training report {run}`" in said
         assert "no checkpoint 'frist'; choose from last" in mistake("evaluate", run, "--which", "frist")
         assert "no checkpoint 7; choose from last" in mistake("evaluate", run, "--which", 7)
 

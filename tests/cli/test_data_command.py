@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import rl_training
+from rl_training import yaml_dialect
 from rl_training.cli.reading_options import Reading
 from rl_training.data import TransitionDataset
 from rl_training.data.formats import columns
@@ -115,6 +116,16 @@ class TestCheck:
         options = [part for name in arrays for part in ("--columns", f"{name}=my {name}")]
         code, out, _ = command("data", "check", "odd.npz", *options)
         assert (code, out.splitlines()[-1]) == (0, "verdict: healthy: no findings")
+
+    def test_as_a_configuration_says(self, command: Any, tmp_path: Path) -> None:
+        arrays = healthy()
+        np.savez(tmp_path / "odd.npz", **{f"my, {name}": values for name, values in arrays.items()})
+        section = {"source": "file", "path": "odd.npz", "columns": {name: f"my, {name}" for name in arrays}}
+        values = {"algo": "bc", "total_timesteps": 5, "dataset": section}
+        (tmp_path / "config.yaml").write_text(yaml_dialect.write(values))
+        code, out, _ = command("data", "check", "-c", "config.yaml")
+        assert (code, out.splitlines()[0]) == (0, "odd.npz")
+        assert out.splitlines()[-1] == "verdict: healthy: no findings"
 
     def test_one_long_episode_beside_ids_that_nobody_reads(self, command: Any, tmp_path: Path) -> None:
         arrays = {name: values for name, values in healthy().items() if name not in ("truncations", "next_obs")}

@@ -29,6 +29,7 @@ def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "text.csv").write_text("obs,action,reward,done\n1,2,x,0\n")
     (tmp_path / "log.csv.gz").write_bytes(b"\x1f\x8b\x08\x00")
     (tmp_path / "data.pkl").write_bytes(b"\x80\x04\x95")
+    (tmp_path / "run.yaml").write_text("algo: bc\ntotal_timesteps: 5\ndataset: good.npz\n")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "notes.txt").touch()
 
@@ -41,6 +42,11 @@ COLLECT = ("--env-id", "Pendulum-v1", "--policy", "random", "--steps", "5")
     ("arguments", "complaint"),
     [
         (["check"], "Missing argument"),
+        (["check", "run.yaml"], "run.yaml: is a configuration, not data; `rl-training data check -c run.yaml` checks"),
+        (["check", "good.npz", "-c", "run.yaml"], "--config run.yaml: not beside good.npz; give a dataset, or -c"),
+        (["check", "-c", "run.yaml", "--columns", "obs=x"], "--columns: run.yaml says how its data are read; leave"),
+        (["check", "-c", "run.yml"], "config: no file run.yml; did you mean 'run.yaml'?"),
+        (["check", "-c", "bc/pendulum"], "bc/pendulum: its data (scripted) are made when it is trained; nothing to"),
         (["check", "goof.npz"], "goof.npz: no such file; did you mean 'good.npz'?"),
         (["check", "zzz.npz"], "zzz.npz: no such file (relative paths start at "),
         (["check", "nowhere/good.npz"], "nowhere/good.npz: no such file (folder 'nowhere' does not exist)"),

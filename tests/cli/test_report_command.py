@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from html import unescape
@@ -18,8 +19,9 @@ from report_runs import ENV, make_runs, registered
 from rl_training import yaml_dialect
 from rl_training.experiment import statistics
 from rl_training.runtime import run_lock
+from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
-from small_runs import small_config
+from small_runs import StopAt, digest, small_config
 
 HOSTILE = "\"><script>alert('x')</script><img src=x onerror=alert(1)>"
 VOID = ("meta", "input", "br", "wbr", "img", "link")
@@ -74,7 +76,7 @@ def write(command: Any, folder: Path, tmp_path: Path) -> Any:
     """The page on these runs."""
 
     def run(*names: str | Path, options: tuple[str, ...] = ()) -> Reader:
-        code, _, err = command("report", *(folder / name for name in names), "-o", "page.html", *options)
+        code, _, err = command("report", *(folder / name for name in names), "-o", "page.html", "--force", *options)
         assert code == 0, err
         return Reader((tmp_path / "page.html").read_text("utf-8"))
 
@@ -147,6 +149,27 @@ class TestTwoRuns:
         assert "Held out: " in text
         assert "no held-out" not in text
 
+    def test_held_out_data_are_read_as_the_runs_own(self, write: Any, command: Any, mistake: Any) -> None:
+        made = np.random.default_rng(0).uniform(-1, 1, (60, 4))
+        columns = {"obs": ["a", "b"], "actions": "u", "rewards": "r", "terminations": "end"}
+        for name, rows in (("own.csv", made[:40]), ("hold.csv", made[40:]), ("other.csv", made[:24])):
+            lines = [",".join(f"{value:.6f}" for value in row) + f",{int(n % 8 == 7)}" for n, row in enumerate(rows)]
+            Path(name).write_text("\n".join(["a,b,u,r,end", *lines]) + "\n")
+        section = {"source": "file", "path": "own.csv", "columns": columns}
+        path = train(small_config(None, Path(), "iql", name="mapped", dataset=section, total_timesteps=2)).run.path
+        assert "Held out: hold.csv." in write(path.resolve(), options=("--held-out", "hold.csv")).text
+        asked = ("report", path, "-o", "new.html", "--held-out")
+        assert mistake(*asked, "hold.cv") == "error: --held-out hold.cv: no such file; did you mean 'hold.csv'?"
+        Path("odd.csv").write_text("x,y\n1,2\n")
+        assert mistake(*asked, "odd.csv").startswith("error: --held-out odd.csv: ")
+        assert "choose one of them" in mistake(*asked, "hold.csv", "--no-data")
+        code, _, err = command(*asked, "hold.csv")
+        assert (code, err) == (0, "")
+        code, _, err = command(*asked, "other.csv", "--force")
+        assert code == 0
+        assert err.startswith("warning: other.csv: 100% of its rows were trained on")
+        assert "warning: other.csv: 100% of its rows were trained on" in Reader(Path("new.html").read_text()).text
+
     def test_generated_data_get_fresh_episodes(self, write: Any, folder: Path, tmp_path: Path) -> None:
         config = small_config(
             None,
@@ -179,6 +202,27 @@ class TestTwoRuns:
             (place / "evaluations.jsonl").read_text() for place in (Path("again/one-again"), folder / "one")
         )
         assert ours == theirs
+
+
+class TestAChangedBudget:
+    """How to reproduce a run that went on under another budget than it was started with."""
+
+    @pytest.mark.parametrize(("algo", "stop"), [("iql", None), ("iql", 6), ("bc", 6)])
+    def test_what_is_promised(self, algo: str, stop: int | None, write: Any, command: Any, folder: Path) -> None:
+        changes = {"name": "longer", "total_timesteps": 8, "log_interval": 4, "engine": "eager"}
+        config = small_config(folder / "log.npz", Path("runs"), algo, **changes)
+        run = train(config, callbacks=[StopAt(stop)] if stop else []).run
+        assert command("resume", "longer", "--total-timesteps", 12, "--quiet").code == 0
+        page = write(run.path.resolve(), options=("--no-data",))
+        assert f"Its budget was changed: at update {stop or 8} from 8 to 12." in page.text
+        assert ("Its learning rates (actor: cosine) depend on the budget" in page.text) is (algo == "iql")
+        assert ("which gives other weights" in page.text) is (algo == "iql" and stop is not None)
+        (block,) = [words for words in page.words if words.startswith("rl-training train")]
+        for line in block.splitlines():
+            assert command(*shlex.split(line)[1:], "--quiet").code == 0
+        again = RunDirectory.open(Path("runs/longer-again"))
+        same = digest(again.load().tensors) == digest(run.load().tensors)
+        assert same is (algo == "bc" or stop is None)
 
 
 class TestRunsOfEveryKind:
@@ -326,7 +370,9 @@ class TestBrokenRuns:
         assert HOSTILE in unescape(page.text)
 
     def test_mistakes(self, mistake: Any, folder: Path, tmp_path: Path) -> None:
-        assert "no such run" in mistake("report", folder / "tow")
+        assert mistake("report", folder / "tow").endswith("tow: no such run; did you mean 'two'?")
         assert "holds no run" in mistake("report", tmp_path)
         assert "is a folder" in mistake("report", folder / "one", "-o", ".", "--no-data")
+        (tmp_path / "page.html").write_text("mine")
+        assert "exists already; --force replaces it" in mistake("report", folder / "one", "-o", "page.html")
         assert "cannot be written" in mistake("report", folder / "one", "-o", "no/where.html", "--no-data")

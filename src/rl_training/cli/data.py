@@ -9,10 +9,10 @@ import typer
 
 from rl_training.cli.data_collect import collect
 from rl_training.cli.reading_options import Reading, reads_data
+from rl_training.errors import ConfigError
 
 data_app = typer.Typer(help="Look at, check, convert and record datasets.", rich_markup_mode=None)
 
-Data = Annotated[Path, typer.Argument(help="A dataset in any format that can be trained on, or minari:ID.")]
 EnvId = Annotated[str | None, typer.Option(help="The environment the data come from, if the file does not say so.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 
@@ -26,8 +26,14 @@ def _help_alone(context: typer.Context) -> None:
 @data_app.command()
 @reads_data
 def check(
-    path: Data,
+    path: Annotated[
+        Path | None, typer.Argument(help="A dataset in any format that can be trained on, or minari:ID.")
+    ] = None,
     env_id: EnvId = None,
+    config: Annotated[
+        str | None,
+        typer.Option("--config", "-c", help="A configuration instead: its data, read as its dataset: section says."),
+    ] = None,
     *,
     reading: Reading,
     as_json: AsJson = False,
@@ -36,6 +42,14 @@ def check(
     """Examine a dataset: facts, and what is wrong, where. Exit code 0 if nothing is, 1 on errors, 2 if unreadable."""
     from rl_training.cli import data_check
 
+    if (path is None) is (config is None):
+        wrong = "Missing argument 'path'" if path is None else f"--config {config}: not beside {path}"
+        raise ConfigError(f"{wrong}; give a dataset, or -c CONFIG for the data it names")
+    if config is not None:
+        from rl_training.cli.data_of_config import data_of_config
+
+        path, env_id, reading = data_of_config(config, env_id, reading)
+    assert path is not None
     raise typer.Exit(data_check.check(path, env_id, reading, as_json=as_json, html=html))
 
 

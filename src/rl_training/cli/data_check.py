@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -121,6 +122,9 @@ def read_source(source: str, reading: Reading) -> RawData:
     """The arrays of a file or folder, or of `minari:ID`, their flags settled where the user said how; a mistake is told
     with the name the user gave."""
     mapping = reading.column_mapping()
+    if source.endswith((".yaml", ".yml")) and formats.is_there(expand(Path(source))):
+        command = f"rl-training data check -c {shlex.quote(source)}"
+        raise ConfigError(f"{source}: is a configuration, not data; `{command}` checks the data it names")
     if reading.download and not source.startswith(formats.MINARI_PREFIX):
         raise ConfigError(f"--download: is for a Minari dataset (minari:ID), and {source} is a path; leave it out")
     try:

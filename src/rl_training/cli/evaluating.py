@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import shlex
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -121,6 +122,11 @@ def evaluate(runs: Sequence[Path], asked: Asked, *, as_json: bool) -> None:
 
 def _score(run: Path, asked: Asked, members: list[int] | None) -> Scored:
     policy = load_told(run, asked.which)
+    if asked.env_id is None and policy.checkpoint.config.env_id is None:
+        raise ConfigError(
+            f"{run}: was trained without an environment; --env-id ID names one to evaluate in, and"
+            f" `rl-training report {shlex.quote(str(run))}` shows what can be said without"
+        )
     deterministic = False if asked.stochastic else None
     with warnings.catch_warnings(action="ignore"):  # what diverged has just been said
         evaluation = policy.evaluate(

@@ -39,7 +39,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "report": {
         "rl-training report my-run": "writes report.html",
         "rl-training report run-a run-b -o compared.html": "side by side",
-        "rl-training report my-run --held-out other.npz": "TD error on new episodes",
+        "rl-training report my-run --held-out other.npz --force": "TD error on new episodes",
     },
     "predict": {
         "rl-training predict my-run --obs 1,0,0": "one observation",
@@ -77,6 +77,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "data check": {
         "rl-training data check log.npz": "what is in it, what is wrong, and where",
         "rl-training data check robot.csv --columns obs=x,y,z --columns actions=u": "other names",
+        "rl-training data check -c config.yaml": "read as a configuration says",
         "rl-training data check log.npz --env-id Pendulum-v1 --html report.html": "as a page",
     },
     "data info": {"rl-training data info log.npz": "the short facts"},

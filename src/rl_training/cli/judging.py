@@ -51,7 +51,9 @@ def report(
     output: Annotated[Path, typer.Option("--output", "-o", help="The page to write.")] = Path("report.html"),
     held_out: Annotated[
         str | None,
-        typer.Option(metavar="DATA", help="Episodes that were not trained on, for the TD error: a file or minari:ID."),
+        typer.Option(
+            metavar="DATA", help="Episodes not trained on, for the TD error: a file or minari:ID, read as the run's."
+        ),
     ] = None,
     which: Annotated[
         str, typer.Option(help="Which checkpoint the diagnostics look into: last, best or an update's number.")
@@ -60,6 +62,7 @@ def report(
         bool, typer.Option("--no-data", help="Do not open the datasets: no histograms, no diagnostics; fast.")
     ] = False,
     title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the page if it exists.")] = False,
 ) -> None:
     """Write one page on runs that opens anywhere, offline: curves, scores with intervals, diagnostics, data, settings.
 
@@ -67,4 +70,4 @@ def report(
     """
     from rl_training.cli import reporting
 
-    reporting.report(runs, output, held_out, which, no_data=no_data, title=title)
+    reporting.report(runs, output, held_out, which, no_data=no_data, title=title, force=force)

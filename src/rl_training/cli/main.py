@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from rl_training import __version__
-from rl_training.cli import completion, first_steps, judging, listing
+from rl_training.cli import completion, first_steps, judging, listing, wrong_usage
 from rl_training.cli.data import data_app
 from rl_training.cli.examples import complete_help
 from rl_training.cli.welcome import WELCOME
@@ -326,9 +326,7 @@ def main() -> None:
     except RLTrainingError as error:
         code = _say(error)
     except _UsageError as error:
-        place = error.ctx.command_path if error.ctx else "rl-training"
-        message = error.format_message().replace("Value error, ", "").replace("Input should be", "must be")
-        code = _say(f"{message} (see {place} --help)")
+        code = _say(wrong_usage.told(error, sys.argv[1:]))
     except typer.Abort:
         code = 130
     except (MemoryError, RuntimeError) as error:

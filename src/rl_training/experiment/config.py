@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from rl_training import algorithms, yaml_dialect
-from rl_training.errors import ConfigError, did_you_mean
+from rl_training.errors import ConfigError, closest, did_you_mean
 from rl_training.experiment.assets import ASSETS, packaged_configs
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.presets import with_preset
 from rl_training.validation import printable, shortened, shown
+
+_OF_CONFIGS = (".yaml", ".yml")
+_OF_DATA = (".npz", ".hdf5", ".h5", ".parquet", ".csv")
 
 
 def find_config(name: str) -> Path:
@@ -22,13 +26,28 @@ def find_config(name: str) -> Path:
     except (OSError, RuntimeError) as error:  # a name too long, a folder that may not be read, no such user's home
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"config: {shortened(name)} cannot be looked for ({reason})") from None
+    if exists and path.suffix.lower() in _OF_DATA:
+        command = f"rl-training init {shlex.quote(name)}"
+        raise ConfigError(f"config: {name} is data, not a configuration; `{command}` writes one for it")
     if exists:
         return path
-    if path.suffix in (".yaml", ".yml"):
-        raise ConfigError(f"config: no file {name}{_packaged_hint(name)}")
+    if path.suffix in _OF_CONFIGS:
+        raise ConfigError(f"config: no file {name}{_beside(path) or _packaged_hint(name)}")
     if name in packaged_configs():
         return ASSETS / f"{name}.yaml"
-    raise ConfigError(f"config: no packaged configuration {name!r}{did_you_mean(name, packaged_configs())}")
+    close = closest(name, packaged_configs())
+    hint = None if close else _beside(path)
+    raise ConfigError(f"config: no packaged configuration {name!r}{hint or did_you_mean(name, packaged_configs())}")
+
+
+def _beside(path: Path) -> str | None:
+    """The configuration in the same folder that was perhaps meant; the endings, which all share, are not compared."""
+    try:
+        found = {file.stem: file for file in path.parent.iterdir() if file.suffix in _OF_CONFIGS}
+    except OSError:
+        return None
+    close = closest(path.stem, found)
+    return None if close is None else f"; did you mean {str(found[close])!r}?"
 
 
 def _packaged_hint(name: str) -> str:

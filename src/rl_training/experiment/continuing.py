@@ -177,9 +177,14 @@ def _with_budget(
     place: str | Path, config: TrainConfig, checkpoint: Checkpoint, total_timesteps: int | None
 ) -> TrainConfig:
     """The configuration under which a checkpoint trains on; a budget that is already spent is refused."""
-    done = int(checkpoint.progress["steps"])
-    if done >= (int(checkpoint.progress["total_steps"]) if total_timesteps is None else total_timesteps):
-        raise FinishedError(place, done)
+    done, own = int(checkpoint.progress["steps"]), int(checkpoint.progress["total_steps"])
+    if done >= (own if total_timesteps is None else total_timesteps):
+        if total_timesteps is None or done >= own:
+            raise FinishedError(place, done)
+        unit = str(checkpoint.progress["unit"]).removesuffix("s")
+        alone = f"`rl-training resume {shlex.quote(str(place))}` alone" if isinstance(place, Path) else "without, it"
+        where = f"lies behind {unit} {done}, where it stands" if total_timesteps < done else f"is {unit} {done} itself"
+        raise ConfigError(f"{place}: total_timesteps {total_timesteps} {where}; {alone} goes on to {own}")
     if total_timesteps is None:
         return config
     return _budgeted(config, total_timesteps)

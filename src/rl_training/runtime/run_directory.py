@@ -39,6 +39,7 @@ from rl_training.runtime.checkpoint import (
     save_checkpoint,
 )
 from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_description import read_description
 
 _RECORDS = ("metrics", "evaluations", "timing")
@@ -163,6 +164,16 @@ class RunDirectory:
         """Change entries of run.json."""
         with self._noting:
             self._write_json("run.json", {**self.describe(), **changes})
+
+    def budgets(self, progress: Progress, checkpoint: Checkpoint | None) -> dict[str, Any]:
+        """An entry for run.json: where the budget was changed on the way to `progress`, from what and to what."""
+        before = progress.total_steps if checkpoint is None else int(checkpoint.progress["total_steps"])
+        told = self.describe().get("budgets")
+        entries = [entry for entry in told if isinstance(entry, dict)] if isinstance(told, list) else []
+        changes = [e for e in entries if isinstance(e.get("step"), int) and e["step"] < progress.steps]
+        if before != progress.total_steps:
+            changes.append({"step": progress.steps, "before": before, "after": progress.total_steps})
+        return {"budgets": changes} if told or changes else {}
 
     def config(self) -> TrainConfig:
         """What config.yaml says."""

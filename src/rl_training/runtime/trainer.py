@@ -201,7 +201,7 @@ class Trainer:
             run.write_config(self.config)
             last = parts.progress.last
             run.rewind(parts.progress.steps, last["step"] if last else 0)
-            run.note(status="running", reason=None)
+            run.note(status="running", reason=None, **run.budgets(parts.progress, self.checkpoint))
         if self.notices:
             run.note(notices=self.notices)
         writer = CheckpointWriter()

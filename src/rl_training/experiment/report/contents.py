@@ -76,6 +76,7 @@ class RunContents:
     reference: Reference | None = None
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()  # about its diagnostics
 
     @property
     def scores(self) -> LastAndBest | None:

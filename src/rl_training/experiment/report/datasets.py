@@ -17,13 +17,13 @@ from rl_training.data.dataset_loaders import (
     MixtureDatasetConfig,
     RandomDatasetConfig,
     ScriptedDatasetConfig,
+    check_spaces,
     load_dataset,
-    path_alone,
 )
 from rl_training.data.doctor.findings import Distribution
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import Spaces
-from rl_training.errors import RLTrainingError
+from rl_training.errors import DataError, RLTrainingError
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.diagnostics import (
     ActionCheck,
@@ -32,6 +32,7 @@ from rl_training.experiment.report.diagnostics import (
     check_values,
     some_episodes,
 )
+from rl_training.experiment.report.held_out import read_alike, share_seen
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_directory import RunDirectory
 
@@ -39,6 +40,7 @@ BINS = 24
 MOST_DIMENSIONS = 8
 _FRESH_SEED = 7_919  # added to the seed of generated data, for episodes that were not trained on
 _FRESH_ROWS = 4_000
+_MOST_SEEN = 0.5  # of held-out rows, which may be among those trained on by chance
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ class RunDiagnostics:
     held_from: str | None = None
     actions: ActionCheck | None = None
     missing: tuple[str, ...] = ()
+    doubts: tuple[str, ...] = ()  # what makes a figure mean less than it seems to
 
 
 class Shelf:
@@ -97,15 +100,34 @@ class Shelf:
         """Episodes that were not trained on, or why there are none; and where they come from."""
         env_id = run.summary.env_id
         if self.held_out is not None:
-            section = TrainConfig.parse({**run.config, "dataset": path_alone(self.held_out)}).dataset
-            assert section is not None
-            return self.open(section, env_id, spaces), self.held_out
+            held = self._held_out(run)
+            try:
+                if not isinstance(held, str):
+                    check_spaces(held, spaces, self.held_out, env_id)
+            except DataError as error:
+                held = str(error)
+            return held, self.held_out
         section = TrainConfig.parse(run.config).dataset
         if isinstance(section, ScriptedDatasetConfig | RandomDatasetConfig):
             changes = {"seed": section.seed + _FRESH_SEED, "size": min(section.size, _FRESH_ROWS)}
             fresh = self.open(section.model_copy(update=changes), env_id, spaces)
             return fresh, f"new {section.source} episodes, of another seed"
         return "every episode of the data was trained on; --held-out DATA gives others", ""
+
+    def require_held_out(self, runs: Sequence[RunContents]) -> None:
+        """What was asked for must be there, read as one of the runs at least reads its own data."""
+        found = [] if self.held_out is None else [self._held_out(run) for run in runs]
+        faults = [fault for fault in found if isinstance(fault, str)]
+        if faults and len(faults) == len(found):
+            raise DataError(f"--held-out {faults[0]}")
+
+    def _held_out(self, run: RunContents) -> TransitionDataset | str:
+        assert self.held_out is not None
+        try:
+            section = read_alike(run.config, self.held_out)
+        except RLTrainingError as error:
+            return f"{self.held_out}: {error}"
+        return self.open(section, run.summary.env_id, None)
 
     def open(self, section: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset | str:
         local = _local(section)
@@ -179,7 +201,14 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
             run.number, step, values, actions=actions, missing=(f"no held-out episodes: {held}",)
         ), data
     fresh = check_values(learner, transforms, some_episodes(held))
-    return RunDiagnostics(run.number, step, values, fresh, source, actions), data
+    doubts = [] if shelf.held_out is None else _doubts(share_seen(held, data), source)
+    return RunDiagnostics(run.number, step, values, fresh, source, actions, doubts=tuple(doubts)), data
+
+
+def _doubts(seen: float, source: str) -> list[str]:
+    if seen <= _MOST_SEEN:
+        return []
+    return [f"{source}: {math.floor(100 * seen)}% of its rows were trained on, so its TD error is not a held-out one"]
 
 
 def _group(found: Sequence[tuple[RunContents, TransitionDataset | str]]) -> list[DataContents]:

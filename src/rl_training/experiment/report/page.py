@@ -262,6 +262,9 @@ def _diagnostics(contents: Contents) -> str:
             reasons.setdefault(reason, []).append(run.label)
     for reason, labels in reasons.items():
         parts.append(f'<p class="callout small"><b>{escape(", ".join(labels))}</b>: {escape(reason)}.</p>')
+    for run, found in pairs:
+        for doubt in found.doubts:
+            parts.append(f'<p class="callout small"><b>{escape(run.label)}</b>: warning: {escape(doubt)}.</p>')
     if any(found.values or found.actions for _, found in pairs):
         parts.append(tables.diagnostics_table(contents.runs, contents.diagnostics))
         parts.append(f'<p class="small">{_how_diagnosed(contents.diagnostics)}</p>')

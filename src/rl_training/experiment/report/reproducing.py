@@ -16,8 +16,8 @@ def reproduce(runs: Sequence[RunContents]) -> str:
     """One block for each run."""
     intro = (
         "Batches and noise depend on the seed and the update's number alone: on the same machine, versions, engine and"
-        " number of threads the same configuration gives the same weights, bit for bit. The configuration below is"
-        " complete: save it as a file, or use the run's own."
+        " number of threads the same configuration, its budget included, gives the same weights, bit for bit. The"
+        " configuration below is complete: save it as a file, or use the run's own."
     )
     return f'<p class="small faint">{escape(intro)}</p>' + "".join(_run(run) for run in runs)
 
@@ -27,7 +27,8 @@ def _run(run: RunContents) -> str:
     config = shlex.quote(str(run.path / "config.yaml"))
     if run.config:
         name = shlex.quote(f"{run.path.resolve().name}-again")
-        commands = [f"rl-training train -c {config} --name {name}"]
+        commands, told = _training(run, f"rl-training train -c {config} --name {name}", name)
+        parts += [f'<p class="callout small">{escape(told)}</p>'] if told else []
         commands += [f"rl-training evaluate {name} --episodes 100"] if run.summary.env_id else []
         parts.append(f"<pre><code>{escape(chr(10).join(commands))}</code></pre>")
     entries = [("started", run.summary.created or "unknown")]
@@ -39,6 +40,48 @@ def _run(run: RunContents) -> str:
         text = escape(yaml_dialect.write(dict(run.config)))
         parts.append(f"<details><summary>Complete configuration</summary><pre><code>{text}</code></pre></details>")
     return "".join(parts) + "</div>"
+
+
+def _training(run: RunContents, command: str, name: str) -> tuple[list[str], str | None]:
+    """The commands that train it again; what they cannot promise where its budget was changed on the way."""
+    changes = _budget_changes(run)
+    if not changes:
+        return [command], None
+    shown = ", ".join(f"at {run.unit.removesuffix('s')} {at:,} from {old:,} to {new:,}" for at, old, new in changes)
+    told = f"Its budget was changed: {shown}. "
+    schedules = _schedules(run.config)
+    if not schedules:
+        return [command], told + "None of its learning rates depends on the budget: the weights come out the same."
+    told += f"Its learning rates ({', '.join(schedules)}) depend on the budget"
+    if all(at == old for at, old, _ in changes):
+        again = [f"{command} --set total_timesteps={changes[0][1]}"]
+        again += [f"rl-training resume {name} --total-timesteps {new}" for _, _, new in changes]
+        return again, f"{told}: the same weights take the same budgets, one after another."
+    return [command], (
+        f"{told}, and it was changed in the middle: the command trains under the last budget from the start, which"
+        " gives other weights."
+    )
+
+
+def _budget_changes(run: RunContents) -> list[tuple[int, int, int]]:
+    entries = run.facts.get("budgets")
+    found: list[tuple[int, int, int]] = []
+    for entry in entries if isinstance(entries, list) else []:
+        match entry:
+            case {"step": int(step), "before": int(before), "after": int(after)}:
+                found.append((step, before, after))
+    return found
+
+
+def _schedules(config: Mapping[str, Any]) -> list[str]:
+    """The networks whose learning rate decays over the budget: `actor: cosine`."""
+    section = config.get("algo_kwargs")
+    networks = section.get("lr_schedule") if isinstance(section, Mapping) else None
+    kinds = {
+        str(name): schedule.get("kind") if isinstance(schedule, Mapping) else None
+        for name, schedule in (networks.items() if isinstance(networks, Mapping) else ())
+    }
+    return [f"{name}: {kind}" for name, kind in kinds.items() if kind in ("linear", "cosine")]
 
 
 def _joined(values: Any) -> str:

@@ -6,10 +6,12 @@ import os
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rl_training import __version__
-from rl_training.errors import CheckpointError, ConfigError
+from rl_training.data.formats.nearby import is_there
+from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.experiment.report.contents import RunContents, read_runs
 from rl_training.experiment.report.datasets import Shelf, examine
 from rl_training.experiment.report.page import Contents, page
@@ -26,17 +28,31 @@ def write_report(
     which: str | int = "last",
     with_data: bool = True,
     title: str | None = None,
+    force: bool = False,
 ) -> list[RunContents]:
-    """Write the page on these runs, whole or not at all, and return what was read of them."""
+    """Write the page on these runs, whole or not at all, and return what was read of them.
+
+    held_out: a file or minari:ID, read as a run reads its own data. force: replace a file that exists.
+    """
     if not paths:
         raise ConfigError("report: name at least one run")
     for path in paths:
         if path.resolve() not in run_folders(path.resolve().parent):
-            raise CheckpointError(f"{path}: {'holds no run (no run.json)' if path.is_dir() else 'no such run'}")
+            hint = did_you_mean(path.name, [run.name for run in run_folders(path.parent)])
+            raise CheckpointError(f"{path}: {'holds no run (no run.json)' if path.is_dir() else f'no such run{hint}'}")
     if output.is_dir():
         raise ConfigError(f"--output {output}: is a folder; name a file")
+    if is_there(output) and not force:
+        raise ConfigError(f"--output {output}: exists already; --force replaces it, -o FILE writes another")
+    if held_out is not None and not with_data:
+        raise ConfigError("--held-out: needs the data, which --no-data leaves closed; choose one of them")
     runs = read_runs(paths)
-    data, diagnostics = examine(runs, Shelf(held_out) if with_data else None, which)
+    shelf = Shelf(held_out) if with_data else None
+    if shelf is not None:
+        shelf.require_held_out(runs)
+    data, diagnostics = examine(runs, shelf, which)
+    if diagnostics:
+        runs = [replace(run, doubts=found.doubts) for run, found in zip(runs, diagnostics, strict=True)]
     sound = [run for run in runs if run.config]
     written = time.strftime("%Y-%m-%d %H:%M %Z")
     about = f"Written {written} by rl-training {__version__}; {amount(len(runs), 'run')}."

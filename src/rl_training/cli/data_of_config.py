@@ -1,0 +1,48 @@
+"""`rl-training data check -c CONFIG`: the data that a configuration names, read as it says."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+from rl_training.cli.reading_options import Reading
+from rl_training.data.dataset_loaders import FileDatasetConfig, MinariDatasetConfig, MixtureDatasetConfig
+from rl_training.data.formats import MINARI_PREFIX
+from rl_training.errors import ConfigError
+from rl_training.experiment.config import read_config
+
+
+def data_of_config(name: str, env_id: str | None, reading: Reading) -> tuple[Path, str | None, Reading]:
+    """Where the data lie, their environment, and how they are read."""
+    if given := [word for word in reading.options() if word.startswith("--") and word != "--download"]:
+        raise ConfigError(f"{given[0]}: {name} says how its data are read; leave it out")
+    config = read_config(name)
+    env_id = env_id or config.env_id
+    match config.dataset:
+        case FileDatasetConfig() as section:
+            said = Reading(_columns(section.columns), section.time_limits, section.max_episode_steps, section.dones_are)
+            return section.path, env_id, said
+        case MinariDatasetConfig() as section:
+            fetch = reading.download or section.download
+            said = Reading(_columns(section.columns), section.time_limits, section.max_episode_steps, download=fetch)
+            return Path(f"{MINARI_PREFIX}{section.id}"), env_id, said
+        case MixtureDatasetConfig():
+            raise ConfigError(f"{name}: its data are a mixture; check every part of it, `rl-training data check FILE`")
+        case None:
+            raise ConfigError(f"{name}: names no data (dataset), there is nothing to check")
+        case section:
+            raise ConfigError(f"{name}: its data ({section.source}) are made when it is trained; nothing to check")
+
+
+def _columns(columns: dict[str, str | list[str]] | None) -> list[str] | None:
+    """`obs=x,y` for every field, as `--columns` takes it."""
+    if columns is None:
+        return None
+    return [f"{field}={_joined([names] if isinstance(names, str) else names)}" for field, names in columns.items()]
+
+
+def _joined(names: list[str]) -> str:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(names)
+    return text.getvalue()
