@@ -343,3 +343,19 @@ class TestStart:
         with pytest.raises(DataError, match=r"log.npz: rewards: NaN at row 1203 \(episode 6, step 3\)"):
             manager.start(small_config(tmp_path / "log.npz", tmp_path / "runs"))
         assert not (tmp_path / "runs").exists()
+
+
+def test_weights_that_are_no_numbers_give_no_action(run: Path) -> None:
+    policy = manager.load_policy(run)
+    policy.actor.learner.model.actor.flat.data.fill_(float("nan"))  # as a forged checkpoint could have them
+    with pytest.raises(CheckpointError, match=r"answers with what is no number: its weights are not finite$"):
+        policy.predict(OBS)
+
+
+@pytest.mark.parametrize("line", ["[]", "{}", '{"step": "x"}', "3"])
+def test_a_damaged_record_is_named(line: str, run: Path) -> None:
+    file = run / "metrics.jsonl"
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([lines[0], line, *lines[2:]]) + "\n")
+    with pytest.raises(CheckpointError, match=r"metrics\.jsonl: line 2 is damaged$"):
+        manager.resume(run, total_timesteps=30)

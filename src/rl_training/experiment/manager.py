@@ -198,6 +198,8 @@ class LoadedPolicy:
             draws = streams.NoiseStreams(learner.acting_noise(batch.shape[1]), "prediction/")
             noise = draws.draw(learner.keys, draw)
         actions: FloatArray = self.actor(batch, noise)[member]
+        if not np.isfinite(actions).all():
+            raise CheckpointError("the policy answers with what is no number: its weights are not finite")
         return actions[0] if rows.ndim == 1 else actions
 
     def member(self, seed: int | None) -> int:

@@ -132,8 +132,11 @@ class RunDirectory:
         found = []
         for number, line in enumerate(lines, start=1):
             try:
-                found.append(dict(json.loads(line)))
-            except (ValueError, TypeError, RecursionError):
+                record = json.loads(line)
+                if not isinstance(record, dict) or not isinstance(record.get("step"), int):
+                    raise ValueError
+                found.append(record)
+            except (ValueError, RecursionError):
                 raise CheckpointError(f"{file}: line {number} is damaged") from None
         return found
 
