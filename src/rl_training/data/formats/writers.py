@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -174,10 +175,13 @@ def _hdf5(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     """D4RL's layout and names; what it has no name for keeps ours."""
     import h5py
 
-    with new_file(target.path) as temporary, h5py.File(temporary, "x") as file:
+    image = io.BytesIO()  # first in memory, compressed: on a full disk HDF5 ends the process instead of raising
+    with h5py.File(image, "w") as file:
         for name, values in dataset.to_dict().items():
             file.create_dataset(_D4RL_NAMES.get(name, name), data=values, compression="gzip", shuffle=True)
         file.attrs.update(_told(dataset))
+    with new_file(target.path) as temporary:
+        temporary.write_bytes(image.getbuffer())
     return ()
 
 
