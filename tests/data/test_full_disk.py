@@ -23,9 +23,10 @@ target = Path(sys.argv[1])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, resource.RLIM_INFINITY))
 try:
-    dataset.save(target)
+    dataset.save(sys.argv[1])
 except DataError as error:
     resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    print(error, file=sys.stderr)
     print("File too large" in str(error), sorted(path.name for path in target.parent.iterdir()))
 """
 
