@@ -76,6 +76,22 @@ class TestExport:
     def test_mistakes(self, mistake: Any, run: Path, words: list[str], said: str) -> None:
         assert said in mistake("export", run, *words)
 
+    def test_a_card_never_lies_beside_another_file(
+        self, command: Any, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Killed when the new file is in its place and the new card is not."""
+        file = tmp_path / "policy.onnx"
+        assert command("export", run, "-o", file).code == 0
+
+        def replace(self: Path, target: Path) -> None:
+            assert self.rename(target) == file
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Path, "replace", replace)
+        assert command("export", run, "-o", file, "--force").code == 130
+        assert file.is_file()
+        assert not (tmp_path / "policy.onnx.json").exists()
+
     def test_no_such_run(self, mistake: Any) -> None:
         assert mistake("export", "nowhere") == "error: nowhere: no such run"
 

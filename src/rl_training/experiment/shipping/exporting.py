@@ -85,8 +85,7 @@ def export_policy(
     }
     circumstances = Circumstances(kind, not deterministic, batch, member, _made_with(kind), checked)
     card = make_card(policy, network, circumstances, target, data)
-    _write(target, data)
-    _write(card_path, (json.dumps(card, indent=1, allow_nan=False) + "\n").encode())
+    _write(target, data, card_path, (json.dumps(card, indent=1, allow_nan=False) + "\n").encode())
     return Exported(target, card_path, card)
 
 
@@ -176,10 +175,13 @@ def require_free(target: Path) -> None:
             raise ConfigError(f"{path}: exists already; --force replaces it")
 
 
-def _write(path: Path, data: bytes) -> None:
+def _write(target: Path, data: bytes, card_path: Path, card: bytes) -> None:
+    """Both files or none; whenever it is killed, no card lies beside a file that it does not describe."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with new_file(path) as temporary:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with new_file(card_path) as temporary_card, new_file(target) as temporary:
+            temporary_card.write_bytes(card)
             temporary.write_bytes(data)
+            card_path.unlink(missing_ok=True)
     except OSError as error:
-        raise ConfigError(f"{path}: cannot be written ({error.strerror or error})") from None
+        raise ConfigError(f"{target}: cannot be written ({error.strerror or error})") from None
