@@ -194,6 +194,8 @@ def draw_chart(stored: Mapping[str, Any], path: Path) -> None:
         bars.bar(places, middles, width, yerr=errors, label=name, error_kw={"linewidth": 0.8})
     bars.set_xticks(range(len(algos)), algos)
     bars.set_yscale("log")
+    for set_formatter in (bars.yaxis.set_major_formatter, bars.yaxis.set_minor_formatter):
+        set_formatter(lambda value, _: f"{value:,.0f}" if f"{value:.0e}"[0] in "125" else "")
     bars.set_ylabel("seed-updates per second")
     bars.set_title(
         stored["machine"].get("gpu") or f"{stored['machine']['cpu']}, {stored['machine']['threads']} threads"
@@ -212,7 +214,7 @@ def draw_growth(axes: Any, rows: list[dict[str, Any]]) -> None:
     members = [row["members"] for row in good]
     axes.plot(members, [row["members"] * median(row["rates"]) for row in good], marker="o")
     axes.set_xscale("log", base=2)
-    axes.set_yscale("log")
+    axes.set_ylim(bottom=0.0)
     axes.set_xticks(members, [str(count) for count in members])
     axes.set_xlabel("members")
     axes.set_title(f"{good[0]['algo']}, {good[0]['engine']}")
