@@ -9,10 +9,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from rl_training import yaml_dialect
 from rl_training.errors import CheckpointError, RLTrainingError, did_you_mean
 from rl_training.run_places import DAMAGED, STOPPED, is_locked, run_folders
-from rl_training.runtime.run_description import read_description
+from rl_training.runtime.run_description import read_description, read_plain_config
 
 
 @dataclass(frozen=True)
@@ -110,18 +109,6 @@ def _dataset(section: Any, facts: Any) -> str | None:
             return f"mixture of {len(parts)}"
         case _:
             return str(section["source"])
-
-
-def read_plain_config(path: Path) -> dict[str, Any]:
-    """config.yaml of a run as plain values."""
-    file = path / "config.yaml"
-    try:
-        values = yaml_dialect.read(file.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    if not isinstance(values, dict):
-        raise CheckpointError(f"{file}: is not a configuration")
-    return values
 
 
 def find(name: str, folder: Path) -> Path:

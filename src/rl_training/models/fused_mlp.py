@@ -59,8 +59,12 @@ class Layout(NamedTuple):
         return self.first + (self.depth - 1) * self.each
 
     @property
+    def norm_name(self) -> str:
+        return NORMS[self.norm]
+
+    @property
     def vectors(self) -> int:
-        return 1 if NORMS[self.norm] == "none" else 3
+        return 1 if self.norm_name == "none" else 3
 
     def view(self, flat: Tensor) -> list[list[Tensor]]:
         """Weight `[R, in, out]`, bias and, with a norm, scale and shift `[R, out]`, layer by layer."""
@@ -122,7 +126,7 @@ def _mlp(
     shape = Layout(*layout)
     if _runs_on_triton(x):
         return kernels.forward(x, flat, shape, eps, copies, keep, precision, is_wide(len(flat), x.shape[1]))
-    norm = NORMS[shape.norm]
+    norm = shape.norm_name
     h = x.repeat_interleave(copies, 0)
     hidden, bases = [], []
     for weight, bias, *affine in shape.view(flat)[:-1]:
@@ -162,7 +166,7 @@ def _mlp_backward(
     if _runs_on_triton(gradient):
         wide = is_wide(*hidden.shape[1:3])
         return kernels.backward(gradient, flat, hidden, base, shape, eps, to_inputs, precision, wide)
-    layers, norm = shape.view(flat), NORMS[shape.norm]
+    layers, norm = shape.view(flat), shape.norm_name
     deltas = torch.empty_like(hidden)
     sums = flat.new_zeros(_sums_shape(hidden, shape))
     d_h = torch.bmm(gradient, layers[-1][0].mT)

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from rl_training.models.fused_mlp import Layout
 
 _FEW_TILES: Final = 264  # twice the multiprocessors of a large GPU: below it, smaller tiles use more of them
-_NORMS: Final = ("none", "pre", "post")
 
 
 class Launch(NamedTuple):
@@ -148,7 +147,7 @@ def _constants(shape: Layout, precision: str) -> dict[str, Any]:
     widths = {"K": shape.inputs, "H": shape.hidden, "N": shape.outputs, "DEPTH": shape.depth}
     places = {"FIRST": shape.first, "EACH": shape.each, "LAST": shape.last}
     powers = {"KP": _power(shape.inputs), "NP": _power(shape.outputs)}
-    return widths | places | powers | {"NORM": _NORMS[shape.norm], "PRECISION": precision}
+    return widths | places | powers | {"NORM": shape.norm_name, "PRECISION": precision}
 
 
 def _options(how: Launch) -> dict[str, int]:

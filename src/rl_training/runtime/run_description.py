@@ -1,4 +1,4 @@
-"""run.json of a run, read without torch: lists of runs should not wait for it."""
+"""run.json and config.yaml of a run, read without torch: lists of runs should not wait for it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rl_training import yaml_dialect
 from rl_training.errors import CheckpointError
 from rl_training.run_places import DESCRIPTION
 
@@ -24,3 +25,15 @@ def read_description(run: Path) -> dict[str, Any]:
     if not isinstance(contents.get("status"), str) or "dataset" not in contents:
         raise CheckpointError(f"{file}: is not a description of a run (status and dataset are missing)")
     return contents
+
+
+def read_plain_config(path: Path) -> dict[str, Any]:
+    """config.yaml of a run as plain values."""
+    file = path / "config.yaml"
+    try:
+        values = yaml_dialect.read(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
+    if not isinstance(values, dict):
+        raise CheckpointError(f"{file}: is not a configuration")
+    return values

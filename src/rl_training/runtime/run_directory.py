@@ -40,7 +40,7 @@ from rl_training.runtime.checkpoint import (
 )
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
-from rl_training.runtime.run_description import read_description
+from rl_training.runtime.run_description import read_description, read_plain_config
 
 _RECORDS = ("metrics", "evaluations", "timing")
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
@@ -180,22 +180,14 @@ class RunDirectory:
 
     def config(self) -> TrainConfig:
         """What config.yaml says."""
-        return TrainConfig.parse(self._plain_config())
+        return TrainConfig.parse(read_plain_config(self.path))
 
     def edits(self, config: TrainConfig) -> list[str]:
         """The keys in which config.yaml is no longer `config`; who watches a run is no part of it."""
-        written, own = (flat({**values, "tracking": None}) for values in (self._plain_config(), config.to_plain()))
+        written, own = (
+            flat({**values, "tracking": None}) for values in (read_plain_config(self.path), config.to_plain())
+        )
         return [key for key in {**own, **written} if key not in own or key not in written or own[key] != written[key]]
-
-    def _plain_config(self) -> dict[str, Any]:
-        file = self.path / "config.yaml"
-        try:
-            values = yaml_dialect.read(file.read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise CheckpointError(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-        if not isinstance(values, dict):
-            raise CheckpointError(f"{file}: is not a configuration")
-        return values
 
     # Checkpoints ------------------------------------------------------------------------------------------------
 

@@ -159,9 +159,6 @@ class MlflowTracker(Tracker):
     def last_step(self) -> int | None:
         return self._last
 
-    def log(self, step: int, values: Mapping[str, float]) -> None:
-        raise NotImplementedError
-
     def log_at(self, step: int, values: Mapping[str, float], seconds: float) -> None:
         for some in _batches(values.items(), 1000):
             metrics = [self._metric(name, value, int(1000 * seconds), step) for name, value in some]

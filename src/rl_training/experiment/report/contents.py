@@ -16,10 +16,10 @@ import numpy.typing as npt
 from rl_training.data.reference_returns import Reference, reference_of
 from rl_training.errors import RLTrainingError
 from rl_training.experiment import statistics
-from rl_training.experiment.run_listing import RunSummary, read_plain_config, summarise
+from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
 from rl_training.run_places import DAMAGED, STOPPED
-from rl_training.runtime.run_description import read_description
+from rl_training.runtime.run_description import read_description, read_plain_config
 from rl_training.wording import amount
 
 _COUNTERS = ("step", "updates", "epoch", "seeds", "episodes")  # in a record, beside the values of each seed
