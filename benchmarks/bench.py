@@ -229,7 +229,7 @@ def parse() -> argparse.Namespace:
         "--threads", type=int, default=default_threads(), help="of every contestant; default: all cores"
     )
     parser.add_argument("--device", default="cpu", help="cpu, cuda or auto")
-    parser.add_argument("--kernels", default="plain", help="plain or fused")
+    parser.add_argument("--kernels", default="auto", help="auto, plain or fused")
     parser.add_argument("--precision", default="auto", help="auto, fp32, tf32 or bf16")
     parser.add_argument("--rows", type=int, default=1_000_000, help="transitions in the data")
     parser.add_argument("--peer", default="bench-env/bin/python", help="a Python that has d3rlpy and Stable-Baselines3")

@@ -10,6 +10,7 @@ several processes can compile at once before one measures.
 from __future__ import annotations
 
 import argparse
+import functools
 import itertools
 import json
 from collections.abc import Callable, Iterator
@@ -43,13 +44,18 @@ SHAPES = {
     "normed": Shape(2, 2, 1_024, NORMED),  # ReBRAC's
     "normed of 16": Shape(32, 2, 1_024, NORMED),
 }
-WHOLE = [Launch(rows, step, warps, 3) for rows, step, warps in itertools.product((16, 32), (32, 64), (4, 8))]
-STEPS = [
-    Launch(rows, 32, warps, 3) for rows, warps in itertools.product((8, 16, 32, 64), (2, 4, 8)) if rows >= 2 * warps
+WHOLE = [
+    *(
+        Launch(16, columns, 32, warps, 3)
+        for columns, warps in ((32, 2), (32, 4), (64, 4), (128, 4), (256, 4), (256, 8))
+    ),
+    *(Launch(32, columns, 32, 4, 3) for columns in (32, 64, 128, 256)),
+    *(Launch(64, *how) for how in ((64, 32, 4, 3), (128, 32, 4, 3), (128, 32, 8, 3), (256, 32, 8, 3), (256, 32, 8, 2))),
+    *(Launch(128, *how) for how in ((64, 32, 4, 3), (128, 32, 8, 3), (128, 32, 8, 2), (256, 32, 8, 3))),
 ]
+STEPS = [Launch(rows, 0, 32, 4, 3) for rows in (8, 16, 32, 64)]
 GRADIENTS = [
-    Launch(tile, step, warps, stages)
-    for tile, step, warps, stages in itertools.product((32, 64), (32, 64), (4, 8), (2, 3))
+    Launch(tile, tile, step, 4, stages) for tile, step, stages in ((32, 32, 2), (64, 32, 2), (64, 32, 4), (64, 64, 3))
 ]
 
 
@@ -75,48 +81,51 @@ def microseconds(work: Callable[[], Any]) -> float:
 def works(shape: Shape, precision: str) -> Iterator[tuple[str, dict[str, Any], Callable[[], Any]]]:
     """Every kernel and launch: its name, what is special of it, and the call under that launch."""
     kernels, layout, eps = fused_mlp_kernels, shape.layout, 1e-6
-    width = layout.last + layout.hidden * layout.outputs + layout.outputs
+    width = -(-(layout.last + layout.hidden * layout.outputs + layout.outputs) // 16) * 16  # as `StackedMLP` aligns it
     generator = torch.Generator("cuda").manual_seed(0)
     flat = torch.randn(shape.networks, width, device="cuda", generator=generator) * 0.05
     x = torch.randn(shape.networks // shape.copies, shape.batch, layout.inputs, device="cuda", generator=generator)
-    for wide in (False, True):
-        y, hidden, base = kernels.forward(x, flat, layout, eps, shape.copies, True, precision, wide)
-        for how in STEPS if wide else WHOLE:
-            told = {"wide": wide, **how._asdict()}
-
-            def forward(wide: bool = wide) -> Any:
-                return kernels.forward(x, flat, layout, eps, shape.copies, True, precision, wide)
-
-            def backward(wide: bool = wide, y: Any = y, hidden: Any = hidden, base: Any = base) -> Any:
-                return kernels.backward(y, flat, hidden, base, layout, eps, True, precision, wide)
-
-            yield "forward", told, _under(forward, how, wide=wide)
-            yield "backward", told, _under(backward, how, wide=wide)
-        deltas, _, sums = kernels.backward(y, flat, hidden, base, layout, eps, False, precision, wide)
-        usual = fused_mlp.partial_sums(shape.networks, shape.batch)
-        for how, parts in itertools.product(GRADIENTS, sorted({usual, max(1, usual // 2), usual * 2})):
-            if wide and shape.batch % parts:
-                continue
-
-            def gradient(wide: bool = wide, parts: int = parts, args: Any = (y, x, flat, hidden, deltas, sums)) -> Any:
-                return kernels.weight_gradient(*args, layout, shape.copies, precision, parts, wide)
-
-            yield "weight gradient", {"wide": wide, "parts": parts, **how._asdict()}, _under(gradient, how, wide=None)
+    calls = (x, flat, layout, eps, shape.copies)
+    y, hidden, base = kernels.forward(*calls, True, precision, None)
+    y = y[:, :, 0].contiguous()
+    for how in (*_possible(shape), *STEPS):
+        whole = how if how.columns else None
+        for name, keep in (("forward", True), ("forward, not kept", False)):
+            work = functools.partial(kernels.forward, *calls, keep, precision, whole)
+            yield name, how._asdict(), _under(work, "between", lambda *_, how=how: how)
+        work = functools.partial(kernels.backward, y, flat, hidden, base, layout, eps, True, precision, whole)
+        yield "backward", how._asdict(), _under(work, "between", lambda *_, how=how: how)
+    deltas, _, sums = kernels.backward(y, flat, hidden, base, layout, eps, False, precision, None)
+    usual = fused_mlp.partial_sums(shape.networks, shape.batch)
+    calls = (y, x, flat, hidden, deltas, sums, layout, shape.copies, precision)
+    for how, parts in itertools.product(GRADIENTS, sorted({usual, max(1, usual // 2), usual * 2})):
+        for wide in (False, True) if shape.batch % parts == 0 else (False,):
+            work = functools.partial(kernels.weight_gradient, *calls, parts, wide)
+            told = {"parts": parts, "wide": wide, **how._asdict()}
+            yield "weight gradient", told, _under(work, "_WIDE_GRADIENT" if wide else "_GRADIENT", how)
 
 
-def _under(work: Callable[[], Any], how: Launch, *, wide: bool | None) -> Callable[[], Any]:
-    """The same, launched in a given way: of kernels for many rows, for few, or of weight gradients."""
-    kernels: Any = fused_mlp_kernels
-    name = {None: "_GRADIENT", True: "_STEP", False: "tall"}[wide]
-    value = (lambda *_: how) if wide is False else how
+def _possible(shape: Shape) -> list[Launch]:
+    """Tiles that suit the number of rows; only two layers without a norm can be split by columns."""
+    layout, many = shape.layout, shape.networks * shape.batch > 4_096
+    splittable = layout.depth == 2 and not layout.norm
+    return [
+        how
+        for how in WHOLE
+        if (how.rows >= 32 if many else how.rows <= 64) and (splittable or how.columns == layout.hidden)
+    ]
+
+
+def _under(work: Callable[[], Any], name: str, how: Any) -> Callable[[], Any]:
+    """The same, with a launch that the module holds by this name replaced."""
 
     def launched() -> Any:
-        before = getattr(kernels, name)
-        setattr(kernels, name, value)
+        before = getattr(fused_mlp_kernels, name)
+        setattr(fused_mlp_kernels, name, how)
         try:
             return work()
         finally:
-            setattr(kernels, name, before)
+            setattr(fused_mlp_kernels, name, before)
 
     return launched
 
@@ -142,7 +151,7 @@ def main() -> None:
         if options.compile_only:
             continue
         rows += found
-        for kernel in ("forward", "backward", "weight gradient"):
+        for kernel in dict.fromkeys(row["kernel"] for row in found):
             for row in sorted((row for row in found if row["kernel"] == kernel), key=lambda row: row["us"])[
                 : options.shown
             ]:

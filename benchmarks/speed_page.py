@@ -64,7 +64,7 @@ def mebibytes(row: Mapping[str, Any]) -> str:
 def who(row: Mapping[str, Any]) -> str:
     if "library" in row:
         return f"{LIBRARIES[row['library']]} {row.get('about', {}).get('version', '')}".strip()
-    extras = [value for value, usual in ((row["kernels"], "plain"), (row["precision"], "auto")) if value != usual]
+    extras = [value for value, usual in ((row["kernels"], "auto"), (row["precision"], "auto")) if value != usual]
     return ", ".join(["ours", row["engine"], *extras])
 
 

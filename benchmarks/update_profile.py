@@ -1,6 +1,6 @@
 """Where the time of one update goes: every kernel (on a GPU) or operator (on a CPU), how often and for how long.
 
-    python benchmarks/update_profile.py [--algo td3_bc] [--members 1 64] [--device auto] [--kernels fused] [--store]
+    python benchmarks/update_profile.py [--algo td3_bc] [--members 1 64] [--device auto] [--kernels plain] [--store]
 
 Prints a table per algorithm and number of members; `--store` keeps the rows in `results/profile-<device>.json`, over
 those of earlier runs of the same work. docs/performance.md is written from them.
@@ -80,7 +80,7 @@ def main() -> None:
     parser.add_argument("--members", type=int, nargs="+", default=[1])
     parser.add_argument("--device", default="auto")
     parser.add_argument("--engine", default="compiled")
-    parser.add_argument("--kernels", default="plain")
+    parser.add_argument("--kernels", default="auto")
     parser.add_argument("--precision", default="auto")
     parser.add_argument("--updates", type=int, default=1_000)
     parser.add_argument("--shown", type=int, default=25)

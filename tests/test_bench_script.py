@@ -30,7 +30,7 @@ def speed_page(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 def row(algo: str, rates: list[float], **changes: Any) -> dict[str, Any]:
     own = {"engine": "eager", "members": 1, "batch_size": 256, "width": 256, "rows": 1_000_000}
-    ours = {} if "library" in changes else {**own, "kernels": "plain", "precision": "auto"}
+    ours = {} if "library" in changes else {**own, "kernels": "auto", "precision": "auto"}
     figures = {"preparing": 0.0, "first_update": 2.0, "memory": 512 * 2**20, "cuda_memory": 0, "about": {}}
     return {"algo": algo, "name": algo, **ours, **figures, "rates": rates, **changes}
 
@@ -101,7 +101,7 @@ def test_ratios_are_taken_within_a_contest(bench: ModuleType) -> None:
 def options(tmp_path: Path, **changes: Any) -> argparse.Namespace:
     values = {"quick": True, "engine": ["eager", "compiled"], "members": [1, 4], "device": "cpu", "threads": 1}
     values |= {"missing": {}, "peer": "peer/python", "work": Work("td3_bc"), "results": tmp_path, "rounds": 1}
-    values |= {"seconds": 0.1, "kernels": "plain", "precision": "auto", "only": ["imports"], "algo": ["iql"]}
+    values |= {"seconds": 0.1, "kernels": "auto", "precision": "auto", "only": ["imports"], "algo": ["iql"]}
     return argparse.Namespace(**{**values, **changes})
 
 

@@ -56,7 +56,7 @@ def value_and_gradients(net: StackedMLP, x: Tensor) -> tuple[Tensor, Tensor, Ten
 
 
 SHAPES = {
-    "critics": Shape(23, 1, 2, 50),
+    "critics": Shape(23, 1, 2, 50, (128, 128)),
     "actor": Shape(17, 6, 1, 33),
     "wide head": Shape(3, 12, 1, 16),
     "batch in two parts": Shape(23, 1, 2, 600),
@@ -156,7 +156,7 @@ WHOLE = ("batch", "x_member", "x_row", "flat_row", "layer_size", "length", "tile
 
 
 def build(kernel, how, **constants):
-    constants |= {"ROWS": how.rows, "TILE": how.rows, "STEP": how.step}
+    constants |= {"ROWS": how.rows, "TILE": how.rows, "COLUMNS": how.columns, "STEP": how.step}
     types = {name: "i32" if name in WHOLE else "fp32" if name == "eps" else "*fp32" for name in kernel.arg_names}
     types |= {name: "constexpr" for name in kernel.arg_names if name in constants}
     values = {(place,): constants[name] for place, name in enumerate(kernel.arg_names) if name in constants}
@@ -167,14 +167,14 @@ def build(kernel, how, **constants):
 for *sizes, precision in ((23, 64, 1, 2, 0, "bf16"), (17, 64, 6, 3, 1, "tf32"), (3, 64, 1, 2, 2, "ieee")):
     layout = Layout(*sizes)
     shape = kernels._constants(layout, precision)
-    tall = kernels.tall(2, 256)
-    build(kernels._forward, tall, COPIES=1, KEEP=True, **shape)
-    build(kernels._backward, tall, TO_INPUTS=True, **shape)
+    build(kernels._forward, kernels.whole(2, 256, layout, False), COPIES=1, KEEP=True, **shape)
+    build(kernels._backward, kernels.whole(2, 256, layout, True), TO_INPUTS=True, **shape)
     for layer in (0, layout.depth - 1):
-        build(kernels._forward_step, kernels._STEP, COPIES=1, KEEP=True, LAYER=layer, **shape)
-        build(kernels._backward_step, kernels._STEP, TO_INPUTS=True, LAYER=layer, **shape)
+        build(kernels._forward_step, kernels.between(layout, False), COPIES=1, KEEP=True, LAYER=layer, **shape)
+        build(kernels._backward_step, kernels.between(layout, True), TO_INPUTS=True, LAYER=layer, **shape)
     for products in (0, layout.depth - 1):
-        build(kernels._weight_gradient, kernels._GRADIENT, COPIES=1, PRODUCTS=products, **shape)
+        how = kernels._GRADIENT if products else kernels._WIDE_GRADIENT
+        build(kernels._weight_gradient, how, COPIES=1, PRODUCTS=products, **shape)
 """
 
 

@@ -245,7 +245,7 @@ def bench(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda or cuda:N.")] = "auto",
     engine: Annotated[str, typer.Option(help="eager, compiled, or auto: what a long run uses here.")] = "auto",
     precision: Annotated[str, typer.Option(help="auto, fp32, tf32 or bf16.")] = "auto",
-    kernels: Annotated[str, typer.Option(help="plain or fused.")] = "plain",
+    kernels: Annotated[str, typer.Option(help="auto, plain or fused.")] = "auto",
     batch_size: Annotated[int, typer.Option(help="Transitions per update; 0 is the usual (256; ReBRAC 1024).")] = 0,
     width: Annotated[int, typer.Option(help="Units of each hidden layer.")] = 256,
     obs_dim: Annotated[int, typer.Option(help="Numbers in an observation.")] = 17,

@@ -49,7 +49,7 @@ class Work:
     act_dim: int = 6
     device: str = "auto"
     precision: str = "auto"
-    kernels: str = "plain"
+    kernels: str = "auto"
 
     def config(self) -> TrainConfig:
         """The run whose updates are measured; a mistake is one line."""
@@ -79,7 +79,7 @@ class Work:
         device = choose_device(config.device)
         batch_size, layers = self.sizes
         mode = choose_mode(config.engine, UPDATES, torch.device(device))
-        if (self.precision, self.kernels) != ("auto", "plain"):
+        if (self.precision, self.kernels) != ("auto", "auto"):
             learner = algorithms.load(self.algo)(self.obs_dim, self.act_dim, device=device)
             set_arithmetic(learner, config.precision, config.kernels)
         return Work(**{**asdict(self), "engine": mode, "device": device, "batch_size": batch_size, "layers": layers})

@@ -12,6 +12,8 @@ same to rounding. Each operator has a plain implementation for other devices, wh
 
 from __future__ import annotations
 
+import functools
+import operator
 from typing import Any, Final, NamedTuple
 
 import torch
@@ -28,7 +30,6 @@ _WIDTHS: Final = (64, 128, 256)
 _MAX_HIDDEN: Final = 4
 _MAX_INPUTS: Final = 128
 _MAX_OUTPUTS: Final = 64
-_MANY_ROWS: Final = 8_192  # of all networks together, from which on cuBLAS computes the products
 
 
 class Layout(NamedTuple):
@@ -82,7 +83,8 @@ class Layout(NamedTuple):
 
 
 def available() -> bool:
-    return kernels is not None and torch.cuda.is_available()
+    """Whether the GPU and what is installed can run the kernels: TF32 came with compute capability 8."""
+    return kernels is not None and torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8
 
 
 def supports(sizes: tuple[int, ...]) -> bool:
@@ -95,20 +97,16 @@ def supports(sizes: tuple[int, ...]) -> bool:
 def apply(x: Tensor, flat: Tensor, layout: Layout, eps: float, copies: int, precision: str) -> Tensor:
     """`[R, B, out]` from inputs `[R / copies, B, in]`, each shared by `copies` networks that follow one another."""
     keep = torch.is_grad_enabled() and (x.requires_grad or flat.requires_grad)
-    out: Tensor = torch.ops.rl_training.mlp(x, flat, list(layout), eps, copies, keep, precision)[0]
-    return out
-
-
-def is_wide(networks: int, batch: int) -> bool:
-    return networks * batch >= _MANY_ROWS
+    parts: Tensor = torch.ops.rl_training.mlp(x, flat, list(layout), eps, copies, keep, precision)[0]
+    return _total(parts, 2)
 
 
 def partial_sums(networks: int, batch: int) -> int:
     """Parts of the batch over which weight gradients are summed by programs of their own: more of them keep more of the
     GPU busy where networks are few, and each costs a pass over the gradient."""
-    if is_wide(networks, batch):
+    if kernels is not None and kernels.is_wide(networks, batch):
         return batch // 256 if networks < 32 and batch % 256 == 0 else 1
-    parts = min(-(-batch // 32), max(16 // networks, -(-batch // 512), 1))
+    parts = min(-(-batch // 32), max(8 // networks, -(-batch // 512), 1))
     return 1 << (parts - 1).bit_length()
 
 
@@ -122,10 +120,12 @@ def partial_sums(networks: int, batch: int) -> int:
 def _mlp(
     x: Tensor, flat: Tensor, layout: list[int], eps: float, copies: int, keep: bool, precision: str
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """y; h_1 and on, `[depth, R, B, hidden]`; what LN is taken of, if there is one, likewise. Empty unless kept."""
+    """y as a sum of parts, `[R, B, parts, out]`; h_1 and on, `[depth, R, B, hidden]`; what LN is taken of, if there is
+    one, likewise. Empty unless kept."""
     shape = Layout(*layout)
     if _runs_on_triton(x):
-        return kernels.forward(x, flat, shape, eps, copies, keep, precision, is_wide(len(flat), x.shape[1]))
+        how = kernels.whole(len(flat), x.shape[1], shape, False, keep)
+        return kernels.forward(x, flat, shape, eps, copies, keep, precision, how)
     norm = shape.norm_name
     h = x.repeat_interleave(copies, 0)
     hidden, bases = [], []
@@ -141,7 +141,7 @@ def _mlp(
     weight, bias = shape.view(flat)[-1]
     out = torch.bmm(h, weight) + bias.unsqueeze(1)
     kept = torch.stack(hidden) if keep else out.new_empty(0)
-    return out, kept, torch.stack(bases) if keep and norm != "none" else out.new_empty(0)
+    return out.unsqueeze(2), kept, torch.stack(bases) if keep and norm != "none" else out.new_empty(0)
 
 
 @_mlp.register_fake
@@ -152,7 +152,7 @@ def _(
     size = (shape.depth, len(flat), x.shape[1], shape.hidden)
     hidden = flat.new_empty(size if keep else (0,))
     base = flat.new_empty(size if keep and shape.norm else (0,))
-    return flat.new_empty(len(flat), x.shape[1], shape.outputs), hidden, base
+    return flat.new_empty(len(flat), x.shape[1], _splits(flat, x.shape[1], shape, False), shape.outputs), hidden, base
 
 
 @torch.library.custom_op("rl_training::mlp_backward", mutates_args=())
@@ -160,12 +160,13 @@ def _mlp_backward(
     gradient: Tensor, flat: Tensor, hidden: Tensor, base: Tensor, layout: list[int], eps: float, to_inputs: bool,
     precision: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """δ of the hidden layers, `[depth, R, B, hidden]`; dL/dx `[R, B, in]` if asked for (else empty); with a norm, the
-    gradients of scale and shift as sums over tiles of the batch, `[R, tiles, depth, 2, hidden]`."""
+    """δ of the hidden layers, `[depth, R, B, hidden]`; dL/dx if asked for (else empty), as a sum of parts
+    `[R, B, parts, in]`; with a norm, the gradients of scale and shift as sums over tiles of the batch,
+    `[R, tiles, depth, 2, hidden]`."""
     shape = Layout(*layout)
     if _runs_on_triton(gradient):
-        wide = is_wide(*hidden.shape[1:3])
-        return kernels.backward(gradient, flat, hidden, base, shape, eps, to_inputs, precision, wide)
+        how = kernels.whole(hidden.shape[1], hidden.shape[2], shape, True)
+        return kernels.backward(gradient, flat, hidden, base, shape, eps, to_inputs, precision, how)
     layers, norm = shape.view(flat), shape.norm_name
     deltas = torch.empty_like(hidden)
     sums = flat.new_zeros(_sums_shape(hidden, shape))
@@ -182,7 +183,7 @@ def _mlp_backward(
             d_h = rate * (d_h - d_h.mean(-1, keepdim=True) - normed * (d_h * normed).mean(-1, keepdim=True))
         deltas[layer] = d_h * (base[layer] > 0) if norm == "post" else d_h
         d_h = torch.bmm(deltas[layer], layers[layer][0].mT) if layer or to_inputs else d_h.new_empty(0)
-    return deltas, d_h, sums
+    return deltas, d_h.unsqueeze(2) if to_inputs else d_h, sums
 
 
 @_mlp_backward.register_fake
@@ -191,7 +192,8 @@ def _(
     precision: str,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     shape = Layout(*layout)
-    dx = flat.new_empty((*hidden.shape[1:3], shape.inputs) if to_inputs else (0,))
+    _, networks, batch, _ = hidden.shape
+    dx = flat.new_empty((networks, batch, _splits(flat, batch, shape, True), shape.inputs) if to_inputs else (0,))
     return torch.empty_like(hidden), dx, flat.new_empty(_sums_shape(hidden, shape))
 
 
@@ -205,7 +207,7 @@ def _mlp_weight_gradient(
     networks, batch = hidden.shape[1:3]
     parts = partial_sums(networks, batch)
     if _runs_on_triton(gradient):
-        wide = is_wide(networks, batch)
+        wide = kernels.is_wide(networks, batch)
         return kernels.weight_gradient(gradient, x, flat, hidden, deltas, sums, shape, copies, precision, parts, wide)
     partials = flat.new_zeros(networks, parts, flat.shape[1])
     inputs = (x.repeat_interleave(copies, 0), *hidden)
@@ -234,7 +236,7 @@ def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tenso
 def _differentiate(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | None, ...]:
     x, flat, hidden, base = ctx.saved_tensors
     layout, eps, copies = ctx.shape
-    gradient = gradient.contiguous()
+    gradient = gradient[:, :, 0].contiguous()  # that of a sum is the same for each of its parts
     to_inputs, to_weights = ctx.needs_input_grad[:2]
     deltas, dx, sums = torch.ops.rl_training.mlp_backward(
         gradient, flat, hidden, base, layout, eps, to_inputs, ctx.precision
@@ -244,8 +246,8 @@ def _differentiate(ctx: Any, gradient: Tensor, *_: Tensor) -> tuple[Tensor | Non
         d_flat = torch.ops.rl_training.mlp_weight_gradient(
             gradient, x, flat, hidden, deltas, sums, layout, copies, ctx.precision
         )
-        d_flat = d_flat.sum(1) if d_flat.shape[1] > 1 else d_flat[:, 0]
-    d_x = dx.unflatten(0, (-1, copies)).sum(1) if to_inputs else None
+        d_flat = _total(d_flat, 1)
+    d_x = _total(_total(dx, 2).unflatten(0, (-1, copies)), 1) if to_inputs else None
     return d_x, d_flat, None, None, None, None, None
 
 
@@ -256,10 +258,20 @@ def _runs_on_triton(tensor: Tensor) -> bool:
     return kernels is not None and (tensor.is_cuda or kernels.interpreted())
 
 
+def _splits(flat: Tensor, batch: int, shape: Layout, backward: bool) -> int:
+    """Parts of y or of dL/dx."""
+    return kernels.splits(len(flat), batch, shape, backward) if _runs_on_triton(flat) else 1
+
+
+def _total(parts: Tensor, axis: int) -> Tensor:
+    """Their sum as additions, which a compiler puts into the kernel that needs it: as a reduction they are slow."""
+    return functools.reduce(operator.add, parts.unbind(axis))
+
+
 def _sums_shape(hidden: Tensor, shape: Layout) -> tuple[int, ...]:
     """One sum for each tile of the batch; none without a norm."""
     if not shape.norm:
         return (0,)
     depth, networks, batch, width = hidden.shape
-    tiles = kernels.tiles(networks, batch, is_wide(networks, batch)) if _runs_on_triton(hidden) else 1
+    tiles = kernels.row_tiles(networks, batch, shape) if _runs_on_triton(hidden) else 1
     return networks, tiles, depth, 2, width

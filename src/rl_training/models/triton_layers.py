@@ -1,6 +1,7 @@
 """Pieces of a stacked perceptron on tiles of a batch, for Triton kernels; see `fused_mlp` for the mathematics.
 
-`places` are where the tile's rows lie, `live` which of them are of the batch, both `[rows, 1]`.
+`columns` are those of a hidden layer that a tile has, `places` where its rows or numbers lie, `live` which of its rows
+are of the batch, `[rows, 1]`.
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ def normalised(base, eps, H: tl.constexpr):
 
 
 @triton.jit
-def activate(z, vectors, base, places, live, eps, H: tl.constexpr, NORM: tl.constexpr, KEEP: tl.constexpr):
+def activate(z, vectors, base, columns, places, live, eps, H: tl.constexpr, NORM: tl.constexpr, KEEP: tl.constexpr):
     """h from z less its bias, whose layer's vectors begin at `vectors`; what is normalised goes to `base`."""
-    columns = tl.arange(0, H)[None, :]
+    columns = columns[None, :]
     value = z + tl.load(vectors + columns)
     if NORM != "pre":
         value = tl.maximum(value, 0.0)
@@ -45,9 +46,8 @@ def activate(z, vectors, base, places, live, eps, H: tl.constexpr, NORM: tl.cons
 
 
 @triton.jit
-def unactivate(dh, scale, hidden, base, sums, places, live, eps, H: tl.constexpr, NORM: tl.constexpr):
+def unactivate(dh, scale, hidden, base, sums, columns, places, live, eps, H: tl.constexpr, NORM: tl.constexpr):
     """δ from dL/dh; this tile's part of the gradients of scale and shift goes to `sums`."""
-    columns = tl.arange(0, H)
     value = dh
     if NORM != "post":
         value = tl.where(tl.load(hidden + places, mask=live, other=0.0) > 0.0, value, 0.0)
@@ -65,18 +65,21 @@ def unactivate(dh, scale, hidden, base, sums, places, live, eps, H: tl.constexpr
 
 @triton.jit
 def store_output(
-    h, last, out, places, live, H: tl.constexpr, N: tl.constexpr, NP: tl.constexpr, PRECISION: tl.constexpr
-):
-    """y of a tile, whose rows are at `places` `[rows, 1]`, from the last hidden layer."""
-    columns, outputs = tl.arange(0, H), tl.arange(0, NP)
+    h, last, out, columns, split, places, live, H: tl.constexpr, N: tl.constexpr, NP: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """What columns of the last hidden layer add to y, of a tile whose rows are at `places`; the first ones add
+    the bias."""
+    outputs = tl.arange(0, NP)
     if N == 1:
-        value = tl.sum(h * tl.load(last + columns)[None, :], 1)[:, None] + tl.load(last + H)
+        value = tl.sum(h * tl.load(last + columns)[None, :], 1)[:, None] + tl.where(split == 0, tl.load(last + H), 0.0)
         tl.store(out + places, value, mask=live)
     else:
         used = (outputs < N)[None, :]
         weights = tl.load(last + columns[:, None] * N + outputs[None, :], mask=used, other=0.0)
         value = product(h, weights, tl.zeros((h.shape[0], NP), tl.float32), PRECISION)
-        value += tl.load(last + H * N + outputs, mask=outputs < N, other=0.0)[None, :]
+        bias = tl.load(last + H * N + outputs, mask=outputs < N, other=0.0)
+        value += tl.where(split == 0, bias, 0.0)[None, :]
         tl.store(out + places * N + outputs[None, :], value, mask=live & used)
 
 
@@ -105,9 +108,9 @@ def through_output(g, last, some, N: tl.constexpr, NP: tl.constexpr, PRECISION: 
 
 @triton.jit
 def store_input_gradient(
-    delta, p, dx, places, live, K: tl.constexpr, KP: tl.constexpr, H: tl.constexpr, PRECISION: tl.constexpr
+    delta, p, dx, columns, places, live, K: tl.constexpr, KP: tl.constexpr, H: tl.constexpr, PRECISION: tl.constexpr
 ):
-    columns = tl.arange(0, H)
+    """What columns of the first hidden layer add to dL/dx."""
     for start in range(0, KP, 16):
         some = start + tl.arange(0, 16)
         used = (some < K)[None, :]
@@ -122,7 +125,7 @@ def sum_of_products(
 ):
     """aᵀ b and Σ b over rows `begin` to `end`, of columns that may lie beyond the width and are zero then."""
     total = tl.zeros((a_columns.shape[0], b_columns.shape[0]), tl.float32)
-    of_rows = tl.zeros(b_columns.shape, tl.float32)
+    of_rows = tl.zeros((STEP, b_columns.shape[0]), tl.float32)  # summed once, at the end: threads need one another then
     for start in range(begin, end, STEP):
         rows = (start + tl.arange(0, STEP)).to(tl.int64)[:, None]
         left = tl.load(
@@ -132,17 +135,42 @@ def sum_of_products(
             b + rows * b_row + b_columns[None, :], mask=(rows < end) & (b_columns < b_width)[None, :], other=0.0
         )
         total = product(tl.trans(left), right, total, PRECISION)
-        of_rows += tl.sum(right, 0)
-    return total, of_rows
+        of_rows += right
+    return total, tl.sum(of_rows, 0)
 
 
 @triton.jit
-def sum_of_rows(values, row_length, columns, begin, end, STEP: tl.constexpr):
-    total = tl.zeros(columns.shape, tl.float32)
+def sum_of_rows(values, row_length, columns, weights, begin, end, STEP: tl.constexpr, WEIGHTED: tl.constexpr):
+    """Σ v, or Σ w v, and Σ w."""
+    total, of_weights = tl.zeros((STEP, columns.shape[0]), tl.float32), tl.zeros((STEP, 1), tl.float32)
     for start in range(begin, end, STEP):
         rows = (start + tl.arange(0, STEP)).to(tl.int64)[:, None]
-        total += tl.sum(tl.load(values + rows * row_length + columns[None, :], mask=rows < end, other=0.0), 0)
-    return total
+        some = tl.load(values + rows * row_length + columns[None, :], mask=rows < end, other=0.0)
+        if WEIGHTED:
+            weight = tl.load(weights + rows, mask=rows < end, other=0.0)
+            of_weights += weight
+            some *= weight
+        total += some
+    return tl.sum(total, 0), tl.sum(tl.sum(of_weights, 1), 0)
+
+
+@triton.jit
+def store_output_gradient(
+    last, h, columns, g, begin, end, biased, H: tl.constexpr, N: tl.constexpr, NP: tl.constexpr, STEP: tl.constexpr,
+    PRECISION: tl.constexpr,
+):  # fmt: skip
+    """dL/dW of the output layer at rows `columns` of it, over a part of the batch; if asked for, the bias's, too."""
+    outputs = tl.arange(0, NP)
+    if N == 1:
+        total, bias = sum_of_rows(h, H, columns, g, begin, end, STEP, True)
+        tl.store(last + columns, total)
+        if biased:
+            tl.store(last + H, bias)
+    else:
+        total, bias = sum_of_products(h, H, columns, H, g, N, outputs, N, begin, end, STEP, PRECISION)
+        tl.store(last + columns[:, None] * N + outputs[None, :], total, mask=(outputs < N)[None, :])
+        if biased:
+            tl.store(last + H * N + outputs, bias, mask=outputs < N)
 
 
 @triton.jit

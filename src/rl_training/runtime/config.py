@@ -116,10 +116,10 @@ class TrainConfig(Section):
     precision: Literal["auto", "fp32", "tf32", "bf16"] = Field(
         "auto", description="matrix products: fp32, tf32 (CUDA only, and what auto means there) or bf16"
     )
-    kernels: Literal["plain", "fused"] = Field(
-        "plain",
-        description="torch's, or Triton's for a whole network (CUDA; 2 to 4 hidden layers of one width: 64, 128 or 256;"
-        " experimental)",
+    kernels: Literal["auto", "plain", "fused"] = Field(
+        "auto",
+        description="plain: torch's; fused: Triton's, of networks with 2 to 4 hidden layers of 64, 128 or 256 units;"
+        " auto: fused on a CUDA device with Triton, else plain",
     )
     device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:N")
     data_memory: Literal["auto", "ram", "mapped"] = Field(

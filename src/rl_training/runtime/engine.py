@@ -23,7 +23,7 @@ from rl_training.runtime.sources import Source
 
 EngineMode = Literal["auto", "eager", "compiled"]
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
-Kernels = Literal["plain", "fused"]
+Kernels = Literal["auto", "plain", "fused"]
 Phases = tuple[int, ...]
 
 # Updates below which compiling takes longer than it saves: on two cores a run gains little by it, on a GPU a lot.
@@ -55,19 +55,21 @@ def compiler_available() -> bool:
     return find_compiler() is not None
 
 
-def set_arithmetic(learner: Learner, precision: Precision = "auto", kernels: Kernels = "plain") -> None:
-    """How a learner's networks are computed. `auto` is TF32 on a GPU (process-wide) and float32 elsewhere."""
+def set_arithmetic(learner: Learner, precision: Precision = "auto", kernels: Kernels = "auto") -> None:
+    """How a learner's networks are computed. `auto` is TF32 and fused on a GPU, float32 and plain elsewhere; TF32 is
+    switched on for the whole process."""
     on_gpu = learner.device.type == "cuda"
     if precision == "tf32" and not on_gpu:
         raise ConfigError("precision: 'tf32' is a mode of CUDA devices; use fp32, bf16 or auto")
-    if kernels == "fused" and not (on_gpu and fused_mlp.available()):
+    fusable = on_gpu and fused_mlp.available()
+    if kernels == "fused" and not fusable:
         raise ConfigError("kernels: 'fused' needs a CUDA device and Triton; use 'plain'")
     arithmetic: Arithmetic = ("tf32" if on_gpu else "fp32") if precision == "auto" else precision
     if on_gpu:
         torch.set_float32_matmul_precision("highest" if arithmetic == "fp32" else "high")
     for network in learner.model.modules():
         if isinstance(network, StackedMLP):
-            network.compute_with(arithmetic, fused=kernels == "fused")
+            network.compute_with(arithmetic, fused=fusable and kernels != "plain")
 
 
 class Engine:
@@ -210,4 +212,7 @@ def _compile(function: Callable[[int, Tensor], tuple[str, ...]]) -> Callable[[in
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 4096
     # Reordering loops after fusion trips an assertion of Inductor's on whole updates (seen in torch 2.11).
     torch._inductor.config.loop_ordering_after_fusion = False
+    # Else the order of a sum on a GPU depends on which launch was faster when it was compiled; another compilation, as
+    # of a resumed run, may choose another.
+    torch._inductor.config.deterministic = True
     return torch.compile(function, fullgraph=True, dynamic=False)
