@@ -36,12 +36,13 @@ from rl_training.runtime.acting import Actor, FloatArray
 from rl_training.runtime.behaviour import TrainedBehaviour
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint, is_checkpoint, load_checkpoint
-from rl_training.runtime.config import EvaluationConfig, TrainConfig
+from rl_training.runtime.config import EvaluationConfig, TrackerConfig, TrainConfig
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluation
 from rl_training.runtime.presets import merge, with_preset
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any
+from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import explain, shown
 
@@ -58,13 +59,14 @@ def finetune(
     changes: Mapping[str, Any] | None = None,
     dataset: TransitionDataset | None = None,
     callbacks: Sequence[Callback] = (),
+    tracking: Sequence[TrackerConfig] = (),
 ) -> TrainResult:
     """Go on online from a trained run: a new run that starts from its networks, transforms and data.
 
     online: the `online:` section (how experience is collected and mixed with the data); changes: any other values.
     Learning rates stay where they are: schedules belong to the offline run. An algorithm may have parameters of its own
     for this (`Learner.finetuning`); `changes` come before them. A preset among `changes` replaces values of the run,
-    none of these.
+    none of these. tracking: told besides the trackers of the run.
     """
     place = find_run(path)
     old = load_any(place).config
@@ -90,7 +92,8 @@ def finetune(
         "online": None if mixes_itself else dict(online or {}),
         "algo_kwargs": knobs,
     }
-    return train(TrainConfig.parse(merge(values, changes or {})), dataset=dataset, callbacks=callbacks)
+    config = with_trackers(TrainConfig.parse(merge(values, changes or {})), tracking)
+    return train(config, dataset=dataset, callbacks=callbacks)
 
 
 @dataclass(frozen=True)
