@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -69,9 +71,15 @@ def page(contents: Contents) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(contents.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f'<header><h1>{escape(contents.title)}</h1><p class="faint small">{escape(contents.written)}</p>'
-        f"{_lead(contents)}<nav>{links}</nav></header>\n<main>{body}</main>\n"
+        f"{_lead(contents)}<nav>{links}</nav></header>\n<main>{_numbered(body)}</main>\n"
         f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
+
+
+def _numbered(body: str) -> str:
+    """Figures with their numbers, which stay when a reader hides a run."""
+    numbers = itertools.count(1)
+    return re.sub("<figcaption>", lambda _: f'<figcaption><span class="nth">Figure {next(numbers)}.</span> ', body)
 
 
 def _policy() -> str:

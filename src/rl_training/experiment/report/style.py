@@ -39,8 +39,7 @@ nav { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: 1rem 0 0; font-
 
 figure { margin: 0; min-width: 0; } figcaption { margin-top: .35rem; max-width: 46rem; }
 figcaption b { color: var(--text); }
-main { counter-reset: figure; } figure { counter-increment: figure; }
-figcaption::before { content: "Figure\\00a0" counter(figure) ". "; color: var(--text); }
+figcaption .nth { color: var(--text); white-space: nowrap; }
 .key { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; max-width: none; margin: .2rem 0 1rem; }
 .metric { display: flex; flex-direction: column; } .metric figcaption { order: -1; margin: 0 0 .3rem; }
 .metric code { color: var(--text); font-size: 1em; }
