@@ -22,7 +22,8 @@ def reproduce(runs: Sequence[RunContents]) -> str:
     facts = [_facts(run) for run in runs]
     shared = {label: text for label, text in facts[0].items() if all(one.get(label) == text for one in facts)}
     shared = shared if len(runs) > 1 else {}
-    told = f"<p>The same for all {len(runs)} runs:</p>{tables.pairs([*shared.items()])}" if shared else ""
+    whose = "both runs" if len(runs) == 2 else f"all {len(runs)} runs"
+    told = f"<p>The same for {whose}:</p>{tables.pairs([*shared.items()])}" if shared else ""
     each = "".join(
         _run(run, {label: text for label, text in own.items() if label not in shared})
         for run, own in zip(runs, facts, strict=True)
@@ -35,7 +36,7 @@ def _facts(run: RunContents) -> dict[str, str]:
     told = {
         "started": run.summary.created or "unknown",
         "versions": _joined(run.facts.get("versions")),
-        "machine": _joined(run.facts.get("machine")),
+        "machine": _joined(run.facts.get("machine")).replace("cpu_count", "cores"),
         "data, SHA-256": str(run.data_facts.get("fingerprint") or "none"),
     }
     return {label: text for label, text in told.items() if text}
@@ -101,6 +102,4 @@ def _schedules(config: Mapping[str, Any]) -> list[str]:
 
 def _joined(values: Any) -> str:
     """`torch 2.13.0, numpy 2.4.6`."""
-    if not isinstance(values, Mapping):
-        return ""
-    return ", ".join(f"{str(name).replace('_', ' ')} {value}" for name, value in values.items())
+    return ", ".join(f"{name} {value}" for name, value in values.items()) if isinstance(values, Mapping) else ""
