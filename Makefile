@@ -16,7 +16,7 @@ DEVICE ?= cpu
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: $(INSTALLED) ## train, evaluate and report a policy from an embedded dataset (under five minutes)
+demo: $(INSTALLED) ## train and evaluate a policy from an embedded dataset, write a report (under five minutes)
 	$(BIN)/rl-training demo
 
 # Two workers on two cores: each gets one thread, or they fight over the cores.

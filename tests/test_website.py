@@ -174,3 +174,30 @@ def test_it_works_from_a_file(site: Path, browser: Any, width: int) -> None:
     assert faults == []
     assert [url for url in asked if not url.startswith(("file:", "data:"))] == []
     page.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("width", [1280, 1680])
+def test_code_of_120_columns_is_not_cut(site: Path, browser: Any, width: int) -> None:
+    page = browser.new_page(viewport={"width": width, "height": 844})
+    too_narrow = """() => [...document.querySelectorAll(".code pre")].filter((block) =>
+        block.scrollWidth > block.clientWidth && block.textContent.split("\\n").every((line) => line.length <= 120)
+    ).map((block) => block.textContent)"""
+    for file in sorted(site.rglob("*.html")):
+        page.goto(file.as_uri())
+        assert page.evaluate(too_narrow) == [], file.name
+    page.close()
+
+
+@pytest.mark.slow
+def test_a_wide_table_says_so_until_its_end_was_seen(site: Path, browser: Any) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto((site / "data.html").as_uri())
+    table = page.locator(".table").first
+    hint = "getComputedStyle(document.querySelector('.table'), '::after').content"
+    assert page.evaluate(hint).startswith('"More columns: scroll sideways')
+    table.evaluate("table => { table.scrollLeft = table.scrollWidth; }")
+    page.wait_for_function(f"{hint} === 'none'")
+    page.set_viewport_size({"width": 1280, "height": 844})
+    page.wait_for_function(f"{hint} === 'none'")
+    page.close()

@@ -205,6 +205,8 @@ class TestTraining:
         assert f"learning curve runs/{place.name}/learning_curve.png" in out
         assert f"continue: rl-training resume runs/{place.name} --total-timesteps 8" in out
         assert (place / "learning_curve.png").read_bytes().startswith(b"\x89PNG")
+        assert f"report         runs/{place.name}/report.html (open it in a browser)" in out
+        assert f"<h1>{place.name}" in (place / "report.html").read_text("utf-8")
 
 
 class _Images(gymnasium.Env[Any, Any]):

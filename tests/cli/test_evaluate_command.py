@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -165,6 +166,43 @@ class TestFilm:
         monkeypatch.setitem(sys.modules, "imageio_ffmpeg", None)
         said = mistake("evaluate", runs["one"], "--video", "a.mp4")
         assert said.endswith("needs imageio_ffmpeg: pip install 'rl-training[video]'")
+
+    def test_mp4(self, command: Any, runs: dict[str, Path], tmp_path: Path) -> None:
+        """Written by ffmpeg and read back by it: as many pictures as the episode has, of their size."""
+        ffmpeg = pytest.importorskip("imageio_ffmpeg", reason="needs imageio-ffmpeg: pip install 'rl-training[video]'")
+        try:
+            ffmpeg.get_ffmpeg_exe()
+        except RuntimeError:
+            pytest.skip("needs the program ffmpeg (Debian: apt install ffmpeg)")
+        code, _, err = command("evaluate", runs["one"], "--episodes", 1, "--video", "a.mp4")
+        assert (code, err) == (0, "film of seed 0: a.mp4 (7 pictures)\n")
+        facts, *pictures = ffmpeg.read_frames(str(tmp_path / "a.mp4"))
+        assert facts["size"] == (24, 16)
+        assert facts["fps"] == 10.0
+        assert len(pictures) == 7
+
+    def test_a_package_without_its_program(
+        self, mistake: Any, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def none() -> str:
+            raise RuntimeError("No ffmpeg exe could be found.")
+
+        monkeypatch.setitem(sys.modules, "imageio_ffmpeg", SimpleNamespace(get_ffmpeg_exe=none))
+        said = mistake("evaluate", runs["one"], "--video", "a.mp4")
+        assert said.startswith(
+            "error: --video a.mp4: needs the program ffmpeg: install it (Debian: apt install ffmpeg;"
+        )
+
+    def test_ffmpeg_fails(self, command: Any, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+        def failing(*_: Any, **__: Any) -> Any:
+            raise OSError("ffmpeg died:\n\nline after line\n")
+            yield
+
+        fake = SimpleNamespace(get_ffmpeg_exe=lambda: "ffmpeg", write_frames=failing)
+        monkeypatch.setitem(sys.modules, "imageio_ffmpeg", fake)
+        code, _, err = command("evaluate", runs["one"], "--episodes", 1, "--video", "a.mp4")
+        assert code == 2
+        assert err == "error: --video a.mp4: cannot be written (ffmpeg died: line after line)\n"
 
     def test_one_run_only(self, mistake: Any, runs: dict[str, Path]) -> None:
         assert "films one run" in mistake("evaluate", runs["one"], runs["two"], "--video", "a.gif")

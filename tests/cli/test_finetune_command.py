@@ -47,6 +47,17 @@ def test_a_run_by_its_name(command: Any, trained: Path) -> None:
     assert files_under(trained) == before
 
 
+def test_trackers_are_told(command: Any, trained: Path) -> None:
+    pytest.importorskip("tensorboard", reason="the extra tracking is not installed")
+    code, out, err = command("finetune", "old", "--steps", 5, "--name", "new", "--quiet", "--track", "tensorboard")
+    assert (code, err) == (0, "")
+    assert "tensorboard" in out
+    (events,) = Path("runs/new/tensorboard").iterdir()
+    assert events.stat().st_size > 0
+    (entry,) = yaml.safe_load(Path("runs/new/config.yaml").read_text())["tracking"]
+    assert entry["tracker"] == "tensorboard"
+
+
 def test_it_can_be_resumed(command: Any, trained: Path) -> None:
     command("finetune", trained, "--steps", 12, "--name", "new", "--quiet")
     code, out, _ = command("resume", "runs/new", "--total-timesteps", 30, "--quiet")
@@ -71,6 +82,9 @@ def test_mistakes(mistake: Any, trained: Path) -> None:
         "error: online.prior: must be 'mixed' or 'buffer', got 'both'"
     )
     assert mistake("finetune", "old", "--steps", 5, "--set", "prior=buffer").startswith("error: prior: no such option")
+    assert mistake("finetune", "old", "--steps", 5, "--track", "tensorbord") == (
+        "error: tracking: no tracker 'tensorbord'; did you mean 'tensorboard'?"
+    )
     assert mistake("finetune", "old", "--steps", 5, "--name", "old") == (
         "error: name: run runs/old exists already; choose another, or continue it with `rl-training resume runs/old`"
     )

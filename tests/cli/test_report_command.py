@@ -17,6 +17,7 @@ import pytest
 
 from report_runs import ENV, make_runs, registered
 from rl_training import yaml_dialect
+from rl_training.data.doctor.wording import alike, number
 from rl_training.experiment import statistics
 from rl_training.runtime import run_lock
 from rl_training.runtime.run_directory import RunDirectory
@@ -109,14 +110,27 @@ class TestTwoRuns:
         text = write("one").text
         records = [json.loads(line) for line in (folder / "one" / "evaluations.jsonl").read_text().splitlines()]
         expected = statistics.bootstrap([records[-1]["return_mean"]])
-        from rl_training.data.doctor.wording import number
-
         assert expected.low is not None
         assert expected.high is not None
-        ends = f"[{number(expected.low)}, {number(expected.high)}]"
-        assert f"{number(expected.value)} {ends}" in text
+        value, low, high = alike(expected.value, expected.low, expected.high)
+        assert f"{value} [{low}, {high}]" in text
         best = max(records, key=lambda record: np.mean(record["return_mean"]))
         assert f"{number(float(np.mean(best['return_mean'])))} ({best['step']})" in text
+
+    def test_what_holds_for_several_runs_is_said_once(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        said = {"a": ["bounds were guessed", "only a"], "b": ["bounds were guessed"], "c": ["bounds were guessed"]}
+        for name, notices in said.items():
+            path = copied(folder, "one", tmp_path / name)
+            facts = json.loads((path / "run.json").read_text())
+            (path / "run.json").write_text(json.dumps({**facts, "notices": notices}))
+        text = write(*(tmp_path / name for name in said)).text
+        assert text.count("bounds were guessed") == 1
+        assert "All 3 runs : bounds were guessed" in text
+        assert "a : only a" in text
+        assert "a and b : bounds were guessed" in write(tmp_path / "a", tmp_path / "b").text
+        assert "The same for all 3 runs: started" in text
+        version = json.loads((tmp_path / "a" / "run.json").read_text())["versions"]["torch"]
+        assert text.count(f"torch {version}") == 1
 
     def test_nothing_comes_from_elsewhere(self, write: Any) -> None:
         page = write("one", "two")

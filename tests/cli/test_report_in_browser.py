@@ -118,6 +118,21 @@ def test_texts_of_a_figure_do_not_overlap(watched: Any, size: tuple[int, int]) -
     assert clashes == []
 
 
+def test_figures_are_numbered_in_the_order_they_stand(watched: Any) -> None:
+    one = watched()
+    numbers = one.page.eval_on_selector_all("figcaption", "all => all.map(e => e.innerText.match(/^Figure (\\d+)/)[1])")
+    assert numbers == [str(n) for n in range(1, len(numbers) + 1)]
+
+
+@pytest.mark.parametrize(("size", "side"), [(LAPTOP, "right"), (PHONE, "left")])
+def test_numbers_stand_below_one_another(watched: Any, size: tuple[int, int], side: str) -> None:
+    one = watched(size)
+    sides = "(cells, side) => new Set(cells.map(e => Math.round(e.firstChild.getBoundingClientRect()[side]))).size"
+    cells = "table.scores tbody td:nth-child(4)"
+    assert one.shown(cells) > 1
+    assert one.page.eval_on_selector_all(cells, sides, side) == 1
+
+
 def test_a_box_hides_its_run_everywhere(watched: Any) -> None:
     one = watched()
     before = one.shown("[data-run='1']")

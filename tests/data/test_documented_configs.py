@@ -1,4 +1,4 @@
-"""The `dataset:` lines of the documents are accepted as they stand."""
+"""The `dataset:` sections of the documents are accepted as they stand."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from rl_training.runtime.config import TrainConfig
 REPOSITORY = Path(__file__).resolve().parents[2]
 TEXT = "\n".join((REPOSITORY / page).read_text("utf-8") for page in ("README.md", "docs/data.md"))
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", TEXT, flags=re.MULTILINE | re.DOTALL)
-LINES = [line for block in BLOCKS for line in block.splitlines()] + re.findall(r"`(dataset: [^`]+)`", TEXT)
+IN_BLOCKS = [part for block in BLOCKS for part in re.split(r"^(?=dataset:)", block, flags=re.MULTILINE) if part]
+SECTIONS = IN_BLOCKS + re.findall(r"`(dataset: [^`]+)`", TEXT)
 
 
-@pytest.mark.parametrize("line", LINES)
-def test_is_a_configuration(line: str) -> None:
-    section = yaml_dialect.read(line)
+@pytest.mark.parametrize("text", SECTIONS)
+def test_is_a_configuration(text: str) -> None:
+    section = yaml_dialect.read(text)
     config = TrainConfig.parse({"algo": "iql", "total_timesteps": 1, **section})
     assert config.dataset is not None
     given = section["dataset"]
@@ -29,4 +30,4 @@ def test_is_a_configuration(line: str) -> None:
 
 
 def test_there_are_some() -> None:
-    assert len(LINES) >= 15
+    assert len(SECTIONS) >= 15

@@ -43,7 +43,7 @@ for (const button of document.querySelectorAll(".copy")) {
 
 // On a small screen the contents of the page begin folded.
 const contents = document.querySelector(".contents");
-if (contents && matchMedia("(max-width: 75rem)").matches) contents.open = false;
+if (contents && matchMedia("(max-width: 96rem)").matches) contents.open = false;
 if (contents) {
   const links = new Map([...contents.querySelectorAll("a")].map((a) => [decodeURIComponent(a.hash.slice(1)), a]));
   const headings = [...document.querySelectorAll("h2[id], h3[id]")].filter((h) => links.has(h.id));
@@ -55,6 +55,15 @@ if (contents) {
   addEventListener("scroll", follow, { passive: true });
   follow();
 }
+
+// A table that is wider than the screen says so until its last column has been seen.
+const tables = [...document.querySelectorAll(".table")];
+function look(table) {
+  table.classList.toggle("more", table.scrollLeft + table.clientWidth < table.scrollWidth - 2);
+}
+for (const table of tables) table.addEventListener("scroll", () => look(table), { passive: true });
+addEventListener("resize", () => tables.forEach(look));
+tables.forEach(look);
 
 // Search: the index is a script, so that it also loads from a file; it is fetched when it is first needed.
 const input = document.getElementById("search");

@@ -29,6 +29,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
     "finetune": {
         "rl-training finetune my-run --steps 10000": "data in half of every batch",
         "rl-training finetune my-run --steps 10000 --set online.prior=buffer": "in one buffer",
+        "rl-training finetune my-run --steps 10000 --track tensorboard": "curves in TensorBoard, too",
     },
     "evaluate": {
         "rl-training evaluate my-run --episodes 100": "the last weights",
@@ -96,7 +97,7 @@ SHORT: dict[str, str] = {
     "init": "Look at a file and write a commented configuration for it.",
     "resume": "Continue a run exactly as if it had never stopped.",
     "finetune": "Go on online from a trained policy, with its data.",
-    "demo": "Train CQL on embedded data, evaluate it: one minute.",
+    "demo": "Train CQL on embedded data, evaluate, report: a minute.",
     "evaluate": "Score policies over whole episodes, with intervals.",
     "report": "Write a page on runs: curves, scores, diagnostics, data.",
     "predict": "Print the policy's action for each observation.",

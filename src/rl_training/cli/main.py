@@ -153,18 +153,20 @@ def finetune(
     env_id: Annotated[str | None, typer.Option(help="The environment, if it is not the run's own.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the new run directory.")] = None,
     set_: Overrides = None,
+    track: Track = None,
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> None:
     """Go on online from a trained policy, with its data in every batch (--set online.prior=buffer: in one buffer)."""
     from rl_training.cli import training
 
-    training.finetune(run, steps, env_id, name, set_ or (), talk=training.Talk.of(quiet=quiet, verbose=verbose))
+    talk = training.Talk.of(quiet=quiet, verbose=verbose)
+    training.finetune(run, steps, env_id, name, set_ or (), track or (), talk=talk)
 
 
 @app.command()
 def demo(quiet: Quiet = False, verbose: Verbose = False) -> None:
-    """Train CQL on Pendulum-v1 from an embedded dataset, evaluate it, and say where everything lies."""
+    """Train CQL on Pendulum-v1 from an embedded dataset, evaluate it, write a report, and say where everything lies."""
     from rl_training.cli import training
 
     training.demo(talk=training.Talk.of(quiet=quiet, verbose=verbose))

@@ -104,7 +104,14 @@ def resume(
 
 
 def finetune(
-    run: Path, steps: int, env_id: str | None, name: str | None, overrides: Sequence[str], *, talk: Talk
+    run: Path,
+    steps: int,
+    env_id: str | None,
+    name: str | None,
+    overrides: Sequence[str],
+    track: Sequence[str] = (),
+    *,
+    talk: Talk,
 ) -> None:
     """`rl-training finetune`."""
     console = plain_console()
@@ -113,7 +120,9 @@ def finetune(
         apply_override(changes, override)
     callbacks = _display(console, talk)
     with exit_codes():
-        result = manager.finetune(run, steps, env_id=env_id, changes=changes, callbacks=callbacks)
+        result = manager.finetune(
+            run, steps, env_id=env_id, changes=changes, callbacks=callbacks, tracking=sections(track)
+        )
     _report(result, console)
 
 
@@ -132,7 +141,7 @@ def demo(*, talk: Talk) -> None:
         console.print(
             f"the data it learned from returns {readable(behaviour)} on average, random actions {readable(random)}"
         )
-    _report(result, console)
+    _report(result, console, _page(result.run) if result.status == "finished" else "")
 
 
 @contextmanager
@@ -161,8 +170,8 @@ def _print_plan(config: TrainConfig, console: Console, continued: RunDirectory |
     console.print("# dry run: nothing was written")
 
 
-def _report(result: TrainResult, console: Console) -> None:
-    """What came out of the run, and the one command that goes on from there."""
+def _report(result: TrainResult, console: Console, page: str = "") -> None:
+    """What came out of the run, and the one command that goes on from there. page: where its report lies."""
     progress, run = result.progress, result.run
     data = run.describe()["dataset"] or {}  # none where the run collected its own
     reason = f": {result.reason}" if result.reason else ""
@@ -173,6 +182,7 @@ def _report(result: TrainResult, console: Console) -> None:
         ("data's return", readable(data["return_mean"]) if "return_mean" in data else ""),
         ("run", str(run.path)),
         ("learning curve", _curve(run)),
+        ("report", page),
         ("checkpoint", str(run.checkpoint_path(progress.steps))),
     ]
     rows += [(name, _watched(notes)) for name, notes in read_notes(run).items()]
@@ -201,6 +211,17 @@ def _score(record: dict[str, Any] | None, unit: str) -> str:
 def _watched(notes: Mapping[str, Any]) -> str:
     """Where a tracker shows the run, or what kept it from that."""
     return f"ended early: {notes['failed']}" if "failed" in notes else str(notes.get("address") or "")
+
+
+def _page(run: RunDirectory) -> str:
+    from rl_training.experiment.report import write_report
+
+    place = run.path / "report.html"
+    try:
+        write_report([run.path], place)
+    except RLTrainingError as error:
+        return f"not written ({error})"
+    return f"{place} (open it in a browser)"
 
 
 def _curve(run: RunDirectory) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -75,12 +76,23 @@ class Transforms:
         if len(self.action_low) != len(self.action_high):
             raise ValueError(f"action_low has {len(self.action_low)} entries, action_high {len(self.action_high)}")
 
+    @cached_property
+    def _standardisation(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None:
+        if self.obs_mean is None or self.obs_std is None:
+            return None
+        return np.asarray(self.obs_mean, dtype=np.float64), np.asarray(self.obs_std, dtype=np.float64)
+
+    @cached_property
+    def _action_bounds(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+        return np.asarray(self.action_low, dtype=np.float64), np.asarray(self.action_high, dtype=np.float64)
+
     def observations(self, x: npt.ArrayLike) -> FloatArray:
         """Raw observations `[..., O]` to what the networks see."""
-        if self.obs_mean is None or self.obs_std is None:
+        if self._standardisation is None:
             return np.asarray(x, dtype=np.float32)
+        mean, divisor = self._standardisation
         # In float64: a mean far larger than the deviation would otherwise lose the digits that matter.
-        return ((np.asarray(x, dtype=np.float64) - self.obs_mean) / self.obs_std).astype(np.float32)
+        return ((np.asarray(x, dtype=np.float64) - mean) / divisor).astype(np.float32)
 
     def rewards(self, r: npt.ArrayLike) -> FloatArray:
         """Raw rewards `[...]` to the training signal."""
@@ -91,15 +103,15 @@ class Transforms:
 
     def to_unit_actions(self, a: npt.ArrayLike) -> FloatArray:
         """Environment actions `[..., A]` to [-1, 1], clipped `ACTION_EDGE` inside: all networks see the same action."""
-        low, high = np.asarray(self.action_low), np.asarray(self.action_high)
+        low, high = self._action_bounds
         unit = 2.0 * (np.asarray(a, dtype=np.float64) - low) / (high - low) - 1.0
         return np.asarray(np.clip(unit, -1.0 + ACTION_EDGE, 1.0 - ACTION_EDGE), dtype=np.float32)
 
     def from_unit_actions(self, a: npt.ArrayLike) -> FloatArray:
         """Actions in [-1, 1], `[..., A]`, to the environment's range, clipped into its bounds."""
-        low, high = np.asarray(self.action_low), np.asarray(self.action_high)
+        low, high = self._action_bounds
         actions = low + 0.5 * (np.asarray(a, dtype=np.float64) + 1.0) * (high - low)
-        return np.asarray(np.clip(actions, low, high), dtype=np.float32)
+        return np.asarray(np.minimum(np.maximum(actions, low), high), dtype=np.float32)
 
     def to_json(self) -> dict[str, Any]:
         """The transforms as JSON values."""

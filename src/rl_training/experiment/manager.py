@@ -7,6 +7,7 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -35,16 +36,18 @@ from rl_training.runtime.acting import Actor, FloatArray
 from rl_training.runtime.behaviour import TrainedBehaviour
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint, is_checkpoint, load_checkpoint
-from rl_training.runtime.config import EvaluationConfig, TrainConfig
+from rl_training.runtime.config import EvaluationConfig, TrackerConfig, TrainConfig
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluation
 from rl_training.runtime.presets import merge, with_preset
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any
+from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import explain, shown
 
 _COPIES = 32  # bytes at once for each value observed: as given, as float32, normalised, and in the first layer
+_ALWAYS_FINE = 2**20  # values, for which nobody asks how much memory is free
 
 
 def finetune(
@@ -56,13 +59,14 @@ def finetune(
     changes: Mapping[str, Any] | None = None,
     dataset: TransitionDataset | None = None,
     callbacks: Sequence[Callback] = (),
+    tracking: Sequence[TrackerConfig] = (),
 ) -> TrainResult:
     """Go on online from a trained run: a new run that starts from its networks, transforms and data.
 
     online: the `online:` section (how experience is collected and mixed with the data); changes: any other values.
     Learning rates stay where they are: schedules belong to the offline run. An algorithm may have parameters of its own
     for this (`Learner.finetuning`); `changes` come before them. A preset among `changes` replaces values of the run,
-    none of these.
+    none of these. tracking: told besides the trackers of the run.
     """
     place = find_run(path)
     old = load_any(place).config
@@ -88,7 +92,8 @@ def finetune(
         "online": None if mixes_itself else dict(online or {}),
         "algo_kwargs": knobs,
     }
-    return train(TrainConfig.parse(merge(values, changes or {})), dataset=dataset, callbacks=callbacks)
+    config = with_trackers(TrainConfig.parse(merge(values, changes or {})), tracking)
+    return train(config, dataset=dataset, callbacks=callbacks)
 
 
 @dataclass(frozen=True)
@@ -99,7 +104,7 @@ class LoadedPolicy:
     actor: Actor
     place: Path | None = None
 
-    @property
+    @cached_property
     def stopped_seeds(self) -> dict[int, Divergence]:
         """Seeds that diverged during training and were set back and stopped, and what happened to them."""
         return Progress.from_json(self.checkpoint.progress).stopped_seeds
@@ -187,20 +192,21 @@ class LoadedPolicy:
         seed: which member (the first that has not diverged, if none is named). draw: numbers repeated samples of a
         stochastic policy.
         """
-        learner = self.actor.learner
         member = self.member(seed)
-        rows = _observations(obs, learner.obs_dim)
-        batch = np.broadcast_to(np.atleast_2d(rows), (learner.members, *np.atleast_2d(rows).shape))
-        noise = None
-        if not deterministic:
-            if not isinstance(draw, int | np.integer) or not 0 <= draw < 2**63:
-                raise ConfigError(f"draw: must be a whole number from 0 to 2^63 - 1, got {shown(draw)}")
-            draws = streams.NoiseStreams(learner.acting_noise(batch.shape[1]), "prediction/")
-            noise = draws.draw(learner.keys, draw)
-        actions: FloatArray = self.actor(batch, noise)[member]
+        rows = _observations(obs, self.actor.learner.obs_dim)
+        actions = self.actor.mode(rows, member) if deterministic else self._sampled(rows, member, draw)
         if not np.isfinite(actions).all():
             raise CheckpointError("the policy answers with what is no number: its weights are not finite")
-        return actions[0] if rows.ndim == 1 else actions
+        return actions
+
+    def _sampled(self, obs: FloatArray, member: int, draw: int) -> FloatArray:
+        """Actions drawn for `[obs]` or `[B, obs]`, the same ones for the same `draw`."""
+        if not isinstance(draw, int | np.integer) or not 0 <= draw < 2**63:
+            raise ConfigError(f"draw: must be a whole number from 0 to 2^63 - 1, got {shown(draw)}")
+        learner, rows = self.actor.learner, np.atleast_2d(obs)
+        noise = streams.NoiseStreams(learner.acting_noise(len(rows)), "prediction/").draw(learner.keys, draw)
+        actions: FloatArray = self.actor(np.broadcast_to(rows, (learner.members, *rows.shape)), noise)[member]
+        return actions[0] if obs.ndim == 1 else actions
 
     def member(self, seed: int | None) -> int:
         """Which member a seed is; the first that has not diverged, if none is named."""
@@ -244,7 +250,7 @@ def _observations(obs: npt.ArrayLike, width: int) -> npt.NDArray[np.float32]:
         given = np.asarray(obs)
         if given.dtype.kind not in "biuf":
             raise TypeError
-        if _COPIES * given.size > free_memory():
+        if given.size > _ALWAYS_FINE and _COPIES * given.size > free_memory():
             raise DataError(
                 f"obs: has shape {given.shape}, more than the free memory is enough for; give fewer at a time"
             )

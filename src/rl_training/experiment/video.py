@@ -12,6 +12,7 @@ import numpy.typing as npt
 from rl_training.environments import make_env
 from rl_training.errors import ConfigError, EnvironmentUnsupportedError
 from rl_training.experiment.manager import LoadedPolicy
+from rl_training.validation import shortened
 
 Frame = npt.NDArray[np.uint8]  # [height, width, 3]
 
@@ -31,9 +32,16 @@ def check_video(path: Path) -> None:
         if path.suffix.lower() == ".gif":
             import PIL.Image  # noqa: F401
         else:
-            import imageio_ffmpeg  # noqa: F401
+            import imageio_ffmpeg
+
+            imageio_ffmpeg.get_ffmpeg_exe()
     except ImportError as error:
         raise ConfigError(f"--video {path}: needs {error.name}: pip install 'rl-training[video]'") from None
+    except RuntimeError:  # the package is there, but came without the program
+        raise ConfigError(
+            f"--video {path}: needs the program ffmpeg: install it (Debian: apt install ffmpeg; conda install ffmpeg),"
+            " name it in IMAGEIO_FFMPEG_EXE, or write a .gif"
+        ) from None
 
 
 def record_episode(
@@ -77,7 +85,8 @@ def write_video(path: Path, frames: Sequence[Frame], rate: float) -> None:
         else:
             _write_mp4(path, frames, rate)
     except OSError as error:
-        raise ConfigError(f"--video {path}: cannot be written ({error.strerror or error})") from None
+        reason = " ".join(str(error.strerror or error).split())  # ffmpeg's own words are many lines
+        raise ConfigError(f"--video {path}: cannot be written ({shortened(reason, 200)})") from None
 
 
 def _write_gif(path: Path, frames: Sequence[Frame], rate: float) -> None:

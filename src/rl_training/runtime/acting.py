@@ -13,6 +13,7 @@ from torch import Tensor
 from rl_training import streams
 from rl_training.algorithms.base import Learner
 from rl_training.data.transforms import Transforms
+from rl_training.models.live_arrays import LiveArrays
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -23,6 +24,7 @@ class Actor:
     def __init__(self, learner: Learner, transforms: Transforms) -> None:
         self.learner = learner
         self.transforms = transforms
+        self._arrays: dict[int, LiveArrays] = {}  # of the members that were asked alone
 
     def __call__(self, obs: npt.NDArray[Any], noise: Mapping[str, Tensor] | None = None) -> FloatArray:
         """Actions `[M, B, act]` for raw observations `[M, B, obs]`; with `noise`, sampled ones."""
@@ -30,6 +32,31 @@ class Actor:
         transformed = torch.tensor(self.transforms.observations(obs))
         unit = self.learner.act(transformed.to(self.learner.device), noise)
         return np.asarray(self.transforms.from_unit_actions(unit.cpu().numpy()), dtype=np.float32)
+
+    def mode(self, obs: FloatArray, member: int) -> FloatArray:
+        """The deterministic action of one member, `[act]` or `[B, act]` for raw observations `[obs]` or `[B, obs]`.
+
+        In NumPy where that can be (`LiveArrays`), which takes an eighth of the time for one observation.
+        """
+        arrays = self._arrays_of(member)
+        if arrays is not None:
+            return self.transforms.from_unit_actions(arrays.mode(self.transforms.observations(obs)))
+        rows = np.atleast_2d(obs)
+        actions: FloatArray = self(np.broadcast_to(rows, (self.learner.members, *rows.shape)))[member]
+        return actions[0] if obs.ndim == 1 else actions
+
+    def _arrays_of(self, member: int) -> LiveArrays | None:
+        policy: object = self.learner.policy
+        known = self._arrays.get(member)
+        if known is not None and known.are_of(policy):
+            return known
+        if type(self.learner).act is not Learner.act or not LiveArrays.can_show(policy):
+            return None
+        self._arrays[member] = LiveArrays(policy, member, self.learner.act_dim)
+        return self._arrays[member]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_arrays": {}}  # copied, they would be views of nothing
 
 
 def episode_noise(learner: Learner, keys: Tensor, steps: Tensor | int, purpose: str) -> dict[str, Tensor]:

@@ -22,6 +22,24 @@ def number(value: float) -> str:
     return f"{value:.3g}"
 
 
+def alike(*values: float) -> list[str]:
+    """Numbers that stand together, all with the decimals that suit the largest: 0.0196, 0.0166, 0.0230."""
+    largest = max(map(abs, values))
+    if not 1e-4 <= largest < 1e7 or all(value == round(value) for value in values):  # false for NaN, too
+        return [number(value) for value in values]
+    decimals = 1 if largest >= 10 else 2 - math.floor(math.log10(largest))
+    return [f"{value + 0.0:,.{decimals}f}" for value in (round(value, decimals) for value in values)]
+
+
+def within(value: float, deviation: float) -> str:
+    """A number of a spread, to the spread's last digit; a whole one stays whole."""
+    size = number(deviation)
+    if value == round(value) or "e" in size:
+        return number(value)
+    text = f"{value:,.{len(size.partition('.')[2])}f}"
+    return text if text.strip("-0.,") else "0"
+
+
 def share(part: float) -> str:
     """A share in per cent: 11%, 0.3%, below 0.01%."""
     percent = 100.0 * part

@@ -9,7 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from rl_training.data.doctor.findings import Distribution
-from rl_training.data.doctor.wording import number
+from rl_training.data.doctor.wording import number, within
 from rl_training.experiment import statistics
 from rl_training.experiment.report.contents import Curve, RunContents
 from rl_training.experiment.report.datasets import RunDiagnostics
@@ -151,7 +151,7 @@ def profiles(runs: Sequence[RunContents]) -> str:
     """Performance profiles of the last weights: the share of seeds whose return lies above each threshold."""
     scored = [(run, found.last) for run in runs if (found := run.scores) is not None]
     low, high = padded([last for _, last in scored], 0.08)
-    chart = Chart(SMALL, (low, high), (0.0, 1.02), ("return threshold τ", "share of seeds above τ"))
+    chart = Chart(SMALL, (low, high), (0.0, 1.02), ("return threshold τ", "share of seeds above τ"), about=(4, 5))
     for run, last in scored:
         edges = np.unique(np.concatenate([[low], last, [high]]))  # between two scores nothing changes
         xs = np.repeat(edges, 2)[1:-1]
@@ -278,16 +278,19 @@ def histogram(title: str, values: Distribution) -> str:
     """Upright bars with the mean marked."""
     edges = values.edges
     last = edges[-1] - 1 if values.whole else edges[-1]
-    chart = Chart(SMALL, (edges[0], edges[-1]), (0.0, 1.1 * max(values.counts)), ("", "count"), Margins(bottom=30))
+    mean, median, lowest, highest = (
+        within(value, values.std) for value in (values.mean, values.median, values.min, values.max)
+    )
+    chart = Chart(SMALL, (edges[0], edges[-1]), (0.0, 1.1 * max(values.counts)), (title.lower(), "count"))
     names = [
         f"{number(left)} to {number(right)}: {count:,}"
         for (left, right), count in zip(pairwise(edges), values.counts, strict=True)
     ]
     chart.add(f'<g class="data">{chart.bars(edges, values.counts, names)}</g>')
-    chart.rule_x(values.mean, f"mean {number(values.mean)}")
+    chart.rule_x(values.mean, f"mean {mean}")
     told = f"{title}: from {number(values.min)} to {number(last)}, mean {number(values.mean)}"
     caption = (
-        f"<b>{escape(title)}</b>: mean {number(values.mean)} ± {number(values.std)},"
-        f" median {number(values.median)}, from {number(values.min)} to {number(values.max)}"
+        f"<b>{escape(title)}</b>: mean {mean} ± {number(values.std)} (standard deviation),"
+        f" median {median}, from {lowest} to {highest}."
     )
     return figure(caption, chart.svg(told))

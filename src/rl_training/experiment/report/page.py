@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import itertools
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from rl_training.data.doctor.wording import number
+from rl_training.data.doctor.wording import listed, number
 from rl_training.experiment.report import figures, tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
@@ -22,6 +24,7 @@ from rl_training.wording import amount
 _FIRST_METRICS = ("critic/loss", "critic/td_loss", "critic/q_data", "actor/loss", "value/loss", "actor/entropy")
 _MOST_METRICS = 6
 _MOST_PAIRS = 6  # in a figure
+_MOST_NAMES = 8  # of runs in a line
 
 
 @dataclass(frozen=True)
@@ -68,9 +71,15 @@ def page(contents: Contents) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(contents.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f'<header><h1>{escape(contents.title)}</h1><p class="faint small">{escape(contents.written)}</p>'
-        f"{_lead(contents)}<nav>{links}</nav></header>\n<main>{body}</main>\n"
+        f"{_lead(contents)}<nav>{links}</nav></header>\n<main>{_numbered(body)}</main>\n"
         f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
+
+
+def _numbered(body: str) -> str:
+    """Figures with their numbers, which stay when a reader hides a run."""
+    numbers = itertools.count(1)
+    return re.sub("<figcaption>", lambda _: f'<figcaption><span class="nth">Figure {next(numbers)}.</span> ', body)
 
 
 def _policy() -> str:
@@ -119,24 +128,48 @@ def _chance(found: Any) -> str:
     return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
-def _legend(runs: Sequence[RunContents], *, toggles: bool = True) -> str:
+def _legend(runs: Sequence[RunContents]) -> str:
     """Names and looks; with the script, boxes that hide a run everywhere on the page."""
     boxes = []
     for run in runs:
-        box = f'<input type="checkbox" checked data-toggle-run="{run.number}">' if toggles else ""
+        box = f'<input type="checkbox" checked data-toggle-run="{run.number}">'
         boxes.append(f"<label>{box}{figures.swatch(run.number)}<span>{escape(run.label)}</span></label>")
     return f'<div class="controls" role="group" aria-label="Runs">{"".join(boxes)}</div>'
 
 
+def _key(runs: Sequence[RunContents]) -> str:
+    """Names and looks once more, beside figures that are far from the boxes; of many runs they would fill the page."""
+    if not 1 < len(runs) <= _MOST_NAMES:
+        return ""
+    names = (f'<span data-run="{run.number}">{tables.name_cell(run).html}</span>' for run in runs)
+    return f'<p class="key small">{"".join(names)}</p>'
+
+
 def _runs(contents: Contents) -> str:
-    parts = [tables.runs_table(contents.runs)]
-    for run in contents.runs:
-        lines = [("bad", fault) for fault in run.faults] + [("", note) for note in run.notes]
-        for css, line in lines:
-            parts.append(
-                f'<p class="callout small {css}" data-run="{run.number}"><b>{escape(run.label)}</b>: {escape(line)}</p>'
-            )
+    faults = _said(contents.runs, [run.faults for run in contents.runs], "bad")
+    return tables.runs_table(contents.runs) + faults + _said(contents.runs, [run.notes for run in contents.runs])
+
+
+def _said(runs: Sequence[RunContents], lines: Sequence[Sequence[str]], css: str = "") -> str:
+    """What is said of each run, every line once, after the names of the runs it holds for."""
+    of: dict[str, list[RunContents]] = {}
+    for run, own in zip(runs, lines, strict=True):
+        for line in dict.fromkeys(own):
+            of.setdefault(line, []).append(run)
+    parts = []
+    for line, those in of.items():
+        mark = f' data-run="{those[0].number}"' if len(those) == 1 else ""
+        parts.append(
+            f'<p class="callout small {css}"{mark}><b>{escape(_names(those, len(runs)))}</b>: {escape(line)}</p>'
+        )
     return "".join(parts)
+
+
+def _names(those: Sequence[RunContents], of_all: int) -> str:
+    if len(those) == of_all > 2:
+        return f"All {of_all} runs"
+    names = [run.label for run in those]
+    return listed(names if len(names) <= _MOST_NAMES else [*names[:_MOST_NAMES], f"{len(names) - _MOST_NAMES} more"])
 
 
 def _scores(contents: Contents) -> str:
@@ -151,10 +184,8 @@ def _scores(contents: Contents) -> str:
             parts.append(f"<details><summary>Every seed</summary>{tables.seeds_table(runs)}</details>")
         if len(compared := tables.improvements(runs)) > _MOST_PAIRS:
             parts.append(f"<details><summary>Every pair</summary>{tables.pairs_table(compared)}</details>")
-    silent = [run.label for run in contents.runs if run.evaluations is None]
-    if silent:
-        why = "no evaluations, so no score; with env_id policies are evaluated while they train"
-        parts.append(f'<p class="callout small"><b>{escape(", ".join(silent))}</b>: {why}.</p>')
+    why = "no evaluations, so no score; with env_id policies are evaluated while they train."
+    parts.append(_said(contents.runs, [[why] if run.evaluations is None else [] for run in contents.runs]))
     return "".join(parts)
 
 
@@ -243,7 +274,7 @@ def _metrics(runs: Sequence[RunContents]) -> str:
     more = f" {len(names) - len(ranked)} more are in <code>metrics.jsonl</code>." if len(names) > len(ranked) else ""
     return (
         f'<h3>Metrics of training</h3><p class="small faint">Interquartile mean and 95% interval over seeds; what lies'
-        f' beyond the middle 99% is drawn at the border.{more}</p><div class="grid-of">{drawn}</div>'
+        f' beyond the middle 99% is drawn at the border.{more}</p>{_key(runs)}<div class="grid-of">{drawn}</div>'
     )
 
 
@@ -255,16 +286,10 @@ def _diagnostics(contents: Contents) -> str:
     if not contents.diagnostics:
         return '<p class="faint">Left out (--no-data): they need the checkpoints and the data.</p>'
     pairs = list(zip(contents.runs, contents.diagnostics, strict=True))
-    parts = []
-    reasons: dict[str, list[str]] = {}
-    for run, found in pairs:
-        for reason in found.missing:
-            reasons.setdefault(reason, []).append(run.label)
-    for reason, labels in reasons.items():
-        parts.append(f'<p class="callout small"><b>{escape(", ".join(labels))}</b>: {escape(reason)}.</p>')
-    for run, found in pairs:
-        for doubt in found.doubts:
-            parts.append(f'<p class="callout small"><b>{escape(run.label)}</b>: warning: {escape(doubt)}.</p>')
+    parts = [
+        _said(contents.runs, [[f"{reason}." for reason in found.missing] for found in contents.diagnostics]),
+        _said(contents.runs, [[f"warning: {doubt}." for doubt in found.doubts] for found in contents.diagnostics]),
+    ]
     if any(found.values or found.actions for _, found in pairs):
         parts.append(tables.diagnostics_table(contents.runs, contents.diagnostics))
         parts.append(f'<p class="small">{_how_diagnosed(contents.diagnostics)}</p>')
@@ -272,8 +297,7 @@ def _diagnostics(contents: Contents) -> str:
     for run, found in pairs:
         name = f"<b>{escape(run.label)}</b>"
         if found.values is not None and found.values.returns is not None:
-            caption = f"{name}: {found.values.kind} against the return-to-go of the data, a sample of"
-            caption += " all seeds. On the dashed line both are equal; above it the networks promise more."
+            caption = f"{name}: {found.values.kind} against the return-to-go of the data, a sample of all seeds."
             drawn.append(_of_run(run, figures.figure(caption, figures.values_against_returns(run, found.values))))
         if found.values is not None:
             held = f" Held out: {escape(found.held_from)}." if found.held_from else ""
@@ -292,7 +316,7 @@ def _diagnostics(contents: Contents) -> str:
         )
         drawn.append(figures.figure(caption, figures.action_distances(contents.runs, contents.diagnostics)))
     if drawn:
-        parts.append(f'<div class="grid-of">{"".join(drawn)}</div>')
+        parts.append(f'{_key(contents.runs)}<div class="grid-of">{"".join(drawn)}</div>')
     return "".join(parts)
 
 
@@ -306,7 +330,8 @@ def _how_diagnosed(found: Sequence[RunDiagnostics]) -> str:
         " the TD error is r + γ(1 − d)·V(s′) − Q(s, a), with the learned V or the target critics at the policy's"
         " action, without noise or entropy; given as root mean square, mean over seeds [range]. The return-to-go is the"
         " behaviour's: a better policy is worth more, so values above it need not be wrong; low correlation is the"
-        " warning sign. A held-out error far above the other is overfitting."
+        " warning sign. In the figures both are equal on the dashed line; above it the networks promise more. A"
+        " held-out TD error far above the other is overfitting."
     )
     if any(one.values is not None and one.values.bootstrapped for one in found):
         text += " Episodes cut off by a time limit go on with the learned value of their last state."
@@ -316,9 +341,9 @@ def _how_diagnosed(found: Sequence[RunDiagnostics]) -> str:
 def _data(contents: Contents) -> str:
     parts = []
     for data in contents.data:
-        users = ", ".join(run.label for run in contents.runs if run.number in data.runs)
+        users = [run for run in contents.runs if run.number in data.runs]
         parts.append(f"<h3>{escape(data.title)}</h3>")
-        parts.append(f'<p class="small faint">Trained on by {escape(users)}.</p>')
+        parts.append(f'<p class="small faint">Trained on by: {escape(_names(users, len(contents.runs)))}.</p>')
         parts.append(tables.data_pairs(data.facts, data.fingerprint))
         if data.why_not is not None:
             parts.append(f'<p class="callout small">No histograms: {escape(data.why_not)}.</p>')

@@ -19,10 +19,30 @@ def reproduce(runs: Sequence[RunContents]) -> str:
         " number of threads the same configuration, its budget included, gives the same weights, bit for bit. The"
         " configuration below is complete: save it as a file, or use the run's own."
     )
-    return f'<p class="small faint">{escape(intro)}</p>' + "".join(_run(run) for run in runs)
+    facts = [_facts(run) for run in runs]
+    shared = {label: text for label, text in facts[0].items() if all(one.get(label) == text for one in facts)}
+    shared = shared if len(runs) > 1 else {}
+    whose = "both runs" if len(runs) == 2 else f"all {len(runs)} runs"
+    told = f"<p>The same for {whose}:</p>{tables.pairs([*shared.items()])}" if shared else ""
+    each = "".join(
+        _run(run, {label: text for label, text in own.items() if label not in shared})
+        for run, own in zip(runs, facts, strict=True)
+    )
+    return f'<p class="small faint">{escape(intro)}</p>{told}{each}'
 
 
-def _run(run: RunContents) -> str:
+def _facts(run: RunContents) -> dict[str, str]:
+    """With what it was made, as far as it says."""
+    told = {
+        "started": run.summary.created or "unknown",
+        "versions": _joined(run.facts.get("versions")),
+        "machine": _joined(run.facts.get("machine")).replace("cpu_count", "cores"),
+        "data, SHA-256": str(run.data_facts.get("fingerprint") or "none"),
+    }
+    return {label: text for label, text in told.items() if text}
+
+
+def _run(run: RunContents, facts: Mapping[str, str]) -> str:
     parts = [f'<div data-run="{run.number}"><h3>{escape(run.label)}</h3>']
     config = shlex.quote(str(run.path / "config.yaml"))
     if run.config:
@@ -31,11 +51,7 @@ def _run(run: RunContents) -> str:
         parts += [f'<p class="callout small">{escape(told)}</p>'] if told else []
         commands += [f"rl-training evaluate {name} --episodes 100"] if run.summary.env_id else []
         parts.append(f"<pre><code>{escape(chr(10).join(commands))}</code></pre>")
-    entries = [("started", run.summary.created or "unknown")]
-    entries += [("versions", _joined(run.facts.get("versions")))]
-    entries += [("machine", _joined(run.facts.get("machine")))]
-    entries += [("data, SHA-256", str(run.data_facts.get("fingerprint") or "none"))]
-    parts.append(tables.pairs([(label, text) for label, text in entries if text]))
+    parts.append(tables.pairs([*facts.items()]))
     if run.config:
         text = escape(yaml_dialect.write(dict(run.config)))
         parts.append(f"<details><summary>Complete configuration</summary><pre><code>{text}</code></pre></details>")
@@ -86,6 +102,4 @@ def _schedules(config: Mapping[str, Any]) -> list[str]:
 
 def _joined(values: Any) -> str:
     """`torch 2.13.0, numpy 2.4.6`."""
-    if not isinstance(values, Mapping):
-        return ""
-    return ", ".join(f"{str(name).replace('_', ' ')} {value}" for name, value in values.items())
+    return ", ".join(f"{name} {value}" for name, value in values.items()) if isinstance(values, Mapping) else ""

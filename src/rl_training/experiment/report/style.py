@@ -39,6 +39,8 @@ nav { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: 1rem 0 0; font-
 
 figure { margin: 0; min-width: 0; } figcaption { margin-top: .35rem; max-width: 46rem; }
 figcaption b { color: var(--text); }
+figcaption .nth { color: var(--text); white-space: nowrap; }
+.key { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; max-width: none; margin: .2rem 0 1rem; }
 .metric { display: flex; flex-direction: column; } .metric figcaption { order: -1; margin: 0 0 .3rem; }
 .metric code { color: var(--text); font-size: 1em; }
 .grid-of { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1.8rem 2.2rem; }
@@ -85,9 +87,12 @@ th, td { text-align: left; padding: .45rem .8rem .45rem 0; border-bottom: 1px so
 thead th { color: var(--faint); font-size: .82rem; border-bottom-color: var(--strong); vertical-align: bottom; }
 tbody th { min-width: 12rem; } .settings tbody th { min-width: 9rem; }
 td:not(.number) { overflow-wrap: anywhere; min-width: 5.5rem; }
-td.number { white-space: nowrap; } .ends { color: var(--faint); white-space: nowrap; }
+td.number { white-space: nowrap; } :is(th, td):last-child { padding-right: 0; }
+@media (min-width: 46.01rem), print { thead th[data-numbers], td.number { text-align: right; } }
+.ends { color: var(--faint); white-space: nowrap; }
 .settings td { overflow-wrap: anywhere; min-width: 7rem; } .settings th { overflow-wrap: break-word; }
-th button { font: inherit; color: inherit; background: none; border: 0; padding: 0; cursor: pointer; text-align: left; }
+th button { font: inherit; color: inherit; background: none; border: 0; padding: 0; cursor: pointer;
+  text-align: inherit; }
 th button::after { content: "\\00a0\\2195"; opacity: .45; }
 th[aria-sort=ascending] button::after { content: "\\00a0\\2191"; opacity: 1; }
 th[aria-sort=descending] button::after { content: "\\00a0\\2193"; opacity: 1; }

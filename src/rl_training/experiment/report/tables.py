@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rl_training import yaml_dialect
-from rl_training.data.doctor.wording import number
+from rl_training.data.doctor.wording import alike, number
 from rl_training.experiment import statistics
 from rl_training.experiment.report.contents import RunContents, as_number
 from rl_training.experiment.report.datasets import RunDiagnostics, data_title
@@ -81,7 +81,8 @@ def interval(found: Estimate) -> str:
     """`-121.7 [-140.2, -110.3]`."""
     if found.low is None or found.high is None:
         return number(found.value)
-    return f"{number(found.value)} [{number(found.low)}, {number(found.high)}]"
+    value, low, high = alike(found.value, found.low, found.high)
+    return f"{value} [{low}, {high}]"
 
 
 # What was trained on what -------------------------------------------------------------------------------------------
@@ -140,12 +141,13 @@ def _score_cells(run: RunContents, scaled: bool) -> list[Cell]:
     if found is None or estimate is None:
         middle = [empty] * (7 if scaled else 5)
         return [name_cell(run), *middle, Cell.number(run.data_return)]
-    spread = f" ± {number(float(found.last.std(ddof=1)))}" if len(found.last) > 1 else ""
+    spread = [float(found.last.std(ddof=1))] if len(found.last) > 1 else []
+    mean_and_spread = alike(float(found.last.mean()), *spread)
     cells = [
         name_cell(run),
         Cell.number(float(len(found.last)), f"{len(found.last)}"),
-        Cell(f"<b>{number(estimate.value)}</b> {_ends(estimate)}", estimate.value),
-        Cell.number(float(found.last.mean()), f"{number(float(found.last.mean()))}{spread}"),
+        Cell(_estimate(estimate), estimate.value),
+        Cell.number(float(found.last.mean()), " ± ".join(mean_and_spread)),
         Cell.number(float(found.best.mean()), f"{number(float(found.best.mean()))} ({found.best_step:,})"),
         Cell.number(found.drop, number(found.drop)),
     ]
@@ -158,10 +160,9 @@ def _score_cells(run: RunContents, scaled: bool) -> list[Cell]:
     return [*cells, Cell.number(run.data_return)]
 
 
-def _ends(found: Estimate) -> str:
-    if found.low is None or found.high is None:
-        return ""
-    return f'<span class="ends">[{number(found.low)}, {number(found.high)}]</span>'
+def _estimate(found: Estimate) -> str:
+    value, _, ends = interval(found).partition(" ")
+    return f"<b>{value}</b>" + (f' <span class="ends">{ends}</span>' if ends else "")
 
 
 def seeds_table(runs: Sequence[RunContents]) -> str:
@@ -248,9 +249,10 @@ def _by_seed(values: Any, digits: int | None = None) -> Cell:
     if values is None or not np.isfinite(values).any():
         return Cell("–")
     finite = values[np.isfinite(values)]
-    write = number if digits is None else (lambda value: f"{value:.{digits}f}")
-    span = f' <span class="ends">[{write(finite.min())}, {write(finite.max())}]</span>' if len(finite) > 1 else ""
-    return Cell(f"{write(finite.mean())}{span}", float(finite.mean()))
+    numbers = [float(finite.mean())] + ([float(finite.min()), float(finite.max())] if len(finite) > 1 else [])
+    mean, *ends = alike(*numbers) if digits is None else [f"{value:.{digits}f}" for value in numbers]
+    span = f' <span class="ends">[{", ".join(ends)}]</span>' if ends else ""
+    return Cell(f"{mean}{span}", numbers[0])
 
 
 # Configuration ------------------------------------------------------------------------------------------------------
@@ -282,8 +284,9 @@ def data_pairs(facts: Mapping[str, Any], fingerprint: str | None) -> str:
         if (count := as_number(facts.get(key), None)) is not None:
             entries.append((label, number(count)))
     spread = [as_number(facts.get(f"return_{of}"), None) for of in ("mean", "min", "max")]
-    mean, low, high = ("" if value is None else number(value) for value in spread)
-    if mean and low and high:
+    known = [value for value in spread if value is not None]
+    if len(known) == len(spread):
+        mean, low, high = alike(*known)
         entries.append(("return of an episode", f"mean {mean}, from {low} to {high}"))
     if fingerprint:
         entries.append(("SHA-256", fingerprint))
