@@ -132,7 +132,7 @@ def read_source(source: str, reading: Reading) -> RawData:
     except DataError as error:
         raise DataError(in_options(str(error))) from error
     try:
-        raw, said = formats.read(place, mapping), reading.of_flags()
+        raw, said = formats.read(place, mapping, reading.reasons()), reading.understanding()
         return settle(raw, **said) if said else raw
     except DataError as error:
         raise DataError(f"{source}: {in_options(str(error))}") from error

@@ -21,8 +21,7 @@ def data_of_config(name: str, env_id: str | None, reading: Reading) -> tuple[Pat
     env_id = env_id or config.env_id
     match config.dataset:
         case FileDatasetConfig() as section:
-            said = Reading(_columns(section.columns), section.time_limits, section.max_episode_steps, section.dones_are)
-            return section.path, env_id, said
+            return section.path, env_id, reading_of(section)
         case MinariDatasetConfig() as section:
             fetch = reading.download or section.download
             said = Reading(_columns(section.columns), section.time_limits, section.max_episode_steps, download=fetch)
@@ -33,6 +32,23 @@ def data_of_config(name: str, env_id: str | None, reading: Reading) -> tuple[Pat
             raise ConfigError(f"{name}: names no data (dataset), there is nothing to check")
         case section:
             raise ConfigError(f"{name}: its data ({section.source}) are made when it is trained; nothing to check")
+
+
+def reading_of(section: FileDatasetConfig) -> Reading:
+    """How a section says that its file is read, as the options of a command line."""
+    return Reading(
+        columns=_columns(section.columns),
+        time_limits=section.time_limits,
+        max_episode_steps=section.max_episode_steps,
+        dones_are=section.dones_are,
+        end_reasons=[f"{text}={meaning}" for text, meaning in (section.end_reasons or {}).items()] or None,
+        action_low=_side(section.action_low),
+        action_high=_side(section.action_high),
+    )
+
+
+def _side(side: float | list[float] | None) -> str | None:
+    return None if side is None else ",".join(map(str, side if isinstance(side, list) else [side]))
 
 
 def _columns(columns: dict[str, str | list[str]] | None) -> list[str] | None:

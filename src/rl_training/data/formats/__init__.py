@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rl_training.data.fields import BORDERS_LOST
+from rl_training.data.fields import BORDERS_LOST, END_REASONS
 from rl_training.data.formats.csv import is_text
 from rl_training.data.formats.nearby import is_there, near_names
 from rl_training.data.formats.places import MINARI_PREFIX
@@ -18,6 +18,7 @@ from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
+from rl_training.reading_choices import EndReasons
 
 __all__ = ["MINARI_PREFIX", "Arrays", "Columns", "RawData", "is_there", "read", "read_table", "recognise"]
 
@@ -40,6 +41,7 @@ _STRANGERS = {
     b"{": "it is JSON; write it as CSV or Parquet",
     b"[": "it is JSON; write it as CSV or Parquet",
 }
+_TABLES = ("csv", "parquet")
 _LEAST_COLUMNS = 4  # of a log: obs, actions, rewards and ends
 # By what lies in a folder, the first that fits.
 _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
@@ -103,9 +105,12 @@ def _is_minari(folder: Path) -> bool:
     return own or (folder / "data" / "metadata.json").is_file()
 
 
-def read(path: Path, columns: Columns | None = None) -> RawData:
-    """The arrays of a file or folder. `columns` says which columns, or arrays of other names, hold which field."""
+def read(path: Path, columns: Columns | None = None, end_reasons: EndReasons | None = None) -> RawData:
+    """The arrays of a file or folder. `columns` says which columns, or arrays of other names, hold which field,
+    `end_reasons` what the texts of a table's column of reasons mean."""
     name = recognise(path)
+    if name not in _TABLES and (end_reasons is not None or END_REASONS in (columns or {})):
+        raise DataError(f"{END_REASONS}: is for the text of a table's column (CSV, Parquet); leave it out here")
     if columns is not None and name == "columns":
         raise DataError("columns: a column directory holds the fields by their own names; leave them out")
     match name:
@@ -131,18 +136,18 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
 
             return minari.read(path, columns)
         case "parquet":
-            return _parquet(path, columns)
+            return _parquet(path, columns, end_reasons)
         case _:
             from rl_training.data.formats import csv
 
-            return csv.read(path, columns)
+            return csv.read(path, columns, end_reasons)
 
 
-def _parquet(path: Path, columns: Columns | None) -> RawData:
+def _parquet(path: Path, columns: Columns | None, end_reasons: EndReasons | None) -> RawData:
     try:
         from rl_training.data.formats import parquet
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pyarrow":
             raise
         raise DataError("reading Parquet needs pyarrow: pip install 'rl-training[parquet]'") from None
-    return parquet.read(path, columns)
+    return parquet.read(path, columns, end_reasons)

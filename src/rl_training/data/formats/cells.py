@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,17 @@ from rl_training.validation import shown
 from rl_training.wording import amount
 
 _WORDS = {"": np.nan, "true": 1.0, "false": 0.0}
-_FLAG_WORDS = ("yes", "no", "y", "n", "t", "f", "on", "off")
+_FLAG_WORDS = {"yes": 1.0, "no": 0.0, "y": 1.0, "n": 0.0, "t": 1.0, "f": 0.0, "on": 1.0, "off": 0.0}
 _NESTED = (list, tuple, np.ndarray)
 
 
-def numbers(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
+def numbers(
+    name: str, values: npt.NDArray[Any], first_row: int = 0, *, also: Mapping[str, float] | None = None
+) -> npt.NDArray[Any]:
     """`[N]` numbers, or `[N, …]` where cells hold lists. Text may be numbers, true or false; nothing is NaN.
 
     first_row: the number of the first cell in the whole column, where `values` is only a part of it.
+    also: further words that stand for a number.
     """
     if values.dtype.kind in "biuf":
         return values
@@ -31,10 +35,21 @@ def numbers(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDAr
     try:
         return values.astype(np.float64)
     except (ValueError, TypeError, OverflowError):
-        return np.array([_number(name, row, cell) for row, cell in enumerate(values.tolist(), first_row)])
+        words = _WORDS | dict(also or {})
+        return np.array([_number(name, row, cell, words) for row, cell in enumerate(values.tolist(), first_row)])
 
 
-def _number(name: str, row: int, cell: Any) -> float:
+def flags(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
+    """As `numbers`; text may also be yes or no, y or n, t or f, on or off."""
+    return numbers(name, values, first_row, also=_FLAG_WORDS)
+
+
+def is_flag_word(text: str) -> bool:
+    """Whether a text is one of those that `flags` reads."""
+    return text.strip().lower() in {*_FLAG_WORDS, "true", "false", "0", "1"}
+
+
+def _number(name: str, row: int, cell: Any, words: Mapping[str, float]) -> float:
     try:
         return float(cell)
     except OverflowError:
@@ -42,8 +57,8 @@ def _number(name: str, row: int, cell: Any) -> float:
     except (ValueError, TypeError):
         word = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
     text = "" if word is None or _is_missing(word) else str(word).strip().lower()
-    if text in _WORDS and not isinstance(word, _NESTED):
-        return _WORDS[text]
+    if text in words and not isinstance(word, _NESTED):
+        return words[text]
     raise DataError(f"column {name!r}: {shown(word)} at row {row} is not a number{_advice(text)}")
 
 
@@ -74,7 +89,7 @@ def _advice(text: str) -> str:
         return "; give one column per value (obs_0, obs_1, …)"
     if text.replace(",", "", 1).lstrip("+-").isdigit():
         return "; write decimals with a point"
-    return "; flags are 0, 1, true or false" if text in _FLAG_WORDS else ""
+    return "; write 1 and 0 for such words, or true and false" if text in _FLAG_WORDS else ""
 
 
 def _stacked(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -17,6 +17,7 @@ from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import Plan, assemble, plan
 from rl_training.errors import DataError
+from rl_training.reading_choices import EndReasons
 from rl_training.validation import shortened, shown
 from rl_training.wording import amount
 
@@ -39,11 +40,11 @@ def is_text(start: bytes) -> bool:
     return line[0].replace("\t", "").isprintable() and any(separator in line[0] for separator in _SEPARATORS)
 
 
-def read(path: Path, columns: Columns | None = None) -> RawData:
+def read(path: Path, columns: Columns | None = None, end_reasons: EndReasons | None = None) -> RawData:
     """The arrays of the file; with pyarrow installed large files are read several times faster."""
     try:
         names, separator = header(path)
-        planned = plan(names, columns)
+        planned = plan(names, columns, end_reasons)
         check_size(_unpacked_size(path, separator))
         comma = has_decimal_commas(path, separator)
         found = _read_fast(path, names, separator, planned, decimal_point="," if comma else ".")
@@ -134,7 +135,7 @@ def _read_fast(
             parse_options=arrow_csv.ParseOptions(delimiter=separator),
             convert_options=arrow_csv.ConvertOptions(
                 include_columns=list(wanted.values()),
-                column_types={wanted[name]: pa.string() for name in planned.labels},
+                column_types={wanted[name]: pa.string() for name in planned.texts},
                 null_values=["", "nan", "NaN"],
                 timestamp_parsers=[],
                 decimal_point=decimal_point,
@@ -162,7 +163,7 @@ def _read_plainly(
             cells = list(zip(*rows, strict=True))
             for name, position in positions.items():
                 given = cells[position]
-                if decimal_commas and name not in planned.labels:
+                if decimal_commas and name not in planned.texts:
                     given = tuple(cell.replace(",", ".", 1) for cell in given)
                 parts[name].append(_values(name, given, done, planned))
             done += len(rows)
@@ -171,7 +172,7 @@ def _read_plainly(
 
 def _values(name: str, cells: tuple[str, ...], first_row: int, planned: Plan) -> npt.NDArray[Any]:
     try:
-        if name not in planned.labels:
+        if name not in planned.texts:
             return np.array(list(map(float, cells)))
     except ValueError:  # true, false, nothing, a date, or a mistake
         pass
