@@ -247,12 +247,12 @@ class TestUnclear:
         assert "column 'obs' holds text, '[1, 2]'; give numbers" in out
 
     def test_values_that_stay_for_a_while_may_be_episodes(self, rows: Any, command: Any, tmp_path: Path) -> None:
-        flights = [f"flight {number}" for number in rows["episode"]]
-        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": rows["r"], "flight": flights})
+        voyages = [f"voyage {number}" for number in rows["episode"]]
+        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": rows["r"], "voyage": voyages})
         command("init", "log.csv")
         file = tmp_path / "config.yaml"
-        assert "    # candidate: episode_ids: flight\n    episode_ids: TODO\n" in file.read_text()
-        file.write_text(file.read_text().replace("episode_ids: TODO", "episode_ids: flight"))
+        assert "    # candidate: episode_ids: voyage\n    episode_ids: TODO\n" in file.read_text()
+        file.write_text(file.read_text().replace("episode_ids: TODO", "episode_ids: voyage"))
         assert "in 10 episodes" in command("train", "-c", "config.yaml", "--dry-run").out
 
     def test_whole_actions_are_pointed_out(self, rows: Any, command: Any, tmp_path: Path) -> None:

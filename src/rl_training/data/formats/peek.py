@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv as csv_module
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,10 +15,12 @@ import numpy.typing as npt
 
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
 from rl_training.data.formats import recognise
+from rl_training.data.formats.end_reasons import text_of
 from rl_training.errors import DataError
 
 _COUNTED = 2**31  # bytes of a text whose lines are counted
 _BLOCK = 2**22
+_MOST_KINDS = 200  # of the texts in a column
 _LARGEST_SAMPLE = 2**26  # bytes of one array that are looked at
 _TITLES = {"npz": "NumPy archive", "hdf5": "HDF5", "parquet": "Parquet", "csv": "CSV"}
 
@@ -158,6 +161,39 @@ def _csv(path: Path, sample: int) -> Peek:
         except DataError:
             columns[name] = cells
     return Peek("csv", _TITLES["csv"], _lines(path), columns=columns)
+
+
+def texts_of(path: Path, kind: str, column: str) -> Counter[str]:
+    """How often each text stands in a column of a whole table; of many kinds of text, the first `_MOST_KINDS`."""
+    counts: Counter[str] = Counter()
+    for cell in (_csv_cells if kind == "csv" else _parquet_cells)(path, column):
+        text = text_of(cell)
+        if text in counts or len(counts) < _MOST_KINDS:
+            counts[text] += 1
+    return counts
+
+
+def _csv_cells(path: Path, column: str) -> Iterator[Any]:
+    from rl_training.data.formats.csv import header
+
+    names, separator = header(path)
+    position = names.index(column)
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        next(file)
+        for row in csv_module.reader(file, delimiter=separator):
+            if len(row) == len(names):
+                yield row[position]
+
+
+def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    from rl_training.data.formats.parquet import files_of
+
+    for entry in files_of(path):
+        with pq.ParquetFile(entry) as file:
+            for batch in file.iter_batches(columns=[column]):
+                yield from batch.column(0).to_pylist()
 
 
 def _lines(path: Path) -> int | None:
