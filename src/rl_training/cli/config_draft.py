@@ -158,8 +158,8 @@ class Draft:
             return []
         seen = ", ".join(f"{printable(name)} {low:g} to {high:g}" for name, low, high in self.observed)
         lines = _comment(
-            f"Bounds of the actions, which a policy never leaves: without an environment they are judged by what was"
-            f" observed ({seen}). If you know the true ones, say them, one number or one for each action:",
+            "Bounds of the actions, which a policy never leaves: [-1, 1] where all lie inside, else what was observed"
+            f" ({seen}). If you know the true ones, say them, one number or one for each action:",
             "  ",
         )
         for side, place in (("action_low", 1), ("action_high", 2)):

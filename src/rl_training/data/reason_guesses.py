@@ -28,8 +28,8 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
     "termination": (
         "goal", "success", "succeed", "reach", "win", "won", "lose", "lost", "loss", "crash", "colli", "fell", "fall",
         "fail", "dead", "die", "death", "decease", "kill", "solve", "complete", "done", "finish", "terminat",
-        "terminal", "trip", "fault", "error", "overheat", "alarm", "discharg", "recover", "cured", "victory", "defeat", "draw",
-        "game", "explo", "broke", "stuck", "target", "arriv",
+        "terminal", "trip", "fault", "error", "overheat", "alarm", "discharg", "recover", "cured", "victory",
+        "defeat", "draw", "game", "explo", "broke", "stuck", "target", "arriv",
     ),
     "ongoing": (
         "running", "run", "ok", "none", "no", "active", "ongoing", "continu", "progress", "normal", "play", "alive",

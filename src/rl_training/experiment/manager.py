@@ -19,6 +19,7 @@ from torch import Tensor
 from rl_training import algorithms, streams
 from rl_training.algorithms.base import PriorDataParams
 from rl_training.data.formats.limits import free_memory
+from rl_training.data.formats.names import listed
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import read_spaces
 from rl_training.errors import CheckpointError, ConfigError, DataError, EnvironmentUnsupportedError
@@ -42,7 +43,7 @@ from rl_training.runtime.presets import merge, with_preset
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trainer import TrainResult, train
-from rl_training.validation import explain, shown
+from rl_training.validation import explain, printable, shown
 
 _COPIES = 32  # bytes at once for each value observed: as given, as float32, normalised, and in the first layer
 
@@ -189,7 +190,7 @@ class LoadedPolicy:
         """
         learner = self.actor.learner
         member = self.member(seed)
-        rows = _observations(obs, learner.obs_dim)
+        rows = _observations(obs, learner.obs_dim, [column.name for column in self.checkpoint.spaces.obs_columns])
         batch = np.broadcast_to(np.atleast_2d(rows), (learner.members, *np.atleast_2d(rows).shape))
         noise = None
         if not deterministic:
@@ -236,10 +237,11 @@ def _number_or_word(which: str | int) -> str | int:
         return which
 
 
-def _observations(obs: npt.ArrayLike, width: int) -> npt.NDArray[np.float32]:
-    """One or several observations as float32, or one line saying what is wrong with them."""
+def _observations(obs: npt.ArrayLike, width: int, names: Sequence[str]) -> npt.NDArray[np.float32]:
+    """One or several observations as float32, or one line saying what is wrong with them; `names` of their values."""
+    expected = f"expected ({width},) or (batch, {width})" + (f": {listed(names)}" if names else "")
     if _is_deeper_than(obs, 2):
-        raise DataError(f"obs: lists inside lists inside lists; expected ({width},) or (batch, {width})")
+        raise DataError(f"obs: lists inside lists inside lists; {expected}")
     try:
         given = np.asarray(obs)
         if given.dtype.kind not in "biuf":
@@ -253,10 +255,11 @@ def _observations(obs: npt.ArrayLike, width: int) -> npt.NDArray[np.float32]:
     except (TypeError, ValueError, OverflowError, RuntimeError, MemoryError):  # RuntimeError: a tensor with a gradient
         raise DataError("obs: must be numbers, one row per observation") from None
     if rows.ndim not in (1, 2) or rows.shape[-1] != width:
-        raise DataError(f"obs: has shape {rows.shape}; expected ({width},) or (batch, {width})")
+        raise DataError(f"obs: has shape {rows.shape}; {expected}")
     if not np.isfinite(rows).all():
         bad = np.argwhere(~np.isfinite(np.atleast_2d(rows)))[0]
-        raise DataError(f"obs: value {bad[1]} of row {bad[0]} is not finite")
+        named = f" ({printable(names[bad[1]])})" if names else ""
+        raise DataError(f"obs: value {bad[1]}{named} of row {bad[0]} is not finite")
     return rows
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from rl_training.data.fields import BORDERS_LOST, END_REASONS
-from rl_training.data.formats.csv import is_text
+from rl_training.data.formats.csv_text import GZIP, is_text, unpacked_start
 from rl_training.data.formats.nearby import is_there, near_names
 from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
@@ -30,7 +30,7 @@ _SIGNATURES = {
 }
 # What else a log may be, and what to do about it.
 _STRANGERS = {
-    b"\x1f\x8b": "it is compressed with gzip; unpack it first",
+    GZIP: "what is compressed with gzip here is no CSV; unpack it first",
     b"BZh": "it is compressed with bzip2; unpack it first",
     b"\xfd7zXZ": "it is compressed with xz; unpack it first",
     b"\x28\xb5\x2f\xfd": "it is compressed with zstd; unpack it first",
@@ -69,7 +69,7 @@ def recognise(path: Path) -> str:
     for name, (signature, _) in _SIGNATURES.items():
         if start.startswith(signature):
             return "minari" if path.name == "main_data.hdf5" and _is_minari(path.parent) else name
-    if is_text(start):
+    if is_text(unpacked_start(start) if start.startswith(GZIP) else start):
         return "csv"
     known = ", ".join(title for _, title in _SIGNATURES.values())
     described = next((what for sign, what in _STRANGERS.items() if start.startswith(sign)), None)

@@ -77,11 +77,11 @@ def ends_by_reason(
 
 def _note(name: str, known: Mapping[str, Ending | None], counted: Mapping[str, int], *, repeated: bool) -> str:
     kinds = []
-    for ending, field in _FIELDS.items():
+    for ending in _FIELDS:
         found = sorted((text for text in counted if known[text] == ending), key=lambda text: -counted[text])
         if found:
             total = sum(counted[text] for text in found)
-            kinds.append(f"{total:,} {field} ({first_of(f'{printable(t)} {counted[t]:,}' for t in found)})")
+            kinds.append(f"{amount(total, ending)} ({first_of(f'{printable(t)} {counted[t]:,}' for t in found)})")
     told = f"column {name!r} tells of {' and '.join(kinds) or 'no end'}"
     return f"{told}; it says the same in all rows of an episode: the last of them counts" if repeated else told
 

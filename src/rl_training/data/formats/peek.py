@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv as csv_module
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
-from rl_training.data.formats import recognise
+from rl_training.data.formats import csv_text, recognise
 from rl_training.data.formats.end_reasons import text_of
 from rl_training.errors import DataError
 
@@ -145,22 +144,19 @@ def _parquet(path: Path, sample: int) -> Peek:
 
 def _csv(path: Path, sample: int) -> Peek:
     from rl_training.data.formats.cells import numbers
-    from rl_training.data.formats.csv import has_decimal_commas, header
 
-    names, separator = header(path)
-    comma = has_decimal_commas(path, separator)
+    layout = csv_text.layout_of(path)
+    comma = layout.decimal_commas
     columns: dict[str, npt.NDArray[Any]] = {}
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        next(file)
-        reader = csv_module.reader(file, delimiter=separator)
-        lines = [row for row in islice(reader, sample) if len(row) == len(names)]
-    for position, name in enumerate(names):
+    lines = [row for _, row in islice(csv_text.rows(path, layout), sample) if len(row) == len(layout.names)]
+    for position, name in enumerate(layout.names):
         cells = np.array([row[position] for row in lines], dtype=object)
         try:
             columns[name] = numbers(name, np.array([c.replace(",", ".", 1) for c in cells], object) if comma else cells)
         except DataError:
             columns[name] = cells
-    return Peek("csv", _TITLES["csv"], _lines(path), columns=columns)
+    title = _TITLES["csv"] + (" without a header line" if not layout.has_names else "")
+    return Peek("csv", title, _lines(path, layout), columns=columns)
 
 
 def texts_of(path: Path, kind: str, column: str) -> Counter[str]:
@@ -174,15 +170,11 @@ def texts_of(path: Path, kind: str, column: str) -> Counter[str]:
 
 
 def _csv_cells(path: Path, column: str) -> Iterator[Any]:
-    from rl_training.data.formats.csv import header
-
-    names, separator = header(path)
-    position = names.index(column)
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        next(file)
-        for row in csv_module.reader(file, delimiter=separator):
-            if len(row) == len(names):
-                yield row[position]
+    layout = csv_text.layout_of(path)
+    position = layout.names.index(column)
+    for _, row in csv_text.rows(path, layout):
+        if len(row) == len(layout.names):
+            yield row[position]
 
 
 def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
@@ -196,16 +188,19 @@ def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
                 yield from batch.column(0).to_pylist()
 
 
-def _lines(path: Path) -> int | None:
+def _lines(path: Path, layout: csv_text.Layout) -> int | None:
     """Lines below the header; none where counting them would take long."""
     if path.stat().st_size > _COUNTED:
         return None
-    count, last = 0, b"\n"
-    with path.open("rb") as file:
+    count, read, last = 0, 0, b"\n"
+    with csv_text.open_bytes(path) as file:
         while block := file.read(_BLOCK):
             count += block.count(b"\n")
+            read += len(block)
             last = block[-1:]
-    return max(0, count - 1 + (last != b"\n"))
+            if read > _COUNTED:
+                return None
+    return max(0, count - layout.lines_above + (last != b"\n"))
 
 
 def _minari(path: Path, sample: int) -> Peek:
