@@ -139,9 +139,9 @@ class TestRefusals:
         [
             (
                 b"1,2,3\n4,5,6\n",
-                "lacks obs, actions, rewards, terminations (or episode_ids); the data have column_0, column_1, column_2;"
-                " say which columns hold them with columns: {obs: …}; the first line holds values, not names, so"
-                " columns go by position",
+                "lacks obs, actions, rewards, terminations (or episode_ids); the data have column_0, column_1,"
+                " column_2; say which columns hold them with columns: {obs: …}; the first line holds values, not"
+                " names, so columns go by position",
             ),
             (
                 b"Plant 7\tMonday\nobs\taction\treward\tdone\n",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -19,12 +18,12 @@ MAPPED = {"obs": ["column_0", "column_1"], "actions": "column_2", "rewards": "co
 
 
 @pytest.fixture(params=["pyarrow", "plain"], autouse=True)
-def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def reader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     if request.param == "pyarrow":
         pytest.importorskip("pyarrow")
     else:
         monkeypatch.setitem(sys.modules, "pyarrow", None)  # as if it were not installed
-    return request.param
+    return str(request.param)
 
 
 def text(*above: str) -> str:
@@ -57,7 +56,7 @@ class TestPacked:
         (tmp_path / "log.csv.gz").write_bytes(gzip.compress((HEADER + "\n" + "0,0,0,0,0\n" * 400_000).encode()))
         monkeypatch.setattr("rl_training.data.formats.limits._ALWAYS_FINE", 2**20)
         monkeypatch.setattr(csv_text, "_BETWEEN_CHECKS", 2**20)
-        with pytest.raises(DataError, match="of values but stores .* packed to mislead"):
+        with pytest.raises(DataError, match=r"of values but stores .* packed to mislead"):
             TransitionDataset.load(tmp_path / "log.csv.gz")
 
     @pytest.mark.parametrize("change", [lambda data: data[:-20], lambda data: data[:-6] + b"\0" * 6])
@@ -87,6 +86,22 @@ class TestHeaders:
         mapped = {"obs": ["0", "1"], "actions": "2", "rewards": "3", "terminations": "4"}
         dataset = TransitionDataset.load(tmp_path / "log.csv", columns=mapped)
         assert dataset.fingerprint() == plain(tmp_path).fingerprint()
+
+    @pytest.mark.parametrize(
+        ("lines", "has_names"),
+        [
+            (["2024-03-01 08:00;T1;0,5;3;", "2024-03-01 08:01;T1;0,7;4;goal"], False),
+            (["run,7,0.5", "run,8,0.25"], False),
+            (["name,1,2,3", "a,0.5,0.25,1"], True),
+            (["x,y,time", "1,2,3"], True),
+            (["x,2024,y", "1,2,3"], True),
+            (["x,y,note", "a,b,c"], True),
+            (["1.5,2.5"], False),
+        ],
+    )
+    def test_what_names_columns(self, lines: list[str], has_names: bool, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text("\n".join(lines))
+        assert csv_text.layout_of(tmp_path / "log.csv").has_names is has_names
 
     def test_remarks_above_are_left_out(self, tmp_path: Path) -> None:
         (tmp_path / "log.csv").write_text(text("# exported on Monday", "", HEADER))

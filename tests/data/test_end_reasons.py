@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from rl_training.data import TransitionDataset
 from rl_training.data.dataset_loaders import FileDatasetConfig, infer_spaces, load_dataset
@@ -42,9 +43,8 @@ class TestReasons:
     def test_texts_become_flags_and_are_counted(self) -> None:
         dataset = TransitionDataset.from_table(table(), COLUMNS, end_reasons=MEANINGS)
         assert ends(dataset) == ([2, 7], [4])
-        assert dataset.notes == (
-            "column 'why' tells of 2 terminations (Goal 1, crash 1) and 1 truncations (timeout 1)",
-        )
+        told = "column 'why' tells of 2 terminations (Goal 1, crash 1) and 1 truncation (timeout 1)"
+        assert dataset.notes == (told,)
 
     @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
     def test_files(self, name: str, tmp_path: Path) -> None:
@@ -132,9 +132,9 @@ class TestSection:
         return FileDatasetConfig.model_validate({"path": "a.csv", **values})
 
     def complaint(self, **values: Any) -> str:
-        with pytest.raises(ValueError) as caught:
+        with pytest.raises(ValidationError) as caught:
             self.parse(**values)
-        return explain(caught.value, FileDatasetConfig)  # type: ignore[arg-type]
+        return explain(caught.value, FileDatasetConfig)
 
     def test_texts_that_yaml_takes_for_numbers(self) -> None:
         section = self.parse(end_reasons={2: "termination", None: "ongoing", 1.5: "truncation"})

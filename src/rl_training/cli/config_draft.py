@@ -51,6 +51,8 @@ class Draft:
     reasons: Mapping[str, int] = field(default_factory=dict)  # the texts that say why episodes ended, and their rows
     observed: tuple[tuple[str, float, float], ...] = ()  # actions with their smallest and largest, if bounds are open
 
+    by_position: tuple[str, ...] = ()  # where columns have no names: what each begins with, in words
+
     @property
     def end_reasons(self) -> dict[str, Ending]:
         """What the texts mean, as far as their words tell."""
@@ -118,6 +120,9 @@ class Draft:
         lines += [f"  {key}: {yaml_dialect.inline(value)}" for key, value in self.source.items()]
         if "path" in self.source:
             lines[-1] += "  # a relative path starts where the command is run"
+        if self.by_position:
+            lines += _comment("The file has no header line; its columns, by position, begin with:", "  ")
+            lines += [line for column in self.by_position for line in _comment(column, "  ")]
         mapped = [guess for guess in self.guesses.fields if not guess.found_by_name]
         named = [guess for guess in self.guesses.fields if guess.found_by_name]
         for guess in named:
@@ -218,4 +223,5 @@ def described(guess: Guess) -> str:
     if guess.is_clear:
         return f"{_spoken(guess.columns)} ({guess.why})"
     choices = " or ".join(_spoken(columns) for columns in guess.candidates[:4])
+    choices += f" or {len(guess.candidates) - 4} more" if len(guess.candidates) > 4 else ""
     return f"{TO_FILL_IN}: {choices or 'no column looks like it'} ({guess.why})"

@@ -7,9 +7,17 @@ import io
 from pathlib import Path
 
 from rl_training.cli.reading_options import Reading
-from rl_training.data.dataset_loaders import FileDatasetConfig, MinariDatasetConfig, MixtureDatasetConfig
+from rl_training.data.dataset_loaders import (
+    DatasetConfig,
+    FileDatasetConfig,
+    MinariDatasetConfig,
+    MixtureDatasetConfig,
+)
 from rl_training.data.formats import MINARI_PREFIX
-from rl_training.errors import ConfigError
+from rl_training.data.formats.nearby import is_there, near_names
+from rl_training.data.formats.peek import check_columns
+from rl_training.data.formats.places import expand
+from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.config import read_config
 
 
@@ -32,6 +40,23 @@ def data_of_config(name: str, env_id: str | None, reading: Reading) -> tuple[Pat
             raise ConfigError(f"{name}: names no data (dataset), there is nothing to check")
         case section:
             raise ConfigError(f"{name}: its data ({section.source}) are made when it is trained; nothing to check")
+
+
+def check_files(name: str, section: DatasetConfig | None, place: str = "dataset") -> list[str]:
+    """Hold the columns that a configuration names to the headers of its files; what is not there is told."""
+    if isinstance(section, MixtureDatasetConfig):
+        parts = [check_files(name, part.dataset, f"{place}.parts.{n}") for n, part in enumerate(section.parts)]
+        return [said for part in parts for said in part]
+    if not isinstance(section, FileDatasetConfig):
+        return []
+    path = expand(section.path)
+    if not is_there(path):
+        return [f"its data, {section.path}, are not here{near_names(path)}"]
+    try:
+        check_columns(path, section.columns, section.end_reasons)
+    except DataError as error:
+        raise DataError(f"{name}: {place}: {section.path}: {error}") from None
+    return []
 
 
 def reading_of(section: FileDatasetConfig) -> Reading:

@@ -74,6 +74,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         env_note,
         reasons,
         _observed(dataset, guesses, first),
+        _by_position(first),
     )
     _write(output, draft.text())
     complete = not draft.to_fill_in and dataset is not None
@@ -113,6 +114,16 @@ def _reasons(place: Path, first: Peek, guesses: Guesses) -> Counter[str]:
     if column is None:
         return Counter()
     return Counter(dict(texts_of(expand(place), first.kind, column).most_common()))
+
+
+def _by_position(first: Peek) -> tuple[str, ...]:
+    """What columns without names begin with: that is all there is to know them by."""
+    if first.has_names:
+        return ()
+    begins = {
+        name: ", ".join(printable(str(cell)) for cell in cells[:3].tolist()) for name, cells in first.columns.items()
+    }
+    return tuple(f"{name}: {values}, …" for name, values in begins.items())
 
 
 def _observed(dataset: TransitionDataset | None, guesses: Guesses, first: Peek) -> tuple[tuple[str, float, float], ...]:
@@ -209,6 +220,8 @@ def _write(output: Path, text: str) -> None:
 
 def _tell(draft: Draft, output: Path, *, complete: bool) -> None:
     lines = [draft.found]
+    if draft.by_position:
+        lines += ["  no header line; columns by position begin with", *(f"    {line}" for line in draft.by_position)]
     for guess in draft.guesses.fields:
         lines += beside(f"  {guess.field}", described(guess), 16)
         for text, rows in draft.reasons.items() if guess.field == END_REASONS else ():

@@ -27,7 +27,7 @@ from rl_training.data.fields import (
 from rl_training.data.flags import DONES
 from rl_training.data.formats.names import listed, natural, split_number
 from rl_training.data.reason_guesses import column_of_reasons
-from rl_training.data.value_looks import counts_up, is_flag, is_in_blocks, is_time
+from rl_training.data.value_looks import counts_up, is_flag, is_in_blocks, is_time, tells_apart
 from rl_training.reading_choices import DonesAre
 from rl_training.validation import shown
 
@@ -45,11 +45,13 @@ _LIKELY = {
         "joint", "joints", "x", "y", "z", "vx", "vy", "vz", "temp", "temperature", "pressure", "level", "height",
         "dist", "distance", "altitude", "airspeed", "heading",
         "yaw", "pitch", "roll", "acc", "accel", "gyro", "imu", "measurement", "cos",
-        "sin", "proprio", "error",
+        "sin", "proprio", "error", "flow", "rpm", "current", "humidity", "weight", "mass", "glucose", "bp", "hr",
+        "spo2", "hp", "health", "battery", "fuel", "density", "concentration",
     },
     "actions": {
         "force", "throttle", "steer", "steering", "brake", "thrust", "dose", "setpoint", "motor", "valve", "voltage",
         "thruster", "torques", "accelerator", "aileron", "elevator", "rudder", "pedal",
+        "insulin", "dosage", "heater", "fan",
     },
 }  # fmt: skip
 _REWARD, _LIKE_REWARD = (
@@ -291,6 +293,8 @@ class _Table:
         if field == STEP and len(chosen) > 1:  # any of them will do: whole numbers rather than a clock
             counters = [name for name in chosen if _is_whole(self.columns[name])]
             chosen = (counters or chosen)[:1]
+        if field == STEP and not chosen:
+            chosen = [name for name in single if name not in self._numeric()]
         if len(chosen) == 1:
             like = "an episode" if field == EPISODE_IDS else "a step counter"
             is_clock = field == STEP and chosen[0] not in self._numeric()
@@ -304,9 +308,12 @@ class _Table:
         """A column that counts the rows of every episode, whatever its name."""
         episodes = self.columns[ids.columns[0]] if ids is not None and ids.is_clear else None
         found = [name for name in self._numeric() if counts_up(self.columns[name], episodes)]
-        if len(found) != 1 or (episodes is None and not may_be_step(found[0])):
-            return None
-        return self._take(Guess(STEP, (found[0],), "it counts the rows of every episode"))
+        if len(found) == 1 and (episodes is not None or may_be_step(found[0])):
+            return self._take(Guess(STEP, (found[0],), "it counts the rows of every episode"))
+        named = [name for name in self._numeric() if may_be_step(name) and tells_apart(self.columns[name], episodes)]
+        if len(named) == 1:
+            return self._take(Guess(STEP, (named[0],), "no number twice in an episode, and named like a time"))
+        return None
 
     def unclear(self, field: str) -> Guess:
         """A field that no name points to: everything that is left may be it."""

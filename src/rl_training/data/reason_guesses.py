@@ -19,6 +19,8 @@ _PERHAPS = {
 }  # fmt: skip
 _MOST_TEXTS = 30
 _MOSTLY = 0.5  # of the rows in which an episode goes on, where the name alone does not tell
+_SHORT = 3  # letters
+_NEARLY_ALL = 0.8  # where it tells nothing
 # Beginnings of words. Of a text with words of two kinds the first kind counts: `time limit reached` is a time limit.
 _WORDS: dict[Ending, tuple[str, ...]] = {
     "truncation": (
@@ -47,8 +49,12 @@ def meaning_of(text: str) -> Ending | None:
         return ONGOING
     joined = "".join(words)
     for ending, beginnings in _WORDS.items():
-        whole = ending == ONGOING  # short words, of which others begin with
-        if any(w == b or (not whole and w.startswith(b)) or joined == b for w in words for b in beginnings):
+        # Other words begin with the short ones among those of going on.
+        if any(
+            w == b or joined == b or (w.startswith(b) and (ending != ONGOING or len(b) > _SHORT))
+            for w in words
+            for b in beginnings
+        ):
             return ending
     return None
 
@@ -58,7 +64,7 @@ def column_of_reasons(columns: Mapping[str, npt.NDArray[Any]], words_of: Mapping
     found = {True: [], False: []}  # type: dict[bool, list[str]]
     for name, values in columns.items():
         words = set(words_of[name])
-        if values.ndim == 1 and values.dtype.kind in "OU" and words & (_NAMED_SO | _PERHAPS) and _may_be(values, words):
+        if values.ndim == 1 and values.dtype.kind in "OU" and _may_be(values, words):
             found[bool(words & _NAMED_SO)].append(name)
     chosen = found[True] or found[False]
     return chosen[0] if len(chosen) == 1 else None
@@ -73,4 +79,6 @@ def _may_be(values: npt.NDArray[Any], words: set[str]) -> bool:
     if words & _NAMED_SO:
         return True
     going_on = np.mean([meanings[text] == ONGOING for text in texts])
-    return bool(going_on >= _MOSTLY and any(meaning not in (None, ONGOING) for meaning in meanings.values()))
+    if words & _PERHAPS:
+        return bool(going_on >= _MOSTLY and any(meaning not in (None, ONGOING) for meaning in meanings.values()))
+    return bool(going_on >= _NEARLY_ALL and None not in meanings.values())

@@ -62,3 +62,11 @@ def counts_up(values: npt.NDArray[Any], episodes: npt.NDArray[Any] | None) -> bo
         return False
     grown = strides[inside]
     return bool(grown[0] > 0 and (grown == grown[0]).all())
+
+
+def tells_apart(values: npt.NDArray[Any], episodes: npt.NDArray[Any] | None) -> bool:
+    """Whether no number occurs twice in an episode, in whatever order its rows stand."""
+    if episodes is None or values.ndim != 1 or len(values) < _FEWEST or not np.isfinite(values).all():
+        return False
+    pairs = set(zip(np.asarray(episodes).tolist(), values.tolist(), strict=True))
+    return len(pairs) == len(values) > len(set(np.asarray(episodes).tolist()))

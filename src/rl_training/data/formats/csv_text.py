@@ -63,7 +63,7 @@ def is_text(start: bytes) -> bool:
     if start.startswith(_BYTE_ORDER_MARKS):
         return True
     lines = start.decode("utf-8-sig", "replace").splitlines()
-    first = next((line for line in lines if line.strip() and not _is_remark(line)), lines[0] if lines else "")
+    first = next((line for line in lines if _fields(line) > 1 and not _is_remark(line)), lines[0] if lines else "")
     if b"\0" in start or not first or first.lstrip()[:1] in ("{", "[", "<"):
         return False
     return first.replace("\t", "").isprintable() and _fields(first) > 1
@@ -108,10 +108,10 @@ def layout_of(path: Path) -> Layout:
     names = [name.strip() for name in split[separator]]
     if not any(names):
         raise DataError(f"the first line must name the columns; it is {shown(shortened(text))}")
-    positions = [str(place) for place in range(len(names))]  # the header that pandas gives columns without names
-    has_names = names == positions or not all(_is_value(name) for name in names if name)
+    below = next((line for line in lines[above + 1 :] if line.strip()), None)
+    has_names = _are_names(names, None if below is None else _split(below, separator))
     if not has_names:
-        names = [f"column_{place}" for place in positions]
+        names = [f"column_{place}" for place in range(len(names))]
     commas = _has_decimal_commas(path, separator)
     return Layout(names, separator, above + has_names, has_names, commas, is_packed)
 
@@ -171,11 +171,20 @@ def _is_remark(line: str) -> bool:
 
 
 def _is_above(line: str, below: list[str]) -> bool:
-    """Whether a line stands above the table: empty, or a remark (`# exported on Monday`) that is no header itself."""
+    """Whether a line stands above the table: empty, a remark (`# exported on Monday`) that is no header itself, or a
+    title in its first cell alone, as spreadsheets have it."""
     if not line.strip():
         return bool(below)
     following = next((other for other in below if other.strip()), None)
-    return _is_remark(line) and following is not None and _fields(line) != _fields(following)
+    if following is None:
+        return False
+    if _is_remark(line):
+        return _fields(line) != _fields(following)
+    return _filled(line) == 1 < _filled(following)
+
+
+def _filled(line: str) -> int:
+    return max(sum(map(bool, line.split(separator))) for separator in SEPARATORS)
 
 
 def _fields(line: str) -> int:
@@ -196,6 +205,23 @@ def _split(text: str, separator: str) -> list[str]:
         return next(csv.reader([text], delimiter=separator), [])
     except csv.Error:  # not with this separator: a value would be longer than the reader allows
         return []
+
+
+def _are_names(first: list[str], second: list[str] | None) -> bool:
+    """Whether the first line names the columns: it has no numbers, or some where the second line has none, or they
+    count the columns, as pandas writes them."""
+    numbers = [cell for cell in first if cell and _is_value(cell)]
+    if not numbers:
+        return True
+    if all(cell.isdecimal() for cell in numbers) and len(numbers) > 1:
+        start = int(numbers[0])
+        if start < 2 and numbers == [str(start + place) for place in range(len(numbers))]:
+            return start == 0 if len(numbers) == len(first) else len(numbers) > 2
+    if second is None or len(second) != len(first):
+        return len(numbers) < sum(map(bool, first))
+    return any(
+        _is_value(cell.strip()) and name and not _is_value(name) for name, cell in zip(first, second, strict=True)
+    )
 
 
 def _is_value(text: str) -> bool:

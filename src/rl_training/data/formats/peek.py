@@ -15,7 +15,10 @@ import numpy.typing as npt
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
 from rl_training.data.formats import csv_text, recognise
 from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.names import suggest
+from rl_training.data.formats.raw import Columns
 from rl_training.errors import DataError
+from rl_training.reading_choices import EndReasons
 
 _COUNTED = 2**31  # bytes of a text whose lines are counted
 _BLOCK = 2**22
@@ -35,6 +38,7 @@ class Peek:
     episodes: int | None = None
     env_id: str | None = None
     columns: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    has_names: bool = True  # columns go by names of their own, not by position
 
 
 def peek(path: Path, sample: int = 0) -> Peek:
@@ -143,20 +147,45 @@ def _parquet(path: Path, sample: int) -> Peek:
 
 
 def _csv(path: Path, sample: int) -> Peek:
-    from rl_training.data.formats.cells import numbers
-
     layout = csv_text.layout_of(path)
     comma = layout.decimal_commas
     columns: dict[str, npt.NDArray[Any]] = {}
     lines = [row for _, row in islice(csv_text.rows(path, layout), sample) if len(row) == len(layout.names)]
     for position, name in enumerate(layout.names):
-        cells = np.array([row[position] for row in lines], dtype=object)
-        try:
-            columns[name] = numbers(name, np.array([c.replace(",", ".", 1) for c in cells], object) if comma else cells)
-        except DataError:
-            columns[name] = cells
+        cells = [row[position] for row in lines]
+        columns[name] = _looked_at(name, [cell.replace(",", ".", 1) for cell in cells] if comma else cells, cells)
     title = _TITLES["csv"] + (" without a header line" if not layout.has_names else "")
-    return Peek("csv", title, _lines(path, layout), columns=columns)
+    return Peek("csv", title, _lines(path, layout), columns=columns, has_names=layout.has_names)
+
+
+def _looked_at(name: str, cells: list[str], given: list[str]) -> npt.NDArray[Any]:
+    """Numbers where the cells are, those that are missing NaN; else the text as it was given."""
+    from rl_training.data.formats.cells import is_missing_word, numbers
+
+    known = ["" if is_missing_word(cell) else cell for cell in cells]
+    try:
+        return numbers(name, np.array(known, dtype=object)) if any(known) else np.array(given, dtype=object)
+    except DataError:
+        return np.array(given, dtype=object)
+
+
+def check_columns(path: Path, columns: Columns | None, end_reasons: EndReasons | None) -> None:
+    """Refuse a mapping that names columns, or arrays, which the file has not: only its header is looked at."""
+    kind = recognise(path)
+    if kind == "csv":
+        from rl_training.data.formats import csv
+
+        csv.planned_columns(csv_text.layout_of(path), columns, end_reasons)
+    elif kind == "parquet":
+        from rl_training.data.formats.tables import plan
+
+        plan(list(peek(path).columns), columns, end_reasons)
+    elif kind in ("npz", "hdf5"):
+        names = list(peek(path).columns)
+        for field, value in (columns or {}).items():
+            for word in [value] if isinstance(value, str) else value:
+                if word not in names and "*" not in word:
+                    raise DataError(f"columns.{field}: no array {word!r}{suggest(word, names)}")
 
 
 def texts_of(path: Path, kind: str, column: str) -> Counter[str]:
