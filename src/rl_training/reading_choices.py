@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias, TypedDict
 
 DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]  # what a plain `dones` flag means
 TimeLimits: TypeAlias = Literal["keep", "d4rl"]  # rows at a time limit: kept, or dropped as D4RL does
+RewardsAre: TypeAlias = Literal["rewards", "costs"]  # higher is better, or lower is
 Ending: TypeAlias = Literal["termination", "truncation", "ongoing"]  # what a text such as `crash` says of its row
 EndReasons: TypeAlias = Mapping[str, Ending]  # by text
 Side: TypeAlias = float | Sequence[float]  # the smallest or largest action: of all dimensions, or of each
@@ -18,5 +19,6 @@ class Understanding(TypedDict, total=False):
     time_limits: TimeLimits
     max_episode_steps: int | None
     dones_are: DonesAre | None
+    rewards_are: RewardsAre
     action_low: Side | None
     action_high: Side | None

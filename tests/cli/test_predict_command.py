@@ -81,7 +81,7 @@ class TestObservationFiles:
             ("o.npz", npz(actions=[[1.0]]), "o.npz: has no array 'obs'; it holds actions"),
             ("o.json", b"{", "holds no observations"),
             ("o.json", b"\xff\xfe", "holds no observations"),
-            ("o.csv", b"a,b,c\n1,x,3\n", "--obs-file o.csv: row 0: 'x' in column 1 is not a number"),
+            ("o.csv", b"a,b,c\n1,x,3\n", "--obs-file o.csv: column 'b': 'x' at row 0 is not a number"),
             ("o.csv", b"", "--obs-file o.csv: is empty"),
             ("o.json", b"5", "obs: has shape (1, 1)"),
             ("o.json", b"[[1, 2, NaN]]", "obs: value 2 of row 0 is not finite"),

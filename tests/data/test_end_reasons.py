@@ -155,9 +155,9 @@ class TestFlagWords:
         assert ends(TransitionDataset.from_table({**given, "terminated": cells}))[0] == [3, 9]
 
     def test_elsewhere_advice_is_given(self) -> None:
-        given = {**table(), "obs": np.array(["yes"] * 10, dtype=object), "terminated": np.zeros(10)}
+        given = {**table(), "obs": np.array(["y"] * 10, dtype=object), "terminated": np.zeros(10)}
         assert refusal(given, {"obs": "obs"}) == (
-            "column 'obs': 'yes' at row 0 is not a number; write 1 and 0 for such words, or true and false"
+            "column 'obs': 'y' at row 0 is not a number; write 1 and 0 for such letters, or yes and no"
         )
 
 

@@ -132,6 +132,8 @@ class Draft:
             lines.append("  columns:  # which columns hold which field" if active else "  # columns:")
             for guess in mapped:
                 lines += self._column(guess, active=guess in active)
+        if any("rewards_are: costs" in guess.why for guess in self.missing):
+            lines.append("  # rewards_are: costs  # if lower is better")
         if self.guesses.dones_are is not None:
             lines.append(f"  dones_are: {self.guesses.dones_are}  # of what ends an episode, the data mark only this")
         lines += [*self._reasons(), *self._bounds()]

@@ -30,6 +30,9 @@ MaxEpisodeSteps = Annotated[
     int | None, typer.Option(min=1, help="Where no truncations are marked: rows after which episodes were cut.")
 ]
 DonesAre = Annotated[reading_choices.DonesAre | None, typer.Option(help="What a plain dones flag means.")]
+RewardsAre = Annotated[
+    reading_choices.RewardsAre, typer.Option(help="costs: lower is better, rewards are their negative.")
+]
 EndReasons = Annotated[
     list[str] | None,
     typer.Option(
@@ -52,6 +55,7 @@ class Reading:
     time_limits: TimeLimits = "keep"
     max_episode_steps: MaxEpisodeSteps = None
     dones_are: DonesAre = None
+    rewards_are: RewardsAre = "rewards"
     end_reasons: EndReasons = None
     action_low: Side = None
     action_high: Side = None
@@ -92,6 +96,8 @@ class Reading:
             said["max_episode_steps"] = self.max_episode_steps
         if self.dones_are is not None:
             said["dones_are"] = self.dones_are
+        if self.rewards_are != "rewards":
+            said["rewards_are"] = self.rewards_are
         if self.action_low is not None:
             said["action_low"] = _side("--action-low", self.action_low)
         if self.action_high is not None:
@@ -166,6 +172,7 @@ _AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\bdones_are: (terminations|truncations|ends)\b(?!,)", r"--dones-are \1"),
     (r"\bdones_are\b", "--dones-are"),
     (r"(?<!-)\bmax_episode_steps\b", "--max-episode-steps"),
+    (r"\brewards_are: costs\b", "--rewards-are costs"),
     (
         r"(?<!\.)\bend_reasons: \{([^{}]+): (\w+)\}",
         lambda found: f"--end-reasons {shlex.quote(f'{found[1]}={found[2]}')}",

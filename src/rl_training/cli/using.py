@@ -14,18 +14,20 @@ import numpy as np
 import typer
 
 from rl_training.data.formats import csv_text, npz
+from rl_training.data.formats.cells import numbers
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import listed, suggest
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.validation import shown
+from rl_training.wording import amount
 
 
 def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: int | None, *, stochastic: bool) -> None:
     """`rl-training predict`."""
     if bool(texts) == (file is not None):
         raise ConfigError("predict: give observations with --obs 0.1,0.2,… or with --obs-file, one of the two")
-    named = (file is not None and file.suffix == ".csv") or any("=" in text for text in texts)
+    named = (file is not None and file.suffix in (".csv", ".tsv")) or any("=" in text for text in texts)
     policy = load_told(run, which) if named else None
     names = [] if policy is None else [column.name for column in policy.checkpoint.spaces.obs_columns]
     if file is None:
@@ -97,7 +99,7 @@ def _read_observations(path: Path, names: Sequence[str]) -> Any:
         match path.suffix:
             case ".json":
                 rows = json.loads(_text(path))
-            case ".csv":
+            case ".csv" | ".tsv":
                 check_size(_BYTES_PER_BYTE_OF_TEXT * path.stat().st_size)
                 return _read_csv(path, names)
             case ".npy":
@@ -131,7 +133,7 @@ def _require_numbers(value: Any) -> None:
                 raise DataError(f"obs: row {number}: values must be numbers, got {shown(entry)}")
 
 
-def _read_csv(path: Path, names: Sequence[str]) -> list[list[float]]:
+def _read_csv(path: Path, names: Sequence[str]) -> Any:
     """Rows of numbers; a first row that is not numbers is a header. One that has the policy's columns, among others or
     in another order, is read by name."""
     layout = csv_text.layout_of(path)
@@ -140,13 +142,12 @@ def _read_csv(path: Path, names: Sequence[str]) -> list[list[float]]:
         if missing := [name for name in names if name not in layout.names]:
             raise DataError(f"lacks {listed(missing)}; the policy sees {listed(names)}")
         places = [layout.names.index(name) for name in names]
-    rows = csv_text.rows(path, layout)
-    return [[_cell(row, p, number, layout.decimal_commas) for p in places] for number, (_, row) in enumerate(rows)]
-
-
-def _cell(row: Sequence[str], place: int, number: int, decimal_commas: bool) -> float:
-    text = row[place] if place < len(row) else ""
-    try:
-        return float(text.replace(",", ".", 1) if decimal_commas else text)
-    except ValueError:
-        raise DataError(f"row {number}: {shown(text)} in column {place} is not a number") from None
+    rows = [row for _, row in csv_text.rows(path, layout)]
+    for number, row in enumerate(rows):
+        if len(row) != len(layout.names):
+            raise DataError(f"row {number} has {amount(len(row), 'value')}, not {len(layout.names)} as the first line")
+    columns = [[row[place] for row in rows] for place in places]
+    if layout.decimal_commas:
+        columns = [[cell.replace(",", ".", 1) for cell in cells] for cells in columns]
+    read = [numbers(layout.names[p], np.array(c, dtype=object)) for p, c in zip(places, columns, strict=True)]
+    return np.stack(read, axis=1)

@@ -20,7 +20,7 @@ from rl_training.data.offline_mixers import mix_datasets
 from rl_training.data.space_bounds import action_bounds
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
-from rl_training.reading_choices import DonesAre, Ending, TimeLimits
+from rl_training.reading_choices import DonesAre, Ending, RewardsAre, TimeLimits
 from rl_training.validation import Section
 from rl_training.wording import amount
 
@@ -76,6 +76,9 @@ class FileDatasetConfig(MappedDatasetConfig):
     )
     dones_are: DonesAre | None = Field(
         default=None, description="What a plain dones flag means; ends: either kind, another flag tells which."
+    )
+    rewards_are: RewardsAre = Field(
+        default="rewards", description="costs: lower is better in the data, and every reward is the negative of them."
     )
     end_reasons: dict[str, Ending] | None = Field(
         default=None,
@@ -284,6 +287,7 @@ def _read_file(config: FileDatasetConfig) -> TransitionDataset:
         time_limits=config.time_limits,
         max_episode_steps=config.max_episode_steps,
         dones_are=config.dones_are,
+        rewards_are=config.rewards_are,
         end_reasons=config.end_reasons,
         action_low=config.action_low,
         action_high=config.action_high,

@@ -189,7 +189,8 @@ class _Table:
         rest = [name for name in self._unclaimed() if name in present and name not in likely]
         if field == "obs" and rest:  # a policy that does not see what it should learns nothing of use
             whole = tuple(name for name in present if name in {*likely, *rest})
-            why = f"{listed(likely)} are named like {kind}, but {listed(rest)} may be needed, too"
+            verb = "is" if len(likely) == 1 else "are"
+            why = f"{listed(likely)} {verb} named like {kind}, but {listed(rest)} may be needed, too"
             return Guess(field, (), why, (whole, tuple(likely)))
         return self._take(Guess(field, tuple(likely), f"named like {kind}"))
 
@@ -250,8 +251,8 @@ class _Table:
         costs = [name for name in likely if _first_of(name, _COST) is not None]
         why = "it may be the reward of each step, or a running sum"
         if costs:
-            why = f"{listed(costs)} looks like a cost; rewards must be higher where better: write its negative first"
-        return Guess("rewards", (), why, tuple((name,) for name in likely if name not in costs))
+            why = f"{listed(costs)} looks like a cost, where lower is better: name it and say rewards_are: costs"
+        return Guess("rewards", (), why, tuple((name,) for name in likely))
 
     def reasons(self) -> Guess | None:
         """A column of text that says why episodes ended; only a table has one."""

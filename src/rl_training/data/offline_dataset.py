@@ -328,11 +328,14 @@ class TransitionDataset:
         time_limits: `d4rl` converts as D4RL's `qlearning_dataset` does; `keep` keeps rows at a time limit.
         max_episode_steps: where the data have no truncations, an episode is cut after so many rows.
         dones_are: what a plain `dones` flag means: `terminations`, `truncations`, or `ends` of either kind.
+        rewards_are: `costs` are negated: lower is better in the data.
         action_low, action_high: the bounds of actions, each a number or one for each; an action outside is refused.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
         place = expand(Path(path))
-        said = [value for value in (columns, end_reasons, *understood.values()) if value not in (None, "keep")]
+        said = [
+            value for value in (columns, end_reasons, *understood.values()) if value not in (None, "keep", "rewards")
+        ]
         if not said and is_there(place / SCHEMA):
             return cls.open(place)
         try:

@@ -70,7 +70,8 @@ def examine(
         findings += more
     coarse = () if dataset is None else dataset.coarse
     findings += check_resolution(coarse)
-    findings += check_reward_name(raw.column_in_file("rewards", None) or fields.sources.get("rewards"))
+    if not raw.negated:
+        findings += check_reward_name(raw.column_in_file("rewards", None) or fields.sources.get("rewards"))
     findings += _unused(raw, subject)
     notes = raw.notes if dataset is None else [note for note in dataset.notes if note not in raw.hints]
     findings += [Finding("note", "data.read", "data", sentence(note), "") for note in notes]

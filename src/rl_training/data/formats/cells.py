@@ -15,8 +15,8 @@ from rl_training.errors import DataError
 from rl_training.validation import shown
 from rl_training.wording import amount
 
-_WORDS = {"": np.nan, "true": 1.0, "false": 0.0}
-_FLAG_WORDS = {"yes": 1.0, "no": 0.0, "y": 1.0, "n": 0.0, "t": 1.0, "f": 0.0, "on": 1.0, "off": 0.0}
+_WORDS = {"": np.nan, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "on": 1.0, "off": 0.0}
+_FLAG_WORDS = {"y": 1.0, "n": 0.0, "t": 1.0, "f": 0.0}
 _MISSING_WORDS = ("na", "n/a", "null", "none", "missing", "-", "?", "#n/a")
 # Days first where points stand between, years first where slashes do; 3/1/2024 could be either and is refused.
 _DATES = (
@@ -30,7 +30,8 @@ _NESTED = (list, tuple, np.ndarray)
 def numbers(
     name: str, values: npt.NDArray[Any], first_row: int = 0, *, also: Mapping[str, float] | None = None
 ) -> npt.NDArray[Any]:
-    """`[N]` numbers, or `[N, …]` where cells hold lists. Text may be numbers, true or false; nothing is NaN.
+    """`[N]` numbers, or `[N, …]` where cells hold lists. Text may be numbers or true, yes, on
+    and their opposites; nothing is NaN.
 
     first_row: the number of the first cell in the whole column, where `values` is only a part of it.
     also: further words that stand for a number.
@@ -49,13 +50,13 @@ def numbers(
 
 
 def flags(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
-    """As `numbers`; text may also be yes or no, y or n, t or f, on or off."""
+    """As `numbers`; text may also be y or n, t or f, which would be strange among measurements."""
     return numbers(name, values, first_row, also=_FLAG_WORDS)
 
 
 def is_flag_word(text: str) -> bool:
     """Whether a text is one of those that `flags` reads."""
-    return text.strip().lower() in {*_FLAG_WORDS, "true", "false", "0", "1"}
+    return text.strip().lower() in {*_FLAG_WORDS, *_WORDS, "0", "1"} - {""}
 
 
 def _number(name: str, row: int, cell: Any, words: Mapping[str, float]) -> float:
@@ -111,8 +112,8 @@ def _advice(text: str) -> str:
     if text.replace(",", "", 1).lstrip("+-").isdigit():
         return "; write decimals with a point"
     if text in _MISSING_WORDS:
-        return "; a missing value: fill it in, or leave its episode out"
-    return "; write 1 and 0 for such words, or true and false" if text in _FLAG_WORDS else ""
+        return "; a missing value: fill it in, or leave out its row where a step column shows the hole"
+    return "; write 1 and 0 for such letters, or yes and no" if text in _FLAG_WORDS else ""
 
 
 def is_missing_word(text: str) -> bool:

@@ -7,6 +7,7 @@ import gzip
 import io
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -101,11 +102,10 @@ def layout_of(path: Path) -> Layout:
         is_packed = file.read(2) == GZIP
     if not any(line.strip() for line in lines):
         raise DataError("is empty; the first line must name the columns")
-    above = next((n for n, line in enumerate(lines) if not _is_above(line, lines[n + 1 :])), 0)
+    separator = _separator(lines)
+    above = next((n for n, line in enumerate(lines) if not _is_above(line, lines[n + 1 :], separator)), 0)
     text = lines[above]
-    split = {separator: _split(text, separator) for separator in SEPARATORS}
-    separator = max(split, key=lambda separator: len(split[separator]))
-    names = [name.strip() for name in split[separator]]
+    names = [name.strip() for name in _split(text, separator)]
     if not any(names):
         raise DataError(f"the first line must name the columns; it is {shown(shortened(text))}")
     below = next((line for line in lines[above + 1 :] if line.strip()), None)
@@ -170,7 +170,19 @@ def _is_remark(line: str) -> bool:
     return line.lstrip().startswith("#")
 
 
-def _is_above(line: str, below: list[str]) -> bool:
+def _separator(lines: list[str]) -> str:
+    """The one that splits most lines into as many columns; of several, the one that makes more of them."""
+    table = [line for line in lines if line.strip() and not _is_remark(line)] or lines
+
+    def regularity(separator: str) -> tuple[float, int]:
+        widths = Counter(len(_split(line, separator)) for line in table)
+        width, count = max(widths.items(), key=lambda entry: (entry[0] > 1, entry[1], entry[0]))
+        return (count / len(table) if width > 1 else 0.0), width
+
+    return max(SEPARATORS, key=regularity)
+
+
+def _is_above(line: str, below: list[str], separator: str) -> bool:
     """Whether a line stands above the table: empty, a remark (`# exported on Monday`) that is no header itself, or a
     title in its first cell alone, as spreadsheets have it."""
     if not line.strip():
@@ -179,12 +191,9 @@ def _is_above(line: str, below: list[str]) -> bool:
     if following is None:
         return False
     if _is_remark(line):
-        return _fields(line) != _fields(following)
-    return _filled(line) == 1 < _filled(following)
-
-
-def _filled(line: str) -> int:
-    return max(sum(map(bool, line.split(separator))) for separator in SEPARATORS)
+        return line.count(separator) != following.count(separator)
+    cells, others = (sum(map(bool, _split(text, separator))) for text in (line, following))
+    return cells == 1 < others
 
 
 def _fields(line: str) -> int:
