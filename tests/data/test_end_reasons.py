@@ -13,6 +13,7 @@ from rl_training.data import TransitionDataset
 from rl_training.data.dataset_loaders import FileDatasetConfig, infer_spaces, load_dataset
 from rl_training.data.doctor import examine
 from rl_training.data.formats import read, read_table
+from rl_training.data.formats.cells import moments
 from rl_training.data.reason_guesses import meaning_of
 from rl_training.data.settling import settle
 from rl_training.environments import Spaces
@@ -204,3 +205,45 @@ class TestBounds:
 
 def test_a_mapping_of_columns_is_enough() -> None:
     assert read_table(table(), COLUMNS, MEANINGS).arrays["terminations"].sum() == 2
+
+
+class TestTimes:
+    @pytest.mark.parametrize(
+        "times",
+        [
+            ["01.03.2024 08:00:00", "01.03.2024 08:00:01", "01.03.2024 08:00:03"],
+            ["2024/03/01 08:00:00", "2024/03/01 08:00:01", "2024/03/01 08:00:03"],
+            ["2024-03-01T08:00:00+01:00", "2024-03-01T07:00:01Z", "2024-03-01T09:00:03+02:00"],
+            ["8:00:00", "8:00:01", "08:00:03"],
+        ],
+    )
+    def test_how_they_may_be_written(self, times: list[str]) -> None:
+        seconds = moments("time", np.array(times, dtype=object))
+        assert np.diff(seconds).tolist() == [1.0, 2.0]
+
+    def test_what_could_be_either_is_refused(self) -> None:
+        with pytest.raises(
+            DataError, match=r"'03/01/2024 08:00' at row 5 is neither a number nor a time; write times as"
+        ):
+            moments("time", np.array(["03/01/2024 08:00"], dtype=object), 5)
+
+
+class TestCosts:
+    def test_rewards_are_their_negative(self) -> None:
+        given = {**table(), "done": np.zeros(10)}
+        dataset = TransitionDataset.from_table(given, {"rewards": "reward"}, rewards_are="costs")
+        assert dataset.rewards.tolist() == (-np.arange(10.0)).tolist()
+        assert "column 'reward': costs, where lower is better; rewards are their negative" in dataset.notes
+        named = {**{name: values for name, values in given.items() if name != "reward"}, "cost": np.arange(10.0)}
+        raw = read_table(named, {"rewards": "cost"})
+        assert "rewards.cost" in {finding.code for finding in examine(raw).findings}
+        assert "rewards.cost" not in {finding.code for finding in examine(settle(raw, rewards_are="costs")).findings}
+
+    def test_a_running_sum_is_noticed(self) -> None:
+        rows = np.arange(60)
+        given = {"obs": np.sin(rows), "action": np.cos(rows), "done": rows % 10 == 9}
+        draw = np.random.default_rng(0)
+        sums = np.concatenate([draw.uniform(0, 1, 10).cumsum() for _ in range(6)])
+        for rewards, told in ((sums, True), (-sums, True), (draw.uniform(0, 1, 60), False)):
+            codes = {finding.code for finding in examine(read_table({**given, "reward": rewards})).findings}
+            assert ("rewards.running-sum" in codes) is told
