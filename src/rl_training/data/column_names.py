@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
 def names_of(dataset: TransitionDataset, field: str, width: int) -> list[str]:
     """The columns of the table that a field was read from, `[width]`; empty where it came from no table."""
-    if dataset.in_file is None:
-        return []
-    names = [dataset.in_file.column_in_file(field, column) for column in range(width)]
-    return [name for name in names if name is not None] if None not in names else []
+    return list((None if dataset.in_file is None else dataset.in_file.names_of(field, width)) or ())
 
 
 def named_spaces(spaces: Spaces, dataset: TransitionDataset | None) -> Spaces:

@@ -71,6 +71,12 @@ class RawData:
             place -= width
         return None
 
+    def names_of(self, field: str, width: int) -> tuple[str, ...] | None:
+        """What the file calls the values of a field, `[width]`; none where it has no names for them."""
+        names = [self.column_in_file(field, column) for column in range(width)]
+        known = tuple(name for name in names if name is not None)
+        return known if len(known) == width else None
+
     def located(self, fault: FaultyValueError) -> DataError:
         """The fault by the file's own row and column."""
         row, file = self.row_in_file(fault.row)
