@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rl_training.data.doctor.findings import Distribution, Facts
 from rl_training.data.doctor.wording import number, share
-from rl_training.data.formats.names import listed
+from rl_training.data.fields import FIELD_OF
+from rl_training.data.formats.names import listed, split_number
 from rl_training.wording import amount
 
 
@@ -64,7 +65,9 @@ def _actions(facts: Facts, brief: bool) -> str:
 
 
 def _named(names: tuple[str, ...] | None) -> str:
-    return f" ({listed(names)})" if names else ""
+    """The names, but for those that only repeat the field's."""
+    own = all(split_number(name.strip().lower())[0] in FIELD_OF for name in names or ())
+    return "" if own or not names else f" ({listed(names)})"
 
 
 def _interval(low: tuple[float, ...], high: tuple[float, ...]) -> str:
