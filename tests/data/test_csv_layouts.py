@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -72,6 +73,14 @@ class TestPacked:
             recognise(tmp_path / "log.gz")
 
 
+@pytest.mark.parametrize("member", ["xl/workbook.xml", "content.xml"])
+def test_a_workbook_is_named(member: str, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "log.xlsx", "w") as archive:
+        archive.writestr(member, "<a/>")
+    with pytest.raises(DataError, match=r"is the workbook of a spreadsheet; save its sheet as CSV \(UTF-8\)"):
+        TransitionDataset.load(tmp_path / "log.xlsx")
+
+
 class TestHeaders:
     def test_without_one_columns_go_by_position(self, tmp_path: Path) -> None:
         (tmp_path / "log.csv").write_text(text())
@@ -108,6 +117,15 @@ class TestHeaders:
         dataset = TransitionDataset.load(tmp_path / "log.csv")
         assert dataset.fingerprint() == plain(tmp_path).fingerprint()
         assert "2 lines of remarks above the table left out" in dataset.notes
+
+    def test_units_below_the_header_are_left_out(self, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text(text(HEADER, "m,°C,%,-,-"))
+        dataset = TransitionDataset.load(tmp_path / "log.csv")
+        assert dataset.fingerprint() == plain(tmp_path).fingerprint()
+        assert "the line below the header is taken for units: m,°C,%,-,-" in dataset.notes
+        (tmp_path / "log.csv").write_text(text(HEADER, "NA,NA,NA,NA,NA"))
+        with pytest.raises(DataError, match=r"'NA' at row 0 is not a number; a missing value"):
+            TransitionDataset.load(tmp_path / "log.csv")
 
     def test_a_header_may_begin_with_a_hash(self, tmp_path: Path) -> None:
         (tmp_path / "log.csv").write_text(text("#x,y,action,reward,terminal"))

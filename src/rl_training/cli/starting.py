@@ -28,7 +28,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import read_spaces
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError
 from rl_training.experiment.config import read_config
-from rl_training.validation import printable
+from rl_training.validation import printable, shown
 from rl_training.wording import amount
 
 _NO_DATA = (
@@ -37,6 +37,7 @@ _NO_DATA = (
 )
 _SAMPLE = 5_000  # rows that guesses look at
 _MOST_KINDS = 20  # whole numbers among actions that look like the numbers of choices
+_MOST_TOLD = 5  # columns of text that are left
 _MOST_BOUNDS = 16  # actions whose bounds are proposed
 _EXACT = ("npz", "hdf5")
 
@@ -67,7 +68,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         _found(source, first, dataset),
         guesses,
         patterns,
-        _notes(dataset, fault if not guesses.unclear else None),
+        (*_of_cells(first, guesses), *_notes(dataset, fault if not guesses.unclear else None)),
         algo or recommended.algo,
         recommended,
         chosen_env,
@@ -114,6 +115,29 @@ def _reasons(place: Path, first: Peek, guesses: Guesses) -> Counter[str]:
     if column is None:
         return Counter()
     return Counter(dict(texts_of(expand(place), first.kind, column).most_common()))
+
+
+def _of_cells(first: Peek, guesses: Guesses) -> list[str]:
+    """What stands in the way of using a column: missing cells of those that are, text in those that are not."""
+    notes = []
+    for name in (name for guess in guesses.fields for name in guess.columns):
+        cells = first.columns[name]
+        if cells.dtype.kind == "f" and (missing := int(np.isnan(cells).any(axis=tuple(range(1, cells.ndim))).sum())):
+            many = f"{amount(missing, 'cell')} of the first {len(cells):,}"
+            notes.append(f"{printable(name)} is missing in {many}; fill them in, or leave out those rows")
+    texts = [name for name in guesses.left if first.columns[name].dtype.kind in "OU" and len(first.columns[name])]
+    for name in texts[:_MOST_TOLD]:
+        example = next((str(cell) for cell in first.columns[name].tolist() if not _is_number(str(cell))), None)
+        if example is not None and any(map(str.isdigit, example)):
+            notes.append(f"{printable(name)} holds text, such as {shown(example)}; only numbers can be observed")
+    return notes
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text.replace(",", ".", 1) or "nan") is not None
+    except ValueError:
+        return False
 
 
 def _by_position(first: Peek) -> tuple[str, ...]:
@@ -228,7 +252,7 @@ def _tell(draft: Draft, output: Path, *, complete: bool) -> None:
             meaning = draft.end_reasons.get(text, f"{TO_FILL_IN}: termination, truncation or ongoing?")
             lines += beside("", f"{printable(text) or 'empty'} ({amount(rows, 'row')}): {meaning}", 18)
     if draft.guesses.left:
-        lines += beside("  not used", ", ".join(draft.guesses.left), 16)
+        lines += beside("  not used", ", ".join(map(printable, draft.guesses.left)), 16)
     for note in draft.notes:
         lines += beside("  note", note, 16)
     lines += beside("  algorithm", f"{draft.recommended.algo} ({draft.recommended.why})", 16)

@@ -325,6 +325,8 @@ class _Table:
             if name not in self._numeric() and (self._alias(name, field) or _first_of(name, _PLAIN.get(field, set()))):
                 text = shown(str(self.columns[name][0])) if len(self.columns[name]) else "text"
                 why = f"column {name!r} holds text, {text}; give numbers, one column for each, or lists in Parquet"
+                if field == "actions":
+                    why += "; a choice between words cannot be learned here"
                 return Guess(field, (), why, several)
         return Guess(field, (), f"no name points to the {_spoken(field)}", several)
 

@@ -35,6 +35,7 @@ _STRANGERS = {
     b"\xfd7zXZ": "it is compressed with xz; unpack it first",
     b"\x28\xb5\x2f\xfd": "it is compressed with zstd; unpack it first",
     b"\x93NUMPY": "it is a single NumPy array; np.savez puts all of them into one archive",
+    b"\xd0\xcf\x11\xe0": "it is an Excel workbook; save its sheet as CSV (UTF-8)",
     b"\x80": "it looks like a Python pickle, which could run code and is never opened; write arrays with np.savez",
     b"ARROW1": "it is an Arrow (Feather) file; write it as Parquet",
     b"PK\x05\x06": "it is an empty archive",

@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO
 
+from rl_training.data.formats.cells import is_missing_word
 from rl_training.data.formats.limits import check_size
 from rl_training.errors import DataError
 from rl_training.validation import shortened, shown
@@ -27,6 +28,7 @@ _SAMPLE = 2**20  # bytes
 _BLOCK = 2**20
 _BETWEEN_CHECKS = 2**26  # bytes unpacked from one look at the free memory to the next
 _MOST_REMARKS = 50  # lines above the header
+_LONGEST_UNIT = 20  # characters
 _LONGEST_NUMBER = 100  # characters
 _POINT, _COMMA = re.compile(rb"[-+]?\d*\.\d+"), re.compile(rb"[-+]?(?:\d*,(?:\d{1,2}|\d{4,})|0,\d+)")
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
@@ -43,6 +45,7 @@ class Layout:
     has_names: bool
     decimal_commas: bool
     is_packed: bool
+    units: str | None = None  # the line below the header, where it holds units
 
     @property
     def described(self) -> str:
@@ -55,7 +58,9 @@ class Layout:
         notes = ["decimals are read with a comma"] if self.decimal_commas else []
         if not self.has_names:
             notes.append("there is no header line: columns are called by their position, column_0, column_1, …")
-        remarks = self.lines_above - self.has_names
+        if self.units is not None:
+            notes.append(f"the line below the header is taken for units: {shortened(self.units)}")
+        remarks = self.lines_above - self.has_names - (self.units is not None)
         return (*notes, f"{amount(remarks, 'line')} of remarks above the table left out") if remarks else tuple(notes)
 
 
@@ -113,7 +118,10 @@ def layout_of(path: Path) -> Layout:
     if not has_names:
         names = [f"column_{place}" for place in range(len(names))]
     commas = _has_decimal_commas(path, separator)
-    return Layout(names, separator, above + has_names, has_names, commas, is_packed)
+    has_units = has_names and _are_units(lines[above + 1 : above + 3], separator, len(names))
+    units = lines[above + 1] if has_units else None
+    above_data = above + has_names + (units is not None)
+    return Layout(names, separator, above_data, has_names, commas, is_packed, units)
 
 
 def rows(path: Path, layout: Layout, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
@@ -230,6 +238,20 @@ def _are_names(first: list[str], second: list[str] | None) -> bool:
         return len(numbers) < sum(map(bool, first))
     return any(
         _is_value(cell.strip()) and name and not _is_value(name) for name, cell in zip(first, second, strict=True)
+    )
+
+
+def _are_units(lines: list[str], separator: str, width: int) -> bool:
+    """Whether the first of two lines has short words wherever the second has numbers, as `s, °C, %` above values."""
+    if len(lines) < 2:
+        return False
+    words, values = (_split(line, separator) for line in lines)
+    places = [place for place, cell in enumerate(values) if _is_value(cell.strip())]
+    if not len(words) == len(values) == width or len(places) < 2:
+        return False
+    above = [words[place].strip() for place in places]
+    return all(w and len(w) <= _LONGEST_UNIT and not _is_value(w) for w in above) and not all(
+        map(is_missing_word, above)
     )
 
 
