@@ -91,7 +91,7 @@ _BYTES_PER_BYTE_OF_TEXT = 10  # a digit and a comma become a Python number
 _DAMAGE = (ValueError, KeyError, EOFError, RuntimeError, MemoryError, OverflowError)
 
 
-def _read_observations(path: Path, names: Sequence[str]) -> Any:
+def _read_observations(path: Path, names: Sequence[str] = ()) -> Any:
     """Observations by row from a file, recognised by its suffix; `names` of the columns that the policy sees."""
     try:
         if path.exists() and not path.is_file():
