@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,13 +26,34 @@ _LARGEST = 3.4e38  # that float32 holds
 _SUPPORTED_ACTIONS = "supported: a one-dimensional Box with finite bounds (continuous actions only)"
 
 
+class NamedColumn(NamedTuple):
+    """What the data call one value of an observation or of an action, and the smallest and largest they have of it."""
+
+    name: str
+    low: float
+    high: float
+
+    @classmethod
+    def of_json(cls, entries: Any, width: int) -> tuple[NamedColumn, ...]:
+        """What `_asdict` makes of as many columns; none where nothing is told of them."""
+        columns = tuple(cls(str(entry["name"]), float(entry["low"]), float(entry["high"])) for entry in entries)
+        if columns and len(columns) != width:
+            raise ValueError(f"{len(columns)} names for {width} values")
+        return columns
+
+
 @dataclass(frozen=True)
 class Spaces:
-    """What a policy sees and what it may do: the width of an observation and the bounds `[A]` of an action."""
+    """What a policy sees and what it may do: the width of an observation and the bounds `[A]` of an action.
+
+    obs_columns, action_columns: what the data it learned from call them, where they have names.
+    """
 
     obs_dim: int
     action_low: tuple[float, ...]
     action_high: tuple[float, ...]
+    obs_columns: tuple[NamedColumn, ...] = ()
+    action_columns: tuple[NamedColumn, ...] = ()
 
     @property
     def act_dim(self) -> int:
@@ -45,7 +66,13 @@ class Spaces:
             "obs_dim": self.obs_dim,
             "action_low": list(self.action_low),
             "action_high": list(self.action_high),
+            **self.columns_to_json(),
         }
+
+    def columns_to_json(self) -> dict[str, Any]:
+        """The names and ranges, where there are any."""
+        columns = {"obs_columns": self.obs_columns, "action_columns": self.action_columns}
+        return {kind: [column._asdict() for column in named] for kind, named in columns.items() if named}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Spaces:
@@ -53,7 +80,9 @@ class Spaces:
         try:
             low = tuple(float(value) for value in data["action_low"])
             high = tuple(float(value) for value in data["action_high"])
-            spaces = cls(obs_dim=int(data["obs_dim"]), action_low=low, action_high=high)
+            seen = NamedColumn.of_json(data.get("obs_columns", ()), int(data["obs_dim"]))
+            done = NamedColumn.of_json(data.get("action_columns", ()), len(low))
+            spaces = cls(int(data["obs_dim"]), low, high, seen, done)
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             reason = shortened(f"{type(error).__name__}: {error}", 200)
             raise CheckpointError(f"spaces: stored value is malformed: {reason}") from error

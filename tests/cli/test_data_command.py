@@ -297,10 +297,11 @@ class TestOptionsOfReading:
         assert command(*words).code == 1
 
     def test_what_is_missing_is_told_in_options(self, mistake: Any, log: Path) -> None:
-        assert mistake("data", "info", log).endswith(
+        assert (
             "say which columns hold them with --columns obs=…;"
-            " column 'run' looks like an episode id: --columns episode_ids=run"
-        )
+            " column 'run' looks like an episode id: --columns episode_ids=run;"
+            " `rl-training init '"
+        ) in mistake("data", "info", log)
 
 
 class TestColumnsWithCommas:

@@ -196,8 +196,9 @@ class TestUnclear:
         assert "to fill in: dataset.columns.obs, dataset.columns.rewards in config.yaml, marked TODO\n" in out
         text = (tmp_path / "config.yaml").read_text()
         assert "    # candidate: obs: [foo, bar]\n    obs: TODO\n" in text
-        assert "    # candidate: rewards: score\n    rewards: TODO\n" in text
+        assert "    # candidate: rewards: score\n" in text
         assert "looks like a cost" in text
+        assert "  # rewards_are: costs  # if lower is better\n" in text
 
     def test_is_refused_in_one_line_until_it_is_filled_in(
         self, unclear: Path, command: Any, mistake: Any, tmp_path: Path
@@ -247,12 +248,12 @@ class TestUnclear:
         assert "column 'obs' holds text, '[1, 2]'; give numbers" in out
 
     def test_values_that_stay_for_a_while_may_be_episodes(self, rows: Any, command: Any, tmp_path: Path) -> None:
-        flights = [f"flight {number}" for number in rows["episode"]]
-        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": rows["r"], "flight": flights})
+        voyages = [f"voyage {number}" for number in rows["episode"]]
+        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": rows["r"], "voyage": voyages})
         command("init", "log.csv")
         file = tmp_path / "config.yaml"
-        assert "    # candidate: episode_ids: flight\n    episode_ids: TODO\n" in file.read_text()
-        file.write_text(file.read_text().replace("episode_ids: TODO", "episode_ids: flight"))
+        assert "    # candidate: episode_ids: voyage\n    episode_ids: TODO\n" in file.read_text()
+        file.write_text(file.read_text().replace("episode_ids: TODO", "episode_ids: voyage"))
         assert "in 10 episodes" in command("train", "-c", "config.yaml", "--dry-run").out
 
     def test_whole_actions_are_pointed_out(self, rows: Any, command: Any, tmp_path: Path) -> None:

@@ -65,11 +65,15 @@ class TestText:
 
     def test_no_header(self, tmp_path: Path) -> None:
         text = lines(terminated=[False, False, True]).partition("\n")[2]
-        assert refusal(self.write(tmp_path, text)).startswith("the first line must name the columns; it is ")
+        assert refusal(self.write(tmp_path, text)).endswith(
+            "the first line holds values, not names, so columns go by position"
+        )
 
     def test_yes_and_no(self, tmp_path: Path) -> None:
-        message = refusal(self.write(tmp_path, lines(terminated=["no", "no", "yes"])))
-        assert message == "column 'terminated': 'no' at row 0 is not a number; flags are 0, 1, true or false"
+        path = self.write(tmp_path, lines(terminated=["no", "no", "yes"]))
+        assert TransitionDataset.load(path).terminations.tolist() == [False, False, True]
+        message = refusal(self.write(tmp_path, lines(terminated=["no", "no", "NA"])))
+        assert message.startswith("column 'terminated': 'NA' at row 2 is not a number; a missing value: fill it in")
 
     @pytest.mark.parametrize("fast", [True, False])
     def test_dates_tell_the_order(self, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +85,7 @@ class TestText:
         assert dataset.obs[:, 0].tolist() == [1.5, 2.5, 0.5]
         assert dataset.n_episodes == 1
         path = self.write(tmp_path, lines(time=["2024-01-01", "soon", "2024-01-02"]))
-        with pytest.raises(DataError, match="column 'time': '2024-01-01' at row 0 is not a number"):
+        with pytest.raises(DataError, match=r"column 'time': 'soon' at row 1 is neither a number nor a time; write"):
             TransitionDataset.load(path, columns={"step": "time"})
 
     def test_dates_of_a_frame(self) -> None:

@@ -137,7 +137,17 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("content", "complaint"),
         [
-            (b"1,2,3\n4,5,6\n", "the first line must name the columns; it is '1,2,3'"),
+            (
+                b"1,2,3\n4,5,6\n",
+                "lacks obs, actions, rewards, terminations (or episode_ids); the data have column_0, column_1,"
+                " column_2; say which columns hold them with columns: {obs: …}; the first line holds values, not"
+                " names, so columns go by position",
+            ),
+            (
+                b"Plant 7\tMonday\nobs\taction\treward\tdone\n",
+                "lacks obs, actions, rewards, terminations (or episode_ids); the data have Plant 7, Monday; say which"
+                " columns hold them with columns: {obs: …}",
+            ),
             (b",,\n1,2,3\n", "the first line must name the columns; it is ',,'"),
             (b"obs,action,reward,obs\n1,2,3,4\n", "two columns are named 'obs'; give each its own name"),
             (b"obs,action,reward,done\n", "obs: 0 rows; a dataset needs at least one transition"),

@@ -280,4 +280,4 @@ class TestNamesOfRewards:
         assert ("rewards.cost" in found) == told
         if told:
             assert found["rewards.cost"].level == "note"
-            assert f"a column named {name!r}: costs are to be negated first" in found["rewards.cost"].what
+            assert f"a column named {name!r}: if lower is better" in found["rewards.cost"].what

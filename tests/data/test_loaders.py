@@ -198,9 +198,8 @@ def test_inferred_spaces() -> None:
     assert infer_spaces(dataset([[0.25, -1.0], [0.5, 0.0]])) == Spaces(3, (-1.0, -1.0), (1.0, 1.0))
     assert infer_spaces(dataset([[1.0 + 1e-5]])) == Spaces(3, (-1.0,), (1.0,))
     assert infer_spaces(dataset([[0.25, -1.0], [3.0, 0.0]])) == Spaces(3, (0.25, -1.0), (3.0, 0.0))
-    with pytest.raises(
-        DataError, match=r"^actions: column 1 is always 7, so its bounds cannot be inferred; set env_id$"
-    ):
+    told = r"^actions: column 1 is always 7, so its bounds cannot be inferred; leave it out, give action_low and"
+    with pytest.raises(DataError, match=told):
         infer_spaces(dataset([[0.0, 7.0], [3.0, 7.0]]))
 
 

@@ -225,7 +225,7 @@ UNSOUND: dict[str, tuple[Write, str]] = {
     ),
     "carriage returns": (text(HEADER, *LINES, end="\r"), "its lines end with carriage returns alone; save it with"),
     "a header alone": (text(HEADER), "obs: 0 rows; a dataset needs at least one transition"),
-    "no header": (text(*LINES), "the first line must name the columns; it is '0.5,0,0.25,0,0,0,0'"),
+    "no header": (text(*LINES), "the first line holds values, not names, so columns go by position"),
     "half a line": (text(HEADER, *LINES, "1.5,"), "line 14 has 2 values, but the header names 7 columns"),
     "an open quote": (text(HEADER, '"' + LINES[0], *LINES[1:]), "not a readable CSV file (unexpected end of data)"),
     "an empty cell, out of order": (
@@ -237,7 +237,7 @@ UNSOUND: dict[str, tuple[Write, str]] = {
         "lacks terminations (or episode_ids); the data have obs, action, reward, traj; say which columns hold them with"
         " columns: {terminations: …}; column 'traj' looks like an episode id: columns: {episode_ids: traj}",
     ),
-    "gzip": (bytes_of(gzip.compress(HEADER.encode())), "it is compressed with gzip; unpack it first"),
+    "gzip": (bytes_of(gzip.compress(HEADER.encode())), "obs: 0 rows; a dataset needs at least one transition"),
     "a single array": (bytes_of(npy(np.zeros(3))), "it is a single NumPy array; np.savez puts all of them into"),
     "a pickle": (bytes_of(b"\x80\x04\x95"), "it looks like a Python pickle, which could run code and is never opened"),
     "Feather": (bytes_of(b"ARROW1\0\0"), "it is an Arrow (Feather) file; write it as Parquet"),

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from rl_training import yaml_dialect
 from rl_training.cli.recommendation import Recommendation
-from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, STEP, TO_FILL_IN
+from rl_training.data.fields import END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP, TO_FILL_IN
 from rl_training.data.formats.names import listed
 from rl_training.data.guessing import Guess, Guesses
+from rl_training.data.reason_guesses import meaning_of
+from rl_training.reading_choices import Ending
+from rl_training.validation import printable
+from rl_training.wording import amount
 
 _WIDTH = 100
 _NEEDED = ("obs", "actions", "rewards")
-_ENDS = ("terminations", "dones", EPISODE_ENDS, EPISODE_IDS, STEP)
+_ENDS = ("terminations", "dones", END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP)
 _MEANINGS = {
     "obs": "what the policy sees",
     "actions": "what was done, in the environment's own units",
@@ -25,6 +29,7 @@ _MEANINGS = {
     "terminations": "1 where the task ended and nothing follows",
     "truncations": "1 where the episode was cut, as by a time limit",
     "dones": "1 at the end of an episode of either kind; which kind is judged by the lengths (docs/data.md)",
+    END_REASONS: "says why an episode ended; what its texts mean stands below",
     EPISODE_IDS: "tells episodes apart",
     STEP: "the number of a row in its episode",
 }
@@ -43,6 +48,26 @@ class Draft:
     recommended: Recommendation
     env_id: str | None
     env_note: str
+    reasons: Mapping[str, int] = field(default_factory=dict)  # the texts that say why episodes ended, and their rows
+    observed: tuple[tuple[str, float, float], ...] = ()  # actions with their smallest and largest, if bounds are open
+
+    by_position: tuple[str, ...] = ()  # where columns have no names: what each begins with, in words
+
+    @property
+    def end_reasons(self) -> dict[str, Ending]:
+        """What the texts mean, as far as their words tell."""
+        told = {text: meaning_of(text) for text in self.reasons}
+        return {text: meaning for text, meaning in told.items() if meaning is not None}
+
+    @property
+    def unclear_reasons(self) -> list[str]:
+        return [text for text in self.reasons if text and text not in self.end_reasons]
+
+    @property
+    def to_fill_in(self) -> list[str]:
+        """Places in the file that are marked."""
+        columns = [f"dataset.columns.{guess.field}" for guess in self.missing]
+        return columns + [f"dataset.{END_REASONS}.{printable(text)}" for text in self.unclear_reasons]
 
     @property
     def missing(self) -> list[Guess]:
@@ -76,6 +101,9 @@ class Draft:
         if self.missing:
             fields = ", ".join(guess.field for guess in self.missing)
             lines += _comment(f"{TO_FILL_IN}: say below which columns hold {fields}; until then training refuses this.")
+        if self.unclear_reasons:
+            texts = listed(self.unclear_reasons)
+            lines += _comment(f"{TO_FILL_IN}: say below what {texts} means; until then training refuses this.")
         lines += ["", *self._algorithm(), "", *self._dataset(), "", *self._run()]
         return "\n".join(lines) + "\n"
 
@@ -92,6 +120,9 @@ class Draft:
         lines += [f"  {key}: {yaml_dialect.inline(value)}" for key, value in self.source.items()]
         if "path" in self.source:
             lines[-1] += "  # a relative path starts where the command is run"
+        if self.by_position:
+            lines += _comment("The file has no header line; its columns, by position, begin with:", "  ")
+            lines += [line for column in self.by_position for line in _comment(column, "  ")]
         mapped = [guess for guess in self.guesses.fields if not guess.found_by_name]
         named = [guess for guess in self.guesses.fields if guess.found_by_name]
         for guess in named:
@@ -101,12 +132,46 @@ class Draft:
             lines.append("  columns:  # which columns hold which field" if active else "  # columns:")
             for guess in mapped:
                 lines += self._column(guess, active=guess in active)
+        if any("rewards_are: costs" in guess.why for guess in self.missing):
+            lines.append("  # rewards_are: costs  # if lower is better")
         if self.guesses.dones_are is not None:
             lines.append(f"  dones_are: {self.guesses.dones_are}  # of what ends an episode, the data mark only this")
+        lines += [*self._reasons(), *self._bounds()]
         if self.guesses.left:
             lines += _comment(f"Not used: {listed(self.guesses.left)}. Add to obs what the policy should see.", "  ")
         for note in self.notes:
             lines += _comment(f"Note: {note}.", "  ")
+        return lines
+
+    def _reasons(self) -> list[str]:
+        """What each text means, a line each."""
+        if not any(self.reasons):
+            return []
+        about = (
+            "termination: the task ended there; truncation: cut from outside, as by a time limit; ongoing: it goes on"
+        )
+        lines = [f"  {END_REASONS}:", *_comment(f"{about}. Guessed from the words; rows of each are counted.", "    ")]
+        for text, rows in self.reasons.items():
+            if text:
+                meaning = self.end_reasons.get(text, TO_FILL_IN)
+                lines.append(f"    {yaml_dialect.inline(text)}: {meaning}  # {amount(rows, 'row')}")
+        if empty := self.reasons.get(""):
+            lines += _comment(f"{amount(empty, 'row')} say nothing: the episode goes on", "    ")
+        return lines
+
+    def _bounds(self) -> list[str]:
+        """The bounds of actions, to be said by who knows them."""
+        if not self.observed or self.env_id:
+            return []
+        seen = ", ".join(f"{printable(name)} {low:g} to {high:g}" for name, low, high in self.observed)
+        lines = _comment(
+            "Bounds of the actions, which a policy never leaves: [-1, 1] where all lie inside, else what was observed"
+            f" ({seen}). If you know the true ones, say them, one number or one for each action:",
+            "  ",
+        )
+        for side, place in (("action_low", 1), ("action_high", 2)):
+            values = [float(f"{entry[place]:g}") for entry in self.observed]
+            lines.append(f"  # {side}: {yaml_dialect.inline(values[0] if len(values) == 1 else values)}")
         return lines
 
     def _column(self, guess: Guess, *, active: bool) -> list[str]:
@@ -160,4 +225,5 @@ def described(guess: Guess) -> str:
     if guess.is_clear:
         return f"{_spoken(guess.columns)} ({guess.why})"
     choices = " or ".join(_spoken(columns) for columns in guess.candidates[:4])
+    choices += f" or {len(guess.candidates) - 4} more" if len(guess.candidates) > 4 else ""
     return f"{TO_FILL_IN}: {choices or 'no column looks like it'} ({guess.why})"

@@ -121,7 +121,7 @@ def _told_as_json(path: Path, as_json: bool) -> Iterator[None]:
 def read_source(source: str, reading: Reading) -> RawData:
     """The arrays of a file or folder, or of `minari:ID`, their flags settled where the user said how; a mistake is told
     with the name the user gave."""
-    mapping = reading.column_mapping()
+    mapping, reasons, said = reading.column_mapping(), reading.reasons(), reading.understanding()
     if source.endswith((".yaml", ".yml")) and formats.is_there(expand(Path(source))):
         command = f"rl-training data check -c {shlex.quote(source)}"
         raise ConfigError(f"{source}: is a configuration, not data; `{command}` checks the data it names")
@@ -132,10 +132,12 @@ def read_source(source: str, reading: Reading) -> RawData:
     except DataError as error:
         raise DataError(in_options(str(error))) from error
     try:
-        raw, said = formats.read(place, mapping), reading.of_flags()
+        raw = formats.read(place, mapping, reasons)
         return settle(raw, **said) if said else raw
     except DataError as error:
-        raise DataError(f"{source}: {in_options(str(error))}") from error
+        lost = mapping is None and str(error).startswith("lacks ")
+        way = f"; `rl-training init {shlex.quote(source)}` proposes all of them" if lost else ""
+        raise DataError(f"{source}: {in_options(str(error))}{way}") from error
 
 
 def _environment(asked: str | None, recorded: str | None) -> tuple[Spaces | None, ObsBounds | None, list[Finding]]:

@@ -7,9 +7,17 @@ import io
 from pathlib import Path
 
 from rl_training.cli.reading_options import Reading
-from rl_training.data.dataset_loaders import FileDatasetConfig, MinariDatasetConfig, MixtureDatasetConfig
+from rl_training.data.dataset_loaders import (
+    DatasetConfig,
+    FileDatasetConfig,
+    MinariDatasetConfig,
+    MixtureDatasetConfig,
+)
 from rl_training.data.formats import MINARI_PREFIX
-from rl_training.errors import ConfigError
+from rl_training.data.formats.nearby import is_there, near_names
+from rl_training.data.formats.peek import check_columns
+from rl_training.data.formats.places import expand
+from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.config import read_config
 
 
@@ -21,8 +29,7 @@ def data_of_config(name: str, env_id: str | None, reading: Reading) -> tuple[Pat
     env_id = env_id or config.env_id
     match config.dataset:
         case FileDatasetConfig() as section:
-            said = Reading(_columns(section.columns), section.time_limits, section.max_episode_steps, section.dones_are)
-            return section.path, env_id, said
+            return section.path, env_id, reading_of(section)
         case MinariDatasetConfig() as section:
             fetch = reading.download or section.download
             said = Reading(_columns(section.columns), section.time_limits, section.max_episode_steps, download=fetch)
@@ -33,6 +40,41 @@ def data_of_config(name: str, env_id: str | None, reading: Reading) -> tuple[Pat
             raise ConfigError(f"{name}: names no data (dataset), there is nothing to check")
         case section:
             raise ConfigError(f"{name}: its data ({section.source}) are made when it is trained; nothing to check")
+
+
+def check_files(name: str, section: DatasetConfig | None, place: str = "dataset") -> list[str]:
+    """Hold the columns that a configuration names to the headers of its files; what is not there is told."""
+    if isinstance(section, MixtureDatasetConfig):
+        parts = [check_files(name, part.dataset, f"{place}.parts.{n}") for n, part in enumerate(section.parts)]
+        return [said for part in parts for said in part]
+    if not isinstance(section, FileDatasetConfig):
+        return []
+    path = expand(section.path)
+    if not is_there(path):
+        return [f"its data, {section.path}, are not here{near_names(path)}"]
+    try:
+        check_columns(path, section.columns, section.end_reasons)
+    except DataError as error:
+        raise DataError(f"{name}: {place}: {section.path}: {error}") from None
+    return []
+
+
+def reading_of(section: FileDatasetConfig) -> Reading:
+    """How a section says that its file is read, as the options of a command line."""
+    return Reading(
+        columns=_columns(section.columns),
+        time_limits=section.time_limits,
+        max_episode_steps=section.max_episode_steps,
+        dones_are=section.dones_are,
+        rewards_are=section.rewards_are,
+        end_reasons=[f"{text}={meaning}" for text, meaning in (section.end_reasons or {}).items()] or None,
+        action_low=_side(section.action_low),
+        action_high=_side(section.action_high),
+    )
+
+
+def _side(side: float | list[float] | None) -> str | None:
+    return None if side is None else ",".join(map(str, side if isinstance(side, list) else [side]))
 
 
 def _columns(columns: dict[str, str | list[str]] | None) -> list[str] | None:

@@ -301,11 +301,15 @@ def config_show(name: ConfigName, set_: Overrides = None) -> None:
 
 @config_app.command("validate")
 def config_validate(name: ConfigName, set_: Overrides = None) -> None:
-    """Check a configuration; exit code 2 and one line if something is wrong."""
+    """Check a configuration and the columns it names; exit code 2 and one line if something is wrong."""
+    from rl_training.cli.data_of_config import check_files
     from rl_training.experiment.config import read_config
 
     config = read_config(name, set_ or ())
+    notes = check_files(name, config.dataset)
     typer.echo(f"{name}: valid ({config.algo}, {config.env_id or 'no environment'})")
+    for note in notes:
+        typer.echo(f"note: {note}", err=True)
 
 
 complete_help(app)

@@ -15,6 +15,7 @@ import typer
 
 from rl_training import reading_choices
 from rl_training.errors import ConfigError
+from rl_training.reading_choices import Understanding
 
 Columns = Annotated[
     list[str] | None,
@@ -29,6 +30,20 @@ MaxEpisodeSteps = Annotated[
     int | None, typer.Option(min=1, help="Where no truncations are marked: rows after which episodes were cut.")
 ]
 DonesAre = Annotated[reading_choices.DonesAre | None, typer.Option(help="What a plain dones flag means.")]
+RewardsAre = Annotated[
+    reading_choices.RewardsAre, typer.Option(help="costs: lower is better, rewards are their negative.")
+]
+EndReasons = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="TEXT=MEANING",
+        help="What a text of the column end_reasons means: crash=termination, timeout=truncation or wait=ongoing"
+        " (repeat for more).",
+    ),
+]
+Side = Annotated[
+    str | None, typer.Option(metavar="NUMBERS", help="The bounds of actions: a number, or one for each, 0,-1.")
+]
 Download = Annotated[bool, typer.Option("--download", help="Fetch a Minari dataset that is not here.")]
 
 
@@ -40,6 +55,10 @@ class Reading:
     time_limits: TimeLimits = "keep"
     max_episode_steps: MaxEpisodeSteps = None
     dones_are: DonesAre = None
+    rewards_are: RewardsAre = "rewards"
+    end_reasons: EndReasons = None
+    action_low: Side = None
+    action_high: Side = None
     download: Download = False
 
     def column_mapping(self) -> dict[str, str | list[str]] | None:
@@ -56,11 +75,34 @@ class Reading:
             found[field] = parts if len(parts) > 1 else parts[0]
         return found or None
 
-    def of_flags(self) -> dict[str, Any]:
+    def reasons(self) -> dict[str, Any] | None:
+        """`crash=termination` for each text, as `end_reasons` of a `dataset:` section."""
+        found: dict[str, Any] = {}
+        for entry in self.end_reasons or ():
+            text, sign, meaning = (part.strip() for part in entry.rpartition("="))
+            if not sign:
+                raise ConfigError(f"--end-reasons {entry}: must say what a text means, such as crash=termination")
+            if text in found:
+                raise ConfigError(f"--end-reasons {entry}: {text} is given twice")
+            found[text] = meaning
+        return found or None
+
+    def understanding(self) -> Understanding:
         """What `TransitionDataset.from_raw` is told; nothing where nothing was said."""
-        said: dict[str, Any] = {} if self.time_limits == "keep" else {"time_limits": self.time_limits}
-        said |= {} if self.max_episode_steps is None else {"max_episode_steps": self.max_episode_steps}
-        return said | ({} if self.dones_are is None else {"dones_are": self.dones_are})
+        said: Understanding = {}
+        if self.time_limits != "keep":
+            said["time_limits"] = self.time_limits
+        if self.max_episode_steps is not None:
+            said["max_episode_steps"] = self.max_episode_steps
+        if self.dones_are is not None:
+            said["dones_are"] = self.dones_are
+        if self.rewards_are != "rewards":
+            said["rewards_are"] = self.rewards_are
+        if self.action_low is not None:
+            said["action_low"] = _side("--action-low", self.action_low)
+        if self.action_high is not None:
+            said["action_high"] = _side("--action-high", self.action_high)
+        return said
 
     def check_command(self, source: str, env_id: str | None) -> str:
         """The command that finds all that is wrong with the data, read as they were said to be."""
@@ -70,8 +112,9 @@ class Reading:
     def options(self) -> list[str]:
         """What was said, as the words of a command line."""
         words = [word for entry in self.columns or () for word in ("--columns", entry)]
-        for name, value in self.of_flags().items():
-            words += [f"--{name.replace('_', '-')}", str(value)]
+        words += [word for entry in self.end_reasons or () for word in ("--end-reasons", entry)]
+        for name in self.understanding():
+            words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
         return words + ["--download"] * self.download
 
 
@@ -106,6 +149,15 @@ def _split(names: str) -> list[str]:
         return []
 
 
+def _side(option: str, text: str) -> Any:
+    """One number, or a list of them."""
+    try:
+        values = [float(part) for part in text.strip("[] ").split(",")]
+    except ValueError:
+        raise ConfigError(f"{option} {text}: must be a number, or one for each action with commas between") from None
+    return values[0] if len(values) == 1 else values
+
+
 def _option(field: str, *names: str) -> str:
     """The option that says which columns hold a field, as a shell takes it."""
     text = ",".join(f'"{name.replace(chr(34), chr(34) * 2)}"' if set(name) & set(',"') else name for name in names)
@@ -120,6 +172,13 @@ _AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\bdones_are: (terminations|truncations|ends)\b(?!,)", r"--dones-are \1"),
     (r"\bdones_are\b", "--dones-are"),
     (r"(?<!-)\bmax_episode_steps\b", "--max-episode-steps"),
+    (r"\brewards_are: costs\b", "--rewards-are costs"),
+    (
+        r"(?<!\.)\bend_reasons: \{([^{}]+): (\w+)\}",
+        lambda found: f"--end-reasons {shlex.quote(f'{found[1]}={found[2]}')}",
+    ),
+    (r"(?<![.=])\bend_reasons\b", "--end-reasons"),
+    (r"(?<!-)\baction_(low|high)\b", r"--action-\1"),
     (r"\bdownload: true\b", "--download"),
 )
 

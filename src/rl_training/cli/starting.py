@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 
 from rl_training import algorithms
 from rl_training.cli.config_draft import Draft, described
 from rl_training.cli.recommendation import recommend
 from rl_training.cli.text_tables import beside
+from rl_training.data.checks import column_extremes
 from rl_training.data.dataset_loaders import check_spaces, infer_spaces
-from rl_training.data.fields import TO_FILL_IN
+from rl_training.data.fields import END_REASONS, TO_FILL_IN
 from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.formats.atomic import new_file
 from rl_training.data.formats.nearby import is_there
-from rl_training.data.formats.peek import Peek, peek
+from rl_training.data.formats.peek import Peek, peek, texts_of
 from rl_training.data.formats.places import expand, locate
 from rl_training.data.formats.tables import matches
 from rl_training.data.guessing import Guess, Guesses, guess_fields, pattern_of
@@ -25,10 +28,17 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import read_spaces
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError
 from rl_training.experiment.config import read_config
+from rl_training.validation import printable, shown
 from rl_training.wording import amount
 
+_NO_DATA = (
+    "is a configuration, and init writes one for data: rl-training init LOG.csv -o {0}; to look at what it says:"
+    " rl-training config validate {0}; to train it: rl-training train -c {0}"
+)
 _SAMPLE = 5_000  # rows that guesses look at
 _MOST_KINDS = 20  # whole numbers among actions that look like the numbers of choices
+_MOST_TOLD = 5  # columns of text that are left
+_MOST_BOUNDS = 16  # actions whose bounds are proposed
 _EXACT = ("npz", "hdf5")
 
 
@@ -38,13 +48,16 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         algorithms.require(algo)
     if env_id is not None:
         read_spaces(env_id)
+    if source.endswith((".yaml", ".yml")):
+        raise ConfigError(f"{source}: {_NO_DATA.format(shlex.quote(source))}")
     place = locate(source)
     first = _first_look(source, place)
     _check_target(output, force=force)
     guesses = guess_fields(first.columns, exact_names=first.kind in _EXACT) if first.columns else Guesses((), ())
     patterns = _patterns(guesses, first)
     section = _section(source)
-    draft = Draft(section, "", guesses, patterns, (), "", recommend(None), None, "")
+    reasons = _reasons(place, first, guesses)
+    draft = Draft(section, "", guesses, patterns, (), "", recommend(None), None, "", reasons)
     dataset, fault = _try(place, draft)
     if first.kind == "minari" and fault is not None and "columns: {obs" in fault:
         guesses = Guesses((Guess("obs", (), fault),), ())
@@ -55,17 +68,20 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         _found(source, first, dataset),
         guesses,
         patterns,
-        _notes(dataset, fault if not guesses.unclear else None),
+        (*_of_cells(first, guesses), *_notes(dataset, fault if not guesses.unclear else None)),
         algo or recommended.algo,
         recommended,
         chosen_env,
         env_note,
+        reasons,
+        _observed(dataset, guesses, first),
+        _by_position(first),
     )
     _write(output, draft.text())
-    complete = not draft.missing and dataset is not None
+    complete = not draft.to_fill_in and dataset is not None
     if complete:
         read_config(str(output))  # what is not accepted as it stands is a mistake that is told here
-    _tell(draft, source, output, fault, complete=complete)
+    _tell(draft, output, complete=complete)
 
 
 def _check_target(output: Path, *, force: bool) -> None:
@@ -93,6 +109,69 @@ def _section(source: str) -> dict[str, Any]:
     return {"source": "file", "path": source}
 
 
+def _reasons(place: Path, first: Peek, guesses: Guesses) -> Counter[str]:
+    """The texts of the column that says why episodes ended, the most frequent first."""
+    column = next((guess.columns[0] for guess in guesses.fields if guess.field == END_REASONS and guess.is_clear), None)
+    if column is None:
+        return Counter()
+    return Counter(dict(texts_of(expand(place), first.kind, column).most_common()))
+
+
+def _of_cells(first: Peek, guesses: Guesses) -> list[str]:
+    """What stands in the way of using a column: missing cells of those that are, text in those that are not."""
+    notes = []
+    for name in (name for guess in guesses.fields for name in guess.columns):
+        cells = first.columns[name]
+        if cells.dtype.kind == "f" and (missing := int(np.isnan(cells).any(axis=tuple(range(1, cells.ndim))).sum())):
+            many = f"{amount(missing, 'cell')} of the first {len(cells):,}"
+            notes.append(f"{printable(name)} is missing in {many}; fill them in, or leave out those rows")
+    texts = [name for name in guesses.left if first.columns[name].dtype.kind in "OU" and len(first.columns[name])]
+    for name in texts[:_MOST_TOLD]:
+        example = next((str(cell) for cell in first.columns[name].tolist() if not _is_number(str(cell))), None)
+        if example is not None and any(map(str.isdigit, example)):
+            notes.append(f"{printable(name)} holds text, such as {shown(example)}; only numbers can be observed")
+    return notes
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text.replace(",", ".", 1) or "nan") is not None
+    except ValueError:
+        return False
+
+
+def _by_position(first: Peek) -> tuple[str, ...]:
+    """What columns without names begin with: that is all there is to know them by."""
+    if first.has_names:
+        return ()
+    begins = {
+        name: ", ".join(printable(str(cell)) for cell in cells[:3].tolist()) for name, cells in first.columns.items()
+    }
+    return tuple(f"{name}: {values}, …" for name, values in begins.items())
+
+
+def _observed(dataset: TransitionDataset | None, guesses: Guesses, first: Peek) -> tuple[tuple[str, float, float], ...]:
+    """Every action with its smallest and largest value, where nothing tells its bounds: of the data, or of what was
+    looked at."""
+    if dataset is not None:
+        if dataset.act_dim > _MOST_BOUNDS or (dataset.bounds is not None and dataset.bounds.action_low is not None):
+            return ()
+        least, most = column_extremes(dataset.actions)
+        names = [_action_name(dataset, column) for column in range(dataset.act_dim)]
+        return tuple(zip(names, least.tolist(), most.tolist(), strict=True))
+    columns = next((guess.columns for guess in guesses.fields if guess.field == "actions"), ())
+    values = {name: first.columns[name] for name in columns}
+    plain = all(v.ndim == 1 and v.dtype.kind in "biuf" and len(v) for v in values.values())
+    if not plain or len(values) > _MOST_BOUNDS:
+        return ()
+    return tuple((name, float(np.nanmin(v)), float(np.nanmax(v))) for name, v in values.items())
+
+
+def _action_name(dataset: TransitionDataset, column: int) -> str:
+    named = None if dataset.in_file is None else dataset.in_file.column_in_file("actions", column)
+    return named or f"action {column}"
+
+
 def _patterns(guesses: Guesses, first: Peek) -> dict[str, str]:
     found = {guess.field: pattern_of(guess.columns, first.columns, matches) for guess in guesses.fields}
     return {field: pattern for field, pattern in found.items() if pattern is not None}
@@ -100,11 +179,14 @@ def _patterns(guesses: Guesses, first: Peek) -> dict[str, str]:
 
 def _try(place: Path, draft: Draft) -> tuple[TransitionDataset | None, str | None]:
     """The data as the draft would have them read, or why they cannot be."""
-    if draft.missing:
+    if draft.to_fill_in:
         return None, None
     try:
         dataset = TransitionDataset.load(
-            expand(place), columns=draft.mapping or None, dones_are=draft.guesses.dones_are
+            expand(place),
+            columns=draft.mapping or None,
+            end_reasons=draft.end_reasons or None,
+            dones_are=draft.guesses.dones_are,
         )
         infer_spaces(dataset)
     except DataError as error:
@@ -160,27 +242,24 @@ def _write(output: Path, text: str) -> None:
         raise ConfigError(f"--output {output}: cannot be written ({error.strerror or error})") from None
 
 
-def _tell(draft: Draft, source: str, output: Path, fault: str | None, *, complete: bool) -> None:
-    lines = [draft.found, *(line for g in draft.guesses.fields for line in beside(f"  {g.field}", described(g), 16))]
+def _tell(draft: Draft, output: Path, *, complete: bool) -> None:
+    lines = [draft.found]
+    if draft.by_position:
+        lines += ["  no header line; columns by position begin with", *(f"    {line}" for line in draft.by_position)]
+    for guess in draft.guesses.fields:
+        lines += beside(f"  {guess.field}", described(guess), 16)
+        for text, rows in draft.reasons.items() if guess.field == END_REASONS else ():
+            meaning = draft.end_reasons.get(text, f"{TO_FILL_IN}: termination, truncation or ongoing?")
+            lines += beside("", f"{printable(text) or 'empty'} ({amount(rows, 'row')}): {meaning}", 18)
     if draft.guesses.left:
-        lines += beside("  not used", ", ".join(draft.guesses.left), 16)
+        lines += beside("  not used", ", ".join(map(printable, draft.guesses.left)), 16)
     for note in draft.notes:
         lines += beside("  note", note, 16)
     lines += beside("  algorithm", f"{draft.recommended.algo} ({draft.recommended.why})", 16)
     lines.append(f"written: {output}")
-    if draft.missing:
-        places = ", ".join(f"dataset.columns.{guess.field}" for guess in draft.missing)
-        lines.append(f"to fill in: {places} in {output}, marked {TO_FILL_IN}")
-    check = ["rl-training", "data", "check", source]
-    for field, value in draft.mapping.items():
-        check += ["--columns", f"{field}={value if isinstance(value, str) else ','.join(map(_quoted, value))}"]
-    check += ["--dones-are", draft.guesses.dones_are] if draft.guesses.dones_are else []
-    check += ["--env-id", draft.env_id] if draft.env_id else []
-    first = "then" if draft.missing else "next"
-    lines.append(f"{first}: {shlex.join(check) if not draft.missing else shlex.join(check[:4]) + ' --columns …'}")
-    lines.append(f"      rl-training train -c {shlex.quote(str(output))}" + ("" if complete else " --dry-run"))
+    if draft.to_fill_in:
+        lines.append(f"to fill in: {', '.join(draft.to_fill_in)} in {output}, marked {TO_FILL_IN}")
+    config = shlex.quote(str(output))
+    lines.append(f"{'then' if draft.to_fill_in else 'next'}: rl-training data check -c {config}")
+    lines.append(f"      rl-training train -c {config}" + ("" if complete else " --dry-run"))
     typer.echo("\n".join(lines))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"' if set(name) & set(',"') else name

@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import typer
 
-from rl_training.data.formats import npz
+from rl_training.data.formats import csv_text, npz
+from rl_training.data.formats.cells import numbers
 from rl_training.data.formats.limits import check_size
+from rl_training.data.formats.names import listed, suggest
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.validation import shown
+from rl_training.wording import amount
 
 
 def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: int | None, *, stochastic: bool) -> None:
     """`rl-training predict`."""
     if bool(texts) == (file is not None):
         raise ConfigError("predict: give observations with --obs 0.1,0.2,… or with --obs-file, one of the two")
-    observations: Any = [_numbers(text) for text in texts] if file is None else _read_observations(file)
-    policy = load_told(run, which)
+    named = (file is not None and file.suffix in (".csv", ".tsv")) or any("=" in text for text in texts)
+    policy = load_told(run, which) if named else None
+    names = [] if policy is None else [column.name for column in policy.checkpoint.spaces.obs_columns]
+    if file is None:
+        observations: Any = [_by_name(text, names) if "=" in text else _numbers(text) for text in texts]
+    else:
+        observations = _read_observations(file, names)
+    policy = policy or load_told(run, which)
     with warnings.catch_warnings(action="ignore"):  # what diverged has just been said
         actions = policy.predict(_rectangular(observations), deterministic=not stochastic, seed=seed)
     for action in actions:
@@ -46,6 +57,21 @@ def _numbers(text: str) -> list[float]:
         raise DataError(f"--obs {text}: must be numbers separated by commas") from None
 
 
+def _by_name(text: str, names: Sequence[str]) -> list[float]:
+    """`speed=1,angle=0.2`, in whatever order."""
+    if not names:
+        raise DataError(f"--obs {text}: this policy knows no names of columns; give numbers alone, in their order")
+    given: dict[str, float] = {}
+    for part in next(csv.reader([text], skipinitialspace=True), []):
+        name, _, value = (piece.strip() for piece in part.rpartition("="))
+        if name not in names:
+            raise DataError(f"--obs {text}: no column {name!r}{suggest(name, names)}")
+        given[name] = _numbers(value)[0] if value else math.nan
+    if missing := [name for name in names if name not in given]:
+        raise DataError(f"--obs {text}: lacks {listed(missing)}; expected {listed(names)}")
+    return [given[name] for name in names]
+
+
 def _rectangular(rows: Any) -> Any:
     """Rows of equal length as an array."""
     if isinstance(rows, np.ndarray) and rows.dtype.kind not in "iuf":
@@ -65,16 +91,17 @@ _BYTES_PER_BYTE_OF_TEXT = 10  # a digit and a comma become a Python number
 _DAMAGE = (ValueError, KeyError, EOFError, RuntimeError, MemoryError, OverflowError)
 
 
-def _read_observations(path: Path) -> Any:
-    """Observations by row from a file, recognised by its suffix."""
+def _read_observations(path: Path, names: Sequence[str] = ()) -> Any:
+    """Observations by row from a file, recognised by its suffix; `names` of the columns that the policy sees."""
     try:
         if path.exists() and not path.is_file():
             raise DataError("is not a file")
         match path.suffix:
             case ".json":
                 rows = json.loads(_text(path))
-            case ".csv":
-                return _read_csv(_text(path))
+            case ".csv" | ".tsv":
+                check_size(_BYTES_PER_BYTE_OF_TEXT * path.stat().st_size)
+                return _read_csv(path, names)
             case ".npy":
                 # Mapped, not read: a forged header is then held to the size of the file, and nothing is allocated.
                 return np.load(path, mmap_mode="r", allow_pickle=False)
@@ -106,11 +133,21 @@ def _require_numbers(value: Any) -> None:
                 raise DataError(f"obs: row {number}: values must be numbers, got {shown(entry)}")
 
 
-def _read_csv(text: str) -> list[list[float]]:
-    """Rows of numbers; a first row that is not numbers is a header."""
-    rows = [row for row in csv.reader(text.splitlines()) if row]
-    try:
-        [float(cell) for cell in rows[0]]
-    except (ValueError, IndexError):
-        rows = rows[1:]
-    return [[float(cell) for cell in row] for row in rows]
+def _read_csv(path: Path, names: Sequence[str]) -> Any:
+    """Rows of numbers; a first row that is not numbers is a header. One that has the policy's columns, among others or
+    in another order, is read by name."""
+    layout = csv_text.layout_of(path)
+    places: Sequence[int] = range(len(layout.names))
+    if set(layout.names) & set(names):
+        if missing := [name for name in names if name not in layout.names]:
+            raise DataError(f"lacks {listed(missing)}; the policy sees {listed(names)}")
+        places = [layout.names.index(name) for name in names]
+    rows = [row for _, row in csv_text.rows(path, layout)]
+    for number, row in enumerate(rows):
+        if len(row) != len(layout.names):
+            raise DataError(f"row {number} has {amount(len(row), 'value')}, not {len(layout.names)} as the first line")
+    columns = [[row[place] for row in rows] for place in places]
+    if layout.decimal_commas:
+        columns = [[cell.replace(",", ".", 1) for cell in cells] for cells in columns]
+    read = [numbers(layout.names[p], np.array(c, dtype=object)) for p, c in zip(places, columns, strict=True)]
+    return np.stack(read, axis=1)

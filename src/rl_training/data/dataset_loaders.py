@@ -11,6 +11,8 @@ from pydantic import Field, field_validator, model_validator
 from rl_training.data.checks import column_extremes
 from rl_training.data.doctor.screening import screened
 from rl_training.data.fields import TO_FILL_IN
+from rl_training.data.formats.end_reasons import checked as checked_reasons
+from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.places import MINARI_PREFIX, expand, locate
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
@@ -18,7 +20,7 @@ from rl_training.data.offline_mixers import mix_datasets
 from rl_training.data.space_bounds import action_bounds
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
-from rl_training.reading_choices import DonesAre, TimeLimits
+from rl_training.reading_choices import DonesAre, Ending, RewardsAre, TimeLimits
 from rl_training.validation import Section
 from rl_training.wording import amount
 
@@ -75,7 +77,41 @@ class FileDatasetConfig(MappedDatasetConfig):
     dones_are: DonesAre | None = Field(
         default=None, description="What a plain dones flag means; ends: either kind, another flag tells which."
     )
+    rewards_are: RewardsAre = Field(
+        default="rewards", description="costs: lower is better in the data, and every reward is the negative of them."
+    )
+    end_reasons: dict[str, Ending] | None = Field(
+        default=None,
+        description="What each text of the column columns.end_reasons means: {goal: termination, timeout: truncation}.",
+    )
+    action_low: float | list[float] | None = Field(
+        default=None, description="The smallest action there can be: one number, or one for each; none: as observed."
+    )
+    action_high: float | list[float] | None = Field(
+        default=None, description="The largest action there can be, as action_low; data outside are refused."
+    )
     accept: list[Refused] = _ACCEPT
+
+    @field_validator("end_reasons", mode="before")
+    @classmethod
+    def _are_texts(cls, reasons: Any) -> Any:
+        """YAML makes numbers and truths of some texts: 2, yes, off."""
+        if not isinstance(reasons, dict):
+            return reasons
+        if any(isinstance(text, bool) for text in reasons):
+            raise ValueError("YAML takes yes, no, on and off for true and false; put the text in quotes")
+        texts = {text_of(text): meaning for text, meaning in reasons.items()}
+        try:
+            checked_reasons(texts)
+        except DataError as error:
+            raise ValueError(str(error).removeprefix("end_reasons: ")) from None
+        return texts
+
+    @model_validator(mode="after")
+    def _both_bounds(self) -> FileDatasetConfig:
+        if (self.action_low is None) != (self.action_high is None):
+            raise ValueError("action_low and action_high are given together or not at all")
+        return self
 
 
 class MinariDatasetConfig(MappedDatasetConfig):
@@ -174,6 +210,7 @@ def load_dataset(
         case MixtureDatasetConfig():
             dataset = _mixed(config, env_id, spaces, refuse)
     if spaces is not None:
+        _refuse_other_bounds(config, spaces, env_id)
         source = str(config.path) if isinstance(config, FileDatasetConfig) else f"{_title(config)} dataset"
         check_spaces(dataset, spaces, source, env_id)
     if isinstance(config, FileDatasetConfig | MinariDatasetConfig):
@@ -192,9 +229,11 @@ def screen_arrays(dataset: TransitionDataset, spaces: Spaces | None, *, refuse: 
 def infer_spaces(dataset: TransitionDataset) -> Spaces:
     """Spaces of data that come without an environment; see `action_bounds`."""
     least, most, _ = action_bounds(dataset.bounds, *column_extremes(dataset.actions))
-    for column in np.flatnonzero(least >= most):
+    for column in np.flatnonzero(least >= most).tolist():
+        name = None if dataset.in_file is None else dataset.in_file.column_in_file("actions", column)
         raise DataError(
-            f"actions: column {column} is always {least[column]:g}, so its bounds cannot be inferred; set env_id"
+            f"actions: column {column if name is None else repr(name)} is always {least[column]:g}, so its bounds"
+            " cannot be inferred; leave it out, give action_low and action_high, or set env_id"
         )
     return Spaces(dataset.obs_dim, tuple(least.tolist()), tuple(most.tolist()))
 
@@ -220,6 +259,17 @@ def _mixed(config: MixtureDatasetConfig, env_id: str | None, spaces: Spaces | No
     return mix_datasets(parts, weights or None, exact=config.exact)
 
 
+def _refuse_other_bounds(config: DatasetConfig, spaces: Spaces, env_id: str | None) -> None:
+    """An environment has bounds; others that are said for its data would not be used."""
+    if not isinstance(config, FileDatasetConfig) or config.action_low is None or config.action_high is None:
+        return
+    said = (np.broadcast_to(side, spaces.act_dim) for side in (config.action_low, config.action_high))
+    if not all(np.allclose(one, own) for one, own in zip(said, (spaces.action_low, spaces.action_high), strict=True)):
+        own = ", ".join(f"[{low:g}, {high:g}]" for low, high in zip(spaces.action_low, spaces.action_high, strict=True))
+        where = env_id or "the environment"
+        raise ConfigError(f"dataset.action_low: {where} has bounds of its own, {own}; leave out these, or env_id")
+
+
 def _title(config: DatasetConfig) -> str:
     match config:
         case FileDatasetConfig():
@@ -237,6 +287,10 @@ def _read_file(config: FileDatasetConfig) -> TransitionDataset:
         time_limits=config.time_limits,
         max_episode_steps=config.max_episode_steps,
         dones_are=config.dones_are,
+        rewards_are=config.rewards_are,
+        end_reasons=config.end_reasons,
+        action_low=config.action_low,
+        action_high=config.action_high,
     )
 
 

@@ -40,10 +40,20 @@ def missing_fields(given: Container[str]) -> list[str]:
 
 TO_FILL_IN = "TODO"  # stands in a mapping of columns for what its user must still say
 STEP = "step"  # the number of a row inside its episode; not a field of a transition, but it tells their order
+END_REASONS = "end_reasons"  # text that says why an episode ended; no field either, it becomes the flags
 # What columns of other names often hold, without the separators in them.
 _NUMBER = "(id|idx|index|no|num|number)?"
-_LIKE_IDS = re.compile(f"(ep|eps|episode|traj|trajectory|rollout|run|trial|demo|seq|sequence){_NUMBER}")
-_LIKE_STEPS = re.compile(f"(t|step|steps|time|timestep|timesteps|timestamp|frame|tick){_NUMBER}")
+_LIKE_IDS = re.compile(
+    "(ep|eps|episode|traj|trajectory|rollout|run|trial|demo|seq|sequence|trip|session|game|match|patient|batch|flight"
+    f"|cycle|case|stay|admission|encounter){_NUMBER}"
+)
+_UNIT = "(s|sec|secs|seconds|ms|us|ns|min|mins|minutes|h|hours|utc|local)?"
+_LIKE_STEPS = re.compile(
+    f"(t|step|steps|time|timestep|timesteps|timestamp|timestamps|frame|tick|ts|datetime|date|elapsed){_NUMBER}{_UNIT}"
+)
+_PERHAPS_STEPS = re.compile(
+    f"(turn|move|minute|minutes|hour|hours|day|days|sample|row|n|i|k|count|counter|index){_NUMBER}"
+)
 
 _ALIKE = 0.9  # of difflib's ratio: a letter or two of a long name
 
@@ -52,6 +62,11 @@ def looks_like(name: str) -> str | None:
     """`episode_ids` or `step`, if a name is one that columns of them often have."""
     bare = "".join(character for character in name.lower() if character.isalnum())
     return EPISODE_IDS if _LIKE_IDS.fullmatch(bare) else STEP if _LIKE_STEPS.fullmatch(bare) else None
+
+
+def may_be_step(name: str) -> bool:
+    """Whether a column with this name may count steps; `hour` may as well be the time of the day."""
+    return _PERHAPS_STEPS.fullmatch("".join(character for character in name.lower() if character.isalnum())) is not None
 
 
 def hint(name: str, known: Container[str]) -> str | None:

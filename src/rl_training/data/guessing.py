@@ -15,15 +15,19 @@ import numpy.typing as npt
 
 from rl_training.data.fields import (
     DISCRETE_ACTIONS,
+    END_REASONS,
     EPISODE_ENDS,
     EPISODE_IDS,
     FIELD_OF,
     IGNORED_PREFIXES,
     STEP,
     looks_like,
+    may_be_step,
 )
 from rl_training.data.flags import DONES
 from rl_training.data.formats.names import listed, natural, split_number
+from rl_training.data.reason_guesses import column_of_reasons
+from rl_training.data.value_looks import counts_up, is_flag, is_in_blocks, is_time, tells_apart
 from rl_training.reading_choices import DonesAre
 from rl_training.validation import shown
 
@@ -41,14 +45,19 @@ _LIKELY = {
         "joint", "joints", "x", "y", "z", "vx", "vy", "vz", "temp", "temperature", "pressure", "level", "height",
         "dist", "distance", "altitude", "airspeed", "heading",
         "yaw", "pitch", "roll", "acc", "accel", "gyro", "imu", "measurement", "cos",
-        "sin", "proprio", "error",
+        "sin", "proprio", "error", "flow", "rpm", "current", "humidity", "weight", "mass", "glucose", "bp", "hr",
+        "spo2", "hp", "health", "battery", "fuel", "density", "concentration",
     },
     "actions": {
         "force", "throttle", "steer", "steering", "brake", "thrust", "dose", "setpoint", "motor", "valve", "voltage",
         "thruster", "torques", "accelerator", "aileron", "elevator", "rudder", "pedal",
+        "insulin", "dosage", "heater", "fan",
     },
 }  # fmt: skip
-_REWARD, _LIKE_REWARD = {"r", "rew", "reward", "rewards"}, {"score", "scores", "gain", "utility", "payoff", "profit"}
+_REWARD, _LIKE_REWARD = (
+    {"r", "rew", "reward", "rewards"},
+    {"score", "scores", "gain", "utility", "payoff", "payout", "profit", "points", "revenue", "benefit", "bonus"},
+)
 _COST = {"cost", "costs", "penalty", "loss"}
 _WHOLE_REWARD = {"total", "sum", "all", "overall"}
 _BESIDE_R = {"t", *_WHOLE_REWARD}
@@ -101,27 +110,29 @@ def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
     usable = {name: values for name, values in columns.items() if name and not name.startswith(IGNORED_PREFIXES)}
     read_anyway = {name for name in usable if FIELD_OF.get(name) in _BY_NAME_ALONE or name == DISCRETE_ACTIONS}
     table = _Table({name: values for name, values in usable.items() if name not in read_anyway}, exact_names)
-    ends = table.ends()
+    reasons = table.reasons()
+    ends = table.ends(beside_reasons=reasons is not None)
     if EPISODE_ENDS in read_anyway:
         ends.append(Guess(EPISODE_ENDS, (EPISODE_ENDS,), "so named", found_by_name=True))
-    order = [table.named_once(EPISODE_IDS), table.named_once(STEP)]
+    ids = table.named_once(EPISODE_IDS)
+    order = [ids, table.named_once(STEP) or table.counter(ids)]
     rewards = table.rewards()
     actions = table.matrix("actions")
     obs = table.matrix("obs")
     following = [table.successor("next_obs", obs), table.successor("next_actions", actions)]
     fields = [obs or table.unclear("obs"), actions or table.unclear("actions"), rewards or table.unclear("rewards")]
-    fields += [guess for guess in (*following, *ends, *order) if guess is not None]
+    fields += [guess for guess in (*following, reasons, *ends, *order) if guess is not None]
     only_cuts = [g for g in fields if g.field == "truncations" and g.is_clear]
-    if only_cuts and len(ends) == 1 and order[0] is None:
+    if only_cuts and len(ends) == 1 and order[0] is None and reasons is None:
         # A log needs a flag of terminations or ids of episodes; a flag of cuts alone is one of ends, all of one kind.
         cuts = replace(only_cuts[0], field="dones", why="it marks cuts, and nothing else ends", found_by_name=False)
         fields[fields.index(only_cuts[0])] = cuts
-    if not any(guess is not None for guess in (*ends, *order)):
-        binary = tuple((name,) for name in table.free if _is_flag(usable[name]))
-        ids = table.blocks()
-        if ids and not binary:
+    if not any(guess is not None for guess in (reasons, *ends, *order)):
+        binary = tuple((name,) for name in table.free if is_flag(usable[name]))
+        blocks = table.blocks()
+        if blocks and not binary:
             fields.append(
-                Guess(EPISODE_IDS, (), "no name tells episodes apart, but these stay the same for a while", ids)
+                Guess(EPISODE_IDS, (), "no name tells episodes apart, but these stay the same for a while", blocks)
             )
         else:
             fields.append(Guess("terminations", (), _NO_ENDS, binary))
@@ -178,7 +189,8 @@ class _Table:
         rest = [name for name in self._unclaimed() if name in present and name not in likely]
         if field == "obs" and rest:  # a policy that does not see what it should learns nothing of use
             whole = tuple(name for name in present if name in {*likely, *rest})
-            why = f"{listed(likely)} are named like {kind}, but {listed(rest)} may be needed, too"
+            verb = "is" if len(likely) == 1 else "are"
+            why = f"{listed(likely)} {verb} named like {kind}, but {listed(rest)} may be needed, too"
             return Guess(field, (), why, (whole, tuple(likely)))
         return self._take(Guess(field, tuple(likely), f"named like {kind}"))
 
@@ -188,7 +200,7 @@ class _Table:
         return [
             name
             for name in self._numeric()
-            if not _is_flag(self.columns[name])
+            if not is_flag(self.columns[name])
             and not _first_of(name, scores)
             and not _is_next(name, self.columns)
             and bool((self.columns[name] != self.columns[name][:1]).any())
@@ -239,14 +251,22 @@ class _Table:
         costs = [name for name in likely if _first_of(name, _COST) is not None]
         why = "it may be the reward of each step, or a running sum"
         if costs:
-            why = f"{listed(costs)} looks like a cost; rewards must be higher where better: write its negative first"
-        return Guess("rewards", (), why, tuple((name,) for name in likely if name not in costs))
+            why = f"{listed(costs)} looks like a cost, where lower is better: name it and say rewards_are: costs"
+        return Guess("rewards", (), why, tuple((name,) for name in likely))
 
-    def ends(self) -> list[Guess]:
-        """Flags of ends; two of one kind leave it open."""
+    def reasons(self) -> Guess | None:
+        """A column of text that says why episodes ended; only a table has one."""
+        words = {name: _words(name) for name in self.free}
+        name = None if self.exact_names else column_of_reasons({n: self.columns[n] for n in self.free}, words)
+        return None if name is None else self._take(Guess(END_REASONS, (name,), "by its name and its texts"))
+
+    def ends(self, *, beside_reasons: bool) -> list[Guess]:
+        """Flags of ends; two of one kind leave it open. Beside reasons, only what marks ends of either kind."""
         found = []
         for field, words in _FLAGS.items():
-            flags = [name for name in self._numeric() if _is_flag(self.columns[name])]
+            if beside_reasons and field != "dones":
+                continue
+            flags = [name for name in self.free if is_flag(self.columns[name])]
             named = [name for name in flags if self._alias_of_end(name, field)]
             chosen = named or [name for name in flags if _first_of(name, words) is not None]
             if len(chosen) == 1:
@@ -269,13 +289,31 @@ class _Table:
             named = [name for name in single if self._alias(name, EPISODE_IDS) and split_number(name)[1] is None]
         else:
             named = [name for name in single if not self.exact_names and name.strip().lower() in (STEP, "t")]
-            single = [name for name in single if name in self._numeric()]
+            single = [name for name in single if is_time(name, self.columns[name])]
         chosen = named or [name for name in single if looks_like(name) == field]
+        if field == STEP and len(chosen) > 1:  # any of them will do: whole numbers rather than a clock
+            counters = [name for name in chosen if _is_whole(self.columns[name])]
+            chosen = (counters or chosen)[:1]
+        if field == STEP and not chosen:
+            chosen = [name for name in single if name not in self._numeric()]
         if len(chosen) == 1:
-            why = "so named" if named else f"named like {'an episode' if field == EPISODE_IDS else 'a step counter'}"
+            like = "an episode" if field == EPISODE_IDS else "a step counter"
+            is_clock = field == STEP and chosen[0] not in self._numeric()
+            why = "so named" if named else "a date with a time in every row" if is_clock else f"named like {like}"
             return self._take(Guess(field, (chosen[0],), why, found_by_name=bool(named)))
         if chosen:
             return Guess(field, (), "more than one looks like it", tuple((name,) for name in chosen))
+        return None
+
+    def counter(self, ids: Guess | None) -> Guess | None:
+        """A column that counts the rows of every episode, whatever its name."""
+        episodes = self.columns[ids.columns[0]] if ids is not None and ids.is_clear else None
+        found = [name for name in self._numeric() if counts_up(self.columns[name], episodes)]
+        if len(found) == 1 and (episodes is not None or may_be_step(found[0])):
+            return self._take(Guess(STEP, (found[0],), "it counts the rows of every episode"))
+        named = [name for name in self._numeric() if may_be_step(name) and tells_apart(self.columns[name], episodes)]
+        if len(named) == 1:
+            return self._take(Guess(STEP, (named[0],), "no number twice in an episode, and named like a time"))
         return None
 
     def unclear(self, field: str) -> Guess:
@@ -287,12 +325,14 @@ class _Table:
             if name not in self._numeric() and (self._alias(name, field) or _first_of(name, _PLAIN.get(field, set()))):
                 text = shown(str(self.columns[name][0])) if len(self.columns[name]) else "text"
                 why = f"column {name!r} holds text, {text}; give numbers, one column for each, or lists in Parquet"
+                if field == "actions":
+                    why += "; a choice between words cannot be learned here"
                 return Guess(field, (), why, several)
         return Guess(field, (), f"no name points to the {_spoken(field)}", several)
 
     def blocks(self) -> tuple[tuple[str], ...]:
         """Columns that stay the same for some rows and never come back to a value, as ids of episodes do."""
-        return tuple((name,) for name in self.free if _is_in_blocks(self.columns[name]))
+        return tuple((name,) for name in self.free if is_in_blocks(self.columns[name]))
 
 
 def _words(name: str) -> list[str]:
@@ -324,16 +364,8 @@ def _without_next(name: str) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _is_flag(values: npt.NDArray[Any]) -> bool:
-    """Nothing but 0 and 1 in the rows that were looked at."""
-    return values.ndim == 1 and values.dtype.kind in "biuf" and bool(np.isin(values, (0, 1)).all())
-
-
-def _is_in_blocks(values: npt.NDArray[Any]) -> bool:
-    if values.ndim != 1 or len(values) < 4:
-        return False
-    changes = int((values[1:] != values[:-1]).sum())
-    return 0 < changes < len(values) // 2 and len(set(values.tolist())) == changes + 1
+def _is_whole(values: npt.NDArray[Any]) -> bool:
+    return values.dtype.kind in "iuf" and bool((values == np.round(values)).all())
 
 
 def _ordered(names: Sequence[str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from rl_training.data.formats.tables import plan
 from rl_training.errors import DataError
 from rl_training.run_places import DESCRIPTION
 
-_SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv")
+_SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _DEEPEST = 1  # folders below the one that is looked into
 _MOST = 10_000  # entries that are looked at
 _NAMES_ITSELF = ("minari", "columns")  # formats that have their fields under fixed names
@@ -55,7 +55,7 @@ def _candidates(folder: Path, depth: int = 0) -> list[Path]:
     for path in sorted(entries, key=lambda entry: natural(entry.name)):
         if path.name.startswith((".", "_")):
             continue
-        if path.is_file() and path.suffix.lower() in _SUFFIXES:
+        if path.is_file() and path.name.lower().endswith(_SUFFIXES):
             found.append(path)
         elif path.is_dir() and not (path / DESCRIPTION).exists():
             if _is_dataset(path):

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -36,7 +36,7 @@ from rl_training.data.settling import MARKS, settle
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.data.summaries import ROW_FACTS, Facts
 from rl_training.errors import DataError
-from rl_training.reading_choices import DonesAre, TimeLimits
+from rl_training.reading_choices import EndReasons, Understanding
 from rl_training.wording import amount
 
 
@@ -318,25 +318,28 @@ class TransitionDataset:
         path: str | os.PathLike[str],
         *,
         columns: Columns | None = None,
-        time_limits: TimeLimits = "keep",
-        max_episode_steps: int | None = None,
-        dones_are: DonesAre | None = None,
+        end_reasons: EndReasons | None = None,
+        **understood: Unpack[Understanding],
     ) -> TransitionDataset:
         """Read a file in any format of `rl_training.data.formats`, with the names of `FIELD_ALIASES`.
 
         columns: which columns hold which field, or which arrays, where a file has other names.
+        end_reasons: what the texts of a table's column of reasons mean, `{"goal": "termination"}`.
         time_limits: `d4rl` converts as D4RL's `qlearning_dataset` does; `keep` keeps rows at a time limit.
         max_episode_steps: where the data have no truncations, an episode is cut after so many rows.
         dones_are: what a plain `dones` flag means: `terminations`, `truncations`, or `ends` of either kind.
+        rewards_are: `costs` are negated: lower is better in the data.
+        action_low, action_high: the bounds of actions, each a number or one for each; an action outside is refused.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
-        as_it_is = columns is None and time_limits == "keep" and max_episode_steps is None and dones_are is None
         place = expand(Path(path))
-        if as_it_is and is_there(place / SCHEMA):
+        said = [
+            value for value in (columns, end_reasons, *understood.values()) if value not in (None, "keep", "rewards")
+        ]
+        if not said and is_there(place / SCHEMA):
             return cls.open(place)
         try:
-            raw = read(place, columns)
-            return cls.from_raw(raw, time_limits=time_limits, max_episode_steps=max_episode_steps, dones_are=dones_are)
+            return cls.from_raw(read(place, columns, end_reasons), **understood)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
 
@@ -346,16 +349,15 @@ class TransitionDataset:
         table: Any,
         columns: Columns | None = None,
         *,
-        max_episode_steps: int | None = None,
-        dones_are: DonesAre | None = None,
+        end_reasons: EndReasons | None = None,
+        **understood: Unpack[Understanding],
     ) -> TransitionDataset:
         """Build from a table: a pandas DataFrame, an Arrow table or a mapping of columns by name.
 
         columns: which columns hold which field, `{"obs": ["x", "y"], "actions": "u"}`; what it leaves out is found
         by the names of `FIELD_ALIASES`, numbered columns (`obs_0`, `obs_1`, …) together. Other options as for `load`.
         """
-        raw = read_table(table, columns)
-        return cls.from_raw(raw, max_episode_steps=max_episode_steps, dones_are=dones_are)
+        return cls.from_raw(read_table(table, columns, end_reasons), **understood)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> TransitionDataset:
@@ -372,28 +374,24 @@ class TransitionDataset:
         return cls._unchecked(defaults | arrays | told | known)
 
     @classmethod
-    def from_raw(
-        cls,
-        raw: RawData,
-        *,
-        time_limits: TimeLimits = "keep",
-        max_episode_steps: int | None = None,
-        dones_are: DonesAre | None = None,
-    ) -> TransitionDataset:
+    def from_raw(cls, raw: RawData, **understood: Unpack[Understanding]) -> TransitionDataset:
         """What a reader handed over, checked and completed; options as for `load`."""
         if np.any(raw.arrays.get(DISCRETE_ACTIONS, False)):
             mark = f"the file's {DISCRETE_ACTIONS} is set"
             raise DataError(f"actions: discrete ({mark}); only continuous actions are supported")
-        settled = settle(raw, time_limits=time_limits, max_episode_steps=max_episode_steps, dones_are=dones_are)
+        settled = settle(raw, **understood)
         arrays = {name: values for name, values in settled.arrays.items() if name not in MARKS}
         with settled.locating():
             dataset = cls.from_dict(arrays)
+            if (said := settled.bounds) is not None and said.by_user and said.action_low and said.action_high:
+                ends = dataset.terminations | dataset.truncations
+                check_action_bounds(dataset.actions, said.action_low, said.action_high, ends)
         bounds, misfits = settled.bounds.fitted(dataset.obs, dataset.actions) if settled.bounds else (None, ())
         return dataset._with(
             whole_episodes=not np.any(raw.arrays.get(BORDERS_LOST, False)),
             origin=raw.format,
             in_file=settled.with_ends_alone(),
-            next_obs_derived=dataset.next_obs_derived or time_limits == "d4rl",
+            next_obs_derived=dataset.next_obs_derived or understood.get("time_limits") == "d4rl",
             notes=(*settled.notes, *raw.hints, *misfits),
             env_id=raw.env_id,
             bounds=bounds,

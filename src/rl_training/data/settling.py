@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rl_training.data.checks import FaultyValueError
-from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS
+from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_OF
 from rl_training.data.flags import (
     cut_at_time_limit,
     d4rl_conversion,
@@ -17,8 +17,9 @@ from rl_training.data.flags import (
     settle_dones,
 )
 from rl_training.data.formats import RawData
+from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
-from rl_training.reading_choices import DonesAre, TimeLimits
+from rl_training.reading_choices import DonesAre, RewardsAre, Side, TimeLimits
 
 MARKS = (BORDERS_LOST, DISCRETE_ACTIONS)  # among the arrays of a file, but none of its fields
 
@@ -29,9 +30,16 @@ def settle(
     time_limits: TimeLimits = "keep",
     max_episode_steps: int | None = None,
     dones_are: DonesAre | None = None,
+    rewards_are: RewardsAre = "rewards",
+    action_low: Side | None = None,
+    action_high: Side | None = None,
 ) -> RawData:
-    """The data with terminations and truncations apart, options as for `TransitionDataset.load`; notes say what was
-    done. Values are not looked at: what is wrong with them is still there to be found."""
+    """The data with terminations and truncations apart and the bounds that were said, options as for
+    `TransitionDataset.load`; notes say what was done. Values are not looked at: what is wrong with them is still there
+    to be found."""
+    raw = replace(raw, bounds=_bounds(raw, action_low, action_high))
+    if rewards_are == "costs":
+        raw = _negated(raw)
     marks = {name: raw.arrays[name] for name in MARKS if name in raw.arrays}
     if np.any(marks.get(BORDERS_LOST, False)) and (time_limits == "d4rl" or max_episode_steps is not None):
         raise DataError("time limits: the rows were sampled or reordered, so episodes are not known")
@@ -51,3 +59,25 @@ def settle(
     except FaultyValueError as fault:
         raise raw.located(fault) from fault
     return replace(raw, arrays={**arrays, **marks}, rows=rows, notes=(*raw.notes, *of_dones, *of_successors))
+
+
+def _negated(raw: RawData) -> RawData:
+    """Costs as rewards; what is no number is left for the checks to find."""
+    arrays = dict(raw.arrays)
+    for name, values in raw.arrays.items():
+        if FIELD_OF.get(name) in ("rewards", "returns_to_go") and np.asarray(values).dtype.kind in "biuf":
+            arrays[name] = -np.asarray(values, dtype=np.float64)
+    column = raw.column_in_file("rewards", None)
+    named = "the data's rewards" if column is None else f"column {column!r}"
+    note = f"{named}: costs, where lower is better; rewards are their negative"
+    return replace(raw, arrays=arrays, notes=(*raw.notes, note), negated=True)
+
+
+def _bounds(raw: RawData, low: Side | None, high: Side | None) -> SpaceBounds | None:
+    """Those of the file, but for what the user says of actions."""
+    if low is None and high is None:
+        return raw.bounds
+    if low is None or high is None:
+        raise DataError("action_low and action_high are given together or not at all")
+    actions = next((values for name, values in raw.arrays.items() if FIELD_OF.get(name) == "actions"), None)
+    return raw.bounds if actions is None else (raw.bounds or SpaceBounds()).said(low, high, actions)

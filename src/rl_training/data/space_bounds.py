@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from rl_training.data.checks import Float64Array, FloatArray, column_extremes, inferred_bounds, rounding_slack
 from rl_training.environments import env_spaces, make_env, observation_bounds
+from rl_training.errors import DataError
+from rl_training.reading_choices import Side
 from rl_training.wording import amount
 
 if TYPE_CHECKING:
@@ -23,12 +25,17 @@ _LONGEST_ID = 200  # characters
 
 @dataclass(frozen=True)
 class SpaceBounds:
-    """Smallest and largest actions `[A]` and observations `[O]`; None where nothing is told, infinite: no limit."""
+    """Smallest and largest actions `[A]` and observations `[O]`; None where nothing is told, infinite: no limit.
+
+    by_user: the bounds of actions were said by whoever reads the data. An action outside is then refused; bounds that a
+    file tells give way to its actions.
+    """
 
     action_low: Numbers | None = None
     action_high: Numbers | None = None
     obs_low: Numbers | None = None
     obs_high: Numbers | None = None
+    by_user: bool = field(default=False, compare=False, kw_only=True)
 
     @classmethod
     def read(cls, told: Mapping[str, Any]) -> SpaceBounds | None:
@@ -38,7 +45,7 @@ class SpaceBounds:
             kind: (_numbers(told.get(f"{kind}_low"), -math.inf), _numbers(told.get(f"{kind}_high"), math.inf))
             for kind in ("action", "obs")
         }
-        sound = {
+        sound: dict[str, Any] = {
             f"{kind}_{side}": values
             for kind, pair in pairs.items()
             if pair[0] is not None and pair[1] is not None and _is_limit(pair[0], pair[1])
@@ -51,9 +58,27 @@ class SpaceBounds:
         """Of actions alone, each side a number or `[A]`."""
         return cls(*(tuple(np.broadcast_to(side, width).astype(float).tolist()) for side in (low, high)))
 
-    def told(self) -> dict[str, Numbers]:
-        """What there is, by name."""
-        return {name: values for name, values in asdict(self).items() if values is not None}
+    def said(self, low: Side, high: Side, actions: Any) -> SpaceBounds:
+        """With the bounds of `actions` that the user says, each side a number or one for every column."""
+        width = 1 if np.ndim(actions) < 2 else np.shape(actions)[1]
+        sides = []
+        for name, side in (("action_low", low), ("action_high", high)):
+            values = _numbers(list(side) if isinstance(side, Sequence) else [side] * width, math.nan)
+            if values is None or not all(map(math.isfinite, values)):
+                raise DataError(f"{name}: must be a number, or one for each of the {amount(width, 'action')}")
+            if len(values) != width:
+                given = amount(len(values), "value")
+                raise DataError(f"{name}: has {given}, and actions have {amount(width, 'column')}; give one for each")
+            sides.append(values)
+        for column, (least, most) in enumerate(zip(*sides, strict=True)):
+            if not least < most:
+                raise DataError(f"action_low: {least:g} must be below action_high, {most:g} (column {column})")
+        return replace(self, action_low=sides[0], action_high=sides[1], by_user=True)
+
+    def told(self) -> dict[str, Any]:
+        """What there is, by name: `Numbers` each."""
+        named = ((name, getattr(self, name)) for name in ("action_low", "action_high", "obs_low", "obs_high"))
+        return {name: values for name, values in named if values is not None}
 
     def to_json(self) -> dict[str, list[float | None]]:
         """What there is as JSON values, which know no infinity: null is no limit. `read` takes it back."""
@@ -75,7 +100,7 @@ class SpaceBounds:
 
     def fitted_to_actions(self, least: npt.ArrayLike, most: npt.ArrayLike) -> SpaceBounds:
         """Without the bounds of actions where the smallest and largest, `[A]` each, do not keep to them."""
-        if self.action_low is None or self.action_high is None:
+        if self.action_low is None or self.action_high is None or self.by_user:
             return self
         if not _misfit(self.action_low, self.action_high, least, most):
             return self

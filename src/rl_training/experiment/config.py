@@ -15,7 +15,7 @@ from rl_training.runtime.presets import with_preset
 from rl_training.validation import printable, shortened, shown
 
 _OF_CONFIGS = (".yaml", ".yml")
-_OF_DATA = (".npz", ".hdf5", ".h5", ".parquet", ".csv")
+_OF_DATA = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".gz")
 
 
 def find_config(name: str) -> Path:

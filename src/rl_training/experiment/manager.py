@@ -20,8 +20,9 @@ from torch import Tensor
 from rl_training import algorithms, streams
 from rl_training.algorithms.base import PriorDataParams
 from rl_training.data.formats.limits import free_memory
+from rl_training.data.formats.names import listed
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.environments import read_spaces
+from rl_training.environments import NamedColumn, read_spaces
 from rl_training.errors import CheckpointError, ConfigError, DataError, EnvironmentUnsupportedError
 from rl_training.experiment.continuing import (
     FinishedError,
@@ -44,7 +45,7 @@ from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import TrainResult, train
-from rl_training.validation import explain, shown
+from rl_training.validation import explain, printable, shown
 
 _COPIES = 32  # bytes at once for each value observed: as given, as float32, normalised, and in the first layer
 _ALWAYS_FINE = 2**20  # values, for which nobody asks how much memory is free
@@ -193,7 +194,7 @@ class LoadedPolicy:
         stochastic policy.
         """
         member = self.member(seed)
-        rows = _observations(obs, self.actor.learner.obs_dim)
+        rows = _observations(obs, self.actor.learner.obs_dim, self.checkpoint.spaces.obs_columns)
         actions = self.actor.mode(rows, member) if deterministic else self._sampled(rows, member, draw)
         if not np.isfinite(actions).all():
             raise CheckpointError("the policy answers with what is no number: its weights are not finite")
@@ -242,10 +243,10 @@ def _number_or_word(which: str | int) -> str | int:
         return which
 
 
-def _observations(obs: npt.ArrayLike, width: int) -> npt.NDArray[np.float32]:
+def _observations(obs: npt.ArrayLike, width: int, columns: Sequence[NamedColumn]) -> npt.NDArray[np.float32]:
     """One or several observations as float32, or one line saying what is wrong with them."""
     if _is_deeper_than(obs, 2):
-        raise DataError(f"obs: lists inside lists inside lists; expected ({width},) or (batch, {width})")
+        raise DataError(f"obs: lists inside lists inside lists; {_expected(width, columns)}")
     try:
         given = np.asarray(obs)
         if given.dtype.kind not in "biuf":
@@ -259,11 +260,17 @@ def _observations(obs: npt.ArrayLike, width: int) -> npt.NDArray[np.float32]:
     except (TypeError, ValueError, OverflowError, RuntimeError, MemoryError):  # RuntimeError: a tensor with a gradient
         raise DataError("obs: must be numbers, one row per observation") from None
     if rows.ndim not in (1, 2) or rows.shape[-1] != width:
-        raise DataError(f"obs: has shape {rows.shape}; expected ({width},) or (batch, {width})")
+        raise DataError(f"obs: has shape {rows.shape}; {_expected(width, columns)}")
     if not np.isfinite(rows).all():
         bad = np.argwhere(~np.isfinite(np.atleast_2d(rows)))[0]
-        raise DataError(f"obs: value {bad[1]} of row {bad[0]} is not finite")
+        named = f" ({printable(columns[bad[1]].name)})" if columns else ""
+        raise DataError(f"obs: value {bad[1]}{named} of row {bad[0]} is not finite")
     return rows
+
+
+def _expected(width: int, columns: Sequence[NamedColumn]) -> str:
+    names = f": {listed([column.name for column in columns])}" if columns else ""
+    return f"expected ({width},) or (batch, {width}){names}"
 
 
 def _is_deeper_than(value: Any, levels: int) -> bool:

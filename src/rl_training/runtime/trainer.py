@@ -20,6 +20,7 @@ import torch
 from rl_training import algorithms
 from rl_training.algorithms.base import Learner, OnlineParams, PriorDataParams
 from rl_training.data.batch import PackedTransitions
+from rl_training.data.column_names import named_spaces
 from rl_training.data.dataset_loaders import (
     DatasetConfig,
     check_spaces,
@@ -138,10 +139,9 @@ class Trainer:
         if self.config.threads is not None:
             torch.set_num_threads(self.config.threads)
         device = choose_device(self.config.device)
-        spaces = read_spaces(self.config.env_id) if self.config.env_id else None
-        dataset = self.load_data(spaces)
-        if spaces is None:
-            spaces = infer_spaces(_required(dataset))
+        known = read_spaces(self.config.env_id) if self.config.env_id else None
+        dataset = self.load_data(known)
+        spaces = named_spaces(known or infer_spaces(_required(dataset)), dataset)
         progress = self.progress(dataset)
         mode = choose_mode(self.config.engine, progress.total_updates, torch.device(device))
         memory = self.require_memory(dataset, spaces, progress, torch.device(device), mode)
@@ -173,7 +173,7 @@ class Trainer:
 
     def open_run(self, parts: Parts) -> RunDirectory:
         """The directory of the run that is continued, or a new one."""
-        facts = None if parts.dataset is None else known_facts(parts.dataset)
+        facts = None if parts.dataset is None else known_facts(parts.dataset) | parts.spaces.columns_to_json()
         return self.run_directory or RunDirectory.create(self.config, facts)
 
     def prepare(self) -> Loop:

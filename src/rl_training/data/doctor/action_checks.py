@@ -43,7 +43,7 @@ class Bounds:
 
     used: Limits
     held_to: Limits | None  # none: nothing is known but the data's own extremes
-    known: bool = False  # they are the environment's: an action outside is refused
+    known: str | None = None  # where an action outside is refused: what else could be done about it
 
     @property
     def low(self) -> npt.NDArray[np.float64]:
@@ -66,7 +66,10 @@ def find_bounds(
     width = actions.shape[1]
     if spaces is not None and spaces.act_dim == width:
         limits = Limits(np.array(spaces.action_low), np.array(spaces.action_high), "the environment's")
-        return Bounds(limits, limits, known=True)
+        return Bounds(limits, limits, known="rescale the actions to the environment's units")
+    if told is not None and told.by_user and told.action_low is not None and len(told.action_low) == width:
+        limits = Limits(np.array(told.action_low), np.array(told.action_high), "as you say")
+        return Bounds(limits, limits, known="give wider bounds (action_low, action_high)")
     fitted = None if told is None else told.fitted_to_actions(extremes.min, extremes.max)
     low, high, how_much = action_bounds(fitted, extremes.min, extremes.max)
     if how_much != "none":
@@ -108,7 +111,7 @@ def check_actions(subject: Subject, columns: Columns, bounds: Bounds, marked_dis
 
 
 def _outside(
-    subject: Subject, actions: FloatArray, extremes: Extremes, bounds: Limits, *, known: bool
+    subject: Subject, actions: FloatArray, extremes: Extremes, bounds: Limits, *, known: str | None
 ) -> Iterator[Finding]:
     low, high = bounds.low - bounds.slack, bounds.high + bounds.slack
     if (extremes.min >= low).all() and (extremes.max <= high).all():
@@ -119,11 +122,11 @@ def _outside(
     what = f"{amount(count, 'entry')} in {amount(rows, 'row')} {'lies' if count == 1 else 'lie'} outside the bounds"
     what += f" ({bounds.source}); the first is {number(float(actions[row, column]))}, outside [{least}, {most}]."
     if known:
-        advice = "Such data are refused: drop these episodes, or rescale the actions to the environment's units."
+        advice = f"Such data are refused: drop these episodes, or {known}."
     else:
         used = f"[{number(float(extremes.min[column]))}, {number(float(extremes.max[column]))}]"
         advice = f"Training would scale column {column} by {used}, its extremes: drop these episodes if they are"
-        advice += " faulty, or set env_id so that its bounds count."
+        advice += " faulty, or tell the true bounds (action_low and action_high, or env_id)."
     level: Level = "error" if known else "warning"
     yield Finding(level, "actions.outside", "actions", what, advice, count, subject.place(row, column))
 
@@ -141,7 +144,8 @@ def _far_out(subject: Subject, actions: FloatArray, columns: Extremes) -> Iterat
         what = f"{amount(far.size, 'action')} in column {column} lie far from all others, such as"
         what += f" {number(float(values[far[0]]))}, where 98% are in"
         what += f" [{number(float(least[column]))}, {number(float(most[column]))}]."
-        advice = "Without an environment the extremes become the bounds: drop these rows' episodes, or set env_id."
+        advice = "The extremes become the bounds, as nothing else tells them: drop these rows' episodes, or give"
+        advice += " action_low and action_high."
         place = subject.place(int(far[0]), column)
         yield Finding("warning", "actions.far-out", "actions", what, advice, int(far.size), place)
 
@@ -206,7 +210,8 @@ def _constant(columns: Columns, bounds: Bounds) -> Iterator[Finding]:
     what = f"{columns_in_words(constant).capitalize()} never {'change' if plural else 'changes'} (always {values})."
     unbounded = bool((bounds.low[constant] >= bounds.high[constant]).any())
     if unbounded:
-        advice = "Its bounds cannot be inferred, so training is refused: leave the column out, or set env_id."
+        advice = "Its bounds cannot be inferred, so training is refused: leave the column out, or give action_low and"
+        advice += " action_high."
     else:
         advice = "Nothing can be learned about it: leave it out if it does not control anything."
     level: Level = "error" if unbounded else "warning"

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from rl_training.data.checks import FloatArray
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.subject import Subject
 from rl_training.data.doctor.wording import number, share
@@ -15,16 +16,34 @@ from rl_training.wording import amount
 _FEW_EPISODES = 10
 _FAR_RETURN = 10.0  # interquartile ranges from the median
 _SPARSE = 0.95
+_LONG_SUM, _FEWEST_SUMS = 5, 3  # rows of an episode, and such episodes, that show a running sum
+_MOSTLY_MOVING = 0.3  # of the rows after which it grows
 _LIKE_COSTS = re.compile("(?<![a-z])(costs?|loss|losses|penalty|penalties|regret)(?![a-z])")
 
 
 def check_reward_name(name: str | None) -> Iterator[Finding]:
     """Rewards that by their name in the file are costs."""
     if name is not None and _LIKE_COSTS.search(name.lower()):
-        what = f"Rewards come from a column named {name!r}: costs are to be negated first, or the worst behaviour is"
-        what += " learned as the best."
-        advice = "If lower is better, write the file anew with this column negated."
+        what = f"Rewards come from a column named {name!r}: if lower is better, the worst behaviour is learned"
+        what += " as the best."
+        advice = "If lower is better, say rewards_are: costs, and they are negated."
         yield Finding("note", "rewards.cost", "rewards", what, advice)
+
+
+def _running_sum(subject: Subject, rewards: FloatArray) -> Iterator[Finding]:
+    """Rewards that move away from zero all through every episode, from near it."""
+    long = subject.lengths >= _LONG_SUM
+    if not subject.whole_episodes or long.sum() < _FEWEST_SUMS:
+        return
+    sizes = np.abs(rewards.astype(np.float64))
+    changes = sizes[subject.inner + 1] - sizes[subject.inner]
+    grown = sizes[subject.starts] < sizes[subject.ends] / 2
+    if (changes >= 0).all() and grown[long].all() and np.mean(changes > 0) > _MOSTLY_MOVING:
+        what = (
+            f"Rewards only grow from row to row, in all of {len(subject.ends)} episodes: they look like a running sum."
+        )
+        advice = "If so, write the difference from row to row in their place: what a step earned, not the score so far."
+        yield Finding("warning", "rewards.running-sum", "rewards", what, advice)
 
 
 def check_rewards(subject: Subject) -> Iterator[Finding]:
@@ -33,6 +52,7 @@ def check_rewards(subject: Subject) -> Iterator[Finding]:
     assert rewards is not None
     if len(rewards) < 2:
         return
+    yield from _running_sum(subject, rewards)
     least, most = float(rewards.min()), float(rewards.max())
     if least == most:
         ends_tell = subject.terminations is not None and bool(subject.terminations.any())

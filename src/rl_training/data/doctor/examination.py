@@ -70,7 +70,8 @@ def examine(
         findings += more
     coarse = () if dataset is None else dataset.coarse
     findings += check_resolution(coarse)
-    findings += check_reward_name(raw.column_in_file("rewards", None) or fields.sources.get("rewards"))
+    if not raw.negated:
+        findings += check_reward_name(raw.column_in_file("rewards", None) or fields.sources.get("rewards"))
     findings += _unused(raw, subject)
     notes = raw.notes if dataset is None else [note for note in dataset.notes if note not in raw.hints]
     findings += [Finding("note", "data.read", "data", sentence(note), "") for note in notes]
@@ -208,9 +209,11 @@ def _facts(
     if dataset is not None:
         facts = replace(facts, usable=dataset.n_usable, fingerprint=dataset.fingerprint())
     if subject.obs is not None:
-        facts = replace(facts, obs_dim=subject.obs.shape[1])
+        width = subject.obs.shape[1]
+        facts = replace(facts, obs_dim=width, obs_names=raw.names_of("obs", width))
     if subject.actions is not None:
-        facts = replace(facts, act_dim=subject.actions.shape[1])
+        width = subject.actions.shape[1]
+        facts = replace(facts, act_dim=width, action_names=raw.names_of("actions", width))
     if subject.rewards is not None and subject.rows:
         low, high = float(subject.rewards.min()), float(subject.rewards.max())
         facts = replace(facts, rewards=(low, float(subject.rewards.mean(dtype=np.float64)), high))

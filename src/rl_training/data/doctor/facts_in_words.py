@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rl_training.data.doctor.findings import Distribution, Facts
 from rl_training.data.doctor.wording import number, share
+from rl_training.data.fields import FIELD_OF
+from rl_training.data.formats.names import listed, split_number
 from rl_training.wording import amount
 
 
@@ -42,7 +44,7 @@ def _episodes(facts: Facts) -> str:
 def _observations(facts: Facts, brief: bool) -> str:
     if facts.obs_dim is None:
         return ""
-    text = amount(facts.obs_dim, "column")
+    text = amount(facts.obs_dim, "column") + _named(facts.obs_names)
     if facts.obs_effective_dim is not None and facts.obs_dim > 1 and not brief:
         text += f", which vary in about {facts.obs_effective_dim:.1f} independent directions"
     where = {"stored": "next_obs is stored", "derived": "next_obs is taken from the next row"}
@@ -52,7 +54,7 @@ def _observations(facts: Facts, brief: bool) -> str:
 def _actions(facts: Facts, brief: bool) -> str:
     if facts.act_dim is None:
         return ""
-    text = amount(facts.act_dim, "column")
+    text = amount(facts.act_dim, "column") + _named(facts.action_names)
     if facts.action_low is not None and facts.action_high is not None:
         text += f"; bounds {_interval(facts.action_low, facts.action_high)} ({facts.bounds_from})"
     if facts.action_range_visited and not brief:
@@ -60,6 +62,12 @@ def _actions(facts: Facts, brief: bool) -> str:
         span = share(least) if share(least) == share(most) else f"{share(least)} to {share(most)}"
         text += f", of which {span} {'is' if facts.act_dim == 1 else 'are'} visited"
     return text
+
+
+def _named(names: tuple[str, ...] | None) -> str:
+    """The names, but for those that only repeat the field's."""
+    own = all(split_number(name.strip().lower())[0] in FIELD_OF for name in names or ())
+    return "" if own or not names else f" ({listed(names)})"
 
 
 def _interval(low: tuple[float, ...], high: tuple[float, ...]) -> str:

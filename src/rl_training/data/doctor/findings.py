@@ -117,6 +117,8 @@ class Facts:
     truncated: int | None = None
     obs_dim: int | None = None
     act_dim: int | None = None
+    obs_names: tuple[str, ...] | None = None  # the columns of a table
+    action_names: tuple[str, ...] | None = None
     successors: str | None = None  # "stored" or "derived"
     action_low: tuple[float, ...] | None = None
     action_high: tuple[float, ...] | None = None

@@ -10,14 +10,15 @@ from pathlib import Path
 
 import numpy as np
 
-from rl_training.data.fields import BORDERS_LOST
-from rl_training.data.formats.csv import is_text
+from rl_training.data.fields import BORDERS_LOST, END_REASONS
+from rl_training.data.formats.csv_text import GZIP, is_text, unpacked_start
 from rl_training.data.formats.nearby import is_there, near_names
 from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
+from rl_training.reading_choices import EndReasons
 
 __all__ = ["MINARI_PREFIX", "Arrays", "Columns", "RawData", "is_there", "read", "read_table", "recognise"]
 
@@ -29,17 +30,19 @@ _SIGNATURES = {
 }
 # What else a log may be, and what to do about it.
 _STRANGERS = {
-    b"\x1f\x8b": "it is compressed with gzip; unpack it first",
+    GZIP: "what is compressed with gzip here is no CSV; unpack it first",
     b"BZh": "it is compressed with bzip2; unpack it first",
     b"\xfd7zXZ": "it is compressed with xz; unpack it first",
     b"\x28\xb5\x2f\xfd": "it is compressed with zstd; unpack it first",
     b"\x93NUMPY": "it is a single NumPy array; np.savez puts all of them into one archive",
+    b"\xd0\xcf\x11\xe0": "it is an Excel workbook; save its sheet as CSV (UTF-8)",
     b"\x80": "it looks like a Python pickle, which could run code and is never opened; write arrays with np.savez",
     b"ARROW1": "it is an Arrow (Feather) file; write it as Parquet",
     b"PK\x05\x06": "it is an empty archive",
     b"{": "it is JSON; write it as CSV or Parquet",
     b"[": "it is JSON; write it as CSV or Parquet",
 }
+_TABLES = ("csv", "parquet")
 _LEAST_COLUMNS = 4  # of a log: obs, actions, rewards and ends
 # By what lies in a folder, the first that fits.
 _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
@@ -67,7 +70,7 @@ def recognise(path: Path) -> str:
     for name, (signature, _) in _SIGNATURES.items():
         if start.startswith(signature):
             return "minari" if path.name == "main_data.hdf5" and _is_minari(path.parent) else name
-    if is_text(start):
+    if is_text(unpacked_start(start) if start.startswith(GZIP) else start):
         return "csv"
     known = ", ".join(title for _, title in _SIGNATURES.values())
     described = next((what for sign, what in _STRANGERS.items() if start.startswith(sign)), None)
@@ -103,9 +106,12 @@ def _is_minari(folder: Path) -> bool:
     return own or (folder / "data" / "metadata.json").is_file()
 
 
-def read(path: Path, columns: Columns | None = None) -> RawData:
-    """The arrays of a file or folder. `columns` says which columns, or arrays of other names, hold which field."""
+def read(path: Path, columns: Columns | None = None, end_reasons: EndReasons | None = None) -> RawData:
+    """The arrays of a file or folder. `columns` says which columns, or arrays of other names, hold which field,
+    `end_reasons` what the texts of a table's column of reasons mean."""
     name = recognise(path)
+    if name not in _TABLES and (end_reasons is not None or END_REASONS in (columns or {})):
+        raise DataError(f"{END_REASONS}: is for the text of a table's column (CSV, Parquet); leave it out here")
     if columns is not None and name == "columns":
         raise DataError("columns: a column directory holds the fields by their own names; leave them out")
     match name:
@@ -131,18 +137,18 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
 
             return minari.read(path, columns)
         case "parquet":
-            return _parquet(path, columns)
+            return _parquet(path, columns, end_reasons)
         case _:
             from rl_training.data.formats import csv
 
-            return csv.read(path, columns)
+            return csv.read(path, columns, end_reasons)
 
 
-def _parquet(path: Path, columns: Columns | None) -> RawData:
+def _parquet(path: Path, columns: Columns | None, end_reasons: EndReasons | None) -> RawData:
     try:
         from rl_training.data.formats import parquet
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pyarrow":
             raise
         raise DataError("reading Parquet needs pyarrow: pip install 'rl-training[parquet]'") from None
-    return parquet.read(path, columns)
+    return parquet.read(path, columns, end_reasons)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -12,15 +15,26 @@ from rl_training.errors import DataError
 from rl_training.validation import shown
 from rl_training.wording import amount
 
-_WORDS = {"": np.nan, "true": 1.0, "false": 0.0}
-_FLAG_WORDS = ("yes", "no", "y", "n", "t", "f", "on", "off")
+_WORDS = {"": np.nan, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "on": 1.0, "off": 0.0}
+_FLAG_WORDS = {"y": 1.0, "n": 0.0, "t": 1.0, "f": 0.0}
+_MISSING_WORDS = ("na", "n/a", "null", "none", "missing", "-", "?", "#n/a")
+# Days first where points stand between, years first where slashes do; 3/1/2024 could be either and is refused.
+_DATES = (
+    (re.compile(r"(?P<d>\d\d)\.(?P<m>\d\d)\.(?P<y>\d{4})(?=[ T]|$)"), "ymd"),
+    (re.compile(r"(?P<y>\d{4})/(?P<m>\d\d)/(?P<d>\d\d)(?=[ T]|$)"), "ymd"),
+)
+_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d{1,6})?)?")
 _NESTED = (list, tuple, np.ndarray)
 
 
-def numbers(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
-    """`[N]` numbers, or `[N, …]` where cells hold lists. Text may be numbers, true or false; nothing is NaN.
+def numbers(
+    name: str, values: npt.NDArray[Any], first_row: int = 0, *, also: Mapping[str, float] | None = None
+) -> npt.NDArray[Any]:
+    """`[N]` numbers, or `[N, …]` where cells hold lists. Text may be numbers or true, yes, on
+    and their opposites; nothing is NaN.
 
     first_row: the number of the first cell in the whole column, where `values` is only a part of it.
+    also: further words that stand for a number.
     """
     if values.dtype.kind in "biuf":
         return values
@@ -31,10 +45,21 @@ def numbers(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDAr
     try:
         return values.astype(np.float64)
     except (ValueError, TypeError, OverflowError):
-        return np.array([_number(name, row, cell) for row, cell in enumerate(values.tolist(), first_row)])
+        words = _WORDS | dict(also or {})
+        return np.array([_number(name, row, cell, words) for row, cell in enumerate(values.tolist(), first_row)])
 
 
-def _number(name: str, row: int, cell: Any) -> float:
+def flags(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
+    """As `numbers`; text may also be y or n, t or f, which would be strange among measurements."""
+    return numbers(name, values, first_row, also=_FLAG_WORDS)
+
+
+def is_flag_word(text: str) -> bool:
+    """Whether a text is one of those that `flags` reads."""
+    return text.strip().lower() in {*_FLAG_WORDS, *_WORDS, "0", "1"} - {""}
+
+
+def _number(name: str, row: int, cell: Any, words: Mapping[str, float]) -> float:
     try:
         return float(cell)
     except OverflowError:
@@ -42,26 +67,38 @@ def _number(name: str, row: int, cell: Any) -> float:
     except (ValueError, TypeError):
         word = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
     text = "" if word is None or _is_missing(word) else str(word).strip().lower()
-    if text in _WORDS and not isinstance(word, _NESTED):
-        return _WORDS[text]
+    if text in words and not isinstance(word, _NESTED):
+        return words[text]
     raise DataError(f"column {name!r}: {shown(word)} at row {row} is not a number{_advice(text)}")
 
 
 def moments(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
-    """`[N]` numbers, where a date with a time is its seconds since 1970."""
+    """`[N]` numbers, where a date with a time is its seconds since 1970 and a time alone its seconds since midnight."""
     try:
         return numbers(name, values, first_row)
     except DataError:
         if values.ndim != 1 or values.dtype.kind not in "MOUST":
             raise
-        plain = values if values.dtype.kind == "M" else np.array([str(cell).removesuffix("Z") for cell in values])
-        try:
-            times = plain.astype("datetime64[ns]")
-        except (ValueError, OverflowError):
-            times = np.array(["NaT"], dtype="datetime64[ns]")
-        if np.isnat(times).any():  # the message names the cell
-            raise
-    return times.astype(np.int64) / 1e9
+    if values.dtype.kind == "M":
+        if np.isnat(values).any():
+            raise DataError(f"column {name!r}: row {first_row + int(np.argmax(np.isnat(values)))} has no time")
+        return values.astype("datetime64[ns]").astype(np.int64) / 1e9
+    return np.array([_moment(name, row, cell) for row, cell in enumerate(values.tolist(), first_row)])
+
+
+def _moment(name: str, row: int, cell: Any) -> float:
+    text = str(cell).strip()
+    for pattern, order in _DATES:
+        if found := pattern.match(text):
+            text = "-".join(found[part] for part in order) + text[found.end() :]
+    try:
+        if _CLOCK.fullmatch(text):
+            text = f"1970-01-01T{text.zfill(len(text) + (text[1] == ':'))}"
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        rule = "write times as 2024-03-31 08:15:00, or as numbers"
+        raise DataError(f"column {name!r}: {shown(cell)} at row {row} is neither a number nor a time; {rule}") from None
+    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def _is_missing(cell: Any) -> bool:
@@ -74,7 +111,14 @@ def _advice(text: str) -> str:
         return "; give one column per value (obs_0, obs_1, …)"
     if text.replace(",", "", 1).lstrip("+-").isdigit():
         return "; write decimals with a point"
-    return "; flags are 0, 1, true or false" if text in _FLAG_WORDS else ""
+    if text in _MISSING_WORDS:
+        return "; a missing value: fill it in, or leave out its row where a step column shows the hole"
+    return "; write 1 and 0 for such letters, or yes and no" if text in _FLAG_WORDS else ""
+
+
+def is_missing_word(text: str) -> bool:
+    """Whether a text stands for a value that is not there."""
+    return text.strip().lower() in ("", "nan", *_MISSING_WORDS)
 
 
 def _stacked(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from pathlib import Path
 
-_SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv")
+_SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".gz")
 _ALIKE = 0.65  # of difflib's ratio, endings left out: all of a folder may share theirs
 _MOST = 3
 

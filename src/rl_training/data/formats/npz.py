@@ -103,6 +103,8 @@ def members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     members = archive.infolist()
     if not any(member.filename.endswith(".npy") for member in members):
         held = listed(m.filename for m in members)
+        if any(member.filename in ("xl/workbook.xml", "content.xml") for member in members):
+            raise DataError("is the workbook of a spreadsheet; save its sheet as CSV (UTF-8)")
         raise DataError(f"a ZIP archive without arrays (.npy): it holds {held}; unpack it, and give what is inside")
     names = [member.filename.removesuffix(".npy") for member in members]
     check_names(names)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import csv as csv_module
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -13,11 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
-from rl_training.data.formats import recognise
+from rl_training.data.formats import csv_text, recognise
+from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.names import suggest
+from rl_training.data.formats.raw import Columns
 from rl_training.errors import DataError
+from rl_training.reading_choices import EndReasons
 
 _COUNTED = 2**31  # bytes of a text whose lines are counted
 _BLOCK = 2**22
+_MOST_KINDS = 200  # of the texts in a column
 _LARGEST_SAMPLE = 2**26  # bytes of one array that are looked at
 _TITLES = {"npz": "NumPy archive", "hdf5": "HDF5", "parquet": "Parquet", "csv": "CSV"}
 
@@ -33,6 +38,7 @@ class Peek:
     episodes: int | None = None
     env_id: str | None = None
     columns: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
+    has_names: bool = True  # columns go by names of their own, not by position
 
 
 def peek(path: Path, sample: int = 0) -> Peek:
@@ -141,35 +147,89 @@ def _parquet(path: Path, sample: int) -> Peek:
 
 
 def _csv(path: Path, sample: int) -> Peek:
-    from rl_training.data.formats.cells import numbers
-    from rl_training.data.formats.csv import has_decimal_commas, header
-
-    names, separator = header(path)
-    comma = has_decimal_commas(path, separator)
+    layout = csv_text.layout_of(path)
+    comma = layout.decimal_commas
     columns: dict[str, npt.NDArray[Any]] = {}
-    with path.open(encoding="utf-8-sig", newline="") as file:
-        next(file)
-        reader = csv_module.reader(file, delimiter=separator)
-        lines = [row for row in islice(reader, sample) if len(row) == len(names)]
-    for position, name in enumerate(names):
-        cells = np.array([row[position] for row in lines], dtype=object)
-        try:
-            columns[name] = numbers(name, np.array([c.replace(",", ".", 1) for c in cells], object) if comma else cells)
-        except DataError:
-            columns[name] = cells
-    return Peek("csv", _TITLES["csv"], _lines(path), columns=columns)
+    lines = [row for _, row in islice(csv_text.rows(path, layout), sample) if len(row) == len(layout.names)]
+    for position, name in enumerate(layout.names):
+        cells = [row[position] for row in lines]
+        columns[name] = _looked_at(name, [cell.replace(",", ".", 1) for cell in cells] if comma else cells, cells)
+    title = _TITLES["csv"] + (" without a header line" if not layout.has_names else "")
+    return Peek("csv", title, _lines(path, layout), columns=columns, has_names=layout.has_names)
 
 
-def _lines(path: Path) -> int | None:
+def _looked_at(name: str, cells: list[str], given: list[str]) -> npt.NDArray[Any]:
+    """Numbers where the cells are, those that are missing NaN; else the text as it was given."""
+    from rl_training.data.formats.cells import is_missing_word, numbers
+
+    known = ["" if is_missing_word(cell) else cell for cell in cells]
+    try:
+        return numbers(name, np.array(known, dtype=object)) if any(known) else np.array(given, dtype=object)
+    except DataError:
+        return np.array(given, dtype=object)
+
+
+def check_columns(path: Path, columns: Columns | None, end_reasons: EndReasons | None) -> None:
+    """Refuse a mapping that names columns, or arrays, which the file has not: only its header is looked at."""
+    kind = recognise(path)
+    if kind == "csv":
+        from rl_training.data.formats import csv
+
+        csv.planned_columns(csv_text.layout_of(path), columns, end_reasons)
+    elif kind == "parquet":
+        from rl_training.data.formats.tables import plan
+
+        plan(list(peek(path).columns), columns, end_reasons)
+    elif kind in ("npz", "hdf5"):
+        names = list(peek(path).columns)
+        for field, value in (columns or {}).items():
+            for word in [value] if isinstance(value, str) else value:
+                if word not in names and "*" not in word:
+                    raise DataError(f"columns.{field}: no array {word!r}{suggest(word, names)}")
+
+
+def texts_of(path: Path, kind: str, column: str) -> Counter[str]:
+    """How often each text stands in a column of a whole table; of many kinds of text, the first `_MOST_KINDS`."""
+    counts: Counter[str] = Counter()
+    for cell in (_csv_cells if kind == "csv" else _parquet_cells)(path, column):
+        text = text_of(cell)
+        if text in counts or len(counts) < _MOST_KINDS:
+            counts[text] += 1
+    return counts
+
+
+def _csv_cells(path: Path, column: str) -> Iterator[Any]:
+    layout = csv_text.layout_of(path)
+    position = layout.names.index(column)
+    for _, row in csv_text.rows(path, layout):
+        if len(row) == len(layout.names):
+            yield row[position]
+
+
+def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
+    import pyarrow.parquet as pq
+
+    from rl_training.data.formats.parquet import files_of
+
+    for entry in files_of(path):
+        with pq.ParquetFile(entry) as file:
+            for batch in file.iter_batches(columns=[column]):
+                yield from batch.column(0).to_pylist()
+
+
+def _lines(path: Path, layout: csv_text.Layout) -> int | None:
     """Lines below the header; none where counting them would take long."""
     if path.stat().st_size > _COUNTED:
         return None
-    count, last = 0, b"\n"
-    with path.open("rb") as file:
+    count, read, last = 0, 0, b"\n"
+    with csv_text.open_bytes(path) as file:
         while block := file.read(_BLOCK):
             count += block.count(b"\n")
+            read += len(block)
             last = block[-1:]
-    return max(0, count - 1 + (last != b"\n"))
+            if read > _COUNTED:
+                return None
+    return max(0, count - layout.lines_above + (last != b"\n"))
 
 
 def _minari(path: Path, sample: int) -> Peek:

@@ -31,6 +31,7 @@ class RawData:
     columns: of a field that was put together, the columns with the number of values that each holds.
     files: the files of a folder, with the number of rows that each holds.
     bounds: of its actions and observations, where it tells them.
+    negated: its costs have become rewards.
     """
 
     arrays: Arrays
@@ -42,6 +43,7 @@ class RawData:
     columns: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
     files: Sequence[tuple[str, int]] = ()
     bounds: SpaceBounds | None = None
+    negated: bool = False
 
     def row_in_file(self, row: int) -> tuple[int, str | None]:
         """Where the data have a row of the arrays: the row in its file, and the file's name where there are several."""
@@ -68,6 +70,12 @@ class RawData:
                 return name if width == 1 else f"{name}[{place}]"
             place -= width
         return None
+
+    def names_of(self, field: str, width: int) -> tuple[str, ...] | None:
+        """What the file calls the values of a field, `[width]`; none where it has no names for them."""
+        names = [self.column_in_file(field, column) for column in range(width)]
+        known = tuple(name for name in names if name is not None)
+        return known if len(known) == width else None
 
     def located(self, fault: FaultyValueError) -> DataError:
         """The fault by the file's own row and column."""

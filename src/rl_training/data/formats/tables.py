@@ -13,6 +13,8 @@ import numpy.typing as npt
 
 from rl_training.data.checks import MATRIX_FIELDS
 from rl_training.data.fields import (
+    END_REASONS,
+    EPISODE_ENDS,
     EPISODE_IDS,
     FIELD_ALIASES,
     FIELD_OF,
@@ -22,18 +24,21 @@ from rl_training.data.fields import (
     missing_fields,
 )
 from rl_training.data.flags import DONES
-from rl_training.data.formats.cells import labels, moments, numbers
+from rl_training.data.formats.cells import flags, labels, moments, numbers
+from rl_training.data.formats.end_reasons import ends_by_reason
 from rl_training.data.formats.names import check_names, doubled, listed, natural, split_number, suggest
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.row_order import in_order
 from rl_training.data.resolution import is_coarse
 from rl_training.errors import DataError, did_you_mean
+from rl_training.reading_choices import EndReasons
 from rl_training.validation import printable, shown
 from rl_training.wording import amount
 
 _STEP_NAMES = ("step", "t")
 _MOST_HINTS = 4
 _MOST_LOOKED_AT = 200  # unused columns whose names are compared with those of fields
+_FLAGS = ("terminations", "truncations", EPISODE_ENDS)
 _AGENTS = ("agent_index", "agent_id")
 _RLLIB_NAMES = ("eps_id", "unroll_id", "new_obs")
 
@@ -44,6 +49,7 @@ class Plan:
 
     fields: the columns of each array, by the name it is handed over with (the file's own, where it has one).
     step: the column with the number of each row inside its episode. agents: the column that tells agents apart.
+    reasons: the column whose text says why an episode ended, and `meanings` of its texts.
     """
 
     fields: dict[str, tuple[str, ...]]
@@ -52,11 +58,13 @@ class Plan:
     rllib: bool
     notes: tuple[str, ...]
     hints: tuple[str, ...]
+    reasons: str | None = None
+    meanings: EndReasons | None = None
 
     @property
     def columns(self) -> list[str]:
         """Every column that must be read, once."""
-        extra = [name for name in (self.step, self.agents) if name is not None]
+        extra = [name for name in (self.step, self.agents, self.reasons) if name is not None]
         return list(dict.fromkeys([name for columns in self.fields.values() for name in columns] + extra))
 
     @property
@@ -65,22 +73,31 @@ class Plan:
         named = {name for key, columns in self.fields.items() if FIELD_OF[key] == EPISODE_IDS for name in columns}
         return named | ({self.agents} if self.agents else set())
 
+    @property
+    def texts(self) -> set[str]:
+        """Columns that are read as they stand."""
+        return self.labels | ({self.reasons} if self.reasons else set())
+
     def values(self, name: str, cells: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
-        """The cells of a column as what it is read for; labels are left as they are."""
-        if name in self.labels:
+        """The cells of a column as what it is read for; text is left as it is."""
+        if name in self.texts:
             return cells
-        return (moments if name == self.step else numbers)(name, cells, first_row)
+        if name == self.step:
+            return moments(name, cells, first_row)
+        is_flag = any(FIELD_OF[key] in _FLAGS and name in columns for key, columns in self.fields.items())
+        return (flags if is_flag else numbers)(name, cells, first_row)
 
 
-def plan(names: Sequence[str], columns: Columns | None = None) -> Plan:
+def plan(names: Sequence[str], columns: Columns | None = None, end_reasons: EndReasons | None = None) -> Plan:
     """What the mapping says of a table's columns, and the names of `FIELD_ALIASES` for what it leaves out."""
     check_names(names)
     notes: list[str] = []
     fields = {key: _expand(key, value, names, notes) for key, value in _checked(columns).items()}
-    step = fields.pop(STEP, (None,))[0]
-    taken = {name for chosen in fields.values() for name in chosen} | {step}
+    step, reasons = (fields.pop(key, (None,))[0] for key in (STEP, END_REASONS))
+    _check_reasons(reasons, end_reasons, fields)
+    taken = {name for chosen in fields.values() for name in chosen} | {step, reasons}
     free = [name for name in names if name not in taken]
-    given = {_slot(key) for key in fields}
+    given = {_slot(key) for key in fields} | ({"terminations", "truncations"} if reasons else set())
     for key, chosen in {**_named(free, given), **_numbered(free, names, notes, given)}.items():
         if _slot(key) in {_slot(other) for other in fields}:
             raise DataError(f"{_slot(key)}: both {key!r} and {chosen[0]!r} hold it; say which in columns")
@@ -92,10 +109,20 @@ def plan(names: Sequence[str], columns: Columns | None = None) -> Plan:
     if "unroll_id" in free and {EPISODE_IDS, "next_obs"}.isdisjoint(FIELD_OF[key] for key in fields) and step is None:
         fields[EPISODE_IDS] = ("unroll_id",)
         notes.append("nothing but unroll_id tells fragments apart: each ends an episode where it ends")
-    used = {name for chosen in fields.values() for name in chosen} | {step, agents}
-    note, hints = left_aside(names, used, {FIELD_OF[key] for key in fields} | ({STEP} if step is not None else set()))
+    used = {name for chosen in fields.values() for name in chosen} | {step, agents, reasons}
+    known = {FIELD_OF[key] for key in fields} | ({STEP} if step is not None else set())
+    note, hints = left_aside(names, used, known | ({END_REASONS, "terminations"} if reasons else set()))
     notes += note
-    return Plan(fields, step, agents, rllib, tuple(notes), hints)
+    return Plan(fields, step, agents, rllib, tuple(notes), hints, reasons, end_reasons)
+
+
+def _check_reasons(column: str | None, end_reasons: EndReasons | None, fields: Iterable[str]) -> None:
+    """Reasons and their column are told together, and no flag besides them; `dones` may mark the same ends."""
+    if column is None and end_reasons is not None:
+        raise DataError(f"{END_REASONS}: name the column that holds these texts as well, columns: {{{END_REASONS}: …}}")
+    twice = next((key for key in fields if FIELD_OF[key] in _FLAGS and key not in DONES), None)
+    if column is not None and twice is not None:
+        raise DataError(f"columns.{twice}: columns.{END_REASONS} tells of ends as well; keep one of the two")
 
 
 def left_aside(names: Iterable[str], used: Container[str | None], given: Set[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -123,8 +150,8 @@ def _checked(columns: Columns | None) -> dict[str, list[str]]:
         raise DataError("columns: must map fields to columns: {obs: [x, y], actions: u}")
     checked: dict[str, list[str]] = {}
     for key, value in columns.items():
-        if key != STEP and key not in FIELD_OF:
-            known = [*FIELD_ALIASES, STEP]
+        if key not in (STEP, END_REASONS) and key not in FIELD_OF:
+            known = [*FIELD_ALIASES, STEP, END_REASONS]
             hint = did_you_mean(str(key), known) or f"; fields are {', '.join(known)}"
             raise DataError(f"columns: no field {shown(key)}{hint}")
         wanted = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
@@ -232,12 +259,17 @@ def assemble(planned: Plan, column: Callable[[str], npt.NDArray[Any]], described
         if field == EPISODE_IDS:
             arrays[key] = labels(names[0], columns[names[0]])
             continue
-        parts = {name: numbers(name, columns[name]) for name in names}
+        parts = {name: (flags if field in _FLAGS else numbers)(name, columns[name]) for name in names}
         arrays[key] = _matrix(parts) if field in MATRIX_FIELDS else parts[names[0]]
         widths.setdefault(field, [(name, math.prod(part.shape[1:])) for name, part in parts.items()])
     step = None if planned.step is None else moments(planned.step, columns[planned.step])
+    counted: tuple[str, ...] = ()
+    if planned.reasons is not None:
+        episodes = next((values for key, values in arrays.items() if FIELD_OF[key] == EPISODE_IDS), None)
+        ended, note = ends_by_reason(planned.reasons, columns[planned.reasons], planned.meanings, episodes, step)
+        arrays, counted = arrays | ended, (note,)
     ordered = in_order(arrays, step, planned.step or "", check_successors=planned.rllib)
-    notes = (*planned.notes, *ordered.notes)
+    notes = (*planned.notes, *counted, *ordered.notes)
     return RawData(ordered.arrays, described, notes=notes, hints=planned.hints, rows=ordered.rows, columns=widths)
 
 
@@ -266,29 +298,29 @@ def _matrix(parts: Arrays) -> npt.NDArray[Any]:
         return np.concatenate([part.astype(dtype) for part in flat], axis=1)
 
 
-def read_table(table: Any, columns: Columns | None = None) -> RawData:
+def read_table(table: Any, columns: Columns | None = None, end_reasons: EndReasons | None = None) -> RawData:
     """A pandas DataFrame, a mapping of columns by name, or anything that speaks Arrow."""
     if isinstance(table, Mapping):
         found = {str(name): _as_array(values) for name, values in table.items()}
-        return assemble(plan(list(found), columns), found.__getitem__, "table of columns")
+        return assemble(plan(list(found), columns, end_reasons), found.__getitem__, "table of columns")
     if hasattr(table, "iloc") and hasattr(table, "columns"):
-        return _of_frame(table, columns)
+        return _of_frame(table, columns, end_reasons)
     if hasattr(table, "__arrow_c_stream__"):
         from rl_training.data.formats import arrow
 
-        return arrow.read(table, columns)
+        return arrow.read(table, columns, end_reasons)
     raise DataError(
         f"table: must be a pandas DataFrame, an Arrow table or a mapping of columns, is {type(table).__name__}"
     )
 
 
-def _of_frame(frame: Any, columns: Columns | None) -> RawData:
+def _of_frame(frame: Any, columns: Columns | None, end_reasons: EndReasons | None) -> RawData:
     """The columns of a DataFrame, and the levels of its index that have names, as its Parquet files have them."""
     names = [str(name) for name in frame.columns]
     positions = {name: position for position, name in enumerate(names)}
     levels = {str(name): level for level, name in enumerate(frame.index.names) if name is not None}
     apart = {name: level for name, level in levels.items() if name not in positions}
-    planned = plan([*names, *apart], columns)
+    planned = plan([*names, *apart], columns, end_reasons)
 
     def column(name: str) -> npt.NDArray[Any]:
         return _of_series(frame.iloc[:, positions[name]] if name in positions else _level(frame, apart[name]))

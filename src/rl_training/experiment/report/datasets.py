@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rl_training.data.column_names import names_of
 from rl_training.data.dataset_loaders import (
     DatasetConfig,
     MinariDatasetConfig,
@@ -35,6 +36,7 @@ from rl_training.experiment.report.diagnostics import (
 from rl_training.experiment.report.held_out import read_alike, share_seen
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_directory import RunDirectory
+from rl_training.validation import printable
 
 BINS = 24
 MOST_DIMENSIONS = 8
@@ -236,10 +238,17 @@ def _contents(members: Sequence[tuple[RunContents, TransitionDataset | str]]) ->
     named["Reward of a step"] = opened.rewards
     shown = min(opened.act_dim, MOST_DIMENSIONS)
     for column in range(shown):
-        named["Action" if opened.act_dim == 1 else f"Action, dimension {column}"] = opened.actions[:, column]
+        named[_action_title(opened, column)] = opened.actions[:, column]
     spread = {name: Distribution.of(values, _bins(len(values))) for name, values in named.items() if np.ptp(values) > 0}
     constant = {name: f"{float(values[0]):g}" for name, values in named.items() if np.ptp(values) == 0}
     return DataContents(*about, spread, constant, more_dimensions=opened.act_dim - shown)
+
+
+def _action_title(dataset: TransitionDataset, column: int) -> str:
+    names = names_of(dataset, "actions", dataset.act_dim)
+    if names:
+        return f"Action {printable(names[column])}"
+    return "Action" if dataset.act_dim == 1 else f"Action, dimension {column}"
 
 
 def _bins(count: int) -> int:

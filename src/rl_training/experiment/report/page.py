@@ -345,6 +345,7 @@ def _data(contents: Contents) -> str:
         parts.append(f"<h3>{escape(data.title)}</h3>")
         parts.append(f'<p class="small faint">Trained on by: {escape(_names(users, len(contents.runs)))}.</p>')
         parts.append(tables.data_pairs(data.facts, data.fingerprint))
+        parts.append(tables.columns_table(data.facts))
         if data.why_not is not None:
             parts.append(f'<p class="callout small">No histograms: {escape(data.why_not)}.</p>')
         drawn = "".join(figures.histogram(name, values) for name, values in data.drawn.items())

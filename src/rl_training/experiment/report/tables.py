@@ -18,6 +18,7 @@ from rl_training.experiment.report.datasets import RunDiagnostics, data_title
 from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.figures import swatch
 from rl_training.experiment.statistics import Estimate, optimality_gap
+from rl_training.validation import printable
 from rl_training.wording import amount
 
 
@@ -277,12 +278,25 @@ def pairs(entries: Sequence[tuple[str, str]]) -> str:
     return "<dl>" + "".join(f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in entries) + "</dl>"
 
 
+def columns_table(facts: Mapping[str, Any]) -> str:
+    """What the data call the values of observations and actions, and where they lay; empty where they have no names."""
+    rows: list[Row] = []
+    for key, role in (("obs_columns", "observation"), ("action_columns", "action")):
+        entries = facts.get(key)
+        for place, entry in enumerate(entries if isinstance(entries, list) else []):
+            if isinstance(entry, Mapping):
+                low, high = (Cell.number(as_number(entry.get(side), None)) for side in ("low", "high"))
+                rows.append((None, [Cell.of(f"{role} {place}"), Cell.of(printable(str(entry.get("name")))), low, high]))
+    heads = ["value", "column", "smallest", "largest"]
+    return table(heads, rows, css="cards", numbers=heads[2:]) if rows else ""
+
+
 def data_pairs(facts: Mapping[str, Any], fingerprint: str | None) -> str:
     """What run.json says of the data."""
     entries = []
-    for key, label in (("transitions", "transitions"), ("episodes", "episodes"), ("terminations", "terminations")):
+    for key in ("transitions", "episodes", "terminations", "truncations"):
         if (count := as_number(facts.get(key), None)) is not None:
-            entries.append((label, number(count)))
+            entries.append((key, number(count)))
     spread = [as_number(facts.get(f"return_{of}"), None) for of in ("mean", "min", "max")]
     known = [value for value in spread if value is not None]
     if len(known) == len(spread):

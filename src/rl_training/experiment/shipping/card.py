@@ -6,7 +6,7 @@ import hashlib
 import math
 import platform
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import Any
@@ -15,6 +15,7 @@ import numpy as np
 
 from rl_training import __version__
 from rl_training.data.reference_returns import reference_returns
+from rl_training.environments import NamedColumn
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping.network import Floats, PolicyNetwork
 from rl_training.run_places import DESCRIPTION
@@ -69,8 +70,8 @@ def make_card(
         },
         "environment": config.env_id,
         "dataset": dataset_facts(policy, run),
-        "inputs": _inputs(network, circumstances),
-        "outputs": [_action(network, circumstances.batch)],
+        "inputs": _inputs(network, circumstances, checkpoint.spaces.obs_columns),
+        "outputs": [_action(network, circumstances.batch, checkpoint.spaces.action_columns)],
         "normalisation": _normalisation(network),
         "non_finite": NON_FINITE,
         "scores": scores(policy, run, seed),
@@ -161,17 +162,26 @@ def scores(policy: LoadedPolicy, run: RunDirectory | None, seed: int) -> dict[st
     }
 
 
-def _inputs(network: PolicyNetwork, circumstances: Circumstances) -> list[dict[str, Any]]:
+def _inputs(
+    network: PolicyNetwork, circumstances: Circumstances, columns: Sequence[NamedColumn]
+) -> list[dict[str, Any]]:
     rows: str | int = "batch" if circumstances.batch is None else circumstances.batch
     units = "the environment's own, neither normalised nor clipped"
-    inputs = [{"name": "obs", "type": "float32", "shape": [rows, network.obs_dim], "units": units}]
+    obs = {"name": "obs", "type": "float32", "shape": [rows, network.obs_dim], "units": units}
+    inputs = [obs | _columns(columns)]
     if circumstances.stochastic:
         shape = [rows, network.act_dim]
         inputs.append({"name": "noise", "type": "float32", "shape": shape, "units": "standard normal, fresh each call"})
     return inputs
 
 
-def _action(network: PolicyNetwork, batch: int | None) -> dict[str, Any]:
+def _columns(columns: Sequence[NamedColumn]) -> dict[str, Any]:
+    """What the data call the values, in their order, and between what they lay; nothing where they have no names."""
+    named = [{"name": column.name, "observed": [column.low, column.high]} for column in columns]
+    return {"columns": named} if named else {}
+
+
+def _action(network: PolicyNetwork, batch: int | None, columns: Sequence[NamedColumn]) -> dict[str, Any]:
     return {
         "name": "action",
         "type": "float32",
@@ -179,6 +189,7 @@ def _action(network: PolicyNetwork, batch: int | None) -> dict[str, Any]:
         "units": "the environment's own",
         "low": _plain(network.low),
         "high": _plain(network.high),
+        **_columns(columns),
     }
 
 

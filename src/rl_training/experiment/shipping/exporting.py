@@ -148,6 +148,10 @@ def _facts(policy: LoadedPolicy, member: int) -> dict[str, str]:
         "seed": policy.actor.learner.seeds[member],
         "step": policy.checkpoint.progress["steps"],
     }
+    spaces = policy.checkpoint.spaces
+    for name, columns in (("obs_columns", spaces.obs_columns), ("action_columns", spaces.action_columns)):
+        if columns:
+            facts[name] = json.dumps([column.name for column in columns], ensure_ascii=False)
     return {f"rl_training.{name}": str(value) for name, value in facts.items()}
 
 

@@ -1,0 +1,36 @@
+"""What the data call the values of an observation and of an action: kept with a policy for whoever feeds it later."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rl_training.data.checks import FloatArray, column_extremes
+from rl_training.environments import NamedColumn, Spaces
+
+if TYPE_CHECKING:
+    from rl_training.data.offline_dataset import TransitionDataset
+
+
+def names_of(dataset: TransitionDataset, field: str, width: int) -> list[str]:
+    """The columns of the table that a field was read from, `[width]`; empty where it came from no table."""
+    return list((None if dataset.in_file is None else dataset.in_file.names_of(field, width)) or ())
+
+
+def named_spaces(spaces: Spaces, dataset: TransitionDataset | None) -> Spaces:
+    """The spaces with the names that the data have for their values, and the range that each was seen in."""
+    if dataset is None:
+        return spaces
+    return replace(
+        spaces,
+        obs_columns=_columns(names_of(dataset, "obs", dataset.obs_dim), dataset.obs),
+        action_columns=_columns(names_of(dataset, "actions", dataset.act_dim), dataset.actions),
+    )
+
+
+def _columns(names: list[str], values: FloatArray) -> tuple[NamedColumn, ...]:
+    if not names:
+        return ()
+    # float32 by way of text: 0.3, not 0.30000001192092896
+    sides = ([float(str(value)) for value in side] for side in column_extremes(values))
+    return tuple(NamedColumn(*column) for column in zip(names, *sides, strict=True))

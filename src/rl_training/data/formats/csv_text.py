@@ -1,0 +1,268 @@
+"""The text of a CSV file, plain or packed with gzip: what separates its columns, what they are called, its rows."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import IO
+
+from rl_training.data.formats.cells import is_missing_word
+from rl_training.data.formats.limits import check_size
+from rl_training.errors import DataError
+from rl_training.validation import shortened, shown
+from rl_training.wording import amount
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+GZIP = b"\x1f\x8b"
+_LONGEST_HEADER = 2**20  # bytes
+_SAMPLE = 2**20  # bytes
+_BLOCK = 2**20
+_BETWEEN_CHECKS = 2**26  # bytes unpacked from one look at the free memory to the next
+_MOST_REMARKS = 50  # lines above the header
+_LONGEST_UNIT = 20  # characters
+_LONGEST_NUMBER = 100  # characters
+_POINT, _COMMA = re.compile(rb"[-+]?\d*\.\d+"), re.compile(rb"[-+]?(?:\d*,(?:\d{1,2}|\d{4,})|0,\d+)")
+_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a file is laid out. lines_above: those before the first row of data. has_names: the last of them is a header;
+    otherwise columns are called by their position, `column_0` first."""
+
+    names: list[str]
+    separator: str
+    lines_above: int
+    has_names: bool
+    decimal_commas: bool
+    is_packed: bool
+    units: str | None = None  # the line below the header, where it holds units
+
+    @property
+    def described(self) -> str:
+        """In words, with what the reader should know of it."""
+        return f"CSV, separated by {SEPARATORS[self.separator]}" + (", packed with gzip" if self.is_packed else "")
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was found out that its user should know."""
+        notes = ["decimals are read with a comma"] if self.decimal_commas else []
+        if not self.has_names:
+            notes.append("there is no header line: columns are called by their position, column_0, column_1, …")
+        if self.units is not None:
+            notes.append(f"the line below the header is taken for units: {shortened(self.units)}")
+        remarks = self.lines_above - self.has_names - (self.units is not None)
+        return (*notes, f"{amount(remarks, 'line')} of remarks above the table left out") if remarks else tuple(notes)
+
+
+def is_text(start: bytes) -> bool:
+    """Whether the beginning of a file reads like a header line: printable, with a separator, no JSON or markup."""
+    if start.startswith(_BYTE_ORDER_MARKS):
+        return True
+    lines = start.decode("utf-8-sig", "replace").splitlines()
+    first = next((line for line in lines if _fields(line) > 1 and not _is_remark(line)), lines[0] if lines else "")
+    if b"\0" in start or not first or first.lstrip()[:1] in ("{", "[", "<"):
+        return False
+    return first.replace("\t", "").isprintable() and _fields(first) > 1
+
+
+def unpacked_start(start: bytes) -> bytes:
+    """The beginning of what is packed with gzip, as far as the packed beginning goes."""
+    try:
+        return zlib.decompressobj(wbits=31).decompress(start, 4096)
+    except zlib.error:
+        return b""
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[IO[bytes]]:
+    """The file's own bytes, unpacked where it is packed with gzip."""
+    with path.open("rb") as file:
+        packed = file.read(2) == GZIP
+        file.seek(0)
+        if not packed:
+            yield file
+            return
+        try:
+            with gzip.open(file) as unpacked:
+                yield io.BufferedReader(unpacked)
+        except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+            raise DataError(f"is packed with gzip, and damaged or cut off ({error}); pack it again") from error
+
+
+def layout_of(path: Path) -> Layout:
+    """Look at the first lines."""
+    with open_bytes(path) as file:
+        lines = _first_lines(file)
+    with path.open("rb") as file:
+        is_packed = file.read(2) == GZIP
+    if not any(line.strip() for line in lines):
+        raise DataError("is empty; the first line must name the columns")
+    separator = _separator(lines)
+    above = next((n for n, line in enumerate(lines) if not _is_above(line, lines[n + 1 :], separator)), 0)
+    text = lines[above]
+    names = [name.strip() for name in _split(text, separator)]
+    if not any(names):
+        raise DataError(f"the first line must name the columns; it is {shown(shortened(text))}")
+    below = next((line for line in lines[above + 1 :] if line.strip()), None)
+    has_names = _are_names(names, None if below is None else _split(below, separator))
+    if not has_names:
+        names = [f"column_{place}" for place in range(len(names))]
+    commas = _has_decimal_commas(path, separator)
+    has_units = has_names and _are_units(lines[above + 1 : above + 3], separator, len(names))
+    units = lines[above + 1] if has_units else None
+    above_data = above + has_names + (units is not None)
+    return Layout(names, separator, above_data, has_names, commas, is_packed, units)
+
+
+def rows(path: Path, layout: Layout, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """The number of the line and the cells of every row below the header; empty lines are passed over."""
+    with open_bytes(path) as file:
+        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
+        for _ in islice(text, layout.lines_above):
+            pass
+        reader = csv.reader(text, delimiter=layout.separator, strict=strict)
+        for row in reader:
+            if row:
+                yield reader.line_num + layout.lines_above, row
+
+
+def check_memory(path: Path, layout: Layout) -> None:
+    """Refuse a file whose text and numbers would not fit into memory, or that is packed to mislead: it is unpacked
+    once, a piece at a time, and measured on the way."""
+    with open_bytes(path) as file:
+        sample = file.read(_SAMPLE)
+        size, stored = path.stat().st_size, path.stat().st_size
+        if layout.is_packed:
+            size = len(sample)
+            checked = 0
+            while block := file.read(_BLOCK):
+                size += len(block)
+                if size - checked > _BETWEEN_CHECKS:
+                    check_size(size, stored)
+                    checked = size
+    numbers = sample.count(layout.separator.encode()) + sample.count(b"\n")
+    check_size(size + 8 * numbers * size // max(1, len(sample)), None if not layout.is_packed else 9 * stored)
+
+
+def _first_lines(file: IO[bytes]) -> list[str]:
+    """Those that may stand above the table, the header and the first row."""
+    lines: list[str] = []
+    for number in range(_MOST_REMARKS + 2):
+        line = file.readline(_LONGEST_HEADER)
+        if line.startswith(_BYTE_ORDER_MARKS) and not number:
+            raise DataError("is UTF-16 text; save it as UTF-8")
+        if len(line) == _LONGEST_HEADER:
+            if number:
+                break
+            raise DataError("the first line is longer than 1 MiB; it must name the columns")
+        if not line:
+            break
+        text = line.decode("utf-8-sig", "strict" if number == 0 else "replace").rstrip("\r\n")
+        if "\r" in text and not number:
+            raise DataError("its lines end with carriage returns alone; save it with line feeds (LF or CRLF)")
+        lines.append(text)
+    return lines
+
+
+def _is_remark(line: str) -> bool:
+    return line.lstrip().startswith("#")
+
+
+def _separator(lines: list[str]) -> str:
+    """The one that splits most lines into as many columns; of several, the one that makes more of them."""
+    table = [line for line in lines if line.strip() and not _is_remark(line)] or lines
+
+    def regularity(separator: str) -> tuple[float, int]:
+        widths = Counter(len(_split(line, separator)) for line in table)
+        width, count = max(widths.items(), key=lambda entry: (entry[0] > 1, entry[1], entry[0]))
+        return (count / len(table) if width > 1 else 0.0), width
+
+    return max(SEPARATORS, key=regularity)
+
+
+def _is_above(line: str, below: list[str], separator: str) -> bool:
+    """Whether a line stands above the table: empty, a remark (`# exported on Monday`) that is no header itself, or a
+    title in its first cell alone, as spreadsheets have it."""
+    if not line.strip():
+        return bool(below)
+    following = next((other for other in below if other.strip()), None)
+    if following is None:
+        return False
+    if _is_remark(line):
+        return line.count(separator) != following.count(separator)
+    cells, others = (sum(map(bool, _split(text, separator))) for text in (line, following))
+    return cells == 1 < others
+
+
+def _fields(line: str) -> int:
+    return max(line.count(separator) for separator in SEPARATORS) + 1
+
+
+def _has_decimal_commas(path: Path, separator: str) -> bool:
+    """Whether numbers have a comma before their decimals, and none a point; `1,234` alone could be a thousand."""
+    if separator == ",":
+        return False
+    with open_bytes(path) as file:
+        cells = re.split(rb"[\r\n]|" + re.escape(separator.encode()), file.read(_SAMPLE))
+    return not any(map(_POINT.fullmatch, cells)) and any(map(_COMMA.fullmatch, cells))
+
+
+def _split(text: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([text], delimiter=separator), [])
+    except csv.Error:  # not with this separator: a value would be longer than the reader allows
+        return []
+
+
+def _are_names(first: list[str], second: list[str] | None) -> bool:
+    """Whether the first line names the columns: it has no numbers, or some where the second line has none, or they
+    count the columns, as pandas writes them."""
+    numbers = [cell for cell in first if cell and _is_value(cell)]
+    if not numbers:
+        return True
+    if all(cell.isdecimal() for cell in numbers) and len(numbers) > 1:
+        start = int(numbers[0])
+        if start < 2 and numbers == [str(start + place) for place in range(len(numbers))]:
+            return start == 0 if len(numbers) == len(first) else len(numbers) > 2
+    if second is None or len(second) != len(first):
+        return len(numbers) < sum(map(bool, first))
+    return any(
+        _is_value(cell.strip()) and name and not _is_value(name) for name, cell in zip(first, second, strict=True)
+    )
+
+
+def _are_units(lines: list[str], separator: str, width: int) -> bool:
+    """Whether the first of two lines has short words wherever the second has numbers, as `s, °C, %` above values."""
+    if len(lines) < 2:
+        return False
+    words, values = (_split(line, separator) for line in lines)
+    places = [place for place, cell in enumerate(values) if _is_value(cell.strip())]
+    if not len(words) == len(values) == width or len(places) < 2:
+        return False
+    above = [words[place].strip() for place in places]
+    return all(w and len(w) <= _LONGEST_UNIT and not _is_value(w) for w in above) and not all(
+        map(is_missing_word, above)
+    )
+
+
+def _is_value(text: str) -> bool:
+    """Whether a cell is a number or a flag, and so no name."""
+    if text.lower() in ("true", "false"):
+        return True
+    for plain in (text, text.replace(",", ".", 1)):
+        try:
+            float(plain[:_LONGEST_NUMBER])
+        except ValueError:
+            continue
+        return True
+    return False

@@ -1,0 +1,121 @@
+"""Text that says why an episode ended (`goal`, `crash`, `timeout`), brought to terminations and truncations."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.fields import END_REASONS, TO_FILL_IN
+from rl_training.data.formats.names import first_of
+from rl_training.data.formats.raw import Arrays
+from rl_training.errors import DataError, did_you_mean
+from rl_training.reading_choices import Ending, EndReasons
+from rl_training.validation import printable, shown
+from rl_training.wording import amount
+
+ENDINGS: tuple[Ending, ...] = get_args(Ending)
+ONGOING: Ending = "ongoing"  # the episode goes on; so it does where a cell is empty
+_FIELDS: dict[Ending, str] = {"termination": "terminations", "truncation": "truncations"}
+
+
+def text_of(cell: Any) -> str:
+    """A cell as it is compared with the reasons: without blanks around it, nothing as the empty text."""
+    if cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType"):
+        return ""
+    if isinstance(cell, float | np.floating):
+        return f"{cell:g}"
+    return (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip()
+
+
+def checked(given: Any) -> dict[str, Ending]:
+    """The user's mapping by texts in small letters, with every meaning one of `ENDINGS`."""
+    if not isinstance(given, Mapping):
+        raise DataError(f"{END_REASONS}: must say what each text means: {{goal: termination, timeout: truncation}}")
+    meanings: dict[str, Ending] = {}
+    for text, meaning in given.items():
+        if meaning == TO_FILL_IN:
+            raise DataError(f"{END_REASONS}: {text} is still {TO_FILL_IN}; say termination, truncation or ongoing")
+        if meaning not in ENDINGS:
+            hint = did_you_mean(str(meaning), ENDINGS) or f"; choose from {', '.join(ENDINGS)}"
+            raise DataError(f"{END_REASONS}: {shown(text)} cannot mean {shown(meaning)}{hint}")
+        key = text_of(text).casefold()
+        if meanings.setdefault(key, meaning) != meaning:
+            raise DataError(f"{END_REASONS}: {shown(text)} is given two meanings; capitals make no difference")
+    return meanings
+
+
+def ends_by_reason(
+    name: str, cells: npt.NDArray[Any], reasons: EndReasons | None, episodes: Any, step: npt.NDArray[Any] | None
+) -> tuple[Arrays, str]:
+    """Terminations and truncations `[N]`, and a note on what was counted.
+
+    A log may repeat an episode's reason in all of its rows. Where `episodes` `[N]` tell that it does, only the last
+    row of each, by `step` if there is one, has ended anything.
+    """
+    texts = [text_of(cell) for cell in cells.tolist()]
+    if reasons is None:
+        raise DataError(_what_is_there(name, texts))
+    meanings = checked(reasons)
+    meanings.setdefault("", ONGOING)
+    known = {text: meanings.get(text.casefold()) for text in set(texts)}
+    if strange := {text for text, meaning in known.items() if meaning is None}:
+        row = next(row for row, text in enumerate(texts) if text in strange)
+        raise DataError(_not_said(name, texts[row], row, reasons))
+    repeated = episodes is not None and _is_repeated(texts, np.asarray(episodes))
+    counts = np.ones(len(texts), dtype=np.bool_) if not repeated else _last_rows(np.asarray(episodes), step)
+    flags: Arrays = {
+        field: counts & np.array([known[text] == ending for text in texts], dtype=np.bool_)
+        for ending, field in _FIELDS.items()
+    }
+    ended = np.flatnonzero(flags["terminations"] | flags["truncations"]).tolist()
+    return flags, _note(name, known, Counter(texts[row] for row in ended), repeated=repeated)
+
+
+def _note(name: str, known: Mapping[str, Ending | None], counted: Mapping[str, int], *, repeated: bool) -> str:
+    kinds = []
+    for ending in _FIELDS:
+        found = sorted((text for text in counted if known[text] == ending), key=lambda text: -counted[text])
+        if found:
+            total = sum(counted[text] for text in found)
+            kinds.append(f"{amount(total, ending)} ({first_of(f'{printable(t)} {counted[t]:,}' for t in found)})")
+    told = f"column {name!r} tells of {' and '.join(kinds) or 'no end'}"
+    return f"{told}; it says the same in all rows of an episode: the last of them counts" if repeated else told
+
+
+def _what_is_there(name: str, texts: list[str]) -> str:
+    counts = Counter(text for text in texts if text)
+    found = first_of(f"{printable(text)} ({amount(rows, 'row')})" for text, rows in counts.most_common())
+    some = printable(next(iter(counts), "crash"))
+    return (
+        f"columns.{END_REASONS}: say what the texts of column {name!r} mean, {END_REASONS}: {{{some}: termination}}"
+        f" (or truncation, ongoing) for each; it holds {found if counts else 'no text at all'}"
+    )
+
+
+def _not_said(name: str, text: str, row: int, reasons: EndReasons) -> str:
+    meant = did_you_mean(text, [str(reason) for reason in reasons])
+    meant = meant if "did you mean" in meant else ""
+    return (
+        f"column {name!r}: {shown(text)} at row {row} is not among {END_REASONS}{meant}; say what it means,"
+        f" {END_REASONS}: {{{printable(text)}: termination}} (or truncation, ongoing)"
+    )
+
+
+def _is_repeated(texts: list[str], episodes: npt.NDArray[Any]) -> bool:
+    """Whether every episode has one text in all of its rows, and some have several rows."""
+    first: dict[Any, str] = {}
+    same = all(first.setdefault(episode, text) == text for episode, text in zip(episodes.tolist(), texts, strict=True))
+    return same and len(first) < len(texts)
+
+
+def _last_rows(episodes: npt.NDArray[Any], step: npt.NDArray[Any] | None) -> npt.NDArray[np.bool_]:
+    _, number = np.unique(episodes, return_inverse=True)
+    number = number.reshape(-1)
+    order = np.argsort(number, kind="stable") if step is None else np.lexsort((step, number))
+    last = np.zeros(len(number), dtype=np.bool_)
+    last[order[np.r_[np.diff(number[order]) != 0, True]]] = True
+    return last

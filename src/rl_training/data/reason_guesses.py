@@ -1,0 +1,85 @@
+"""Which column says why episodes ended, and what its texts mean, guessed from names and words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.formats.end_reasons import ONGOING, text_of
+from rl_training.reading_choices import Ending
+
+_NAMED_SO = {"reason", "reasons", "outcome", "cause", "ending"}
+_PERHAPS = {
+    "end", "ended", "stop", "stopped", "exit", "status", "event", "result", "done", "termination", "terminated",
+    "terminal", "finish", "finished", "over", "verdict", "state", "flag",
+}  # fmt: skip
+_MOST_TEXTS = 30
+_MOSTLY = 0.5  # of the rows in which an episode goes on, where the name alone does not tell
+_SHORT = 3  # letters
+_NEARLY_ALL = 0.8  # where it tells nothing
+# Beginnings of words. Of a text with words of two kinds the first kind counts: `time limit reached` is a time limit.
+_WORDS: dict[Ending, tuple[str, ...]] = {
+    "truncation": (
+        "timeout", "time", "limit", "trunc", "cut", "max", "abort", "interrupt", "cancel", "quit", "disconnect",
+        "shutdown", "manual", "operator", "transfer", "censor", "expired", "left", "paused", "reset", "maintenance",
+        "shift",
+    ),
+    "termination": (
+        "goal", "success", "succeed", "reach", "win", "won", "lose", "lost", "loss", "crash", "colli", "fell", "fall",
+        "fail", "dead", "die", "death", "decease", "kill", "solve", "complete", "done", "finish", "terminat",
+        "terminal", "trip", "fault", "error", "overheat", "alarm", "discharg", "recover", "cured", "victory",
+        "defeat", "draw", "game", "explo", "broke", "stuck", "target", "arriv",
+    ),
+    "ongoing": (
+        "running", "run", "ok", "none", "no", "active", "ongoing", "continu", "progress", "normal", "play", "alive",
+        "nan", "null", "na", "in", "step", "false", "ready",
+    ),
+}  # fmt: skip
+
+
+def meaning_of(text: str) -> Ending | None:
+    """What a text probably says of its row; none where no word tells."""
+    words = re.findall(r"[a-z]+", text.casefold().replace("_", " "))
+    if not words:
+        return ONGOING if text.strip() in ("", "-", "0", "--") else None
+    if "n/a" in text.casefold():
+        return ONGOING
+    joined = "".join(words)
+    for ending, beginnings in _WORDS.items():
+        # Other words begin with the short ones among those of going on.
+        if any(
+            w == b or joined == b or (w.startswith(b) and (ending != ONGOING or len(b) > _SHORT))
+            for w in words
+            for b in beginnings
+        ):
+            return ending
+    return None
+
+
+def column_of_reasons(columns: Mapping[str, npt.NDArray[Any]], words_of: Mapping[str, Iterable[str]]) -> str | None:
+    """The one column of text that says why episodes ended; `words_of` each name."""
+    found = {True: [], False: []}  # type: dict[bool, list[str]]
+    for name, values in columns.items():
+        words = set(words_of[name])
+        if values.ndim == 1 and values.dtype.kind in "OU" and _may_be(values, words):
+            found[bool(words & _NAMED_SO)].append(name)
+    chosen = found[True] or found[False]
+    return chosen[0] if len(chosen) == 1 else None
+
+
+def _may_be(values: npt.NDArray[Any], words: set[str]) -> bool:
+    texts = [text_of(cell) for cell in values.tolist()]
+    kinds = set(texts)
+    meanings = {text: meaning_of(text) for text in kinds}
+    if len(kinds) > _MOST_TEXTS or not any(meaning != ONGOING for meaning in meanings.values()):
+        return False
+    if words & _NAMED_SO:
+        return True
+    going_on = np.mean([meanings[text] == ONGOING for text in texts])
+    if words & _PERHAPS:
+        return bool(going_on >= _MOSTLY and any(meaning not in (None, ONGOING) for meaning in meanings.values()))
+    return bool(going_on >= _NEARLY_ALL and None not in meanings.values())

@@ -1,0 +1,72 @@
+"""What a column may be by the look of its first rows: a flag, an episode's id, a counter, a time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.formats.cells import is_flag_word, moments
+from rl_training.errors import DataError
+
+_FEWEST = 4  # rows that say anything
+_LIKE_TIME = 8  # characters of a text that may be a date with a time
+
+
+def is_flag(values: npt.NDArray[Any]) -> bool:
+    """Nothing but 0 and 1, or words for them, in the rows that were looked at."""
+    if values.ndim != 1:
+        return False
+    if values.dtype.kind in "biuf":
+        return bool(np.isin(values, (0, 1)).all())
+    return values.dtype.kind in "OU" and len(values) > 0 and all(is_flag_word(str(cell)) for cell in values.tolist())
+
+
+def is_in_blocks(values: npt.NDArray[Any]) -> bool:
+    """The same for some rows, and never back at an earlier value, as ids of episodes are."""
+    if values.ndim != 1 or len(values) < _FEWEST:
+        return False
+    changes = int((values[1:] != values[:-1]).sum())
+    return 0 < changes < len(values) // 2 and len(set(values.tolist())) == changes + 1
+
+
+def is_time(name: str, values: npt.NDArray[Any]) -> bool:
+    """Numbers, or text that is a date with a time."""
+    if values.ndim != 1 or not len(values):
+        return False
+    if values.dtype.kind in "iuf":
+        return True
+    if values.dtype.kind not in "OU" or not all(len(str(cell)) >= _LIKE_TIME for cell in values[:3]):
+        return False
+    try:
+        return bool(np.isfinite(moments(name, values)).all())
+    except DataError:
+        return False
+
+
+def counts_up(values: npt.NDArray[Any], episodes: npt.NDArray[Any] | None) -> bool:
+    """Whole numbers that grow by the same amount from row to row of an episode, and start again with each.
+
+    episodes: the ids of the rows, `[N]`; without them, the numbers must start again by themselves.
+    """
+    if values.ndim != 1 or len(values) < _FEWEST or values.dtype.kind not in "iuf":
+        return False
+    numbers = values.astype(np.float64)
+    if not np.isfinite(numbers).all() or (numbers != np.round(numbers)).any():
+        return False
+    strides = np.diff(numbers)
+    inside = strides > 0 if episodes is None else np.asarray(episodes[1:] == episodes[:-1])
+    starts = numbers[np.r_[True, ~inside]]
+    if not inside.any() or len(starts) < 2 or (starts != starts[0]).any():
+        return False
+    grown = strides[inside]
+    return bool(grown[0] > 0 and (grown == grown[0]).all())
+
+
+def tells_apart(values: npt.NDArray[Any], episodes: npt.NDArray[Any] | None) -> bool:
+    """Whether no number occurs twice in an episode, in whatever order its rows stand."""
+    if episodes is None or values.ndim != 1 or len(values) < _FEWEST or not np.isfinite(values).all():
+        return False
+    pairs = set(zip(np.asarray(episodes).tolist(), values.tolist(), strict=True))
+    return len(pairs) == len(values) > len(set(np.asarray(episodes).tolist()))

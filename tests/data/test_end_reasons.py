@@ -1,0 +1,249 @@
+"""Text that says why episodes ended, words for flags, and the bounds of actions that are said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from rl_training.data import TransitionDataset
+from rl_training.data.dataset_loaders import FileDatasetConfig, infer_spaces, load_dataset
+from rl_training.data.doctor import examine
+from rl_training.data.formats import read, read_table
+from rl_training.data.formats.cells import moments
+from rl_training.data.reason_guesses import meaning_of
+from rl_training.data.settling import settle
+from rl_training.environments import Spaces
+from rl_training.errors import ConfigError, DataError
+from rl_training.validation import explain
+
+MEANINGS: dict[str, Any] = {"goal": "termination", "crash": "termination", "timeout": "truncation"}
+TEXTS = ["", "", "Goal", "", "timeout ", "", "", "crash", "", ""]
+COLUMNS = {"end_reasons": "why"}
+
+
+def table(**changes: Any) -> dict[str, Any]:
+    rows = np.arange(10)
+    return {"obs": rows + 0.5, "action": rows / 20, "reward": rows, "why": np.array(TEXTS, dtype=object), **changes}
+
+
+def ends(dataset: TransitionDataset) -> tuple[list[int], list[int]]:
+    return np.flatnonzero(dataset.terminations).tolist(), np.flatnonzero(dataset.truncations).tolist()
+
+
+def refusal(given: Any, columns: Any = None, **options: Any) -> str:
+    with pytest.raises(DataError) as caught:
+        TransitionDataset.from_table(given, columns or COLUMNS, **options)
+    return str(caught.value)
+
+
+class TestReasons:
+    def test_texts_become_flags_and_are_counted(self) -> None:
+        dataset = TransitionDataset.from_table(table(), COLUMNS, end_reasons=MEANINGS)
+        assert ends(dataset) == ([2, 7], [4])
+        told = "column 'why' tells of 2 terminations (Goal 1, crash 1) and 1 truncation (timeout 1)"
+        assert dataset.notes == (told,)
+
+    @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
+    def test_files(self, name: str, tmp_path: Path) -> None:
+        lines = [f"{i}.5,{i / 20},{i},{text}" for i, text in enumerate(TEXTS)]
+        if name == "log.csv":
+            (tmp_path / name).write_text("\n".join(["obs,action,reward,why", *lines]))
+        else:
+            pa = pytest.importorskip("pyarrow")
+            from pyarrow import parquet
+
+            given = {**table(), "why": [text or None for text in TEXTS]}
+            parquet.write_table(pa.table(given), tmp_path / name)
+        dataset = TransitionDataset.load(tmp_path / name, columns=COLUMNS, end_reasons=MEANINGS)
+        assert ends(dataset) == ([2, 7], [4])
+        notes = [str(finding) for finding in examine(read(tmp_path / name, COLUMNS, MEANINGS)).findings]
+        assert any("tells of 2 terminations (Goal 1, crash 1)" in note for note in notes)
+
+    def test_codes_are_texts(self) -> None:
+        codes = np.array([0, 0, 2, 0, 1, 0, 0, 2, 0, 0])
+        said = {"0": "ongoing", "1": "truncation", "2": "termination"}
+        dataset = TransitionDataset.from_table(table(why=codes), COLUMNS, end_reasons=said)  # type: ignore[arg-type]
+        assert ends(dataset) == ([2, 7], [4])
+        floats = np.where(codes == 0, np.nan, codes)
+        dataset = TransitionDataset.from_table(table(why=floats), COLUMNS, end_reasons=said)  # type: ignore[arg-type]
+        assert ends(dataset) == ([2, 7], [4])
+
+    def test_a_reason_in_every_row_of_an_episode_counts_once(self) -> None:
+        given = table(why=np.repeat(["goal", "timeout"], 5), episode=np.repeat([7, 3], 5))
+        dataset = TransitionDataset.from_table(given, COLUMNS, end_reasons=MEANINGS)
+        assert ends(dataset) == ([4], [9])
+        assert dataset.notes[0].endswith("it says the same in all rows of an episode: the last of them counts")
+        shuffled = {name: np.asarray(values)[::-1] for name, values in given.items()} | {"step": np.arange(10)[::-1]}
+        assert ends(TransitionDataset.from_table(shuffled, COLUMNS, end_reasons=MEANINGS)) == ([9], [4])
+
+    def test_time_alone_needs_no_other_flag(self) -> None:
+        dataset = TransitionDataset.from_table(table(step=np.arange(10)), COLUMNS, end_reasons=MEANINGS)
+        assert ends(dataset) == ([2, 7], [4])
+
+    def test_dones_beside_them_mark_ends(self) -> None:
+        dones = np.isin(np.arange(10), [2, 4, 7, 9])
+        dataset = TransitionDataset.from_table(table(done=dones), COLUMNS, end_reasons=MEANINGS)
+        assert ends(dataset) == ([2, 7], [4, 9])
+
+    def test_what_a_text_means_must_be_said(self) -> None:
+        assert refusal(table()) == (
+            "columns.end_reasons: say what the texts of column 'why' mean, end_reasons: {Goal: termination} (or"
+            " truncation, ongoing) for each; it holds Goal (1 row), timeout (1 row), crash (1 row)"
+        )
+        assert refusal(table(), end_reasons={"goal": "termination", "time_out": "truncation"}) == (
+            "column 'why': 'timeout' at row 4 is not among end_reasons; did you mean 'time_out'?; say what it means,"
+            " end_reasons: {timeout: termination} (or truncation, ongoing)"
+        )
+
+    def test_other_mistakes(self) -> None:
+        said = {"end_reasons": MEANINGS}
+        assert "name the column that holds these texts as well" in refusal(table(), {"obs": "obs"}, **said)
+        assert "cannot mean 'terminated'; did you mean 'termination'?" in refusal(
+            table(), end_reasons={"goal": "terminated"}
+        )
+        both = {**COLUMNS, "terminations": "flag"}
+        assert refusal(table(flag=np.zeros(10)), both, **said) == (
+            "columns.terminations: columns.end_reasons tells of ends as well; keep one of the two"
+        )
+        assert "is given two meanings" in refusal(table(), end_reasons={"goal": "termination", "GOAL": "ongoing"})
+
+    def test_only_tables_have_them(self, tmp_path: Path) -> None:
+        TransitionDataset.from_table(table(), COLUMNS, end_reasons=MEANINGS).save(tmp_path / "log.npz")
+        with pytest.raises(DataError, match="end_reasons: is for the text of a table's column"):
+            TransitionDataset.load(tmp_path / "log.npz", columns=COLUMNS)
+
+    @pytest.mark.parametrize(
+        ("text", "meaning"),
+        [
+            ("crash", "termination"), ("Goal reached", "termination"), ("time_limit", "truncation"),
+            ("time limit reached", "truncation"), ("aborted by operator", "truncation"), ("", "ongoing"),
+            ("running", "ongoing"), ("N/A", "ongoing"), ("E17", None), ("xyzzy", None),
+        ],
+    )  # fmt: skip
+    def test_guesses(self, text: str, meaning: str | None) -> None:
+        assert meaning_of(text) == meaning
+
+
+class TestSection:
+    def parse(self, **values: Any) -> FileDatasetConfig:
+        return FileDatasetConfig.model_validate({"path": "a.csv", **values})
+
+    def complaint(self, **values: Any) -> str:
+        with pytest.raises(ValidationError) as caught:
+            self.parse(**values)
+        return explain(caught.value, FileDatasetConfig)
+
+    def test_texts_that_yaml_takes_for_numbers(self) -> None:
+        section = self.parse(end_reasons={2: "termination", None: "ongoing", 1.5: "truncation"})
+        assert section.end_reasons == {"2": "termination", "": "ongoing", "1.5": "truncation"}
+        assert "put the text in quotes" in self.complaint(end_reasons={True: "termination"})
+
+    def test_mistakes(self) -> None:
+        assert "goal is still TODO; say termination, truncation or" in self.complaint(end_reasons={"goal": "TODO"})
+        assert "'goal' cannot mean 'end'" in self.complaint(end_reasons={"goal": "end"})
+        assert "are given together or not at all" in self.complaint(action_low=0.0)
+
+
+class TestFlagWords:
+    @pytest.mark.parametrize("words", [("Yes", "no"), ("Y", "N"), ("TRUE", "false"), ("on", "off"), ("t", "f")])
+    def test_they_are_flags_where_flags_are_expected(self, words: tuple[str, str]) -> None:
+        cells = np.array([words[0] if row in (3, 9) else words[1] for row in range(10)], dtype=object)
+        given = {name: values for name, values in table().items() if name != "why"}
+        assert ends(TransitionDataset.from_table({**given, "terminated": cells}))[0] == [3, 9]
+
+    def test_elsewhere_advice_is_given(self) -> None:
+        given = {**table(), "obs": np.array(["y"] * 10, dtype=object), "terminated": np.zeros(10)}
+        assert refusal(given, {"obs": "obs"}) == (
+            "column 'obs': 'y' at row 0 is not a number; write 1 and 0 for such letters, or yes and no"
+        )
+
+
+class TestBounds:
+    def file(self, tmp_path: Path) -> Path:
+        rows = np.arange(10)
+        given = {"obs": rows, "u": rows / 4, "v": -rows, "reward": rows, "done": rows == 9}
+        lines = [",".join(given), *(",".join(str(float(v)) for v in row) for row in zip(*given.values(), strict=True))]
+        (tmp_path / "log.csv").write_text("\n".join(lines))
+        return tmp_path / "log.csv"
+
+    def test_they_are_used(self, tmp_path: Path) -> None:
+        path = self.file(tmp_path)
+        said: dict[str, Any] = {"columns": {"actions": ["u", "v"]}, "dones_are": "terminations"}
+        dataset = TransitionDataset.load(path, **said, action_low=[0, -20], action_high=[5.0, 0.0])
+        assert infer_spaces(dataset) == Spaces(1, (0.0, -20.0), (5.0, 0.0))
+        one = TransitionDataset.load(path, **said, action_low=-20.0, action_high=20.0)
+        assert infer_spaces(one) == Spaces(1, (-20.0, -20.0), (20.0, 20.0))
+
+    def test_an_action_outside_is_refused_by_its_row(self, tmp_path: Path) -> None:
+        path, said = self.file(tmp_path), {"actions": ["u", "v"]}
+        with pytest.raises(DataError, match=r"actions: -4 at row 4, column 'v' .* is outside the bounds \[-3, 3\]"):
+            TransitionDataset.load(path, columns=said, action_low=-3, action_high=3)
+        raw = settle(read(path, said), action_low=-3, action_high=3)
+        (finding,) = examine(raw).at("error")
+        assert (finding.code, finding.place and finding.place.row) == ("actions.outside", 4)
+        assert "give wider bounds (action_low, action_high)" in finding.advice
+
+    def test_mistakes(self) -> None:
+        given = {**table(), "done": np.zeros(10)}
+        for low, high, complaint in (
+            ([0, 0], [1, 1], "action_low: has 2 values, and actions have 1 column; give one for each"),
+            (1.0, 1.0, "action_low: 1 must be below action_high, 1 (column 0)"),
+            (0.0, None, "action_low and action_high are given together or not at all"),
+            ("a", 1.0, "action_low: must be a number, or one for each of the 1 action"),
+        ):
+            assert refusal(given, {"obs": "obs"}, action_low=low, action_high=high) == complaint
+
+    def test_an_environment_has_its_own(self, tmp_path: Path) -> None:
+        section = FileDatasetConfig(path=self.file(tmp_path), columns={"actions": "u"}, action_low=0.0, action_high=3.0)
+        with pytest.raises(ConfigError, match=r"dataset.action_low: Env-v0 has bounds of its own, \[0, 2.5\]"):
+            load_dataset(section, "Env-v0", Spaces(1, (0.0,), (2.5,)))
+
+
+def test_a_mapping_of_columns_is_enough() -> None:
+    assert read_table(table(), COLUMNS, MEANINGS).arrays["terminations"].sum() == 2
+
+
+class TestTimes:
+    @pytest.mark.parametrize(
+        "times",
+        [
+            ["01.03.2024 08:00:00", "01.03.2024 08:00:01", "01.03.2024 08:00:03"],
+            ["2024/03/01 08:00:00", "2024/03/01 08:00:01", "2024/03/01 08:00:03"],
+            ["2024-03-01T08:00:00+01:00", "2024-03-01T07:00:01Z", "2024-03-01T09:00:03+02:00"],
+            ["8:00:00", "8:00:01", "08:00:03"],
+        ],
+    )
+    def test_how_they_may_be_written(self, times: list[str]) -> None:
+        seconds = moments("time", np.array(times, dtype=object))
+        assert np.diff(seconds).tolist() == [1.0, 2.0]
+
+    def test_what_could_be_either_is_refused(self) -> None:
+        with pytest.raises(
+            DataError, match=r"'03/01/2024 08:00' at row 5 is neither a number nor a time; write times as"
+        ):
+            moments("time", np.array(["03/01/2024 08:00"], dtype=object), 5)
+
+
+class TestCosts:
+    def test_rewards_are_their_negative(self) -> None:
+        given = {**table(), "done": np.zeros(10)}
+        dataset = TransitionDataset.from_table(given, {"rewards": "reward"}, rewards_are="costs")
+        assert dataset.rewards.tolist() == (-np.arange(10.0)).tolist()
+        assert "column 'reward': costs, where lower is better; rewards are their negative" in dataset.notes
+        named = {**{name: values for name, values in given.items() if name != "reward"}, "cost": np.arange(10.0)}
+        raw = read_table(named, {"rewards": "cost"})
+        assert "rewards.cost" in {finding.code for finding in examine(raw).findings}
+        assert "rewards.cost" not in {finding.code for finding in examine(settle(raw, rewards_are="costs")).findings}
+
+    def test_a_running_sum_is_noticed(self) -> None:
+        rows = np.arange(60)
+        given = {"obs": np.sin(rows), "action": np.cos(rows), "done": rows % 10 == 9}
+        draw = np.random.default_rng(0)
+        sums = np.concatenate([draw.uniform(0, 1, 10).cumsum() for _ in range(6)])
+        for rewards, told in ((sums, True), (-sums, True), (draw.uniform(0, 1, 60), False)):
+            codes = {finding.code for finding in examine(read_table({**given, "reward": rewards})).findings}
+            assert ("rewards.running-sum" in codes) is told
