@@ -21,7 +21,13 @@ from rl_training.algorithms.base import PriorDataParams
 from rl_training.data.formats.limits import free_memory
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import read_spaces
-from rl_training.errors import CheckpointError, ConfigError, DataError, EnvironmentUnsupportedError
+from rl_training.errors import (
+    CheckpointError,
+    ConfigError,
+    DataError,
+    EnvironmentFailedError,
+    EnvironmentUnsupportedError,
+)
 from rl_training.experiment.continuing import (
     FinishedError,
     branch,
@@ -133,10 +139,14 @@ class LoadedPolicy:
         whole = active.clone()
         try:
             active &= self._chosen(members)  # what is not active is not stepped
-            return evaluator.evaluate(self.actor, int(self.checkpoint.progress["steps"]))
+            evaluation = evaluator.evaluate(self.actor, int(self.checkpoint.progress["steps"]))
         finally:
             active.copy_(whole)
             evaluator.close()
+        for fault in evaluation.faults:
+            kind = CheckpointError if fault.by_policy else EnvironmentFailedError
+            raise kind(f"seed {fault.seed} cannot be scored: {fault.what}")
+        return evaluation
 
     def _chosen(self, members: Sequence[int] | None) -> Tensor:
         """Which members to score, `[M]`; those that diverged are never among them."""
