@@ -18,7 +18,6 @@ import json
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,7 +30,7 @@ from torch import Tensor
 from rl_training import __version__
 from rl_training.algorithms import load as load_algorithm
 from rl_training.algorithms.base import Learner
-from rl_training.data.formats.atomic import sync
+from rl_training.data.formats.atomic import sync, temporary_folder
 from rl_training.data.transforms import Transforms
 from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, RLTrainingError
@@ -141,8 +140,7 @@ def _write_directory(path: Path, files: Mapping[str, bytes]) -> None:
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f"{path.name}{TEMPORARY}", dir=path.parent))
-        temporary.chmod(0o755)
+        temporary = temporary_folder(path.parent, f"{path.name}{TEMPORARY}")
         for name, data in files.items():
             (temporary / name).write_bytes(data)
             sync(temporary / name)

@@ -224,6 +224,7 @@ class Loop:
     def snapshot(self) -> Checkpoint:
         """The run at this very step. Its tensors are the live ones."""
         sums, self.progress.metric_counts = self.engine.metric_state()
+        self.progress.records = self.run_directory.tallies()
         self.progress.callbacks = {name: callback.state() for name, callback in self._named_callbacks()}
         return Checkpoint(
             self.config,
