@@ -219,6 +219,20 @@ def test_a_resumed_run_says_what_its_records_lack(data_file: Path, tmp_path: Pat
     assert notice not in manager.resume(before.path, total_timesteps=25).run.describe()["notices"]
 
 
+def test_a_run_that_is_moved_while_it_trains(data_file: Path, tmp_path: Path) -> None:
+    class Mover(Callback):
+        def on_checkpoint(self, loop: Loop, path: Path) -> None:
+            (tmp_path / "run").rename(tmp_path / "moved")
+
+    config = small_config(data_file, tmp_path, log_interval=5, checkpoint_interval=5)
+    with pytest.raises(CheckpointError, match=r"run was moved or removed since: what was saved is where it is now"):
+        train(config, callbacks=[Mover()])
+    assert not (tmp_path / "run").exists()
+    whole = train(small_config(data_file, tmp_path, name="whole", log_interval=5, checkpoint_interval=5))
+    end = manager.resume(tmp_path / "moved")
+    assert end.run.records("metrics") == whole.run.records("metrics")
+
+
 @pytest.mark.parametrize("mask", [0o077, 0o027, 0o022, 0o002])
 def test_rights_follow_the_umask(mask: int, data_file: Path, tmp_path: Path) -> None:
     previous = os.umask(mask)

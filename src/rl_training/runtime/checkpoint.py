@@ -161,6 +161,8 @@ def reason(error: OSError, folder: Path, needed: int | None = None) -> str:
     text = error.strerror or str(error)
     if error.errno == errno.EDQUOT:
         return f"{text}; free some of your quota, such as old runs or checkpoints, then resume the run"
+    if error.errno == errno.ENOENT and not folder.exists():
+        return f"{text}; {folder} was moved or removed since: what was saved is where it is now"
     if error.errno != errno.ENOSPC:
         return text
     try:
