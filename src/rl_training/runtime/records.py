@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rl_training.errors import CheckpointError
+from rl_training.paths import require_plain
 from rl_training.wording import WARNING, amount
 
 ASIDE = ".aside"  # in the name of what a run went back behind, or went on without
@@ -58,6 +60,7 @@ class Records:
 
         told: the tally of that moment. Lines that are doubled or out of order are put right.
         """
+        require_plain(self.file)
         found = [(line + b"\n", _parsed(line)) for line in self._whole_lines()]
         kept = [(record["step"], line) for line, record in found if record is not None and record["step"] <= step]
         mended = sorted(dict.fromkeys(kept), key=lambda entry: entry[0])
@@ -77,7 +80,7 @@ class Records:
     def set_aside(self) -> Path:
         """Keep the file as it is under another name, beside the one that is written anew."""
         names = (self.file.with_name(f"{self.file.name}{ASIDE}{n or ''}") for n in range(10_000))
-        aside = next(name for name in names if not name.exists())
+        aside = next(name for name in names if not os.path.lexists(name))
         shutil.copyfile(self.file, aside)
         return aside
 

@@ -137,7 +137,8 @@ class RunDirectory:
         warnings = []
         for kind, records in self._records.items():
             last = evaluated if kind == "evaluations" and evaluated is not None else step
-            whole, warning = records.up_to(last, (told or {}).get(kind))
+            with self._writing(f"{kind}.jsonl"):
+                whole, warning = records.up_to(last, (told or {}).get(kind))
             if warning is not None:
                 with self._writing(f"{kind}.jsonl"):
                     aside = f"; kept as it was in {records.set_aside().name}" if records.file.is_file() else ""
