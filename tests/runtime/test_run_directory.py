@@ -14,6 +14,7 @@ import yaml
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import manager
 from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.checkpoint import Checkpoint, load_checkpoint
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.run_directory import RunDirectory
@@ -245,6 +246,30 @@ def test_rights_follow_the_umask(mask: int, data_file: Path, tmp_path: Path) -> 
 
 
 class TestLoad:
+    def test_a_link_to_nowhere_is_not_waited_for(self, run: RunDirectory) -> None:
+        (run.path / "checkpoints").mkdir()
+        (run.path / "checkpoints" / "step-30").symlink_to("nowhere")
+        with pytest.raises(CheckpointError, match="step-30.*no other is sound"):
+            run.load()
+
+    def test_what_a_training_process_lets_go_of_meanwhile(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = train(small_config(data_file, tmp_path, checkpoint_interval=10)).run
+        places: list[Path] = []
+
+        def slowly(path: Path) -> Checkpoint:
+            if not places:  # a newer one is written and this one goes while it is being read
+                path.rename(path.with_name("step-30"))
+            places.append(path)
+            return load_checkpoint(path)
+
+        monkeypatch.setattr("rl_training.runtime.run_directory.load_checkpoint", slowly)
+        assert run.load().progress["steps"] == 20
+        assert [path.name for path in places] == ["step-20", "step-30"]
+        with pytest.raises(CheckpointError, match="no checkpoint 20; choose from last"):
+            run.load(20)
+
     def test_before_the_first_checkpoint(self, run: RunDirectory) -> None:
         with pytest.raises(CheckpointError, match="first: has no checkpoint yet"):
             run.load()

@@ -329,6 +329,10 @@ def main() -> None:
 def _run() -> int:
     """The command's exit code."""
     try:
+        Path.cwd()  # the libraries below end the process without one
+    except OSError as error:
+        return _say(f"the folder this is called in is not there any more ({error.strerror}); change to another")
+    try:
         return app(prog_name="rl-training", standalone_mode=False) or 0
     except DivergenceError as error:
         return _say(error, DIVERGED)

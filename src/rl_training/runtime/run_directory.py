@@ -237,6 +237,20 @@ class RunDirectory:
 
     def load(self, which: str | int = "last") -> Checkpoint:
         """The last (or `latest`), the best, or the checkpoint of a given step (30, `30` or `step-30`)."""
+        while True:
+            step = self._step_of(which)
+            try:
+                return load_checkpoint(self.checkpoint_path(step))
+            except CheckpointError as error:
+                if not os.path.lexists(
+                    self.checkpoint_path(step)
+                ):  # a process that trains let go of it: it has a newer one
+                    continue
+                sound = self.newest_sound(self.steps(), step)
+                hint = f"; the newest sound one is step-{sound} (--which {sound})" if sound is not None else ""
+                raise CheckpointError(f"{error}{hint or '; no other is sound'}") from error
+
+    def _step_of(self, which: str | int) -> int:
         steps = self.steps()
         if not steps:
             raise CheckpointError(f"{self.path}: has no checkpoint yet")
@@ -245,12 +259,7 @@ class RunDirectory:
         wanted = {"latest": "last"}.get(str(which), str(which)).removeprefix("step-")
         if wanted not in named:
             raise CheckpointError(f"{self.path}: no checkpoint {which!r}; choose from {', '.join(named)}")
-        try:
-            return load_checkpoint(self.checkpoint_path(named[wanted]))
-        except CheckpointError as error:
-            sound = self.newest_sound(steps, named[wanted])
-            hint = f"; the newest sound one is step-{sound} (--which {sound})" if sound is not None else ""
-            raise CheckpointError(f"{error}{hint or '; no other is sound'}") from error
+        return int(named[wanted])
 
     def newest_sound(self, steps: list[int] | None = None, damaged: int | None = None) -> int | None:
         """The step of the newest checkpoint that can be loaded; `damaged` is known not to."""
