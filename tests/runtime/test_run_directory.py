@@ -249,7 +249,7 @@ class TestLoad:
     def test_a_link_to_nowhere_is_not_waited_for(self, run: RunDirectory) -> None:
         (run.path / "checkpoints").mkdir()
         (run.path / "checkpoints" / "step-30").symlink_to("nowhere")
-        with pytest.raises(CheckpointError, match="step-30.*no other is sound"):
+        with pytest.raises(CheckpointError, match=r"step-30.*no other is sound"):
             run.load()
 
     def test_what_a_training_process_lets_go_of_meanwhile(

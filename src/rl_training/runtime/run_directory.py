@@ -43,6 +43,7 @@ from rl_training.runtime.records import ASIDE, Records
 from rl_training.runtime.run_description import read_description, read_plain_config
 
 _RECORDS = ("metrics", "evaluations", "timing")
+_GLANCES = 10
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
 
 
@@ -251,8 +252,9 @@ class RunDirectory:
                 raise CheckpointError(f"{error}{hint or '; no other is sound'}") from error
 
     def _step_of(self, which: str | int) -> int:
-        steps = self.steps()
-        if not steps:
+        # A folder that changes while it is listed may show neither the checkpoint that goes nor the one that comes.
+        steps = next(filter(None, (self.steps() for _ in range(_GLANCES))), None)
+        if steps is None:
             raise CheckpointError(f"{self.path}: has no checkpoint yet")
         best = (self.describe().get("best") or {}).get("step")
         named = {"last": steps[-1], **({"best": best} if best in steps else {}), **{str(step): step for step in steps}}
