@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from rl_training.environments import make_env
-from rl_training.errors import CheckpointError, EnvironmentFailedError
+from rl_training.errors import CheckpointError, DivergenceError, EnvironmentFailedError
 from rl_training.experiment import manager
 from rl_training.runtime.trainer import TrainResult, train
 from small_runs import small_config
@@ -133,3 +134,11 @@ class TestWhileTraining:
         assert told.startswith(f"warning: environment '{FICKLE}' gave a")
         assert "episode 1 (reset with seed 10001), in an evaluation of seed 4 between step" in told
         assert "likely causes: the environment itself" in told
+
+    def test_experience_that_is_no_number_is_named_as_the_cause(self, fickle: Any, tmp_path: Path) -> None:
+        own = {"learning_starts": 4, "buffer_capacity": 100, "batch_size": 8}
+        config = small_config(None, tmp_path, "sac", env_id=FICKLE, algo_kwargs=own, evaluation={"episodes": 1})
+        fickle("nan reward")
+        cause = f"likely causes: environment '{FICKLE}', which gave a reward that is not finite at step 1, "
+        with pytest.raises(DivergenceError, match=re.escape(cause)):
+            train(config)

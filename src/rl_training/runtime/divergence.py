@@ -221,7 +221,7 @@ class DivergenceGuard:
     def _likely_causes(self) -> str:
         """What to try, the likeliest first, from what this run's configuration and data say."""
         params, transforms = self.learner.params, self.config.transforms
-        causes = []
+        causes = [self.source.suspicion] if self.source.suspicion else []
         if isinstance(params, OnlineParams) and self.progress.unit == "updates":
             causes.append(f"{self.config.algo} on fixed data, where it overrates the actions they lack")
         if (largest := self._largest_reward) > _LARGE_REWARD:
