@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.errors import CheckpointError, EnvironmentUnsupportedError, did_you_mean
+from rl_training.errors import CheckpointError, EnvironmentFailedError, EnvironmentUnsupportedError, did_you_mean
 from rl_training.validation import printable, shortened
 
 if TYPE_CHECKING:
@@ -103,6 +103,8 @@ def make_env(env_id: str, **kwargs: Any) -> Env:
     """Open an environment; whatever keeps it from opening is told in one line."""
     import gymnasium
 
+    from rl_training.guarded_environment import GuardedEnvironment, in_words
+
     module = env_id.rpartition(":")[0]
     if module and module not in sys.modules:  # Gymnasium would import it, and env_id may be a stranger's
         raise EnvironmentUnsupportedError(
@@ -110,7 +112,7 @@ def make_env(env_id: str, **kwargs: Any) -> Env:
             " it in a program of your own first, or let its package register the environment with Gymnasium"
         )
     try:
-        return gymnasium.make(env_id, **kwargs)
+        return GuardedEnvironment(gymnasium.make(env_id, **kwargs), env_id)
     except gymnasium.error.UnregisteredEnv as error:
         suggestion = did_you_mean(env_id, gymnasium.registry)
         reason = suggestion or f": {_one_line(error)}"
@@ -120,6 +122,8 @@ def make_env(env_id: str, **kwargs: Any) -> Env:
         raise EnvironmentUnsupportedError(f"environment {env_id!r} needs a missing package: {reason}") from error
     except (gymnasium.error.Error, TypeError, ValueError) as error:
         raise EnvironmentUnsupportedError(f"environment {env_id!r} cannot be opened: {_one_line(error)}") from error
+    except (Exception, SystemExit) as error:
+        raise EnvironmentFailedError(f"environment {env_id!r} cannot be opened: {in_words(error)}") from error
 
 
 def env_spaces(env: Env) -> Spaces:

@@ -32,6 +32,10 @@ class EnvironmentUnsupportedError(RLTrainingError):
     """An environment is unknown or has spaces this package does not train on."""
 
 
+class EnvironmentFailedError(RLTrainingError):
+    """An environment raised an error, ended the process or answered with what is no number."""
+
+
 class CheckpointError(RLTrainingError):
     """A run or checkpoint is missing, damaged or does not fit what is asked of it."""
 

@@ -1,7 +1,8 @@
-"""Paths in the words of a user."""
+"""Paths in the words of a user, and files that may be a stranger's."""
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -19,3 +20,15 @@ def user_path(text: str | Path) -> Path:
     if any(len(os.fsencode(part)) > _LONGEST_NAME for part in path.parts):
         raise ValueError(f"has a name of more than {_LONGEST_NAME} bytes in it")
     return path
+
+
+def read_plain_file(path: Path) -> str:
+    """The text of a file; of a pipe or a device, which may keep one waiting or never end, an OSError."""
+    require_plain(path)
+    return path.read_text("utf-8")
+
+
+def require_plain(path: Path) -> None:
+    """OSError where there is something that is no plain file: a pipe, a device, a folder, a link to nowhere."""
+    if os.path.lexists(path) and not path.is_file():
+        raise OSError(errno.EINVAL, "not a plain file", str(path))

@@ -27,6 +27,8 @@ def run_folders(folder: Path) -> list[Path]:
 def is_locked(run: Path) -> bool:
     """Whether a process trains this run now; where that cannot be told (no such locks on that disk), it may be."""
     try:
+        if not (run / LOCK).is_file():
+            return False
         with (run / LOCK).open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)  # until the file is closed, at once
     except FileNotFoundError:

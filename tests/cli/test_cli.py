@@ -370,6 +370,16 @@ def _has_cuda() -> bool:
     return torch.cuda.is_available()
 
 
+def test_a_folder_that_is_gone(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    code, out, err = command("doctor")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: the folder this is called in is not there any more (No such file or directory)")
+
+
 def test_a_closed_pipe_is_no_traceback() -> None:
     reader = subprocess.Popen([sys.executable, "-c", "pass"], stdin=subprocess.PIPE)
     reader.wait()

@@ -286,11 +286,13 @@ class TestMistakes:
         assert "cannot be written" in mistake(*RANDOM, "--steps", 9, "-o", "closed/log.npz")
 
     def test_a_failing_environment_leaves_what_is_finished(self, command: Any, tmp_path: Path) -> None:
-        """No mistake of the user's: the error is the environment's own, and the recording can go on."""
+        """The error is told as the environment's own, and the recording can go on."""
         tiny_environments.Counted.start_counting(resets_left=4)
         options = ["data", "collect", "--env-id", tiny_environments.COUNTED, "--policy", "random", "--steps", 90]
-        with pytest.raises(RuntimeError, match="no more resets"):
-            command(*options, "-o", "log.npz")
+        code, _, err = command(*options, "-o", "log.npz")
+        assert (code, err.count("\n")) == (2, 1)
+        assert err.startswith(f"error: environment '{tiny_environments.COUNTED}' failed at reset")
+        assert "RuntimeError: no more resets (tiny_environments.py, line" in err
         kept = files_under(tmp_path / "log.npz.partial")
         assert sorted(kept) == ["episodes-000000000.npz", "settings.json"]
 

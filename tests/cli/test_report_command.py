@@ -19,6 +19,8 @@ from report_runs import ENV, make_runs, registered
 from rl_training import yaml_dialect
 from rl_training.data.doctor.wording import alike, number
 from rl_training.experiment import statistics
+from rl_training.experiment.report import tables
+from rl_training.experiment.report.contents import read_runs
 from rl_training.runtime import run_lock
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
@@ -313,6 +315,40 @@ class TestRunsOfEveryKind:
         assert "Probability of improvement" not in text
         assert "normalised IQM [95%]" in text
         assert "(D4RL)" in text
+
+
+class TestManyRuns:
+    """The page grows with the runs, not with their square, nor with how long they trained."""
+
+    @staticmethod
+    def copies(folder: Path, target: Path, count: int, records: int) -> list[Path]:
+        runs = [shutil.copytree(folder / "one", target / f"r{i:02}") for i in range(count)]
+        rng = np.random.default_rng(0)
+        for run in runs:
+            scores = rng.normal(size=(records, 3)).tolist()
+            lines = [
+                {"step": 1 + i, "seeds": [0, 1, 2], "episodes": 2, "return_mean": row} for i, row in enumerate(scores)
+            ]
+            (run / "evaluations.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            facts = json.loads((run / "run.json").read_text())
+            (run / "run.json").write_text(json.dumps({**facts, "notices": ["said of all"]}))
+        return runs
+
+    def test_are_compared_with_the_best_and_these_with_one_another(self, folder: Path, tmp_path: Path) -> None:
+        runs = read_runs(self.copies(folder, tmp_path, 26, 3))
+        compared = tables.improvements(runs)
+        best = max(runs, key=lambda run: tables.last_estimate(run).value)  # type: ignore[union-attr]
+        assert len(compared) == tables.MOST_COMPARED * (tables.MOST_COMPARED - 1) // 2 + 26 - tables.MOST_COMPARED
+        assert sum(best in (one, other) for one, other, _ in compared) == 25
+
+    def test_have_fewer_points_each_and_notes_are_said_once(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        paths = self.copies(folder, tmp_path, 40, 500)
+        assert {len(run.evaluations.thinned.steps) for run in read_runs(paths) if run.evaluations} == {72}
+        assert {len(run.evaluations.thinned.steps) for run in read_runs(paths[:2]) if run.evaluations} == {125}
+        text = write(*paths, options=("--no-data",)).text
+        assert "r06, r07 and 32 more : said of all" in text
+        assert text.count("said of all") == 1
+        assert "Every pair of the 20 runs that score highest, and the highest beside all others" in text
 
 
 class TestBrokenRuns:

@@ -19,7 +19,13 @@ from rl_training.data import collection as engine
 from rl_training.data.collection import Budget, Runner
 from rl_training.data.episodes import Episode
 from rl_training.environments import Spaces, read_spaces
-from rl_training.errors import CheckpointError, ConfigError, DataError, EnvironmentUnsupportedError
+from rl_training.errors import (
+    CheckpointError,
+    ConfigError,
+    DataError,
+    EnvironmentFailedError,
+    EnvironmentUnsupportedError,
+)
 from rl_training.experiment.manager import load_policy
 from rl_training.runtime.trainer import train
 from small_runs import small_config
@@ -332,7 +338,7 @@ def test_environments_are_closed_however_it_ends() -> None:
 
     for policy, resets, error in ((fails, None, "no idea"), ("random", 4, "no more resets")):
         Counted.start_counting(resets)
-        with pytest.raises(RuntimeError, match=error):
+        with pytest.raises((RuntimeError, EnvironmentFailedError), match=error):
             collect(COUNTED, policy, 400, n_envs=3)
         assert Counted.closed == Counted.opened >= 3
     Counted.start_counting()

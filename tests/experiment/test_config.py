@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,13 @@ class TestFinding:
     )
     def test_a_misspelt_name(self, name: str, message: str, write: Any) -> None:
         assert unreadable(name) == message
+
+    def test_what_is_no_file(self, write: Any) -> None:
+        os.mkfifo("pipe.yaml")
+        Path("folder.yaml").mkdir()
+        assert unreadable("pipe.yaml") == "config: pipe.yaml is no plain file; name a YAML file"
+        assert unreadable("folder.yaml") == "config: folder.yaml is a folder; name a YAML file"
+        assert unreadable("/dev/zero") == "config: /dev/zero is no plain file; name a YAML file"
 
     def test_nothing_like_it_lists_what_there_is(self, write: Any) -> None:
         assert f"; choose from {', '.join(packaged_configs())}" in unreadable("zzz")

@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import zipfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,9 @@ from rl_training.data.formats import columns
 from rl_training.environments import make_env
 from rl_training.errors import CheckpointError, ConfigError, DataError, EnvironmentUnsupportedError, RLTrainingError
 from rl_training.experiment.config import read_config
-from rl_training.experiment.manager import load_policy
+from rl_training.experiment.curves import draw_learning_curve
+from rl_training.experiment.manager import load_policy, resume
+from rl_training.experiment.run_listing import summarise
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import Trainer, train
@@ -189,6 +192,40 @@ class TestCheckpoints:
         (tmp_path / "run.json").write_text(json.dumps(contents))
         told = refusal(CheckpointError, RunDirectory.open(tmp_path).describe)
         assert "run.json: is not a description of a run" in told
+
+
+class TestRunsOfStrangers:
+    """Going on with a run writes into it, and nowhere else; nothing in it keeps one waiting."""
+
+    @pytest.fixture
+    def hers(self, data_file: Path, tmp_path: Path) -> Path:
+        values = {"env_id": "Pendulum-v1", "evaluation": {"episodes": 1, "max_steps": 2}}
+        return train(small_config(data_file, tmp_path, "bc", name="hers", **values)).run.path
+
+    @pytest.mark.parametrize(
+        "name", [".lock", "metrics.jsonl", "metrics.jsonl.aside", "learning_curve.png", "run.json", "config.yaml"]
+    )
+    @pytest.mark.parametrize("is_there", [True, False])
+    def test_a_link_out_of_it(self, name: str, is_there: bool, hers: Path, tmp_path: Path) -> None:
+        mine = tmp_path / "mine"
+        if name.endswith(".aside"):  # what is kept aside has to have been changed
+            (hers / "metrics.jsonl").write_text('{"step": 1}\n')
+        contents = (hers / name).read_bytes() if name in ("run.json", "config.yaml") else b"mine\n"
+        if is_there:
+            mine.write_bytes(contents)
+        (hers / name).unlink(missing_ok=True)
+        (hers / name).symlink_to(mine)
+        with suppress(RLTrainingError):
+            draw_learning_curve(resume(hers, total_timesteps=30).run)
+        assert (mine.read_bytes() == contents) if is_there else not mine.exists()
+
+    @pytest.mark.parametrize("name", [".lock", "metrics.jsonl", "timing.jsonl", "run.json", "config.yaml"])
+    def test_a_pipe_in_it(self, name: str, hers: Path) -> None:
+        (hers / name).unlink()
+        os.mkfifo(hers / name)
+        told = refusal(CheckpointError, lambda: resume(hers, total_timesteps=30))
+        assert name in told
+        assert summarise(hers).name == "hers"
 
 
 class TestObservationFiles:

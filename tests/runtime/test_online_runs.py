@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from rl_training.data.generation import generate_random_dataset
-from rl_training.errors import CheckpointError, ConfigError, RLTrainingError
+from rl_training.errors import CheckpointError, ConfigError, EnvironmentFailedError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
@@ -161,7 +161,7 @@ class TestEnvironmentsAreClosed:
 
     def test_when_an_environment_does_not_start(self, tmp_path: Path) -> None:
         Counted.start_counting(resets_left=2)
-        with pytest.raises(RuntimeError, match="no more resets"):
+        with pytest.raises(EnvironmentFailedError, match="RuntimeError: no more resets"):
             self.start(tmp_path)
         assert Counted.closed == Counted.opened >= 3
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import yaml
@@ -13,11 +14,12 @@ import yaml
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import manager
 from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.checkpoint import Checkpoint, load_checkpoint
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
-from small_runs import files_under, small_config
+from small_runs import StopAt, files_under, small_config
 
 pytestmark = pytest.mark.usefixtures("saved_at_once")
 
@@ -151,6 +153,48 @@ class TestRecords:
             assert [r["step"] for r in run.records(kind)] == [5, 10]
         assert (run.path / "metrics.jsonl").read_bytes() == first_two
 
+    @pytest.mark.parametrize(
+        ("lines", "told"),
+        [
+            ([0, 1, 4, 5], "4 of the 6 records up to step 60 are there; none between step 20 and 50;"),
+            ([3, 4, 5], "3 of the 6 records up to step 60 are there; none between step 0 and 40;"),
+            ([0, 1, 2, 2, 3, 4, 5], "1 record stood there more than once (the first of step 30), which is put right;"),
+            ([1, 0, 2, 3, 4, 5], "records were out of order, which is put right;"),
+            ([0, 1, 2, 3, 4, "edited"], "the records up to step 60 are not those that were written;"),
+            ([0, 1, "{", 3, 4, 5], "5 of the 6 records up to step 60 are there; none between step 20 and 40;"),
+        ],
+    )
+    def test_what_was_done_to_them_since_is_said_and_kept_aside(
+        self, lines: list[Any], told: str, run: RunDirectory
+    ) -> None:
+        for step in range(10, 80, 10):
+            run.append("metrics", {"step": step, "value": [step / 3]})
+            if step == 60:
+                tallies = run.tallies()
+        file = run.path / "metrics.jsonl"
+        written = file.read_text().splitlines(keepends=True)
+        own = {"edited": written[5].replace("20.0", "21.0"), "{": "{\n"}
+        found = "".join(own[line] if isinstance(line, str) else written[line] for line in lines) + written[6]
+        file.write_text(found)
+        (warning,) = RunDirectory(run.path).rewind(60, 0, tallies)
+        assert warning.startswith(f"warning: {file}: {told} kept as it was in metrics.jsonl.aside. The policy")
+        assert (run.path / "metrics.jsonl.aside").read_text() == found
+        if "put right" in told:
+            assert file.read_text() == "".join(written[:6])
+
+    def test_nothing_is_said_of_what_is_as_it_was(self, run: RunDirectory) -> None:
+        for step in range(10, 80, 10):
+            run.append("metrics", {"step": step, "value": [step / 3]})
+            if step == 60:
+                tallies = run.tallies()
+        again = RunDirectory(run.path)
+        assert again.rewind(60, 0, tallies) == []
+        assert again.tallies() == tallies
+        (run.path / "metrics.jsonl").unlink()
+        (warning,) = RunDirectory(run.path).rewind(60, 0, tallies)
+        assert "0 of the 6 records up to step 60 are there. The policy" in warning
+        assert not (run.path / "metrics.jsonl").exists()
+
     def test_rewind_makes_no_files(self, run: RunDirectory) -> None:
         run.append("metrics", {"step": 1})
         run.rewind(1)
@@ -163,7 +207,69 @@ class TestRecords:
         assert not [path for path in run.path.iterdir() if ".tmp-" in path.name]
 
 
+def test_a_resumed_run_says_what_its_records_lack(data_file: Path, tmp_path: Path) -> None:
+    config = small_config(data_file, tmp_path, log_interval=5, checkpoint_interval=5)
+    before = train(config, callbacks=[StopAt(17)]).run
+    file = before.path / "metrics.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text(lines[0] + lines[2])
+    after = manager.resume(before.path)
+    *_, notice = after.run.describe()["notices"]
+    assert notice.startswith(f"warning: {file}: 2 of the 3 records up to step 17 are there")
+    assert [record["step"] for record in after.run.records("metrics")] == [5, 15, 20]
+    assert notice not in manager.resume(before.path, total_timesteps=25).run.describe()["notices"]
+
+
+def test_a_run_that_is_moved_while_it_trains(data_file: Path, tmp_path: Path) -> None:
+    class Mover(Callback):
+        def on_checkpoint(self, loop: Loop, path: Path) -> None:
+            (tmp_path / "run").rename(tmp_path / "moved")
+
+    config = small_config(data_file, tmp_path, log_interval=5, checkpoint_interval=5)
+    with pytest.raises(CheckpointError, match=r"run was moved or removed since: what was saved is where it is now"):
+        train(config, callbacks=[Mover()])
+    assert not (tmp_path / "run").exists()
+    whole = train(small_config(data_file, tmp_path, name="whole", log_interval=5, checkpoint_interval=5))
+    end = manager.resume(tmp_path / "moved")
+    assert end.run.records("metrics") == whole.run.records("metrics")
+
+
+@pytest.mark.parametrize("mask", [0o077, 0o027, 0o022, 0o002])
+def test_rights_follow_the_umask(mask: int, data_file: Path, tmp_path: Path) -> None:
+    previous = os.umask(mask)
+    try:
+        run = train(small_config(data_file, tmp_path / "runs")).run.path
+    finally:
+        os.umask(previous)
+    for path in (run.parent, run, *run.rglob("*")):
+        assert path.stat().st_mode & 0o777 == (0o777 if path.is_dir() else 0o666) & ~mask, path
+
+
 class TestLoad:
+    def test_a_link_to_nowhere_is_not_waited_for(self, run: RunDirectory) -> None:
+        (run.path / "checkpoints").mkdir()
+        (run.path / "checkpoints" / "step-30").symlink_to("nowhere")
+        with pytest.raises(CheckpointError, match=r"step-30.*no other is sound"):
+            run.load()
+
+    def test_what_a_training_process_lets_go_of_meanwhile(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = train(small_config(data_file, tmp_path, checkpoint_interval=10)).run
+        places: list[Path] = []
+
+        def slowly(path: Path) -> Checkpoint:
+            if not places:  # a newer one is written and this one goes while it is being read
+                path.rename(path.with_name("step-30"))
+            places.append(path)
+            return load_checkpoint(path)
+
+        monkeypatch.setattr("rl_training.runtime.run_directory.load_checkpoint", slowly)
+        assert run.load().progress["steps"] == 20
+        assert [path.name for path in places] == ["step-20", "step-30"]
+        with pytest.raises(CheckpointError, match="no checkpoint 20; choose from last"):
+            run.load(20)
+
     def test_before_the_first_checkpoint(self, run: RunDirectory) -> None:
         with pytest.raises(CheckpointError, match="first: has no checkpoint yet"):
             run.load()

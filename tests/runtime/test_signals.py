@@ -1,4 +1,4 @@
-"""Ctrl-C, SIGTERM and SIGUSR1: a checkpoint, an exit code of their own, and a resume as if nothing had happened."""
+"""Ctrl-C, SIGTERM, SIGUSR1 and SIGHUP: a checkpoint, an exit code of their own, a resume as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ main.app(sys.argv[3:])
 """
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, 138)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGUSR1, 138), (signal.SIGHUP, 129)],
+)
 def test_a_signal_ends_the_command_with_a_checkpoint(
     number: signal.Signals, code: int, data_file: Path, tmp_path: Path
 ) -> None:
@@ -89,6 +92,16 @@ def test_the_handlers_of_before_are_put_back(data_file: Path, tmp_path: Path) ->
     result = train(small_config(data_file, tmp_path), callbacks=[Sends(3, signal.SIGTERM)])
     assert (result.status, result.reason) == ("interrupted", "SIGTERM received")
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+def test_what_outlives_its_terminal_goes_on(data_file: Path, tmp_path: Path) -> None:
+    previous = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    try:
+        result = train(small_config(data_file, tmp_path), callbacks=[Sends(3, signal.SIGHUP)])
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, previous)
+    assert result.status == "finished"
 
 
 def test_ctrl_c_twice_in_an_instant_still_saves(data_file: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from rl_training import yaml_dialect
+from rl_training.cli import standard_streams
 from rl_training.cli.training import program
 from rl_training.data.behaviours import Behaviour
 from rl_training.data.collection import Budget, Done
@@ -70,6 +71,7 @@ def collect(request: Request, *, force: bool, resume: bool, quiet: bool) -> None
         request.epsilon,
         bool(request.run_options["--stochastic"]),
     )
+    standard_streams.only_a_display()
     console = plain_console()
     display = _Display(console, request, budget, quiet=quiet, resume=resume)
     try:

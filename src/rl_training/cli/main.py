@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from rl_training import __version__
-from rl_training.cli import completion, first_steps, judging, listing, wrong_usage
+from rl_training.cli import completion, first_steps, judging, listing, standard_streams, wrong_usage
 from rl_training.cli.data import data_app
 from rl_training.cli.examples import complete_help
 from rl_training.cli.welcome import WELCOME
@@ -322,27 +320,38 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 
 def main() -> None:
     """Entry point: users' mistakes become one line on standard error and exit code 2."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, TextIOWrapper):  # a terminal that knows no ± shows a question mark
-            stream.reconfigure(errors="replace")
+    standard_streams.prepare()
     try:
-        code = app(prog_name="rl-training", standalone_mode=False)
+        code = _run()
+        standard_streams.finish()
+    except OSError as error:
+        if not standard_streams.is_lost(error):
+            raise
+        is_closed = isinstance(error, BrokenPipeError)  # its reader has seen enough
+        code = 1 if is_closed else _say(f"standard output: cannot be written ({error.strerror})")
+    sys.exit(code)
+
+
+def _run() -> int:
+    """The command's exit code."""
+    try:
+        Path.cwd()  # the libraries below end the process without one
+    except OSError as error:
+        return _say(f"the folder this is called in is not there any more ({error.strerror}); change to another")
+    try:
+        return app(prog_name="rl-training", standalone_mode=False) or 0
     except DivergenceError as error:
-        code = _say(error, DIVERGED)
+        return _say(error, DIVERGED)
     except RLTrainingError as error:
-        code = _say(error)
+        return _say(error)
     except _UsageError as error:
-        code = _say(wrong_usage.told(error, sys.argv[1:]))
+        return _say(wrong_usage.told(error, sys.argv[1:]))
     except typer.Abort:
-        code = 130
+        return 130
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error) and "alloc" not in str(error):
             raise
-        code = _say("out of memory; smaller networks (algo_kwargs.*_hidden), batch_size, data or fewer seeds need less")
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing left to say to a closed pipe
-        code = 1
-    sys.exit(code or 0)
+        return _say("out of memory; smaller networks (algo_kwargs.*_hidden), batch_size, data or fewer seeds need less")
 
 
 def _say(mistake: object, code: int = 2) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 
 from rich.console import Console
 
+from rl_training.cli import standard_streams
 from rl_training.data.generation import generate_random_dataset
 from rl_training.errors import ConfigError, RLTrainingError
 from rl_training.experiment import manager
@@ -59,6 +60,8 @@ def train(
     if resume not in (None, "auto"):
         raise ConfigError(f"--resume: must be auto, got {resume!r}; for a given run: `rl-training resume RUN`")
     config = with_trackers(read_config(name, overrides, values), sections(track))
+    if not dry_run:
+        standard_streams.only_a_display()
     console = plain_console()
     if dry_run:
         _print_plan(config, console, manager.newest_run(config) if resume else None)
@@ -84,6 +87,7 @@ def resume(
     talk: Talk,
 ) -> None:
     """`rl-training resume`."""
+    standard_streams.only_a_display()
     console = plain_console()
     section = None if data_file is None else {"source": "file", "path": str(data_file)}
     callbacks = _display(console, talk)
@@ -114,6 +118,7 @@ def finetune(
     talk: Talk,
 ) -> None:
     """`rl-training finetune`."""
+    standard_streams.only_a_display()
     console = plain_console()
     changes: dict[str, Any] = {} if name is None else {"name": name}
     for override in overrides:
@@ -128,6 +133,7 @@ def finetune(
 
 def demo(*, talk: Talk) -> None:
     """`rl-training demo`: the packaged CQL configuration, scored over twenty episodes it has not been scored on."""
+    standard_streams.only_a_display()
     console = plain_console()
     config = read_config("cql/pendulum", [f"name=demo-{time.strftime('%Y%m%d-%H%M%S')}"])
     with exit_codes():

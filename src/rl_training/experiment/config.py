@@ -22,7 +22,7 @@ def find_config(name: str) -> Path:
     """The file a name or a path stands for."""
     try:
         path = Path(name).expanduser()
-        exists = path.is_file()
+        exists, is_odd = path.is_file(), path.exists() and not path.is_file()
     except (OSError, RuntimeError) as error:  # a name too long, a folder that may not be read, no such user's home
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"config: {shortened(name)} cannot be looked for ({reason})") from None
@@ -31,6 +31,8 @@ def find_config(name: str) -> Path:
         raise ConfigError(f"config: {name} is data, not a configuration; `{command}` writes one for it")
     if exists:
         return path
+    if is_odd and (path.suffix in _OF_CONFIGS or not path.is_dir()):
+        raise ConfigError(f"config: {name} is {'a folder' if path.is_dir() else 'no plain file'}; name a YAML file")
     if path.suffix in _OF_CONFIGS:
         raise ConfigError(f"config: no file {name}{_beside(path) or _packaged_hint(name)}")
     if name in packaged_configs():

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+from rl_training.data.formats.atomic import new_file
 from rl_training.errors import ConfigError
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.wording import readable
@@ -40,5 +41,6 @@ def draw_learning_curve(run: RunDirectory) -> Path | None:
     axes.grid(alpha=0.3)
     axes.legend(frameon=False, fontsize="small")
     path = run.path / "learning_curve.png"
-    figure.savefig(path, dpi=150)
+    with new_file(path) as temporary:  # what lies there may be a link of a stranger's
+        figure.savefig(temporary, dpi=150, format="png")
     return path

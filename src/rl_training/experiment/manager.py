@@ -23,7 +23,13 @@ from rl_training.data.formats.limits import free_memory
 from rl_training.data.formats.names import listed
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import NamedColumn, read_spaces
-from rl_training.errors import CheckpointError, ConfigError, DataError, EnvironmentUnsupportedError
+from rl_training.errors import (
+    CheckpointError,
+    ConfigError,
+    DataError,
+    EnvironmentFailedError,
+    EnvironmentUnsupportedError,
+)
 from rl_training.experiment.continuing import (
     FinishedError,
     branch,
@@ -139,10 +145,14 @@ class LoadedPolicy:
         whole = active.clone()
         try:
             active &= self._chosen(members)  # what is not active is not stepped
-            return evaluator.evaluate(self.actor, int(self.checkpoint.progress["steps"]))
+            evaluation = evaluator.evaluate(self.actor, int(self.checkpoint.progress["steps"]))
         finally:
             active.copy_(whole)
             evaluator.close()
+        for fault in evaluation.faults:
+            kind = CheckpointError if fault.by_policy else EnvironmentFailedError
+            raise kind(f"seed {fault.seed} cannot be scored: {fault.what}")
+        return evaluation
 
     def _chosen(self, members: Sequence[int] | None) -> Tensor:
         """Which members to score, `[M]`; those that diverged are never among them."""

@@ -18,7 +18,6 @@ import json
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,7 +30,7 @@ from torch import Tensor
 from rl_training import __version__
 from rl_training.algorithms import load as load_algorithm
 from rl_training.algorithms.base import Learner
-from rl_training.data.formats.atomic import sync
+from rl_training.data.formats.atomic import sync, temporary_folder
 from rl_training.data.transforms import Transforms
 from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, RLTrainingError
@@ -141,8 +140,7 @@ def _write_directory(path: Path, files: Mapping[str, bytes]) -> None:
     temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = Path(tempfile.mkdtemp(prefix=f"{path.name}{TEMPORARY}", dir=path.parent))
-        temporary.chmod(0o755)
+        temporary = temporary_folder(path.parent, f"{path.name}{TEMPORARY}")
         for name, data in files.items():
             (temporary / name).write_bytes(data)
             sync(temporary / name)
@@ -163,6 +161,8 @@ def reason(error: OSError, folder: Path, needed: int | None = None) -> str:
     text = error.strerror or str(error)
     if error.errno == errno.EDQUOT:
         return f"{text}; free some of your quota, such as old runs or checkpoints, then resume the run"
+    if error.errno == errno.ENOENT and not folder.exists():
+        return f"{text}; {folder} was moved or removed since: what was saved is where it is now"
     if error.errno != errno.ENOSPC:
         return text
     try:

@@ -36,6 +36,7 @@ Metrics = Mapping[str, list[float]]
 _VALUES = ("critic/q_data", "critic/q_target", "actor/q", "value/mean")  # metrics that estimate a discounted return
 _LARGE_REWARD = 100.0  # beyond this, rewards are worth naming as a cause
 _CHUNK = 1 << 20
+_OUTSIDE = "the environment itself, whose actions were finite; such evaluations count without the seed"
 
 
 @dataclass(frozen=True)
@@ -136,16 +137,19 @@ class DivergenceGuard:
         return self._told(found)
 
     def look_at_returns(self, evaluation: Evaluation, since: int) -> list[Divergence]:
-        """Findings in the returns of an evaluation."""
+        """Findings in the returns of an evaluation. What an environment is to blame for stops nobody."""
         by_seed = zip(evaluation.seeds, evaluation.returns, strict=True)
         broken = {seed for seed, returns in by_seed if not np.isfinite(returns).all()}
-        return self._told(
-            [
-                self._stop(member, "the evaluated return is not finite", since)
-                for member, seed in self._sound_members()
-                if seed in broken
-            ]
-        )
+        found = []
+        for member, seed in self._sound_members():
+            faults = [fault for fault in evaluation.faults if fault.seed == seed]
+            if faults and not any(fault.by_policy for fault in faults):
+                if all(known.causes != _OUTSIDE for known in self.progress.divergences if known.seed == seed):
+                    found.append(self._find(seed, f"{faults[0].what}, in an evaluation", since, causes=_OUTSIDE))
+            elif seed in broken:
+                told = next((fault.what for fault in faults if fault.by_policy), "the evaluated return is not finite")
+                found.append(self._stop(member, told, since))
+        return self._told(found)
 
     def _sound_members(self) -> Iterator[tuple[int, int]]:
         stopped = self.progress.stopped_seeds
@@ -185,8 +189,10 @@ class DivergenceGuard:
         self.learner.freeze(member, sound)
         return self._find(self.config.seeds[member], what, since, place)
 
-    def _find(self, seed: int, what: str, since: int, now_at: str | None = None) -> Divergence:
-        finding = Divergence(seed, since, self.progress.steps, what, self._likely_causes(), now_at)
+    def _find(
+        self, seed: int, what: str, since: int, now_at: str | None = None, causes: str | None = None
+    ) -> Divergence:
+        finding = Divergence(seed, since, self.progress.steps, what, causes or self._likely_causes(), now_at)
         self.progress.divergences.append(finding)
         return finding
 
@@ -215,7 +221,7 @@ class DivergenceGuard:
     def _likely_causes(self) -> str:
         """What to try, the likeliest first, from what this run's configuration and data say."""
         params, transforms = self.learner.params, self.config.transforms
-        causes = []
+        causes = [self.source.suspicion] if self.source.suspicion else []
         if isinstance(params, OnlineParams) and self.progress.unit == "updates":
             causes.append(f"{self.config.algo} on fixed data, where it overrates the actions they lack")
         if (largest := self._largest_reward) > _LARGE_REWARD:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rl_training.environments import Spaces
+from rl_training.errors import EnvironmentFailedError
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint
@@ -191,8 +192,14 @@ class Loop:
             evaluation = self.evaluator.evaluate(self.actor, self.progress.steps)
         except EvaluationStoppedError:
             return False
+        except EnvironmentFailedError:
+            self.save()  # what was trained is sound; resuming begins with this evaluation
+            self._announce(self._writer.finish())
+            raise
         self._report(self.guard.look_at_returns(evaluation, self._clock[0]))
-        evaluation = evaluation.only(self.sound_seeds)
+        evaluation = evaluation.only(self.sound_seeds).scored()
+        if not evaluation.seeds:
+            return False
         is_best = self.progress.saw(evaluation)
         self.run_directory.append("evaluations", evaluation.to_json())
         self._tell("on_evaluation", evaluation)
@@ -217,6 +224,7 @@ class Loop:
     def snapshot(self) -> Checkpoint:
         """The run at this very step. Its tensors are the live ones."""
         sums, self.progress.metric_counts = self.engine.metric_state()
+        self.progress.records = self.run_directory.tallies()
         self.progress.callbacks = {name: callback.state() for name, callback in self._named_callbacks()}
         return Checkpoint(
             self.config,

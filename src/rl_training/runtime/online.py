@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -120,6 +121,7 @@ class OnlineSource:
         self.learner = learner
         self.transforms = transforms
         self.settings = settings
+        self.env_id = env_id
         self.prior = prior if not prior_in_buffer else None
         size = learner.params.batch_size
         mixing = settings if isinstance(settings, PriorDataParams) and self.prior is not None else None
@@ -134,6 +136,7 @@ class OnlineSource:
         self.collector = Collector(env_id, learner.act_dim, learner.keys, settings.n_envs)
         self.steps = 0
         self.largest_reward = 0.0
+        self.suspicion = ""
         self.drawn = [0, 0]  # rows of the batches paid for since last asked, and how many of them are prior data
         self.chosen = np.zeros((learner.members, settings.n_envs, learner.act_dim), dtype=np.float32)
         self._noise = streams.NoiseStreams(learner.acting_noise(settings.n_envs), "explore/")
@@ -174,6 +177,11 @@ class OnlineSource:
             obs = self.transforms.observations(self.collector.obs[slot]).copy()  # stepping overwrites it
             action = self.transforms.from_unit_actions(unit)
             successor, reward, terminated = self.collector.step(slot, action)
+            if not self.suspicion and not (math.isfinite(reward) and np.isfinite(successor).all()):
+                what = "an observation" if math.isfinite(reward) else "a reward"
+                self.suspicion = (
+                    f"environment {self.env_id!r}, which gave {what} that is not finite at step {self.steps}"
+                )
             scaled = np.atleast_1d(self.transforms.rewards(reward))
             self.largest_reward = max(self.largest_reward, abs(float(scaled[0])))
             rows[member, 0] = np.concatenate(

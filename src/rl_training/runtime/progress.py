@@ -10,6 +10,7 @@ from typing import Any
 from rl_training.errors import CheckpointError
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
+from rl_training.runtime.records import are_tallies
 from rl_training.validation import shown
 
 _COUNTED = re.compile(r"(0|[1-9][0-9]{0,8})/[^/]+/.+")
@@ -33,6 +34,7 @@ class Progress:
     metric_counts: dict[str, int] = field(default_factory=dict)
     callbacks: dict[str, Any] = field(default_factory=dict)
     divergences: list[Divergence] = field(default_factory=list)
+    records: dict[str, Any] = field(default_factory=dict)  # what the run's files of records held
 
     @property
     def epoch(self) -> float | None:
@@ -66,7 +68,7 @@ class Progress:
         """What a checkpoint says, if it is what a checkpoint can say."""
         if not isinstance(stored, Mapping):
             raise CheckpointError("progress: is not a mapping of counters")
-        stored = {"divergences": [], **stored}  # earlier versions had none
+        stored = {"divergences": [], "records": {}, **stored}  # earlier versions had none
         odd = sorted(stored.keys() ^ {f.name for f in fields(cls)})
         if odd:
             raise CheckpointError(f"progress.{odd[0]}: {'is not known' if odd[0] in stored else 'is missing'}")
@@ -76,6 +78,7 @@ class Progress:
         wrong += [name for name in scores if not (stored[name] is None or _is_score(stored[name]))]
         wrong += [name for name in ("metric_counts", "callbacks") if not isinstance(stored[name], dict)]
         wrong += [name for name in ("metric_counts",) if name not in wrong and not _are_counts(stored[name])]
+        wrong += [name for name in ("records",) if not are_tallies(stored[name])]
         wrong += [name for name in ("unit",) if stored[name] not in ("updates", "steps")]
         if wrong:
             raise CheckpointError(f"progress.{wrong[0]}: {shown(stored[wrong[0]])} is not a value it can have")

@@ -8,6 +8,7 @@ from typing import Any
 
 from rl_training import yaml_dialect
 from rl_training.errors import CheckpointError
+from rl_training.paths import read_plain_file
 from rl_training.run_places import DESCRIPTION
 
 
@@ -15,7 +16,7 @@ def read_description(run: Path) -> dict[str, Any]:
     """The contents of run.json: status, versions, machine, dataset, scores."""
     file = run / DESCRIPTION
     try:
-        contents = json.loads(file.read_text("utf-8"))
+        contents = json.loads(read_plain_file(file))
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{file}: cannot be read ({reason})") from error
@@ -31,7 +32,7 @@ def read_plain_config(path: Path) -> dict[str, Any]:
     """config.yaml of a run as plain values."""
     file = path / "config.yaml"
     try:
-        values = yaml_dialect.read(file.read_text("utf-8"))
+        values = yaml_dialect.read(read_plain_file(file))
     except (OSError, ValueError) as error:
         raise CheckpointError(f"{file}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
     if not isinstance(values, dict):

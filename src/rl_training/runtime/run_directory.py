@@ -16,7 +16,6 @@ import os
 import platform
 import re
 import shutil
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from rl_training import __version__, yaml_dialect
-from rl_training.data.formats.atomic import sync
+from rl_training.data.formats.atomic import sync, temporary_folder
 from rl_training.errors import CheckpointError, ConfigError, DivergenceError
 from rl_training.run_places import RUNS_DIR
 from rl_training.runtime import run_lock
@@ -40,11 +39,12 @@ from rl_training.runtime.checkpoint import (
 )
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
+from rl_training.runtime.records import ASIDE, Records
 from rl_training.runtime.run_description import read_description, read_plain_config
 
 _RECORDS = ("metrics", "evaluations", "timing")
+_GLANCES = 10
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
-_ASIDE = ".aside"  # in the name of a checkpoint that a run went back behind
 
 
 class RunDirectory:
@@ -54,6 +54,7 @@ class RunDirectory:
         self.path = path
         self._is_locked = False
         self._noting = threading.Lock()
+        self._records = {kind: Records(path / f"{kind}.jsonl") for kind in _RECORDS}
 
     # Making and opening -----------------------------------------------------------------------------------------
 
@@ -64,8 +65,7 @@ class RunDirectory:
         temporary: Path | None = None
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = Path(tempfile.mkdtemp(prefix=f".{path.name}{TEMPORARY}", dir=path.parent))
-            temporary.chmod(0o755)
+            temporary = temporary_folder(path.parent, f".{path.name}{TEMPORARY}")
             run = cls(temporary)
             run.write_config(config)
             run._write_json("run.json", {"status": "running", **_circumstances(), "dataset": dataset})
@@ -117,47 +117,44 @@ class RunDirectory:
     # What happens -----------------------------------------------------------------------------------------------
 
     def append(self, kind: str, record: Mapping[str, Any]) -> None:
-        """Add one record to `kind`.jsonl: one whole line, in one write, so that a reader never sees half of it."""
-        name = f"{kind}.jsonl"
-        line = (json.dumps(record) + "\n").encode()
-        with self._writing(name), (self.path / name).open("ab", buffering=0) as file:
-            written = file.write(line)
-            while written < len(line):  # a disk that is nearly full takes a part; the next call says so
-                written += file.write(line[written:])
+        """Add one record to `kind`.jsonl."""
+        with self._writing(f"{kind}.jsonl"):
+            self._records[kind].append(record)
 
     def records(self, kind: str) -> list[dict[str, Any]]:
-        """Every complete record of `kind`.jsonl (a line cut short by a crash is not one)."""
-        file = self.path / f"{kind}.jsonl"
-        lines = file.read_bytes().split(b"\n")[:-1] if file.is_file() else []
-        found = []
-        for number, line in enumerate(lines, start=1):
-            try:
-                record = json.loads(line)
-                if not isinstance(record, dict) or not isinstance(record.get("step"), int):
-                    raise ValueError
-                found.append(record)
-            except (ValueError, RecursionError):
-                raise CheckpointError(f"{file}: line {number} is damaged") from None
-        return found
+        """Every complete record of `kind`.jsonl."""
+        return self._records[kind].read()
 
-    def rewind(self, step: int, evaluated: int | None = None) -> None:
+    def tallies(self) -> dict[str, Any]:
+        """What a checkpoint says of the records before it; those of time are never twice the same."""
+        return {kind: records.tally() for kind, records in self._records.items() if kind != "timing"}
+
+    def rewind(self, step: int, evaluated: int | None = None, told: Mapping[str, Any] | None = None) -> list[str]:
         """Forget records after `step` (evaluations: after `evaluated`), which a resumed run will write again.
 
-        Checkpoints after it are set aside, and what killed processes left half-written is removed.
+        told: the `tallies` of that moment; records that are not what they were are said, and kept aside. Checkpoints
+        after it are set aside, and what killed processes left half-written is removed.
         """
-        for kind in _RECORDS:
+        warnings = []
+        for kind, records in self._records.items():
             last = evaluated if kind == "evaluations" and evaluated is not None else step
-            if (self.path / f"{kind}.jsonl").is_file():
-                kept = [json.dumps(record) + "\n" for record in self.records(kind) if record["step"] <= last]
-                self._replace(f"{kind}.jsonl", "".join(kept))
+            with self._writing(f"{kind}.jsonl"):
+                whole, warning = records.up_to(last, (told or {}).get(kind))
+            if warning is not None:
+                with self._writing(f"{kind}.jsonl"):
+                    aside = f"; kept as it was in {records.set_aside().name}" if records.file.is_file() else ""
+                warnings.append(f"{warning}{aside}. The policy does not depend on it, and the run goes on")
+            if records.file.is_file():
+                self._replace(f"{kind}.jsonl", whole.decode())
         for later in self.steps_after(step):
             path = self.checkpoint_path(later)
-            names = (path.with_name(f"{path.name}{_ASIDE}{n or ''}") for n in range(10_000))
+            names = (path.with_name(f"{path.name}{ASIDE}{n or ''}") for n in range(10_000))
             with self._writing("checkpoints"):
                 path.rename(next(name for name in names if not name.exists()))
         for leftover in self.path.glob(f".*{TEMPORARY}*"):
             with self._writing(leftover.name):
                 leftover.unlink(missing_ok=True)
+        return warnings
 
     def describe(self) -> dict[str, Any]:
         """The contents of run.json."""
@@ -205,9 +202,9 @@ class RunDirectory:
     def save(self, checkpoint: Checkpoint, step: int) -> Path:
         """Write the checkpoint of `step`, after making durable the records it takes for granted."""
         with self._writing("records"):
-            for kind in _RECORDS:
-                if (file := self.path / f"{kind}.jsonl").is_file():
-                    sync(file)
+            for records in self._records.values():
+                if records.file.is_file():
+                    sync(records.file)
         path = self.checkpoint_path(step)
         if (path / MANIFEST).is_file():  # stopped again before another step: the one that is there leads to the same
             return path
@@ -241,20 +238,30 @@ class RunDirectory:
 
     def load(self, which: str | int = "last") -> Checkpoint:
         """The last (or `latest`), the best, or the checkpoint of a given step (30, `30` or `step-30`)."""
-        steps = self.steps()
-        if not steps:
+        while True:
+            step = self._step_of(which)
+            try:
+                return load_checkpoint(self.checkpoint_path(step))
+            except CheckpointError as error:
+                if not os.path.lexists(
+                    self.checkpoint_path(step)
+                ):  # a process that trains let go of it: it has a newer one
+                    continue
+                sound = self.newest_sound(self.steps(), step)
+                hint = f"; the newest sound one is step-{sound} (--which {sound})" if sound is not None else ""
+                raise CheckpointError(f"{error}{hint or '; no other is sound'}") from error
+
+    def _step_of(self, which: str | int) -> int:
+        # A folder that changes while it is listed may show neither the checkpoint that goes nor the one that comes.
+        steps = next(filter(None, (self.steps() for _ in range(_GLANCES))), None)
+        if steps is None:
             raise CheckpointError(f"{self.path}: has no checkpoint yet")
         best = (self.describe().get("best") or {}).get("step")
         named = {"last": steps[-1], **({"best": best} if best in steps else {}), **{str(step): step for step in steps}}
         wanted = {"latest": "last"}.get(str(which), str(which)).removeprefix("step-")
         if wanted not in named:
             raise CheckpointError(f"{self.path}: no checkpoint {which!r}; choose from {', '.join(named)}")
-        try:
-            return load_checkpoint(self.checkpoint_path(named[wanted]))
-        except CheckpointError as error:
-            sound = self.newest_sound(steps, named[wanted])
-            hint = f"; the newest sound one is step-{sound} (--which {sound})" if sound is not None else ""
-            raise CheckpointError(f"{error}{hint or '; no other is sound'}") from error
+        return int(named[wanted])
 
     def newest_sound(self, steps: list[int] | None = None, damaged: int | None = None) -> int | None:
         """The step of the newest checkpoint that can be loaded; `damaged` is known not to."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import platform
+import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,7 +25,7 @@ _HELD: set[IO[str]] = set()  # the files that this process has locked
 def held(run: Path) -> Iterator[None]:
     """Hold the lock of a run, which the system takes from a process that dies; refused where another holds it."""
     try:
-        file = (run / LOCK).open("a+", encoding="utf-8")
+        file = open(run / LOCK, "a+", encoding="utf-8", opener=_open)  # noqa: SIM115
     except OSError as error:
         raise CheckpointError(f"{run / LOCK}: cannot be written ({reason(error, run)})") from error
     with file:
@@ -33,6 +35,15 @@ def held(run: Path) -> Iterator[None]:
             yield
         finally:
             _HELD.discard(file)
+
+
+def _open(path: str, flags: int) -> int:
+    """A run may be a stranger's: a link is not followed, as what it leads to would be written over."""
+    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a plain file", path)
+    return descriptor
 
 
 def _lock(file: IO[str], run: Path) -> None:

@@ -1,7 +1,7 @@
-"""Being asked to stop: by a person at the keyboard, or by a machine that wants its processor back.
+"""Being asked to stop: by a person at the keyboard or a terminal that closes, or by a machine that is taken back.
 
 The first request lets what is running come to a good end. Some things cannot be left half-way and take long (compiling
-an update, an environment that hangs): a second Ctrl-C, or eight seconds after SIGTERM or SIGUSR1, cuts them off.
+an update, an environment that hangs): a second Ctrl-C, or eight seconds after any other signal, cuts them off.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 EXIT_CODES = {number.name: 128 + number for number in STOPPING}
 PREEMPTION_SECONDS = 8.0  # a machine that is taken back is often gone ten seconds after it asked
 IMPATIENCE_SECONDS = 1.0  # what a second Ctrl-C leaves for saving; two that come together are often one
@@ -35,12 +35,17 @@ class Stoppable(Protocol):
 
 @contextmanager
 def graceful_signals(loop: Stoppable, is_saving: Callable[[], bool] = lambda: False) -> Iterator[None]:
-    """Ctrl-C, SIGTERM and SIGUSR1 ask `loop` to stop, and cut it off if it does not (but not SIGTERM what it saves)."""
+    """`STOPPING` ask `loop` to stop, and cut it off if it does not (but only Ctrl-C what it saves).
+
+    What goes on after its terminal has closed (`nohup`) has SIGHUP ignored, and so it stays.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
     request = _Request(loop, is_saving)
-    previous = {number: signal.signal(number, request) for number in STOPPING}
+    outlives_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    heard = [number for number in STOPPING if not (number == signal.SIGHUP and outlives_terminal)]
+    previous = {number: signal.signal(number, request) for number in heard}
     try:
         yield
     finally:

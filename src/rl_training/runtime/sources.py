@@ -38,6 +38,11 @@ class Source(Protocol):
         """The largest |reward|, transformed, that was collected so far; 0 where nothing is."""
         ...
 
+    @property
+    def suspicion(self) -> str:
+        """What in the experience may have made a member diverge; empty where nothing is odd."""
+        ...
+
     def advance(self, limit: int) -> Turn:
         """Make experience ready, taking at most `limit` steps."""
         ...
@@ -68,6 +73,7 @@ class OfflineSource:
 
     is_capturable = True
     largest_reward = 0.0
+    suspicion = ""
 
     def __init__(self, transitions: PackedTransitions) -> None:
         self.transitions = transitions

@@ -200,7 +200,7 @@ class Trainer:
         if self.run_directory is not None:
             run.write_config(self.config)
             last = parts.progress.last
-            run.rewind(parts.progress.steps, last["step"] if last else 0)
+            self.notices += run.rewind(parts.progress.steps, last["step"] if last else 0, parts.progress.records)
             run.note(status="running", reason=None, **run.budgets(parts.progress, self.checkpoint))
         if self.notices:
             run.note(notices=self.notices)

@@ -18,6 +18,13 @@ def temporary_name(target: Path) -> Path:
     return target.with_name(f".{target.name}.{uuid.uuid4().hex}.tmp")
 
 
+def temporary_folder(parent: Path, prefix: str) -> Path:
+    """A new folder that nobody else uses, open to those whom the umask lets in, as what is made in it."""
+    folder = parent / f"{prefix}{uuid.uuid4().hex}"
+    folder.mkdir()
+    return folder
+
+
 @contextmanager
 def new_file(target: Path) -> Iterator[Path]:
     """A temporary name to write a file under; at the end it takes the target's place."""

@@ -25,7 +25,8 @@ from rl_training.wording import amount
 _COUNTERS = ("step", "updates", "epoch", "seeds", "episodes")  # in a record, beside the values of each seed
 _LARGEST = 1e100  # whose square is still a number
 _LARGEST_STEP = 10**15
-_MOST_POINTS = 150  # of a curve: more than a figure can show
+_MOST_POINTS, _FEWEST_POINTS = 150, 30  # of a curve: more than a figure can show, and what a shape needs
+_POINTS_OF_A_FIGURE = 3_000  # of all its curves together, as long as none has too few
 _RESAMPLES = 500  # of a band, which is looked at and not cited
 
 
@@ -36,6 +37,7 @@ class Curve:
     steps: tuple[int, ...]
     seeds: tuple[int, ...]
     values: Scores
+    most: int = _MOST_POINTS  # that its figure has room for
 
     @property
     def sound(self) -> list[int]:
@@ -56,7 +58,7 @@ class Curve:
     @cached_property
     def thinned(self) -> Curve:
         """At most so many points as can be seen; the last is among them."""
-        rows = _thin(len(self.steps))
+        rows = _thin(len(self.steps), self.most)
         return Curve(self.steps[rows], self.seeds, self.values[rows])
 
 
@@ -124,10 +126,12 @@ def read_runs(paths: Sequence[Path]) -> list[RunContents]:
     distinct = list({path.resolve(): path for path in paths}.values())
     names = [path.resolve().name for path in distinct]
     labels = [name if names.count(name) == 1 else str(path) for name, path in zip(names, distinct, strict=True)]
-    return [_read(number, path, label) for number, (path, label) in enumerate(zip(distinct, labels, strict=True))]
+    points = min(_MOST_POINTS, max(_FEWEST_POINTS, _POINTS_OF_A_FIGURE // max(len(distinct), 1)))
+    named = enumerate(zip(distinct, labels, strict=True))
+    return [_read(number, path, label, points) for number, (path, label) in named]
 
 
-def _read(number: int, path: Path, label: str) -> RunContents:
+def _read(number: int, path: Path, label: str, points: int) -> RunContents:
     summary = summarise(path)
     if max(summary.steps or 0, summary.total_steps or 0) > _LARGEST_STEP:
         summary = RunSummary(summary.name, path, DAMAGED, fault=f"{path}: makes no sense (so many steps)")
@@ -138,10 +142,11 @@ def _read(number: int, path: Path, label: str) -> RunContents:
     seeds = summary.seeds
     evaluations = _records(path, "evaluations", faults)
     curve = _curve(evaluations, "return_mean", seeds)
+    curve = None if curve is None else replace(curve, most=points)
     if curve is None and evaluations:
         faults.append(f"{path / 'evaluations.jsonl'}: holds no returns that make sense")
     metrics = _records(path, "metrics", faults)
-    metrics = metrics[_thin(len(metrics))]
+    metrics = metrics[_thin(len(metrics), points)]
     names = sorted({name for record in metrics for name in record if name not in _COUNTERS})
     curves = {name: _curve(metrics, name, seeds) for name in names}
     return RunContents(
@@ -225,8 +230,8 @@ def _curve(records: Sequence[Mapping[str, Any]], name: str, seeds: Sequence[int]
     return Curve(tuple(steps), tuple(seeds), np.array(rows)) if rows else None
 
 
-def _thin(count: int) -> slice:
-    every = max(1, -(-count // _MOST_POINTS))
+def _thin(count: int, most: int) -> slice:
+    every = max(1, -(-count // most))
     return slice((count - 1) % every, None, every)
 
 

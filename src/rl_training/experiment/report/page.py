@@ -8,6 +8,7 @@ import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from typing import Any
 
@@ -25,6 +26,7 @@ _FIRST_METRICS = ("critic/loss", "critic/td_loss", "critic/q_data", "actor/loss"
 _MOST_METRICS = 6
 _MOST_PAIRS = 6  # in a figure
 _MOST_NAMES = 8  # of runs in a line
+_MOST_DIAGNOSED = 24  # runs with figures of their own
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,11 @@ class Contents:
             if run.evaluations is not None:
                 groups.setdefault(run.summary.env_id or "its environment", []).append(run)
         return groups
+
+    @cached_property
+    def compared(self) -> dict[str, list[tables.Pair]]:
+        """Pairs of runs by environment, and how likely the first of each is the better."""
+        return {env_id: tables.improvements(runs) for env_id, runs in self.by_environment.items()}
 
 
 def page(contents: Contents) -> str:
@@ -111,7 +118,7 @@ def _lead(contents: Contents) -> str:
         text += f" (interquartile mean over {over}{', 95% interval' if found.low is not None else ''})"
         if best.data_return is not None:
             text += f"; the data's episodes return {number(best.data_return)} on average"
-        others = [(estimate, other) for one, other, estimate in tables.improvements(runs) if one is best]
+        others = [(estimate, other) for one, other, estimate in contents.compared[env_id] if one is best]
         if others:
             least, rival = min(others, key=lambda pair: pair[0].value)
             text += f". It is better than {'the other' if len(others) == 1 else 'each other run'} with probability"
@@ -179,11 +186,15 @@ def _scores(contents: Contents) -> str:
             parts.append(f"<h3>{escape(env_id)}</h3>")
         parts.append(tables.scores_table(runs))
         parts.append(f'<p class="small">{_how_scored(runs)}</p>')
-        parts.append(_score_figures(runs))
+        compared = contents.compared[env_id]
+        parts.append(_score_figures(runs, compared))
         if any(len(run.sound_seeds) > 1 for run in runs):
             parts.append(f"<details><summary>Every seed</summary>{tables.seeds_table(runs)}</details>")
-        if len(compared := tables.improvements(runs)) > _MOST_PAIRS:
-            parts.append(f"<details><summary>Every pair</summary>{tables.pairs_table(compared)}</details>")
+        if len(compared) > _MOST_PAIRS:
+            heading = "Every pair"
+            if len(runs) > tables.MOST_COMPARED:
+                heading += f" of the {tables.MOST_COMPARED} runs that score highest, and the highest beside all others"
+            parts.append(f"<details><summary>{heading}</summary>{tables.pairs_table(compared)}</details>")
     why = "no evaluations, so no score; with env_id policies are evaluated while they train."
     parts.append(_said(contents.runs, [[why] if run.evaluations is None else [] for run in contents.runs]))
     return "".join(parts)
@@ -207,19 +218,18 @@ def _how_scored(runs: Sequence[RunContents]) -> str:
     return escape(text)
 
 
-def _score_figures(runs: Sequence[RunContents]) -> str:
+def _score_figures(runs: Sequence[RunContents], compared: Sequence[tables.Pair]) -> str:
     estimates = [(run.label, found, run.number) for run in runs if (found := tables.last_estimate(run)) is not None]
     made = []
     if len(estimates) > 1 or any(found.low is not None for _, found, _ in estimates):
         caption = "<b>Return of the last weights</b>, interquartile mean and 95% interval."
         made.append(figures.figure(caption, figures.forest(estimates, "return")))
-    compared = tables.improvements(runs)
     if compared:
         top = max(estimates, key=lambda entry: entry[1].value)[2]
         few, some = compared, ""
         if len(compared) > _MOST_PAIRS:
             few = [pair for pair in compared if top in (pair[0].number, pair[1].number)][:_MOST_PAIRS]
-            some = f" Of {len(compared)} pairs, those of the run with the highest score; all are listed below."
+            some = f" Of {len(compared)} pairs, those of the run with the highest score; the others are listed below."
         rows = [(f"{one.label} over {other.label}", found, one.number) for one, other, found in few]
         caption = (
             "<b>Probability of improvement</b>: that a random seed of the first run scores higher than one of the"
@@ -294,7 +304,9 @@ def _diagnostics(contents: Contents) -> str:
         parts.append(tables.diagnostics_table(contents.runs, contents.diagnostics))
         parts.append(f'<p class="small">{_how_diagnosed(contents.diagnostics)}</p>')
     drawn = []
-    for run, found in pairs:
+    if len(pairs) > _MOST_DIAGNOSED:
+        parts.append(f'<p class="small faint">Drawn of the first {_MOST_DIAGNOSED} runs; the table has all.</p>')
+    for run, found in pairs[:_MOST_DIAGNOSED]:
         name = f"<b>{escape(run.label)}</b>"
         if found.values is not None and found.values.returns is not None:
             caption = f"{name}: {found.values.kind} against the return-to-go of the data, a sample of all seeds."

@@ -126,13 +126,13 @@ class Chart:
         return f'<path class="{css}" d="{self._points(xs, ys)}"{dashes}/>'
 
     def _points(self, xs: npt.ArrayLike, ys: npt.ArrayLike) -> str:
+        heights = np.asarray(ys, dtype=float)
+        places = zip(self.x(np.asarray(xs, dtype=float)).tolist(), self.y(heights).tolist(), strict=True)
         steps, pen = [], "M"
-        for x, y in zip(np.asarray(xs, dtype=float), np.asarray(ys, dtype=float), strict=True):
-            if np.isfinite(y):
-                steps.append(f"{pen}{self.x(x):.1f} {self.y(y):.1f}")
-                pen = "L"
-            else:
-                pen = "M"
+        for (x, y), is_there in zip(places, np.isfinite(heights).tolist(), strict=True):
+            if is_there:
+                steps.append(f"{pen}{x:.1f} {y:.1f}")
+            pen = "L" if is_there else "M"
         return "".join(steps)
 
     def band(self, xs: npt.ArrayLike, low: npt.ArrayLike, high: npt.ArrayLike) -> str:

@@ -41,6 +41,8 @@ class Cell:
 _ABSENT = '<span class="faint">–</span>'  # a setting that a run does not have
 
 Row = tuple[int | None, Sequence[Cell]]  # the run a row belongs to, and its cells
+Pair = tuple[RunContents, RunContents, Estimate]  # a run, a lesser one, and the probability that it is better
+MOST_COMPARED = 20  # runs with one another
 
 
 def table(
@@ -190,21 +192,27 @@ def seeds_table(runs: Sequence[RunContents]) -> str:
     return made
 
 
-def improvements(runs: Sequence[RunContents]) -> list[tuple[RunContents, RunContents, Estimate]]:
-    """Every two runs of one environment, the better first, with the probability that it is better."""
-    scored = [(run, run.scores) for run in runs if run.scores is not None]
+def improvements(runs: Sequence[RunContents]) -> list[Pair]:
+    """Two runs of one environment, the better first, with the probability that it is better.
+
+    Every two of the runs that score highest, and the highest of all beside every other: pairs grow with the square.
+    """
+    scored = [(run, scores) for run in runs if (scores := run.scores) is not None]
+    best_first = sorted(scored, key=lambda entry: -float(statistics.interquartile_mean(entry[1].last)))
+    places = {run.number: place for place, (run, _) in enumerate(best_first)}
     found = []
     for (one, ours), (other, theirs) in itertools.combinations(scored, 2):
-        assert ours is not None
-        assert theirs is not None
+        better, worse = sorted((places[one.number], places[other.number]))
+        if better > 0 and worse >= MOST_COMPARED:
+            continue
         if statistics.probability_of_improvement([ours.last], [theirs.last]) < 0.5:
             one, ours, other, theirs = other, theirs, one, ours
         found.append((one, other, statistics.improvement([ours.last], [theirs.last])))
     return found
 
 
-def pairs_table(compared: Sequence[tuple[RunContents, RunContents, Estimate]]) -> str:
-    """Every two runs and the probability that the first is better."""
+def pairs_table(compared: Sequence[Pair]) -> str:
+    """Two runs and the probability that the first is better."""
     heads = ("run", "over", "probability [95%]")
     rows: list[Row] = []
     for one, other, found in compared:
