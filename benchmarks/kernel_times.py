@@ -2,9 +2,9 @@
 
     python benchmarks/kernel_times.py [--shape critics] [--precision tf32] [--compile-only] [--output FILE]
 
-Prints, for each network and each of forward, backward and weight gradient, the fastest launches;
-`models/fused_mlp_kernels.py` holds the ones in use. Needs a CUDA device. `--compile-only` fills Triton's cache, so that
-several processes can compile at once before one measures.
+Prints, for each network and each of forward, backward and weight gradient, the fastest launches; those in use are in
+`models/fused_mlp_launches.py`. Needs a CUDA device. `--compile-only` fills Triton's cache, so that several processes
+can compile at once before one measures.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import torch
 
-from rl_training.models import fused_mlp, fused_mlp_kernels
+from rl_training.models import fused_mlp, fused_mlp_launches
 from rl_training.models.fused_mlp import Layout
-from rl_training.models.fused_mlp_kernels import Launch
+from rl_training.models.fused_mlp_launches import Launch
 
 
 class Shape(NamedTuple):
@@ -80,7 +80,7 @@ def microseconds(work: Callable[[], Any]) -> float:
 
 def works(shape: Shape, precision: str) -> Iterator[tuple[str, dict[str, Any], Callable[[], Any]]]:
     """Every kernel and launch: its name, what is special of it, and the call under that launch."""
-    kernels, layout, eps = fused_mlp_kernels, shape.layout, 1e-6
+    kernels, layout, eps = fused_mlp_launches, shape.layout, 1e-6
     width = -(-(layout.last + layout.hidden * layout.outputs + layout.outputs) // 16) * 16  # as `StackedMLP` aligns it
     generator = torch.Generator("cuda").manual_seed(0)
     flat = torch.randn(shape.networks, width, device="cuda", generator=generator) * 0.05
@@ -120,12 +120,12 @@ def _under(work: Callable[[], Any], name: str, how: Any) -> Callable[[], Any]:
     """The same, with a launch that the module holds by this name replaced."""
 
     def launched() -> Any:
-        before = getattr(fused_mlp_kernels, name)
-        setattr(fused_mlp_kernels, name, how)
+        before = getattr(fused_mlp_launches, name)
+        setattr(fused_mlp_launches, name, how)
         try:
             return work()
         finally:
-            setattr(fused_mlp_kernels, name, before)
+            setattr(fused_mlp_launches, name, before)
 
     return launched
 

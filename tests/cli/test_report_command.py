@@ -346,7 +346,7 @@ class TestManyRuns:
         assert {len(run.evaluations.thinned.steps) for run in read_runs(paths) if run.evaluations} == {72}
         assert {len(run.evaluations.thinned.steps) for run in read_runs(paths[:2]) if run.evaluations} == {125}
         text = write(*paths, options=("--no-data",)).text
-        assert "r06, r07 and 32 more : said of all" in text
+        assert "All 40 runs : said of all" in text
         assert text.count("said of all") == 1
         assert "Every pair of the 20 runs that score highest, and the highest beside all others" in text
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import tiny_environments  # noqa: F401  (registers the environments)
 from rl_training.cli.main import app
-from rl_training.errors import CheckpointError, ConfigError
+from rl_training.errors import CheckpointError, ConfigError, EnvironmentFailedError
 from rl_training.experiment import manager
 from rl_training.experiment.curves import draw_learning_curve
 from rl_training.runtime.callbacks import Callback
@@ -160,10 +160,11 @@ def test_a_run_without_a_checkpoint_starts_again(data_file: Path, tmp_path: Path
 def test_environments_that_do_not_open_leave_a_run_marked_as_failed(tmp_path: Path) -> None:
     config = small_config(None, tmp_path, "td3", env_id=COUNTED, algo_kwargs={"n_envs": 3, "learning_starts": 1})
     Counted.start_counting(resets_left=2)
-    with pytest.raises(RuntimeError, match="no more resets"):
+    with pytest.raises(EnvironmentFailedError, match="no more resets"):
         train(config)
     facts = manager.describe(tmp_path / "run")
-    assert (facts["status"], facts["reason"]) == ("failed", "RuntimeError: no more resets")
+    assert facts["status"] == "failed"
+    assert "RuntimeError: no more resets" in facts["reason"]
 
 
 class TestLogs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -353,9 +354,13 @@ def test_weights_that_are_no_numbers_give_no_action(run: Path) -> None:
 
 
 @pytest.mark.parametrize("line", ["[]", "{}", '{"step": "x"}', "3"])
-def test_a_damaged_record_is_named(line: str, run: Path) -> None:
+def test_a_run_goes_on_without_a_damaged_record(line: str, run: Path) -> None:
     file = run / "metrics.jsonl"
     lines = file.read_text().splitlines()
-    file.write_text("\n".join([lines[0], line, *lines[2:]]) + "\n")
-    with pytest.raises(CheckpointError, match=r"metrics\.jsonl: line 2 is damaged$"):
-        manager.resume(run, total_timesteps=30)
+    damaged = "\n".join([lines[0], line, *lines[2:]]) + "\n"
+    file.write_text(damaged)
+    manager.resume(run, total_timesteps=30)
+    assert (run / "metrics.jsonl.aside").read_text() == damaged
+    steps = [json.loads(record)["step"] for record in file.read_text().splitlines()]
+    assert steps == sorted(set(steps))
+    assert steps[-1] == 30

@@ -149,7 +149,7 @@ COMPILED = """
 import triton
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
-from rl_training.models import fused_mlp_kernels as kernels
+from rl_training.models import fused_mlp_kernels as kernels, fused_mlp_launches as launches
 from rl_training.models.fused_mlp import Layout
 
 WHOLE = ("batch", "x_member", "x_row", "flat_row", "layer_size", "length", "tiles_of_sums", "part_rows")
@@ -166,15 +166,15 @@ def build(kernel, how, **constants):
 
 for *sizes, precision in ((23, 64, 1, 2, 0, "bf16"), (17, 64, 6, 3, 1, "tf32"), (3, 64, 1, 2, 2, "ieee")):
     layout = Layout(*sizes)
-    shape = kernels._constants(layout, precision)
-    build(kernels._forward, kernels.whole(2, 256, layout, False), COPIES=1, KEEP=True, **shape)
-    build(kernels._backward, kernels.whole(2, 256, layout, True), TO_INPUTS=True, **shape)
+    shape = launches._constants(layout, precision)
+    build(kernels.forward_kernel, launches.whole(2, 256, layout, False), COPIES=1, KEEP=True, **shape)
+    build(kernels.backward_kernel, launches.whole(2, 256, layout, True), TO_INPUTS=True, **shape)
     for layer in (0, layout.depth - 1):
-        build(kernels._forward_step, kernels.between(layout, False), COPIES=1, KEEP=True, LAYER=layer, **shape)
-        build(kernels._backward_step, kernels.between(layout, True), TO_INPUTS=True, LAYER=layer, **shape)
+        build(kernels.forward_step, launches.between(layout, False), COPIES=1, KEEP=True, LAYER=layer, **shape)
+        build(kernels.backward_step, launches.between(layout, True), TO_INPUTS=True, LAYER=layer, **shape)
     for products in (0, layout.depth - 1):
-        how = kernels._GRADIENT if products else kernels._WIDE_GRADIENT
-        build(kernels._weight_gradient, how, COPIES=1, PRODUCTS=products, **shape)
+        how = launches._GRADIENT if products else launches._WIDE_GRADIENT
+        build(kernels.gradient_kernel, how, COPIES=1, PRODUCTS=products, **shape)
 """
 
 

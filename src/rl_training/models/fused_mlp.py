@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn import functional
 
 try:
-    from rl_training.models import fused_mlp_kernels as kernels
+    from rl_training.models import fused_mlp_launches as kernels
 except ImportError:  # torch for CPUs comes without Triton
     kernels = None  # type: ignore[assignment]
 
