@@ -145,3 +145,26 @@ def test_updates_of_other_work_stay(bench: ModuleType, tmp_path: Path, monkeypat
     earlier = [row("iql", [1.0]), row("iql", [3.0], kernels="fused"), row("cql", [4.0])]
     rows = bench.updates(options(tmp_path), earlier)
     assert [(found["algo"], found["rates"]) for found in rows] == [("iql", [3.0]), ("cql", [4.0]), ("iql", [2.0])]
+
+
+def test_the_page_of_profiles_has_the_stored_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    page = importlib.import_module("profile_page")
+    text = page.PAGE.read_text("utf-8")
+    assert page.filled(text) == text
+
+
+def test_every_kernel_of_an_update_is_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    page = importlib.import_module("profile_page")
+    names = {"forward_kernel": 3.0, "cutlass_gemm": 5.0, "triton_poi_fused_lerp_sqrt_1": 7.0, "triton_red_mean": 11.0}
+    row = {
+        "work": {"algo": "iql", "members": 2, "engine": "compiled"},
+        "updates_per_second": 1_000.0,
+        "kernels_per_update": 5.0,
+        "busy_us_per_update": 30.0,  # four of the kernels are not among the costliest
+        "costliest": [{"name": name, "us_per_update": time} for name, time in names.items()],
+    }
+    machine = {"cpu": "a CPU", "torch": "2.0"}
+    (tmp_path / "profile-cpu.json").write_text(json.dumps({"machine": machine, "results": [row]}))
+    assert page.profiles("cpu", tmp_path).splitlines()[-1] == "| IQL | 2 | 1,000 | 5 | 30 | 3 | 5 | 7 | 15 |"

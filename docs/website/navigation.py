@@ -18,6 +18,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         "benchmarks/offline_scores.md",
         "benchmarks/speed.md",
         "benchmarks/latency.md",
+        "performance.md",
         "reliability.md",
         "threat_model.md",
     ),
