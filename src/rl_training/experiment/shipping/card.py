@@ -17,8 +17,7 @@ from rl_training import __version__
 from rl_training.data.reference_returns import reference_returns
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping.network import Floats, PolicyNetwork
-from rl_training.run_places import DESCRIPTION
-from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.run_directory import RunDirectory, run_of
 
 CARD_FORMAT = 1
 NON_FINITE = "a row with NaN or infinity is answered with NaN in every action of that row, and of no other"
@@ -92,15 +91,6 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_nan(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def run_of(place: Path | None) -> RunDirectory | None:
-    """The run that a policy was loaded from, be it by one of its checkpoints."""
-    if place is None:
-        return None
-    is_among_others = place.absolute().parent.name == "checkpoints"
-    folder = place.absolute().parent.parent if is_among_others else place
-    return RunDirectory.open(folder) if (folder / DESCRIPTION).is_file() else None
 
 
 def run_name(policy: LoadedPolicy) -> str:
