@@ -35,13 +35,14 @@ Values = npt.NDArray[np.float64]
 _DRAWS = 8  # actions kept for each state where the policy is sampled
 _CHUNK = 4_096
 _MOST_CHECKED = 20_000  # rows that TD errors are looked at in
+_NEARLY_ALL = (0.01, 0.99)
 _PARTS = 10  # of the fit, after each of which the values are read
 
 
 class OfflineEvaluationConfig(Section):
     """How much work an estimate is."""
 
-    updates: int = Field(10_000, ge=10, description="updates of every fit")
+    updates: int = Field(5_000, ge=10, description="updates of every fit")
     repeats: int = Field(5, ge=2, le=64, description="resamples of the episodes, each fitted anew")
     seed: int = Field(0, ge=0, lt=2**30, description="of the resamples, the first weights and the batches")
     device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:N")
@@ -56,7 +57,7 @@ class FittedValues:
     weights: Values  # [R, E]: how often each episode is in each resample, as shares
     course: Values  # [parts, R, P + 1]: the value after each part of the fit
     td_errors: Values  # [2, R, P + 1]: root mean square on episodes in the resample, and on those that are not
-    extremes: Values  # [2, R, P + 1]: the lowest and highest Q of any row
+    extremes: Values  # [2, R, P + 1]: between which the Q of nearly all rows lie
     allowed: tuple[float, float]  # what discounted rewards of this data can add up to
     returns: Values  # [E]: discounted return of each episode; cut-off ones go on with the behaviour's fitted value
 
@@ -263,18 +264,16 @@ def _checks(learner: FittedQ, logged: _Logged, columns: int) -> tuple[Values, Va
     inside = torch.zeros(repeats, data.n_episodes, device=learner.device)
     inside.scatter_(1, logged.resamples, 1.0)
     sums, counts = np.zeros((2, repeats, columns)), np.zeros((2, repeats, 1))
-    lowest, highest = np.full((repeats, columns), np.inf), np.full((repeats, columns), -np.inf)
+    parts = []
     episode_ids = torch.tensor(data.episode_ids, device=learner.device)
     for some in torch.tensor(rows, device=learner.device).split(_CHUNK):
         batch = _batch_at(source, some, repeats)
         errors = learner.td_errors(batch).square().view(repeats, columns, -1)
-        values = learner.values(batch.obs, batch.actions).view(repeats, columns, -1)
+        parts.append(learner.values(batch.obs, batch.actions).view(repeats, columns, -1).cpu().numpy())
         known = inside[:, episode_ids[some]].unsqueeze(1)
         for side, share in enumerate((known, 1.0 - known)):
             sums[side] += (errors * share).sum(-1).double().cpu().numpy()
             counts[side] += share.sum(-1).double().cpu().numpy()
-        lowest = np.minimum(lowest, values.amin(-1).double().cpu().numpy())
-        highest = np.maximum(highest, values.amax(-1).double().cpu().numpy())
     with np.errstate(invalid="ignore", divide="ignore"):  # a resample may have every episode
         td_errors = np.sqrt(sums / counts) * logged.scale
     ends = _batch_at(source, torch.tensor(data.episode_ends, device=learner.device), repeats)
@@ -283,7 +282,7 @@ def _checks(learner: FittedQ, logged: _Logged, columns: int) -> tuple[Values, Va
     alive = ~data.terminations[data.episode_ends]
     return (
         td_errors,
-        np.stack((lowest, highest)) * logged.scale,
+        np.quantile(np.concatenate(parts, axis=-1), _NEARLY_ALL, axis=-1) * logged.scale,
         after.double().cpu().numpy() * logged.scale * alive,
     )
 

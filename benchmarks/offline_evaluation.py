@@ -1,0 +1,154 @@
+"""Fitted Q evaluation beside the truth: policies of differing quality, estimated from data and played in the simulator.
+
+    python benchmarks/offline_evaluation.py [--data DIR] [--dataset pendulum-replay]
+
+On d3rlpy's two Pendulum files: an untrained policy, one taught to do badly (rewards negated), clones, and early and late
+checkpoints of TD3+BC and IQL. Each is estimated with the defaults of `rl-training evaluate --offline`, without looking
+at the simulator, and then played in it: the discounted return of episodes that no time limit cuts, which is what is
+estimated, and the usual return of 200 steps. Results go into `results/offline_evaluation.json`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from rl_training.data import TransitionDataset
+from rl_training.experiment.manager import LoadedPolicy, load_policy, start
+from rl_training.runtime.config import TrainConfig
+
+RESULTS = Path(__file__).parent / "results" / "offline_evaluation.json"
+FILES = {"pendulum-replay": "d3rlpy/pendulum_replay.h5", "pendulum-random": "d3rlpy/pendulum_random.h5"}
+EPISODES, FIRST_SEED, STEPS = 50, 50_000, 600  # 0.99^600 is 0.002
+WIDTH = [64, 64]
+# Name -> algorithm, updates, checkpoints to look at; `harmful` learns from negated rewards.
+POLICIES: dict[str, tuple[str, int, tuple[int, ...]]] = {
+    "untrained": ("bc", 1, (1,)),
+    "harmful": ("td3_bc", 1_000, (1_000,)),
+    "bc": ("bc", 2_000, (200, 2_000)),
+    "td3_bc": ("td3_bc", 3_000, (300, 3_000)),
+    "iql": ("iql", 3_000, (500, 3_000)),
+}
+
+
+def train(name: str, dataset: TransitionDataset, runs: Path) -> Path:
+    """One seed with small networks; nothing is evaluated."""
+    algo, updates, steps = POLICIES[name]
+    hidden = {
+        f"{part}_hidden": WIDTH
+        for part in {"bc": ("actor",), "iql": ("actor", "critic", "value")}.get(algo, ("actor", "critic"))
+    }
+    config: dict[str, Any] = {"algo": algo, "total_timesteps": updates, "runs_dir": str(runs), "name": name}
+    config |= {
+        "checkpoint_interval": min(steps),
+        "keep_every": min(steps),
+        "keep_checkpoints": 1,
+        "log_interval": 1_000,
+    }
+    config |= {"algo_kwargs": hidden, "transforms": {"normalise_observations": True}, "seed": len(name)}
+    return start(TrainConfig.parse(config), dataset=dataset).run.path
+
+
+def played(policy: LoadedPolicy, gamma: float) -> dict[str, Any]:
+    """The truth: discounted returns of uncut episodes, and the return of 200 steps, with standard errors."""
+    envs = [gymnasium.make("Pendulum-v1").unwrapped for _ in range(EPISODES)]
+    obs = np.stack([env.reset(seed=FIRST_SEED + number)[0] for number, env in enumerate(envs)])
+    discounted, plain = np.zeros(EPISODES), np.zeros(EPISODES)
+    for step in range(STEPS):
+        actions = policy.actor(obs[None].astype(np.float32))[0]
+        outcomes = [env.step(action) for env, action in zip(envs, actions, strict=True)]
+        obs = np.stack([outcome[0] for outcome in outcomes])
+        rewards = np.array([float(outcome[1]) for outcome in outcomes])
+        discounted += gamma**step * rewards
+        plain += rewards if step < 200 else 0.0
+    return {
+        "true_value": float(discounted.mean()),
+        "true_value_error": float(discounted.std(ddof=1) / np.sqrt(EPISODES)),
+        "true_return": float(plain.mean()),
+    }
+
+
+def measure(title: str, data: Path, runs: Path) -> dict[str, Any]:
+    """Every policy on one dataset."""
+    dataset = TransitionDataset.load(data / FILES[title])
+    rows = []
+    for name, (_, _, steps) in POLICIES.items():
+        taught = replace(dataset, rewards=-dataset.rewards) if name == "harmful" else dataset
+        run = train(name, taught, runs / title)
+        for step in steps:
+            policy = load_policy(run, step)
+            began = time.perf_counter()
+            found = policy.evaluate_offline(dataset, store=False)
+            seconds = time.perf_counter() - began
+            (one,) = found.policies
+            row = {"policy": name, "step": step, **one.to_json(), "fitted": one.value.to_json()}
+            row |= {"gain": one.improvement.to_json(), "probability": one.probability, "seconds": round(seconds, 1)}
+            rows.append(row | played(policy, found.gamma))
+            print(line(rows[-1]), flush=True)
+    summary = {"behaviour": found.to_json()["behaviour"], "gamma": found.gamma, "updates": found.settings.updates}
+    return {"dataset": title, **summary, "repeats": found.settings.repeats, "policies": rows, **agreement(rows)}
+
+
+def agreement(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """How well the estimates, trusted or not, order the policies and hold the truth."""
+    fitted = [row["fitted"]["value"] for row in rows]
+    errors = [abs(row["fitted"]["value"] - row["true_value"]) for row in rows]
+    held = [
+        row["fitted"]["low"] - 2 * row["true_value_error"]
+        <= row["true_value"]
+        <= row["fitted"]["high"] + 2 * row["true_value_error"]
+        for row in rows
+    ]
+    best = max(rows, key=lambda row: row["fitted"]["value"])
+    return {
+        "rank_correlation_with_value": spearman(fitted, [row["true_value"] for row in rows]),
+        "rank_correlation_with_return": spearman(fitted, [row["true_return"] for row in rows]),
+        "mean_absolute_error": float(np.mean(errors)),
+        "intervals_that_hold_the_truth": sum(held),
+        "regret_of_the_choice": max(row["true_value"] for row in rows) - best["true_value"],
+    }
+
+
+def spearman(one: list[float], other: list[float]) -> float:
+    """Rank correlation; no two of these numbers are equal."""
+    ranks = [np.argsort(np.argsort(values)) for values in (one, other)]
+    return float(np.corrcoef(*ranks)[0, 1])
+
+
+def line(row: dict[str, Any]) -> str:
+    fitted = row["fitted"]
+    ends = f"{fitted['low']:8.1f} to {fitted['high']:8.1f}"
+    trust = "" if row["value"] else "   not trusted"
+    true = f"{row['true_value']:8.1f} ± {row['true_value_error']:4.1f}   {row['true_return']:8.1f}"
+    return f"{row['policy']:<10} {row['step']:>5}   {fitted['value']:8.1f}  {ends}   {true}   {row['seconds']:.0f} s{trust}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path(os.environ.get("RL_TRAINING_DATA", "../shared/data")))
+    parser.add_argument("--dataset", action="append", choices=list(FILES))
+    options = parser.parse_args()
+    stored = json.loads(RESULTS.read_text())["results"] if RESULTS.exists() else []
+    for title in options.dataset or FILES:
+        print(
+            f"{title}\npolicy      step     fitted      95% interval             true value   true return", flush=True
+        )
+        with tempfile.TemporaryDirectory() as runs:
+            result = measure(title, options.data, Path(runs))
+        stored = [old for old in stored if old["dataset"] != title] + [result]
+        RESULTS.write_text(json.dumps({"results": stored}, indent=1) + "\n")
+        kept = {key: value for key, value in result.items() if key in agreement(result["policies"])}
+        print("  ".join(f"{key} {value:.3g}" for key, value in kept.items()), flush=True)
+
+
+if __name__ == "__main__":
+    main()
