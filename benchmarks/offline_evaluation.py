@@ -2,10 +2,11 @@
 
     python benchmarks/offline_evaluation.py [--data DIR] [--dataset pendulum-replay]
 
-On d3rlpy's two Pendulum files: an untrained policy, one taught to do badly (rewards negated), clones, and early and late
-checkpoints of TD3+BC and IQL. Each is estimated with the defaults of `rl-training evaluate --offline`, without looking
-at the simulator, and then played in it: the discounted return of episodes that no time limit cuts, which is what is
-estimated, and the usual return of 200 steps. Results go into `results/offline_evaluation.json`.
+On d3rlpy's two Pendulum files: an untrained policy, one taught to do badly (rewards negated), clones, and early and
+late checkpoints of TD3+BC and IQL. Each is estimated with the defaults of `rl-training evaluate --offline`, without
+looking at the simulator, and then played in it: the discounted return of episodes that no time limit cuts, which is
+what is estimated, and the usual return of 200 steps. Results go into `results/offline_evaluation.json`; the table in
+`docs/offline_evaluation.md` is made of them (`--page` prints it).
 """
 
 from __future__ import annotations
@@ -129,7 +130,8 @@ def line(row: dict[str, Any]) -> str:
     ends = f"{fitted['low']:8.1f} to {fitted['high']:8.1f}"
     trust = "" if row["value"] else "   not trusted"
     true = f"{row['true_value']:8.1f} ± {row['true_value_error']:4.1f}   {row['true_return']:8.1f}"
-    return f"{row['policy']:<10} {row['step']:>5}   {fitted['value']:8.1f}  {ends}   {true}   {row['seconds']:.0f} s{trust}"
+    name = f"{row['policy']:<10} {row['step']:>5}"
+    return f"{name}   {fitted['value']:8.1f}  {ends}   {true}   {row['seconds']:.0f} s{trust}"
 
 
 def main() -> None:

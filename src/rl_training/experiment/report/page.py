@@ -16,6 +16,7 @@ from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
 from rl_training.experiment.report.reproducing import reproduce
 from rl_training.experiment.report.script import SCRIPT
 from rl_training.experiment.report.style import STYLE
+from rl_training.experiment.report.without_simulator import HEADING, without_simulator
 from rl_training.experiment.statistics import RESAMPLES, may_be_chance
 from rl_training.wording import amount
 
@@ -50,6 +51,7 @@ def page(contents: Contents) -> str:
     sections = [
         ("runs", "What was trained on what", _runs(contents)),
         ("scores", "Scores", _scores(contents)),
+        ("without-simulator", HEADING, without_simulator(contents.runs)),
         ("curves", "Learning curves", _curves(contents)),
         ("diagnostics", "Diagnostics", _diagnostics(contents)),
         ("data", "Data", _data(contents)),
@@ -153,7 +155,8 @@ def _scores(contents: Contents) -> str:
             parts.append(f"<details><summary>Every pair</summary>{tables.pairs_table(compared)}</details>")
     silent = [run.label for run in contents.runs if run.evaluations is None]
     if silent:
-        why = "no evaluations, so no score; with env_id policies are evaluated while they train"
+        why = "no evaluations, so no score; with env_id policies are evaluated while they train, and without a"
+        why += " simulator `rl-training evaluate RUN --offline` estimates from the data"
         parts.append(f'<p class="callout small"><b>{escape(", ".join(silent))}</b>: {why}.</p>')
     return "".join(parts)
 
