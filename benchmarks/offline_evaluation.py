@@ -6,7 +6,7 @@ On d3rlpy's two Pendulum files: an untrained policy, one taught to do badly (rew
 late checkpoints of TD3+BC and IQL. Each is estimated with the defaults of `rl-training evaluate --offline`, without
 looking at the simulator, and then played in it: the discounted return of episodes that no time limit cuts, which is
 what is estimated, and the usual return of 200 steps. Results go into `results/offline_evaluation.json`; the table in
-`docs/offline_evaluation.md` is made of them (`--page` prints it).
+`docs/offline_evaluation.md` is made of them.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from rl_training.experiment.manager import LoadedPolicy, load_policy, start
 from rl_training.runtime.config import TrainConfig
 
 RESULTS = Path(__file__).parent / "results" / "offline_evaluation.json"
+PAGE = Path(__file__).parents[1] / "docs" / "offline_evaluation.md"
+MARKS = ("<!-- measured -->\n", "<!-- /measured -->\n")
 FILES = {"pendulum-replay": "d3rlpy/pendulum_replay.h5", "pendulum-random": "d3rlpy/pendulum_random.h5"}
 EPISODES, FIRST_SEED, STEPS = 50, 50_000, 600  # 0.99^600 is 0.002
 WIDTH = [64, 64]
@@ -134,6 +136,49 @@ def line(row: dict[str, Any]) -> str:
     return f"{name}   {fitted['value']:8.1f}  {ends}   {true}   {row['seconds']:.0f} s{trust}"
 
 
+# The page -------------------------------------------------------------------------------------------------------------
+
+
+def measured(results: list[dict[str, Any]]) -> str:
+    """The tables of the page."""
+    parts = []
+    for found in results:
+        rows = found["policies"]
+        behaviour = found["behaviour"]
+        settings = f"{found['repeats']} repeats of {found['updates']:,} updates, γ = {found['gamma']:g}"
+        parts += [
+            f"**{found['dataset']}**, {settings}; the data's episodes return {shown(behaviour['return'])},"
+            f" the behaviour is fitted as {shown(behaviour['value'])}.\n",
+            "| policy | updates | estimate | trusted | improvement | true value | true return (200 steps) |",
+            "|---|---|---|---|---|---|---|",
+            *map(_page_row, rows),
+            "",
+            f"Rank correlation with the true value {found['rank_correlation_with_value']:.2f}, with the return"
+            f" {found['rank_correlation_with_return']:.2f}; mean error {found['mean_absolute_error']:.0f};"
+            f" {found['intervals_that_hold_the_truth']} of {len(rows)} intervals hold the truth; the policy with the"
+            f" highest estimate is {found['regret_of_the_choice']:.1f} worth less than the best of them.\n",
+        ]
+    return "\n".join(parts)
+
+
+def shown(found: dict[str, float]) -> str:
+    return f"{found['value']:.0f} ({found['low']:.0f} to {found['high']:.0f})"
+
+
+def _page_row(row: dict[str, Any]) -> str:
+    gain = f"{row['gain']['value']:+.0f} ({row['gain']['low']:.0f} to {row['gain']['high']:.0f})"
+    true = f"{row['true_value']:.0f} ± {row['true_value_error']:.0f}"
+    trusted = "yes" if row["value"] else "no"
+    cells = (row["policy"], f"{row['step']:,}", shown(row["fitted"]), trusted, gain, true, f"{row['true_return']:.0f}")
+    return f"| {' | '.join(cells)} |"
+
+
+def write_page(results: list[dict[str, Any]]) -> None:
+    before, _, rest = PAGE.read_text("utf-8").partition(MARKS[0])
+    after = rest.partition(MARKS[1])[2]
+    PAGE.write_text(f"{before}{MARKS[0]}{measured(results)}{MARKS[1]}{after}", "utf-8")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("RL_TRAINING_DATA", "../shared/data")))
@@ -147,7 +192,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as runs:
             result = measure(title, options.data, Path(runs))
         stored = [old for old in stored if old["dataset"] != title] + [result]
+        stored.sort(key=lambda one: list(FILES).index(one["dataset"]))
         RESULTS.write_text(json.dumps({"results": stored}, indent=1) + "\n")
+        write_page(stored)
         kept = {key: value for key, value in result.items() if key in agreement(result["policies"])}
         print("  ".join(f"{key} {value:.3g}" for key, value in kept.items()), flush=True)
 

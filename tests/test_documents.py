@@ -371,6 +371,17 @@ def test_steps_until_solved_are_the_measured_ones() -> None:
     assert re.findall(r"after ([\d,]+)", paragraph) == [f"{count:,}" for count in steps]
 
 
+def test_estimates_without_a_simulator_are_the_measured_ones() -> None:
+    script = load_script(REPOSITORY / "benchmarks/offline_evaluation.py")
+    results = json.loads(script.RESULTS.read_text())["results"]
+    text = script.PAGE.read_text("utf-8").partition(script.MARKS[0])[2].partition(script.MARKS[1])[0]
+    assert text == script.measured(results)
+    assert [found["dataset"] for found in results] == [*script.FILES]
+    for found in results:
+        assert found["rank_correlation_with_value"] > 0.8
+        assert {key: found[key] for key in script.agreement(found["policies"])} == script.agreement(found["policies"])
+
+
 def test_the_page_of_scores_is_what_was_measured() -> None:
     tables = load_script(REPOSITORY / "benchmarks/score_tables.py")
     assert (DOCS / "benchmarks/offline_scores.md").read_text("utf-8") == tables.page()

@@ -49,7 +49,7 @@ class FittedQParams(BootstrapParams):
     tau: float = Field(0.05, gt=0.0, le=1.0, description="Polyak rate τ of the target network")
     n_critics: PositiveInt = Field(1, description="critics of each fit, averaged")
     layer_norm: LayerNormPlacement = Field("pre", description="LayerNorm, which keeps Q from running away")
-    critic_lr: LearningRate = Field(1e-3, description="learning rate at the start")
+    critic_lr: LearningRate = Field(3e-3, description="learning rate at the start")
     critic_hidden: HiddenSizes = Field((64, 64), description="widths of the hidden layers")
     warm_start: float = Field(0.1, ge=0.0, lt=1.0, description="share of the updates that regress the data's returns")
     lr_schedule: dict[str, Schedule] = Field(
