@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from rl_training.experiment.shipping import hub
 from rl_training.runtime.trainer import train
 from small_runs import small_config
 
@@ -82,6 +83,12 @@ def test_report_and_card(command: Any, runs: dict[str, Path], tmp_path: Path) ->
     command("export", runs["two"], "-o", "policy.pt2", "--format", "torch")
     card = json.loads((tmp_path / "policy.pt2.json").read_text())
     assert card["offline_evaluation"]["seed"] == 0
+    estimate = {"value": 1.5, "low": 1.0, "high": 2.0, "probability": 0.75}
+    trusted = card["offline_evaluation"] | {"value": estimate, "improvement": estimate}
+    text = hub.page(card | {"offline_evaluation": trusted}, "me/policy")
+    assert "value 1.5 (1 to 2), an\nimprovement of 1.5 over the behaviour with probability 0.75" in text
+    doubted = trusted | {"value": None, "not_trusted_because": ["so few"]}
+    assert "not to be trusted, because so few." in hub.page(card | {"offline_evaluation": doubted}, "me/policy")
 
 
 def test_a_forged_record_harms_no_page(command: Any, data_file: Path, tmp_path: Path) -> None:
