@@ -98,13 +98,23 @@ def measure(title: str, data: Path, runs: Path) -> dict[str, Any]:
             rows.append(row | played(policy, found.gamma))
             print(line(rows[-1]), flush=True)
     summary = {"behaviour": found.to_json()["behaviour"], "gamma": found.gamma, "updates": found.settings.updates}
-    return {"dataset": title, **summary, "repeats": found.settings.repeats, "policies": rows, **agreement(rows)}
+    return {
+        "dataset": title,
+        **summary,
+        "repeats": found.settings.repeats,
+        "policies": rows,
+        "agreement": agreement(rows),
+    }
 
 
-def agreement(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """How well the estimates, trusted or not, order the policies and hold the truth."""
+def agreement(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """How well estimates order the policies and hold the truth: all of them, and those that are trusted."""
+    return {"all": _agreement(rows), "trusted": _agreement([row for row in rows if row["value"]])}
+
+
+def _agreement(rows: list[dict[str, Any]]) -> dict[str, Any]:
+    """An interval holds the truth where it reaches within two standard errors of it."""
     fitted = [row["fitted"]["value"] for row in rows]
-    errors = [abs(row["fitted"]["value"] - row["true_value"]) for row in rows]
     held = [
         row["fitted"]["low"] - 2 * row["true_value_error"]
         <= row["true_value"]
@@ -113,9 +123,10 @@ def agreement(rows: list[dict[str, Any]]) -> dict[str, Any]:
     ]
     best = max(rows, key=lambda row: row["fitted"]["value"])
     return {
+        "policies": len(rows),
         "rank_correlation_with_value": spearman(fitted, [row["true_value"] for row in rows]),
         "rank_correlation_with_return": spearman(fitted, [row["true_return"] for row in rows]),
-        "mean_absolute_error": float(np.mean(errors)),
+        "mean_absolute_error": float(np.mean([abs(row["fitted"]["value"] - row["true_value"]) for row in rows])),
         "intervals_that_hold_the_truth": sum(held),
         "regret_of_the_choice": max(row["true_value"] for row in rows) - best["true_value"],
     }
@@ -153,12 +164,28 @@ def measured(results: list[dict[str, Any]]) -> str:
             "|---|---|---|---|---|---|---|",
             *map(_page_row, rows),
             "",
-            f"Rank correlation with the true value {found['rank_correlation_with_value']:.2f}, with the return"
-            f" {found['rank_correlation_with_return']:.2f}; mean error {found['mean_absolute_error']:.0f};"
-            f" {found['intervals_that_hold_the_truth']} of {len(rows)} intervals hold the truth; the policy with the"
-            f" highest estimate is {found['regret_of_the_choice']:.1f} worth less than the best of them.\n",
         ]
+    rows = [row for found in results for row in found["policies"]]
+    groups = {found["dataset"]: found["policies"] for found in results} | {"both files together": rows}
+    parts += [
+        "| | estimates | rank correlation with the value | with the return | mean error |"
+        " intervals that hold the truth | lost by choosing the highest |",
+        "|---|---|---|---|---|---|---|",
+        *(
+            _summary_row(name, which, told)
+            for name, group in groups.items()
+            for which, told in agreement(group).items()
+        ),
+        "",
+    ]
     return "\n".join(parts)
+
+
+def _summary_row(name: str, which: str, told: dict[str, Any]) -> str:
+    cells = [f"{told[f'rank_correlation_with_{what}']:.2f}" for what in ("value", "return")]
+    held = f"{told['intervals_that_hold_the_truth']} of {told['policies']}"
+    cells = [name, which, *cells, f"{told['mean_absolute_error']:.0f}", held, f"{told['regret_of_the_choice']:.0f}"]
+    return f"| {' | '.join(cells)} |"
 
 
 def shown(found: dict[str, float]) -> str:
@@ -195,8 +222,8 @@ def main() -> None:
         stored.sort(key=lambda one: list(FILES).index(one["dataset"]))
         RESULTS.write_text(json.dumps({"results": stored}, indent=1) + "\n")
         write_page(stored)
-        kept = {key: value for key, value in result.items() if key in agreement(result["policies"])}
-        print("  ".join(f"{key} {value:.3g}" for key, value in kept.items()), flush=True)
+        for which, told in result["agreement"].items():
+            print(f"{which}:", "  ".join(f"{key} {value:.3g}" for key, value in told.items()), flush=True)
 
 
 if __name__ == "__main__":
