@@ -71,7 +71,7 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> LoadedPolicy:
 def test_closed_forms(policy: LoadedPolicy, terminate: bool) -> None:
     """Only a termination stops the bootstrap; the behaviour is random, and its actions cost a third on average."""
     data = rounds(400, terminate=terminate)
-    settings = OfflineEvaluationConfig(updates=300, repeats=2)
+    settings = OfflineEvaluationConfig(updates=600, repeats=2)
     found = fit_values(policy.actor, [0, 1], data, settings, gamma=GAMMA, deterministic=True)
     costs = (DONE**2, 0.0, float((data.actions**2).mean()))
     expected = [exact(cost, terminate=terminate) for cost in costs]
