@@ -11,7 +11,7 @@ DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test slow soak fuzz lint bench bench-full bench-env bench-latency bench-loading bench-online bench-scores \
-	bench-faults scores lock audit docs install clean
+	bench-faults bench-offline scores lock audit docs install clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -56,6 +56,9 @@ bench-scores: $(INSTALLED) $(PEERS_INSTALLED) ## learning on real data beside d3
 	$(BIN)/python benchmarks/d3rlpy_agreement.py --data $(DATA) --peer $(PEERS)/bin/python
 	$(BIN)/python benchmarks/online_curves.py
 	$(BIN)/python benchmarks/score_tables.py
+
+bench-offline: $(INSTALLED) ## estimates without a simulator beside the truth (quarter of an hour; DATA=folder of the datasets)
+	$(BIN)/python benchmarks/offline_evaluation.py --data $(DATA)
 
 bench-loading: $(INSTALLED) $(PEERS_INSTALLED) ## loading a million rows beside d3rlpy, training from disk beside memory
 	$(BIN)/python benchmarks/loading.py --peer $(PEERS)/bin/python

@@ -32,6 +32,7 @@ SHELL = ("sed",)
 FEWER = {
     "doctor": ("--quick",),
     "evaluate": ("--episodes", "1"),
+    "--offline": ("--updates", "10", "--repeats", "2"),
     "bench": ("--seconds", "0.1", "--rows", "1000", "--width", "8", "--engine", "eager"),
 }
 MOST_STEPS = 4_000
@@ -96,7 +97,8 @@ class Reader:
             return
         assert program == "rl-training", f"{line}: only rl-training and {', '.join(SHELL)} are typed here"
         words = [str(MOST_STEPS // 10) if word.isdigit() and int(word) > MOST_STEPS else word for word in words]
-        self.monkeypatch.setattr(sys, "argv", [program, *words, *FEWER.get(words[0] if words else "", ())])
+        kind = "--offline" if "--offline" in words else words[0] if words else ""
+        self.monkeypatch.setattr(sys, "argv", [program, *words, *FEWER.get(kind, ())])
         with pytest.raises(SystemExit) as ended:
             main()
         assert (line, ended.value.code or 0) == (line, 0)

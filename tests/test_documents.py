@@ -371,6 +371,18 @@ def test_steps_until_solved_are_the_measured_ones() -> None:
     assert re.findall(r"after ([\d,]+)", paragraph) == [f"{count:,}" for count in steps]
 
 
+def test_estimates_without_a_simulator_are_the_measured_ones() -> None:
+    script = load_script(REPOSITORY / "benchmarks/offline_evaluation.py")
+    results = json.loads(script.RESULTS.read_text())["results"]
+    text = script.PAGE.read_text("utf-8").partition(script.MARKS[0])[2].partition(script.MARKS[1])[0]
+    assert text == script.measured(results)
+    assert [found["dataset"] for found in results] == [*script.FILES]
+    assert all(found["agreement"] == script.agreement(found["policies"]) for found in results)
+    told = script.agreement([row for found in results for row in found["policies"]])["trusted"]
+    assert told["policies"] == told["intervals_that_hold_the_truth"]
+    assert told["rank_correlation_with_value"] > 0.9
+
+
 def test_the_page_of_scores_is_what_was_measured() -> None:
     tables = load_script(REPOSITORY / "benchmarks/score_tables.py")
     assert (DOCS / "benchmarks/offline_scores.md").read_text("utf-8") == tables.page()

@@ -87,7 +87,8 @@ def row(one: Any, choices: tuple[Any, ...]) -> str:
     is_argument = one.param_type_name == "argument"
     name = one.metavar or one.name.upper()
     names = f"`{name}`" if is_argument else ", ".join(f"`{o}`" for o in (*one.opts, *one.secondary_opts))
-    default = "required" if one.required else shown(one.default)
+    told = getattr(one, "show_default", None)  # where what is not given is filled in later
+    default = "required" if one.required else shown(told if isinstance(told, str) else one.default)
     repeats = " May be repeated." if getattr(one, "multiple", False) and "repeat" not in (one.help or "") else ""
     among = f" One of {', '.join(f'`{choice}`' for choice in choices)}." if choices else ""
     return f"| {names} | {default} | {cell((one.help or '') + repeats + among)} |"

@@ -13,7 +13,16 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Choosing": ("choosing.md", "conventions.md"),
     "Algorithms": ("algorithms/index.md", "algorithms/*"),
     "Data": ("data.md", "mixing.md", "large_data.md"),
-    "Reference": ("runs.md", "tracking.md", "report.md", "export.md", "configuration.md", "commands.md", "python.md"),
+    "Reference": (
+        "runs.md",
+        "tracking.md",
+        "report.md",
+        "offline_evaluation.md",
+        "export.md",
+        "configuration.md",
+        "commands.md",
+        "python.md",
+    ),
     "Measured": (
         "benchmarks/offline_scores.md",
         "benchmarks/speed.md",

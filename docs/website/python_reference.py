@@ -24,6 +24,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     "rl_training.experiment.manager": ("LoadedPolicy", "start", "resume", "finetune", "branch"),
     "rl_training.experiment.config": ("read_config",),
     "rl_training.runtime.evaluation": ("Evaluation",),
+    "rl_training.experiment.offline_evaluation": ("OfflineEvaluation", "PolicyValue"),
     "rl_training.data": (
         "generate_pendulum_dataset",
         "generate_random_dataset",
@@ -34,7 +35,14 @@ NAMES: dict[str, tuple[str, ...]] = {
     "rl_training.data.formats": ("read",),
     "rl_training.data.doctor": ("examine",),
 }
-CLASSES_IN_FULL = ("ManagedAlgorithm", "TransitionDataset", "Callback", "LoadedPolicy", "Evaluation")
+CLASSES_IN_FULL = (
+    "ManagedAlgorithm",
+    "TransitionDataset",
+    "Callback",
+    "LoadedPolicy",
+    "Evaluation",
+    "OfflineEvaluation",
+)
 WIDTH = 88
 
 

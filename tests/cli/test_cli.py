@@ -322,7 +322,7 @@ class TestMistakes:
     def test_evaluating(self, mistake: Any, run: Path) -> None:
         said = mistake("evaluate", run)
         assert said.startswith(f"error: {run}: was trained without an environment; --env-id ID names one")
-        assert f"`rl-training report {run}`" in said
+        assert f"`rl-training evaluate {run} --offline`" in said
         assert "no checkpoint 'frist'; choose from last" in mistake("evaluate", run, "--which", "frist")
         assert "no checkpoint 7; choose from last" in mistake("evaluate", run, "--which", 7)
 

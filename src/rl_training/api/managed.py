@@ -15,6 +15,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.experiment import manager
 from rl_training.experiment.config import read_config
+from rl_training.experiment.offline_evaluation import OfflineEvaluation
 from rl_training.experiment.registry import class_names
 from rl_training.runtime.acting import FloatArray
 from rl_training.runtime.callbacks import Callback
@@ -182,6 +183,17 @@ class ManagedAlgorithm:
     ) -> Evaluation:
         """Returns of whole episodes on the raw reward, for every member."""
         return self.policy.evaluate(episodes, env_id=env_id, seed=seed, deterministic=deterministic)
+
+    def evaluate_offline(self, dataset: Dataset | None = None, **options: Any) -> OfflineEvaluation:
+        """What every member's policy is worth, estimated from logged episodes without an environment.
+
+        dataset: the one trained on, if none is given. options: `updates`, `repeats`, `gamma`, … as for
+        `LoadedPolicy.evaluate_offline`.
+        """
+        given = self.dataset if dataset is None else dataset
+        if isinstance(given, Mapping):
+            given = TransitionDataset.from_dict(given)
+        return self.policy.evaluate_offline(given, **options)
 
     def save(self, path: str | Path) -> Path:
         """Write a complete checkpoint to the new directory `path`."""

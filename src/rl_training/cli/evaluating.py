@@ -6,7 +6,7 @@ import itertools
 import json
 import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,6 +93,13 @@ class Scored:
         return "seeds" if self.by_seed else "episodes"
 
 
+def refuse(options: Mapping[str, object], why: str) -> None:
+    """None of these may be given."""
+    for name, value in options.items():
+        if value is not None:
+            raise ConfigError(f"{name}: {why}")
+
+
 def evaluate(runs: Sequence[Path], asked: Asked, *, as_json: bool) -> None:
     """Score every run, then compare those that share an environment."""
     members = asked.members
@@ -125,7 +132,7 @@ def _score(run: Path, asked: Asked, members: list[int] | None) -> Scored:
     if asked.env_id is None and policy.checkpoint.config.env_id is None:
         raise ConfigError(
             f"{run}: was trained without an environment; --env-id ID names one to evaluate in, and"
-            f" `rl-training report {shlex.quote(str(run))}` shows what can be said without"
+            f" `rl-training evaluate {shlex.quote(str(run))} --offline` estimates from the data without one"
         )
     deterministic = False if asked.stochastic else None
     with warnings.catch_warnings(action="ignore"):  # what diverged has just been said

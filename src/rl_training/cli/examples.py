@@ -35,6 +35,8 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "rl-training evaluate my-run --episodes 100": "the last weights",
         "rl-training evaluate my-run --which best --json": "the best, for a script",
         "rl-training evaluate run-a run-b --episodes 50": "how probably one is better",
+        "rl-training evaluate my-run --offline": "no simulator: from the data alone",
+        "rl-training evaluate my-run --offline --data other.npz": "on episodes not trained on",
         "rl-training evaluate my-run --video episode.gif": "film an episode",
     },
     "report": {
@@ -98,7 +100,7 @@ SHORT: dict[str, str] = {
     "resume": "Continue a run exactly as if it had never stopped.",
     "finetune": "Go on online from a trained policy, with its data.",
     "demo": "Train CQL on embedded data, evaluate, report: a minute.",
-    "evaluate": "Score policies over whole episodes, with intervals.",
+    "evaluate": "Score policies in an environment, or from data alone.",
     "report": "Write a page on runs: curves, scores, diagnostics, data.",
     "predict": "Print the policy's action for each observation.",
     "export": "Write the policy as one ONNX or torch file.",

@@ -21,7 +21,7 @@ Runs = Annotated[
 
 def evaluate(
     runs: Runs,
-    episodes: Annotated[int, typer.Option(min=1, help="Episodes per seed.")] = 10,
+    episodes: Annotated[int | None, typer.Option(min=1, help="Episodes per seed.", show_default="10")] = None,
     which: Annotated[
         str, typer.Option(help="Which checkpoint of a run: last, best (which flatters) or an update's number.")
     ] = "last",
@@ -34,15 +34,40 @@ def evaluate(
     video: Annotated[
         Path | None, typer.Option(help="Film the first episode of the first seed into this .gif or .mp4.")
     ] = None,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="Without an environment: fitted Q evaluation on logged episodes.")
+    ] = False,
+    data: Annotated[
+        str | None,
+        typer.Option(metavar="DATA", help="With --offline: other episodes than the run's own, a file or minari:ID."),
+    ] = None,
+    updates: Annotated[
+        int | None, typer.Option(min=10, help="With --offline: updates of each fit.", show_default="5000")
+    ] = None,
+    repeats: Annotated[
+        int | None, typer.Option(min=2, max=64, help="With --offline: resamples of the episodes.", show_default="5")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
 ) -> None:
     """Score trained policies over whole episodes, on the raw reward: interquartile mean, interval, normalised score.
 
-    Several runs in one environment are compared: how probably one is better than the other.
+    Several runs in one environment are compared: how probably one is better than the other. Without an environment,
+    --offline estimates the discounted value from the data, beside the behaviour's, and says when not to trust it.
     """
     from rl_training.cli import evaluating
 
-    asked = evaluating.Asked(episodes, which, seeds, env_id, seed, stochastic, video)
+    asked = evaluating.Asked(episodes or 10, which, seeds, env_id, seed, stochastic, video)
+    if offline:
+        of_episodes = {"--episodes": episodes, "--env-id": env_id, "--seed": seed, "--video": video}
+        evaluating.refuse(
+            of_episodes, "plays episodes in an environment, and --offline has none; leave out one of them"
+        )
+        from rl_training.cli import evaluating_offline
+
+        wanted = evaluating_offline.AskedOffline(data, updates, repeats, which, asked.members, stochastic)
+        evaluating_offline.evaluate(runs, wanted, as_json=as_json)
+        return
+    evaluating.refuse({"--data": data, "--updates": updates, "--repeats": repeats}, "is an option of --offline; add it")
     evaluating.evaluate(runs, asked, as_json=as_json)
 
 

@@ -196,6 +196,11 @@ def _report(result: TrainResult, console: Console, page: str = "") -> None:
     for label, text in rows:
         if text:
             console.print(f"  {label:<15}{text}", soft_wrap=True)
+    if result.checkpoint.config.env_id is None and progress.steps:
+        told = "estimates from the data alone how good it is"
+        console.print(
+            f"no simulator: {program()} evaluate {shlex.quote(str(run.path))} --offline  # {told}", soft_wrap=True
+        )
     command = f"{program()} resume {shlex.quote(str(run.path))}"
     if result.status == "interrupted":
         console.print(f"continue: {command}", soft_wrap=True)

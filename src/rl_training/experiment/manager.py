@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -52,6 +52,9 @@ from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import explain, printable, shown
+
+if TYPE_CHECKING:
+    from rl_training.experiment.offline_evaluation import OfflineEvaluation
 
 _COPIES = 32  # bytes at once for each value observed: as given, as float32, normalised, and in the first layer
 _ALWAYS_FINE = 2**20  # values, for which nobody asks how much memory is free
@@ -132,7 +135,10 @@ class LoadedPolicy:
         config = self.checkpoint.config
         env_id = env_id or config.env_id
         if env_id is None:
-            raise ConfigError("env_id: this policy was trained without an environment; name one to evaluate in")
+            raise ConfigError(
+                "env_id: this policy was trained without an environment; name one to evaluate in, or call"
+                " evaluate_offline()"
+            )
         changes = {"episodes": episodes, "seed": seed, "deterministic": deterministic}
         given = {name: value for name, value in changes.items() if value is not None}
         try:
@@ -144,7 +150,7 @@ class LoadedPolicy:
         active = self.actor.learner.active
         whole = active.clone()
         try:
-            active &= self._chosen(members)  # what is not active is not stepped
+            active &= self.chosen(members)  # what is not active is not stepped
             evaluation = evaluator.evaluate(self.actor, int(self.checkpoint.progress["steps"]))
         finally:
             active.copy_(whole)
@@ -154,7 +160,43 @@ class LoadedPolicy:
             raise kind(f"seed {fault.seed} cannot be scored: {fault.what}")
         return evaluation
 
-    def _chosen(self, members: Sequence[int] | None) -> Tensor:
+    def evaluate_offline(
+        self,
+        dataset: TransitionDataset | str | Path | None = None,
+        *,
+        updates: int | None = None,
+        repeats: int | None = None,
+        gamma: float | None = None,
+        seed: int | None = None,
+        deterministic: bool | None = None,
+        members: Sequence[int] | None = None,
+        device: str | None = None,
+        store: bool = True,
+    ) -> OfflineEvaluation:
+        """Estimate what every member's policy is worth from logged episodes alone: fitted Q evaluation.
+
+        dataset: whole episodes, as arrays, a path or minari:ID (read as the run reads its own); the run's own, if none
+        is given. updates, repeats: how long each fit is, and how many resamples of the episodes are fitted. gamma: the
+        discount, if not the run's. seed: of the fits. store: add the result to the run's directory, where there is one.
+        """
+        from rl_training.experiment.offline_evaluation import evaluate_offline
+
+        found = evaluate_offline(
+            self,
+            str(dataset) if isinstance(dataset, Path) else dataset,
+            updates=updates,
+            repeats=repeats,
+            gamma=gamma,
+            seed=seed,
+            deterministic=deterministic,
+            members=members,
+            device=device,
+        )
+        if store:
+            found.store(self)
+        return found
+
+    def chosen(self, members: Sequence[int] | None) -> Tensor:
         """Which members to score, `[M]`; those that diverged are never among them."""
         learner = self.actor.learner
         places = [self.member(seed) for seed in members or learner.seeds]

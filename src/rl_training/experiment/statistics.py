@@ -216,6 +216,50 @@ def _quantiles(drawn: npt.NDArray[Any], level: float) -> tuple[Scores, Scores]:
     return low, high
 
 
+# Few repeats ----------------------------------------------------------------------------------------------------------
+
+
+def student_estimate(value: float, repeats: npt.ArrayLike, level: float = LEVEL) -> Estimate:
+    """A value and its interval from the spread of bootstrap repeats of it, `[R]`, too few to read quantiles off.
+
+    Their standard deviation is the standard error of the value; that it is itself uncertain is what Student's
+    distribution with R - 1 degrees of freedom allows for.
+    """
+    spread = np.asarray(repeats, dtype=np.float64)
+    half = student_quantile(0.5 * (1.0 + level), len(spread) - 1) * float(spread.std(ddof=1))
+    return Estimate(value, value - half, value + half)
+
+
+def chance_above_zero(value: float, repeats: npt.ArrayLike) -> float:
+    """How probably what is estimated is above zero, judged as in `student_estimate`."""
+    spread = float(np.asarray(repeats, dtype=np.float64).std(ddof=1))
+    if spread == 0.0:
+        return 0.5 * (1.0 + float(np.sign(value)))
+    return student_cdf(value / spread, np.size(repeats) - 1)
+
+
+def student_cdf(t: float, degrees: int) -> float:
+    """P(T ≤ t) of Student's distribution, the finite sums of Abramowitz & Stegun 26.7.3 and 26.7.4."""
+    angle = math.atan(t / math.sqrt(degrees))
+    sine, cosine = math.sin(angle), math.cos(angle)
+    first = degrees % 2  # the power of the cosine that the sum begins with
+    term, total = cosine**first, 0.0
+    for power in range(first, degrees - 1, 2):
+        total += term
+        term *= cosine * cosine * (power + 1) / (power + 2)
+    within = 2.0 / math.pi * (angle + sine * total) if first else sine * total
+    return 0.5 * (1.0 + within)
+
+
+def student_quantile(share: float, degrees: int) -> float:
+    """The t with P(T ≤ t) = share, by bisection."""
+    low, high = -1e6, 1e6
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if student_cdf(middle, degrees) < share else (low, middle)
+    return 0.5 * (low + high)
+
+
 # Last against best --------------------------------------------------------------------------------------------------
 
 

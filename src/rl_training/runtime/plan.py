@@ -33,7 +33,7 @@ def plan_in_words(trainer: Trainer, parts: Parts) -> list[str]:
         f"observations {parts.spaces.obs_dim}, actions {parts.spaces.act_dim}, {parameters:,} parameters, "
         f"engine {parts.mode} on {parts.learner.device}",
         *map(str, parts.memory),
-        f"evaluate: {scored if config.env_id else 'no environment, none'}",
+        f"evaluate: {scored if config.env_id else 'no environment; afterwards `rl-training evaluate RUN --offline`'}",
         f"write: {new_path(config)}",
         *map(notice_line, trainer.notices),
     ]

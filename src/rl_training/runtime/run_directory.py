@@ -4,6 +4,7 @@ config.yaml          the complete resolved configuration
 run.json             versions, machine, dataset, status, last and best score
 metrics.jsonl        one record per log interval
 evaluations.jsonl    one record per evaluation
+offline_evaluations.jsonl  one record per evaluation without an environment, if there was any
 timing.jsonl         wall-clock per log interval (kept apart: the other files are the same in every repetition)
 checkpoints/step-N/  see checkpoint.py
 """
@@ -26,7 +27,7 @@ from typing import Any
 from rl_training import __version__, yaml_dialect
 from rl_training.data.formats.atomic import sync, temporary_folder
 from rl_training.errors import CheckpointError, ConfigError, DivergenceError
-from rl_training.run_places import RUNS_DIR
+from rl_training.run_places import DESCRIPTION, RUNS_DIR
 from rl_training.runtime import run_lock
 from rl_training.runtime.checkpoint import (
     MANIFEST,
@@ -42,7 +43,8 @@ from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import ASIDE, Records
 from rl_training.runtime.run_description import read_description, read_plain_config
 
-_RECORDS = ("metrics", "evaluations", "timing")
+OFFLINE_EVALUATIONS = "offline_evaluations"
+_RECORDS = ("metrics", "evaluations", "timing", OFFLINE_EVALUATIONS)
 _GLANCES = 10
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
 
@@ -126,8 +128,8 @@ class RunDirectory:
         return self._records[kind].read()
 
     def tallies(self) -> dict[str, Any]:
-        """What a checkpoint says of the records before it; those of time are never twice the same."""
-        return {kind: records.tally() for kind, records in self._records.items() if kind != "timing"}
+        """What a checkpoint says of the records that training wrote before it, but for those of time."""
+        return {kind: self._records[kind].tally() for kind in ("metrics", "evaluations")}
 
     def rewind(self, step: int, evaluated: int | None = None, told: Mapping[str, Any] | None = None) -> list[str]:
         """Forget records after `step` (evaluations: after `evaluated`), which a resumed run will write again.
@@ -304,6 +306,15 @@ class RunDirectory:
 def load_any(path: Path, which: str | int = "last") -> Checkpoint:
     """The checkpoint at a path: a checkpoint directory, or one of a run's."""
     return load_checkpoint(path) if is_checkpoint(path) else RunDirectory.open(path).load(which)
+
+
+def run_of(place: Path | None) -> RunDirectory | None:
+    """The run that a policy was loaded from, be it by one of its checkpoints."""
+    if place is None:
+        return None
+    is_among_others = place.absolute().parent.name == "checkpoints"
+    folder = place.absolute().parent.parent if is_among_others else place
+    return RunDirectory.open(folder) if (folder / DESCRIPTION).is_file() else None
 
 
 def new_path(config: TrainConfig) -> Path:

@@ -79,6 +79,7 @@ class RunContents:
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()  # about its diagnostics
+    offline: Mapping[str, Any] | None = None  # the newest record of an evaluation without a simulator
 
     @property
     def scores(self) -> LastAndBest | None:
@@ -149,6 +150,7 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
     metrics = metrics[_thin(len(metrics), points)]
     names = sorted({name for record in metrics for name in record if name not in _COUNTERS})
     curves = {name: _curve(metrics, name, seeds) for name in names}
+    estimates = _records(path, "offline_evaluations", faults)
     return RunContents(
         number,
         path,
@@ -162,6 +164,7 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
         _reference(config, summary.env_id),
         tuple(dict.fromkeys(faults)),
         tuple(_notes(summary, facts)),
+        offline=estimates[-1] if estimates else None,
     )
 
 

@@ -19,6 +19,7 @@ from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
 from rl_training.experiment.report.reproducing import reproduce
 from rl_training.experiment.report.script import SCRIPT
 from rl_training.experiment.report.style import STYLE
+from rl_training.experiment.report.without_simulator import HEADING, without_simulator
 from rl_training.experiment.statistics import RESAMPLES, may_be_chance
 from rl_training.wording import amount
 
@@ -60,6 +61,7 @@ def page(contents: Contents) -> str:
     sections = [
         ("runs", "What was trained on what", _runs(contents)),
         ("scores", "Scores", _scores(contents)),
+        ("without-simulator", HEADING, without_simulator(contents.runs)),
         ("curves", "Learning curves", _curves(contents)),
         ("diagnostics", "Diagnostics", _diagnostics(contents)),
         ("data", "Data", _data(contents)),
@@ -195,7 +197,8 @@ def _scores(contents: Contents) -> str:
             if len(runs) > tables.MOST_COMPARED:
                 heading += f" of the {tables.MOST_COMPARED} runs that score highest, and the highest beside all others"
             parts.append(f"<details><summary>{heading}</summary>{tables.pairs_table(compared)}</details>")
-    why = "no evaluations, so no score; with env_id policies are evaluated while they train."
+    why = "no evaluations, so no score; with env_id policies are evaluated while they train, and without a simulator"
+    why += " `rl-training evaluate RUN --offline` estimates from the data."
     parts.append(_said(contents.runs, [[why] if run.evaluations is None else [] for run in contents.runs]))
     return "".join(parts)
 

@@ -16,10 +16,10 @@ import numpy as np
 from rl_training import __version__
 from rl_training.data.reference_returns import reference_returns
 from rl_training.environments import NamedColumn
+from rl_training.errors import CheckpointError
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping.network import Floats, PolicyNetwork
-from rl_training.run_places import DESCRIPTION
-from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.run_directory import OFFLINE_EVALUATIONS, RunDirectory, run_of
 
 CARD_FORMAT = 1
 NON_FINITE = "a row with NaN or infinity is answered with NaN in every action of that row, and of no other"
@@ -75,6 +75,7 @@ def make_card(
         "normalisation": _normalisation(network),
         "non_finite": NON_FINITE,
         "scores": scores(policy, run, seed),
+        "offline_evaluation": offline_evaluation(policy, run, seed),
         "check": dict(circumstances.checked),
         "versions": {"rl_training": __version__, "python": platform.python_version(), "numpy": np.__version__},
         "reproduce": {
@@ -93,15 +94,6 @@ def _without_nan(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_without_nan(entry) for entry in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def run_of(place: Path | None) -> RunDirectory | None:
-    """The run that a policy was loaded from, be it by one of its checkpoints."""
-    if place is None:
-        return None
-    is_among_others = place.absolute().parent.name == "checkpoints"
-    folder = place.absolute().parent.parent if is_among_others else place
-    return RunDirectory.open(folder) if (folder / DESCRIPTION).is_file() else None
 
 
 def run_name(policy: LoadedPolicy) -> str:
@@ -160,6 +152,25 @@ def scores(policy: LoadedPolicy, run: RunDirectory | None, seed: int) -> dict[st
             "evaluations_in_the_run": len(records),
         },
     }
+
+
+def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int) -> dict[str, Any] | None:
+    """What was last estimated of this very checkpoint without a simulator; none where nothing was."""
+    step = policy.checkpoint.progress["steps"]
+    records = [] if run is None else run.records(OFFLINE_EVALUATIONS)
+    try:
+        of_step = [record for record in records if record["step"] == step and seed in record["seeds"]]
+        if not of_step:
+            return None
+        last = of_step[-1]
+        return {
+            **last["policies"][last["seeds"].index(seed)],
+            **{name: last[name] for name in ("behaviour", "gamma", "updates", "repeats", "level", "cautions")},
+            "data": {**last["data"], "title": PurePath(last["data"]["title"]).name},
+            "how": "fitted Q evaluation: discounted value where the data's episodes begin, raw reward",
+        }
+    except (KeyError, TypeError, ValueError, IndexError):
+        raise CheckpointError(f"{OFFLINE_EVALUATIONS}.jsonl: holds what no evaluation writes; remove it") from None
 
 
 def _inputs(

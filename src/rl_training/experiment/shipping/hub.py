@@ -115,7 +115,7 @@ def _text(card: Mapping[str, Any]) -> Iterator[str]:
     yield f"Output `action`: float32 `{output['shape']}`, from `{output['low']}` to `{output['high']}`."
     yield f"Observations that are not finite: {card['non_finite']}.\n"
     yield "## How good it is\n"
-    yield from _score_lines(card["scores"])
+    yield from _score_lines(card["scores"], card["offline_evaluation"])
     yield "\n## What it was trained on\n"
     yield from _data_lines(card["dataset"])
     yield "\n## Make it again\n"
@@ -125,7 +125,11 @@ def _text(card: Mapping[str, Any]) -> Iterator[str]:
     yield f"```\n\nSHA-256 of `{POLICY}`: `{card['file']['sha256']}`"
 
 
-def _score_lines(scores: Mapping[str, Any] | None) -> Iterator[str]:
+def _score_lines(scores: Mapping[str, Any] | None, estimate: Mapping[str, Any] | None) -> Iterator[str]:
+    if estimate is not None:
+        yield from _estimate_lines(estimate)
+    if scores is None and estimate is not None:
+        return
     if scores is None:
         yield "It was not evaluated at this checkpoint: nothing is known about how good it is."
         return
@@ -143,6 +147,18 @@ def _score_lines(scores: Mapping[str, Any] | None) -> Iterator[str]:
     if len(others) > 1:
         listed = ", ".join(f"{seed}: {readable(value)}" for seed, value in others.items())
         yield f"Returns of every seed of the run: {listed}."
+
+
+def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
+    value, gain = estimate["value"], estimate["improvement"]
+    if value is None or gain is None:
+        why = "; ".join(estimate["not_trusted_because"])
+        yield f"The estimate from logged episodes, without a simulator, is not to be trusted, because {why}."
+        return
+    ends = f"{readable(value['low'])} to {readable(value['high'])}"
+    yield f"Estimated from logged episodes, without a simulator: value {readable(value['value'])} ({ends}), an"
+    yield f"improvement of {readable(gain['value'])} over the behaviour with probability {gain['probability']:.2f}"
+    yield f"({estimate['how']}, discounted by {estimate['gamma']:g})."
 
 
 def _data_lines(dataset: Mapping[str, Any] | None) -> Iterator[str]:

@@ -1,0 +1,171 @@
+"""`rl-training evaluate --offline`: what policies are worth by logged episodes alone, and how far to trust it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from rl_training.cli.text_tables import table
+from rl_training.cli.using import load_told
+from rl_training.errors import CheckpointError, ConfigError
+from rl_training.experiment import statistics
+from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
+from rl_training.experiment.statistics import LEVEL, Estimate
+from rl_training.wording import amount, readable
+
+
+@dataclass(frozen=True)
+class AskedOffline:
+    """The options, the same for every run."""
+
+    data: str | None
+    updates: int | None
+    repeats: int | None
+    which: str
+    members: list[int] | None
+    stochastic: bool
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """One run and what was found."""
+
+    run: Path
+    which: str
+    found: OfflineEvaluation
+
+    def to_json(self) -> dict[str, Any]:
+        return {"run": str(self.run), "which": self.which, **self.found.to_json()}
+
+
+def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> None:
+    """Estimate every run, show and store it, then compare those that were estimated on the same episodes."""
+    policies = [(run, load_told(run, asked.which)) for run in runs]
+    for run, policy in policies:
+        _require_data(run, policy, asked)
+    estimated = []
+    for run, policy in policies:
+        one = Estimated(run, asked.which, _estimate(policy, asked))
+        estimated.append(one)
+        if not as_json:
+            typer.echo("\n".join(_lines(one)))
+        _store(one, policy)
+    pairs = list(_compared(estimated))
+    if as_json:
+        told = [one.to_json() for one in estimated]
+        better = [
+            {"run": str(a.run), "over": str(b.run), **gain.to_json(), "probability": p} for a, b, gain, p in pairs
+        ]
+        typer.echo(json.dumps(told[0] if len(told) == 1 else {"runs": told, "improvement": better}))
+    elif pairs:
+        typer.echo("improvement of one run over another, on the same episodes (means over the trusted seeds)")
+        rows = [(f"  {a.run.name}", f"over {b.run.name}", *_gain(gain, p)) for a, b, gain, p in pairs]
+        typer.echo("\n".join(table(("", "", "", "", ""), rows)[1:]))
+    elif len(estimated) > 1:
+        typer.echo("not compared: that takes the same episodes, discount and repeats, and estimates that are trusted")
+
+
+def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:
+    if asked.data is None and policy.checkpoint.config.dataset is None:
+        raise ConfigError(f"{run}: has no data of its own on disk; --data FILE names the episodes to evaluate it on")
+
+
+def _estimate(policy: LoadedPolicy, asked: AskedOffline) -> OfflineEvaluation:
+    with warnings.catch_warnings(action="ignore"), _progress() as on_part:  # what diverged has just been said
+        return evaluate_offline(
+            policy,
+            asked.data,
+            updates=asked.updates,
+            repeats=asked.repeats,
+            deterministic=False if asked.stochastic else None,
+            members=asked.members,
+            on_part=on_part,
+        )
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[int], None]]:
+    """A line that counts updates, where somebody watches."""
+    if not sys.stderr.isatty():
+        yield lambda updates: None
+        return
+    try:
+        yield lambda updates: typer.echo(f"\rfitted: {amount(updates, 'update')}", err=True, nl=False)
+    finally:
+        typer.echo("\r" + " " * 40 + "\r", err=True, nl=False)
+
+
+def _store(one: Estimated, policy: LoadedPolicy) -> None:
+    try:
+        one.found.store(policy)
+    except CheckpointError as error:  # a run that may only be read has been evaluated all the same
+        typer.echo(f"note: not stored: {error}", err=True)
+
+
+def _lines(one: Estimated) -> list[str]:
+    found = one.found
+    data, settings = found.data, found.settings
+    size = f"{amount(data.episodes, 'episode')}, {amount(data.transitions, 'transition')}"
+    rows = [
+        ("  the data", *_value(found.behaviour_return), "", "", ""),
+        ("  behaviour", *_value(found.behaviour_value), "", "", ""),
+    ]
+    for policy in found.policies:
+        numbers = (*_value(policy.value), *_gain(policy.improvement, policy.probability))
+        rows.append((f"  seed {policy.seed}", *(numbers if policy.trusted else ("–",) * 5)))
+    mean, gain = found.mean_value(), found.mean_improvement()
+    if len(found.trusted) > 1 and mean is not None and gain is not None:
+        rows.append(("  mean of seeds", *_value(mean), *_gain(*gain)))
+    heads = ("", "value", f"{LEVEL:.0%} interval", "improvement", f"{LEVEL:.0%} interval ", "probability")
+    return [
+        f"{one.run} ({one.which} checkpoint, update {found.step:,}) without a simulator: fitted Q evaluation",
+        f"  on {data.title}: {size}; {settings.repeats} resamples of them, {amount(settings.updates, 'update')} each",
+        f"  discounted by {found.gamma:g}, raw reward, from where the episodes begin; behaviour: the data's actions",
+        *table(heads, rows, right=("value", "improvement", "probability")),
+        *(
+            f"  seed {policy.seed} is not to be trusted, because {reason}"
+            for policy in found.policies
+            for reason in policy.why_not
+        ),
+        *(f"  note: {caution}" for caution in found.cautions),
+    ]
+
+
+def _value(found: Estimate) -> tuple[str, str]:
+    return readable(found.value), _ends(found)
+
+
+def _gain(found: Estimate, probability: float) -> tuple[str, str, str]:
+    sign = "+" if found.value > 0 else ""
+    return f"{sign}{readable(found.value)}", _ends(found), f"{probability:.2f}"
+
+
+def _ends(found: Estimate) -> str:
+    return "" if found.low is None or found.high is None else f"{readable(found.low)} to {readable(found.high)}"
+
+
+def _compared(estimated: Sequence[Estimated]) -> Iterator[tuple[Estimated, Estimated, Estimate, float]]:
+    """Every two runs whose repeats have the same episodes and batches, the better first."""
+    for one, other in itertools.combinations(estimated, 2):
+        ours, theirs = one.found.mean_value(), other.found.mean_value()
+        alike = (
+            all(getattr(one.found, name) == getattr(other.found, name) for name in ("gamma", "settings"))
+            and one.found.data.fingerprint == other.found.data.fingerprint
+        )
+        if ours is None or theirs is None or not alike:
+            continue
+        if ours.value < theirs.value:
+            one, other, ours, theirs = other, one, theirs, ours
+        repeats = one.found.of_trusted() - other.found.of_trusted()
+        gain = statistics.student_estimate(ours.value - theirs.value, repeats)
+        yield one, other, gain, statistics.chance_above_zero(gain.value, repeats)

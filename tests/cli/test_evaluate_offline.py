@@ -1,0 +1,112 @@
+"""`rl-training evaluate --offline`, and what the report, the card and `train` say of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rl_training.experiment.shipping import hub
+from rl_training.runtime.trainer import train
+from small_runs import small_config
+
+QUICK = ("--updates", 20, "--repeats", 2)
+
+
+@pytest.fixture(scope="module")
+def runs(data_file: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Two seeds, and another run on the same data."""
+    folder = tmp_path_factory.mktemp("runs")
+    return {
+        name: train(small_config(data_file, folder, name=name, seed=seeds)).run.path
+        for name, seeds in (("one", [4, 2]), ("two", [0]))
+    }
+
+
+def test_a_table(command: Any, runs: dict[str, Path]) -> None:
+    code, out, err = command("evaluate", runs["one"], "--offline", *QUICK)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].endswith("(last checkpoint, update 20) without a simulator: fitted Q evaluation")
+    assert lines[1].endswith("pendulum.npz: 10 episodes, 2,000 transitions; 2 resamples of them, 20 updates each")
+    assert lines[2].startswith("  discounted by 0.99, raw reward")
+    assert [line.split()[0] for line in lines[4:6]] == ["the", "behaviour"]
+    assert [line.split()[:2] for line in lines[6:8]] == [["seed", "4"], ["seed", "2"]]
+    assert "note: the policy was trained on these episodes" in out
+
+
+def test_json_is_what_is_stored(command: Any, runs: dict[str, Path]) -> None:
+    told = json.loads(command("evaluate", runs["one"], "--offline", *QUICK, "--seeds", 2, "--json").out)
+    stored = json.loads((runs["one"] / "offline_evaluations.jsonl").read_text().splitlines()[-1])
+    assert told == {"run": str(runs["one"]), "which": "last", **stored}
+    assert told["seeds"] == [2]
+
+
+def test_runs_on_the_same_episodes_are_compared(command: Any, runs: dict[str, Path]) -> None:
+    told = json.loads(command("evaluate", runs["one"], runs["two"], "--offline", *QUICK, "--json").out)
+    trusted = all(run["value"] is not None for run in told["runs"])
+    assert len(told["improvement"]) == int(trusted)
+    out = command("evaluate", runs["one"], runs["two"], "--offline", *QUICK).out
+    assert ("improvement of one run over another" if trusted else "not compared") in out
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--offline", "--episodes", 3], "--episodes: plays episodes in an environment, and --offline has none"),
+        (["--offline", "--env-id", "Pendulum-v1"], "--env-id: plays episodes"),
+        (["--offline", "--video", "a.gif"], "--video: plays episodes"),
+        (["--updates", 20], "--updates: is an option of --offline"),
+        (["--data", "log.npz"], "--data: is an option of --offline"),
+        (["--offline", "--data", "nowhere.npz"], "nowhere.npz"),
+        (["--offline", "--seeds", "9"], "9 is not in this run"),
+        ([], "--offline` estimates from the data without one"),
+    ],
+)
+def test_mistakes(words: list[Any], said: str, mistake: Any, runs: dict[str, Path]) -> None:
+    assert said in mistake("evaluate", runs["one"], *words)
+
+
+def test_arrays_in_memory(mistake: Any, dataset: Any, tmp_path: Path) -> None:
+    path = train(small_config(None, tmp_path), dataset=dataset).run.path
+    assert "--data FILE names the episodes" in mistake("evaluate", path, "--offline")
+
+
+def test_report_and_card(command: Any, runs: dict[str, Path], tmp_path: Path) -> None:
+    command("evaluate", runs["two"], "--offline", *QUICK)
+    command("report", runs["two"], "-o", "page.html", "--no-data")
+    page = (tmp_path / "page.html").read_text()
+    assert "Without a simulator: fitted Q evaluation" in page
+    assert "10 episodes of" in page
+    command("export", runs["two"], "-o", "policy.pt2", "--format", "torch")
+    card = json.loads((tmp_path / "policy.pt2.json").read_text())
+    assert card["offline_evaluation"]["seed"] == 0
+    estimate = {"value": 1.5, "low": 1.0, "high": 2.0, "probability": 0.75}
+    trusted = card["offline_evaluation"] | {"value": estimate, "improvement": estimate}
+    text = hub.page(card | {"offline_evaluation": trusted}, "me/policy")
+    assert "value 1.5 (1 to 2), an\nimprovement of 1.5 over the behaviour with probability 0.75" in text
+    doubted = trusted | {"value": None, "not_trusted_because": ["so few"]}
+    assert "not to be trusted, because so few." in hub.page(card | {"offline_evaluation": doubted}, "me/policy")
+
+
+def test_a_forged_record_harms_no_page(command: Any, data_file: Path, tmp_path: Path) -> None:
+    path = train(small_config(data_file, tmp_path)).run.path
+    odd = {"step": 20, "policies": [3, {"seed": "<b>", "value": {"value": "x"}, "not_trusted_because": ["<i>"]}]}
+    (path / "offline_evaluations.jsonl").write_text(json.dumps(odd) + "\n" + json.dumps({"step": 20, **odd}) + "\n")
+    assert command("report", path, "-o", "page.html", "--no-data").code == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "<i>" not in page
+    assert "&lt;i&gt;" in page
+    code, _, err = command("export", path, "-o", "policy.pt2", "--format", "torch")
+    assert (code, err.count("\n")) == (2, 1)
+    assert "holds what no evaluation writes" in err
+
+
+def test_training_points_to_it(command: Any, data_file: Path, tmp_path: Path) -> None:
+    words = ("--set", "algo=bc", "--set", "total_timesteps=1", "--set", "env_id=null", "--set", f"dataset={data_file}")
+    out = command("train", "-c", "bc/pendulum", *words, "--name", "a", "--quiet").out
+    assert "no simulator: rl-training evaluate runs/a --offline" in out
+    plan = command("train", "-c", "bc/pendulum", *words, "--dry-run").out
+    assert "no environment; afterwards `rl-training evaluate RUN --offline`" in plan

@@ -1,0 +1,219 @@
+"""Estimates without a simulator: what is said of them, and when they are not to be trusted."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training import BC
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.errors import ConfigError, DataError
+from rl_training.experiment import statistics
+from rl_training.experiment.manager import LoadedPolicy, load_policy
+from rl_training.experiment.offline_evaluation import FEWEST_EPISODES, doubts
+from rl_training.experiment.shipping.card import offline_evaluation
+from rl_training.runtime.fitted_evaluation import FittedValues
+from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.trainer import train
+from small_runs import knobs, small_config
+
+QUICK: dict[str, Any] = {"updates": 10, "repeats": 2}
+
+
+def fitted(**changes: Any) -> FittedValues:
+    """A policy at -10 and a behaviour at -12, by three repeats on twenty episodes; nothing speaks against it."""
+    returns = np.linspace(-16.0, -8.0, 20)
+    starts = np.empty((3, 2, 20))
+    starts[:, 0], starts[:, 1] = returns + 2.0, returns
+    starts += np.array([-0.1, 0.0, 0.1])[:, None, None]
+    values = {
+        "gamma": 0.9,
+        "starts": starts,
+        "weights": np.full((3, 20), 0.05),
+        "course": np.broadcast_to(starts.mean(-1), (10, 3, 2)),
+        "td_errors": np.full((2, 3, 2), 1.0),
+        "extremes": np.stack((np.full((3, 2), -20.0), np.full((3, 2), -1.0))),
+        "allowed": (-40.0, 0.0),
+        "returns": returns,
+    }
+    return FittedValues(**values | changes)
+
+
+class TestDoubts:
+    def test_none(self) -> None:
+        assert doubts(fitted(), 0, 0.01) == []
+
+    def test_actions_the_data_have_not_seen(self) -> None:
+        (said,) = doubts(fitted(), 0, 0.43)
+        assert said == "in 43% of the states the policy does what no similar state of the data has seen (at most 20%)"
+
+    def test_held_out_error(self) -> None:
+        errors = np.stack((np.full((3, 2), 1.0), np.full((3, 2), 2.5)))
+        (said,) = doubts(fitted(td_errors=errors), 0, 0.0)
+        assert "left out of a resample is 2.5 times that on those in it" in said
+
+    @pytest.mark.parametrize(("extreme", "told"), [(60.0, "Q reaches 60.0"), (np.nan, "not finite")])
+    def test_divergence(self, extreme: float, told: str) -> None:
+        ends = np.stack((np.full((3, 2), -20.0), np.full((3, 2), extreme)))
+        (said,) = doubts(fitted(extremes=ends), 0, 0.0)
+        assert said.startswith("the fit diverged")
+        assert told in said
+
+    def test_a_value_that_rewards_cannot_add_up_to(self) -> None:
+        sound = fitted()
+        (said,) = doubts(replace(sound, starts=sound.starts - 40.0), 0, 0.0)
+        assert "rewards of these data add up to -40.0 to 0.0" in said
+
+    def test_repeats_that_disagree(self) -> None:
+        sound = fitted()
+        apart = sound.starts.copy()
+        apart[:, 0] += np.array([-2.0, 0.0, 2.0])[:, None]
+        (said,) = doubts(replace(sound, starts=apart), 0, 0.0)
+        assert said.startswith("the repeats disagree: ± 9.04, more than the data's own episodes differ (± 2.43)")
+
+    def test_a_fit_that_still_moves(self) -> None:
+        course = np.array(fitted().course)
+        course[:8, :, 0] -= 1.0
+        (said,) = doubts(fitted(course=course), 0, 0.0)
+        assert said.startswith("the value still moved by 1 in the last fifth")
+
+    def test_a_behaviour_that_is_not_found_again(self) -> None:
+        sound = fitted()
+        (said,) = doubts(replace(sound, returns=sound.returns + 3.0), 0, 0.0)
+        assert "the behaviour itself is fitted as -12.0, and its episodes return -9" in said
+
+    def test_few_episodes(self) -> None:
+        sound = fitted()
+        few = replace(sound, starts=sound.starts[..., :9], weights=np.full((3, 9), 1 / 9), returns=sound.returns[:9])
+        said = doubts(few, 0, 0.0)[0]
+        assert said == f"there are only 9 episodes; an interval needs {FEWEST_EPISODES} at the least"
+
+
+def test_student() -> None:
+    """Against the tables of Student's distribution."""
+    for degrees, expected in ((1, 12.706), (2, 4.303), (4, 2.776), (9, 2.262), (30, 2.042)):
+        assert statistics.student_quantile(0.975, degrees) == pytest.approx(expected, abs=5e-4)
+    assert statistics.student_cdf(0.0, 3) == 0.5
+    assert statistics.student_cdf(1.0, 1) == pytest.approx(0.75)
+    found = statistics.student_estimate(1.0, [0.0, 1.0, 2.0])
+    assert (found.low, found.high) == (pytest.approx(1.0 - 4.303, abs=1e-3), pytest.approx(1.0 + 4.303, abs=1e-3))
+    assert statistics.chance_above_zero(4.303, [0.0, 1.0, 2.0]) == pytest.approx(0.975, abs=1e-4)
+    assert [statistics.chance_above_zero(value, [1.0, 1.0]) for value in (2.0, 0.0, -2.0)] == [1.0, 0.5, 0.0]
+
+
+# Whole evaluations ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def run(data_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two seeds, with checkpoints after 10 and 20 updates."""
+    runs = tmp_path_factory.mktemp("runs")
+    return train(small_config(data_file, runs, seed=[4, 2], checkpoint_interval=10)).run.path
+
+
+def records(run: Path) -> list[dict[str, Any]]:
+    return RunDirectory.open(run).records("offline_evaluations")
+
+
+def test_stored_and_the_same_every_time(run: Path) -> None:
+    policy = load_policy(run)
+    one, two = policy.evaluate_offline(**QUICK), policy.evaluate_offline(**QUICK)
+    assert one.to_json() == two.to_json() == json.loads(json.dumps(records(run)[-1]))
+    before = len(records(run))
+    policy.evaluate_offline(**QUICK, store=False)
+    assert len(records(run)) == before
+    assert (one.step, [policy.seed for policy in one.policies]) == (20, [4, 2])
+    assert one.data.trained_on
+    assert "trained on these episodes" in one.cautions[0]
+    assert one.data.episodes == 10
+
+
+def test_the_mean_over_seeds_is_that_of_the_trusted(run: Path) -> None:
+    found = load_policy(run).evaluate_offline(**QUICK, store=False)
+    first, second = found.policies
+    trusted = replace(found, policies=(replace(first, why_not=()), replace(second, why_not=("of a test",))))
+    assert trusted.trusted == [trusted.policies[0]]
+    mean, gain = trusted.mean_value(), trusted.mean_improvement()
+    assert mean is not None
+    assert gain is not None
+    assert mean.value == pytest.approx(first.value.value)
+    assert gain[0].value == pytest.approx(first.improvement.value)
+    assert gain[1] == pytest.approx(first.probability)
+    told = trusted.to_json()
+    assert told["policies"][1]["value"] is None
+    assert told["policies"][1]["not_trusted_because"] == ["of a test"]
+    assert replace(found, policies=(replace(first, why_not=("a",)),)).to_json()["value"] is None
+
+
+def test_other_data(run: Path, dataset: TransitionDataset, tmp_path: Path) -> None:
+    policy = load_policy(run)
+    other = TransitionDataset.from_dict(dataset.to_dict() | {"rewards": dataset.rewards - 1.0})
+    other.save(tmp_path / "other.npz")
+    found = policy.evaluate_offline(tmp_path / "other.npz", **QUICK, store=False)
+    assert not found.data.trained_on
+    assert found.cautions == ("10 episodes are few: the interval is a rough one",)
+    assert found.data.fingerprint == policy.evaluate_offline(other, **QUICK, store=False).data.fingerprint
+    half = dataset.select(np.arange(1_000))
+    assert policy.evaluate_offline(half, **QUICK, store=False).data.trained_on  # rows of it, at least
+    strong = TransitionDataset.from_dict(dataset.to_dict() | {"actions": 3.0 * dataset.actions})
+    cautions = policy.evaluate_offline(strong, **QUICK, store=False).cautions
+    assert any("outside the bounds the policy was trained with; clipped" in caution for caution in cautions)
+
+
+def test_mistakes(run: Path, dataset: TransitionDataset) -> None:
+    policy = load_policy(run)
+    for wrong, said in (
+        ({"updates": 3}, "updates"),
+        ({"repeats": 1}, "repeats"),
+        ({"gamma": 1.0}, "gamma: must be at least 0 and below 1, got 1"),
+        ({"members": [7]}, "7 is not in this run; it has 4, 2"),
+    ):
+        with pytest.raises(ConfigError, match=said):
+            policy.evaluate_offline(**{**QUICK, **wrong})
+    narrow = TransitionDataset.from_dict(
+        dataset.to_dict() | {"obs": dataset.obs[:, :2], "next_obs": dataset.next_obs[:, :2]}
+    )
+    with pytest.raises(DataError, match="observations have 2 columns, the policy was trained with 3"):
+        policy.evaluate_offline(narrow, **QUICK)
+    with pytest.raises(DataError, match=r"nowhere\.npz"):
+        policy.evaluate_offline("nowhere.npz", **QUICK)
+
+
+def test_managed(dataset: TransitionDataset, tmp_path: Path) -> None:
+    """Arrays in memory are known to the model that was trained from them, and to no other."""
+    model = BC(dataset=dataset, total_timesteps=2, runs_dir=str(tmp_path), **knobs("bc")).learn()
+    found = model.evaluate_offline(**QUICK)
+    assert found.data.trained_on
+    assert model.run_dir is not None
+    assert len(records(model.run_dir)) == 1
+    with pytest.raises(ConfigError, match="trained from arrays in memory; name the data"):
+        load_policy(model.run_dir).evaluate_offline(**QUICK)
+    with pytest.raises(ConfigError, match="evaluate_offline"):
+        model.evaluate()
+
+
+def test_a_resumed_run_forgets_what_was_said_of_later_weights(data_file: Path, tmp_path: Path) -> None:
+    path = train(small_config(data_file, tmp_path, checkpoint_interval=10)).run.path
+    for which in (10, 20):
+        load_policy(path, which).evaluate_offline(**QUICK)
+    RunDirectory.open(path).rewind(10)
+    assert [record["step"] for record in records(path)] == [10]
+
+
+def test_the_card_tells_of_this_checkpoint_only(run: Path) -> None:
+    policy = load_policy(run)
+    policy.evaluate_offline(**QUICK)
+    place = RunDirectory.open(run)
+    told = offline_evaluation(policy, place, 2)
+    assert told is not None
+    assert told["seed"] == 2
+    assert told["data"]["title"] == "pendulum.npz"
+    assert told["behaviour"] == records(run)[-1]["behaviour"]
+    assert offline_evaluation(load_policy(run, 10), place, 2) is None
+    assert offline_evaluation(policy, None, 2) is None
+    assert offline_evaluation(LoadedPolicy(policy.checkpoint, policy.actor), place, 9) is None

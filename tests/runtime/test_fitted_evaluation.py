@@ -1,0 +1,172 @@
+"""Fitted Q evaluation of real policies: closed forms, resamples, what is shared and what is not."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from rl_training import streams
+from rl_training.data.batch import PackedTransitions
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
+from rl_training.environments import Spaces
+from rl_training.errors import DataError
+from rl_training.experiment.manager import LoadedPolicy
+from rl_training.runtime.acting import Actor
+from rl_training.runtime.action_support import share_outside
+from rl_training.runtime.fitted_evaluation import EpisodeBootstrap, OfflineEvaluationConfig, fit_values
+from rl_training.runtime.trainer import train
+from small_runs import small_config
+
+GAMMA = 0.8
+WORTH = np.array([1.0, -2.0, 3.0])  # of each state, before what the action costs
+DONE = 0.5  # what the policy always does
+
+
+def rounds(episodes: int, *, terminate: bool) -> TransitionDataset:
+    """States 0, 1, 2 in turn, one episode after another; the reward is the state's worth less the square of the action.
+
+    The behaviour acts at random. An episode is cut or ends after state 2.
+    """
+    states = np.tile(np.arange(3), episodes)
+    actions = np.random.default_rng(0).uniform(-1.0, 1.0, len(states)).astype(np.float32)
+    last = states == 2
+    return TransitionDataset.from_dict(
+        {
+            "obs": np.eye(3)[states],
+            "actions": actions,
+            "rewards": WORTH[states] - actions**2,
+            "next_obs": np.eye(3)[(states + 1) % 3],
+            "terminations": last & terminate,
+            "truncations": last & (not terminate),
+        }
+    )
+
+
+def exact(cost: float, *, terminate: bool) -> float:
+    """The value in state 0 of acting at this cost: a sum of three, or the geometric series of such sums."""
+    once = sum(GAMMA**t * (WORTH[t] - cost) for t in range(3))
+    return float(once if terminate else once / (1.0 - GAMMA**3))
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> LoadedPolicy:
+    """Two members: the first always does 0.5, the second 0."""
+    runs = tmp_path_factory.mktemp("runs")
+    result = train(small_config(None, runs, "bc", seed=[3, 8], total_timesteps=1), dataset=rounds(20, terminate=False))
+    actor: Any = result.actor.learner.policy
+    bounds = result.actor.transforms
+    unit = bounds.to_unit_actions(np.array([[DONE], [0.0]], dtype=np.float32))
+    actor.flat.data.zero_()
+    actor.tensors()["bias_2"].data.copy_(torch.tensor(np.arctanh(unit)))
+    return LoadedPolicy(result.checkpoint, result.actor, result.run.path)
+
+
+@pytest.mark.parametrize("terminate", [False, True])
+def test_closed_forms(policy: LoadedPolicy, terminate: bool) -> None:
+    """Only a termination stops the bootstrap; the behaviour is random, and its actions cost a third on average."""
+    data = rounds(400, terminate=terminate)
+    settings = OfflineEvaluationConfig(updates=600, repeats=2)
+    found = fit_values(policy.actor, [0, 1], data, settings, gamma=GAMMA, deterministic=True)
+    costs = (DONE**2, 0.0, float((data.actions**2).mean()))
+    expected = [exact(cost, terminate=terminate) for cost in costs]
+    assert found.values == pytest.approx(expected, abs=0.06)
+    assert found.repeats.mean(0) == pytest.approx(expected, abs=0.1)
+    assert found.returns.mean() == pytest.approx(expected[2], abs=0.1)
+    low, high = found.allowed
+    assert (low, high) == (
+        pytest.approx(data.rewards.min() / (1 - GAMMA)),
+        pytest.approx(data.rewards.max() / (1 - GAMMA)),
+    )
+
+
+def test_a_policy_is_valued_alike_among_others(policy: LoadedPolicy) -> None:
+    data, settings = rounds(30, terminate=False), OfflineEvaluationConfig(updates=20, repeats=2)
+    alone, among = (
+        fit_values(policy.actor, members, data, settings, gamma=GAMMA, deterministic=True) for members in ([1], [0, 1])
+    )
+    assert alone.repeats == pytest.approx(among.repeats[:, 1:], abs=1e-4)
+    assert alone.td_errors == pytest.approx(among.td_errors[..., 1:], abs=1e-4)
+
+
+def test_the_raw_reward_whatever_the_run_made_of_it(policy: LoadedPolicy) -> None:
+    """Scale, shift and clip are the training's business; the estimate does not see them."""
+    data, settings = rounds(30, terminate=False), OfflineEvaluationConfig(updates=20, repeats=2)
+    told = policy.actor.transforms.to_json() | {"reward_scale": 7.0, "reward_shift": -3.0, "reward_clip": [-1.0, 1.0]}
+    other = Actor(policy.actor.learner, Transforms.from_json(told))
+    one, two = (
+        fit_values(actor, [0], data, settings, gamma=GAMMA, deterministic=True) for actor in (policy.actor, other)
+    )
+    assert one.repeats.tolist() == two.repeats.tolist()
+
+
+def test_sampled_actions_are_the_policys(policy: LoadedPolicy) -> None:
+    """A deterministic head has one action: sampling it is no other estimate."""
+    data, settings = rounds(30, terminate=False), OfflineEvaluationConfig(updates=20, repeats=2)
+    one, two = (
+        fit_values(policy.actor, [0], data, settings, gamma=GAMMA, deterministic=mode) for mode in (True, False)
+    )
+    assert one.repeats == pytest.approx(two.repeats, abs=1e-4)
+
+
+def test_batches_hold_the_episodes_of_their_resample() -> None:
+    data = rounds(4, terminate=False).with_next_actions()
+    marked = TransitionDataset.from_dict(data.to_dict() | {"rewards": data.episode_ids.astype(np.float32)})
+    transforms = fit_transforms(marked, Spaces(3, (-1.0,), (1.0,)), TransformConfig())
+    packed = PackedTransitions.from_dataset(marked, transforms)
+    resamples = torch.tensor([[1, 1, 3, 1], [0, 2, 2, 0]])
+    next_actions = torch.full((1, 1, 12, 1), 0.25)
+    source = EpisodeBootstrap(packed, torch.tensor(data.episode_ends), resamples, next_actions, 2)
+    keys = streams.member_keys([0, 0, 1, 1])
+    batch = source.batch(keys, torch.tensor(5), 4_000)
+    for repeat, shares in enumerate(({1: 0.75, 3: 0.25}, {0: 0.5, 2: 0.5})):
+        drawn = batch.rewards[2 * repeat]
+        assert torch.equal(drawn, batch.rewards[2 * repeat + 1])  # policy and behaviour see the same rows
+        assert {*drawn.int().tolist()} == {*shares}
+        for episode, share in shares.items():
+            assert float((drawn == episode).double().mean()) == pytest.approx(share, abs=0.03)
+    assert batch.next_actions is not None
+    assert {*batch.next_actions[0].flatten().tolist()} == {0.25}
+    assert len({*batch.next_actions[1].flatten().tolist()}) > 3
+    state, row = batch.obs[0].argmax(-1), int(torch.nonzero(batch.rewards[0] == 3.0)[0])
+    expected = transforms.to_unit_actions(data.actions)[9 + int(state[row])]
+    assert float(batch.actions[0, row, 0]) == pytest.approx(float(expected[0]))
+
+
+def test_what_it_refuses(policy: LoadedPolicy) -> None:
+    settings = OfflineEvaluationConfig(updates=10, repeats=2)
+    data = rounds(4, terminate=False)
+    for wrong, said in (
+        (data.sample(8, np.random.default_rng(0)), "whole episodes"),
+        (data.select(np.arange(3)), "several episodes"),
+    ):
+        with pytest.raises(DataError, match=said):
+            fit_values(policy.actor, [0], wrong, settings, gamma=GAMMA, deterministic=True)
+
+
+def test_actions_outside_the_data(policy: LoadedPolicy) -> None:
+    """The data hold torques about 0.5 only: the member that does 0.5 is inside, the one that does nothing is not."""
+    data = rounds(200, terminate=False)
+    narrow = TransitionDataset.from_dict(data.to_dict() | {"actions": DONE + 0.05 * data.actions})
+    low, high = policy.checkpoint.spaces.action_low, policy.checkpoint.spaces.action_high
+    standard = fit_transforms(narrow, Spaces(3, low, high), TransformConfig(normalise_observations=True))
+    inside, outside = share_outside(policy.actor, narrow, standard)
+    assert inside == 0.0
+    assert outside == 1.0
+    wide = share_outside(policy.actor, data, standard)
+    assert wide.max() < 0.02
+
+
+def test_equal_returns_are_no_division_by_zero(policy: LoadedPolicy, tmp_path: Path) -> None:
+    data = rounds(10, terminate=True)
+    flat = TransitionDataset.from_dict(data.to_dict() | {"rewards": np.zeros(len(data))})
+    settings = OfflineEvaluationConfig(updates=10, repeats=2)
+    found = fit_values(policy.actor, [0], flat, settings, gamma=GAMMA, deterministic=True)
+    assert np.isfinite(found.repeats).all()
+    assert found.allowed == (0.0, 0.0)
+    assert math.isclose(found.returns.std(), 0.0)
