@@ -19,8 +19,11 @@ if TYPE_CHECKING:
 class Callback:
     """Override what you need; call `loop.stop("why")` to end the run after the present update.
 
-    A callback with a memory gives it to checkpoints through `state` and takes it back in `restore`.
+    A callback with a memory gives it to checkpoints through `state` and takes it back in `restore`. One that never
+    looks at the weights may say so (`looks_at_learner = False`): a GPU then trains on while policies are evaluated.
     """
+
+    looks_at_learner = True
 
     def on_start(self, loop: Loop) -> None:
         """Before the first update of this process."""
@@ -53,6 +56,8 @@ class Callback:
 
 class EarlyStopping(Callback):
     """Stops a run that has reached its target or no longer improves. Seeds count together, by their mean."""
+
+    looks_at_learner = False
 
     def __init__(self, config: EarlyStoppingConfig) -> None:
         self.config = config

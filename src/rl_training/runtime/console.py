@@ -52,6 +52,8 @@ class ConsoleProgress(Callback):
     verbose: a lasting line for every metric record, evaluation and checkpoint, on a terminal, too.
     """
 
+    looks_at_learner = False
+
     def __init__(self, console: Console | None = None, *, verbose: bool = False) -> None:
         self.console = console or plain_console()
         self.verbose = verbose

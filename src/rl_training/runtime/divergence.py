@@ -93,6 +93,7 @@ class DivergenceGuard:
         self.writer = writer
         self.start = start
         self.data_reward = data_reward
+        self.before_stopping: Callable[[], None] = lambda: None
         if "divergences" in run.describe():  # a run that goes on from before some of them will find them again
             self._write_down()
 
@@ -185,6 +186,7 @@ class DivergenceGuard:
     # Acting on it -----------------------------------------------------------------------------------------------
 
     def _stop(self, member: int, what: str, since: int) -> Divergence:
+        self.before_stopping()
         place, sound = self._last_sound()
         self.learner.freeze(member, sound)
         return self._find(self.config.seeds[member], what, since, place)

@@ -19,6 +19,7 @@ from rl_training.compilers import find_compiler
 from rl_training.errors import ConfigError
 from rl_training.models import StackedMLP, fused_mlp
 from rl_training.models.layers import Arithmetic
+from rl_training.runtime.ahead import WorkAhead
 from rl_training.runtime.sources import Source
 
 EngineMode = Literal["auto", "eager", "compiled"]
@@ -82,6 +83,7 @@ class Engine:
         self._noise = streams.NoiseStreams(learner.noise(learner.params.batch_size))
         self._metrics = _MetricSums(learner)
         self._graphs: dict[Phases, torch.cuda.CUDAGraph] = {}
+        self._ahead: WorkAhead | None = None
         self._ran: set[int] = set()  # kinds of update compiled by having run once; only such can be captured
         self._update: Callable[[int, Tensor], tuple[str, ...]] = self._one
         if mode == "compiled":
@@ -98,13 +100,22 @@ class Engine:
 
     def run(self, first: int, count: int) -> None:
         """Updates `first` to `first + count - 1`."""
+        if self._ahead is not None:
+            begun = min(max(self._ahead.end - first, 0), count)
+            first, count = first + begun, count - begun
+            if count:
+                self._ahead = None
+        self.begin(first, count)
+        if self.learner.device.type == "cuda":
+            torch.cuda.synchronize(self.learner.device)  # what a caller measures or saves has happened
+
+    def begin(self, first: int, count: int) -> None:
+        """The same without waiting for the device."""
         phases = tuple(self.learner.phase(update) for update in range(first, first + count))
         while phases:
             size = next(n for n in CAPTURED_BLOCKS if n <= len(phases)) if self._captures else 1
             self._run_block(phases[:size])
             phases = phases[size:]
-        if self.learner.device.type == "cuda":
-            torch.cuda.synchronize(self.learner.device)  # what a caller measures or saves has happened
 
     def _run_block(self, phases: Phases) -> None:
         warm = self._ran.issuperset(phases)
@@ -126,6 +137,33 @@ class Engine:
                 self._update(phase, self._metrics.sums_of(phase))
         return graph
 
+    # Working ahead ----------------------------------------------------------------------------------------------
+
+    @property
+    def can_work_ahead(self) -> bool:
+        """Whether updates can be begun without waiting for them, and do not depend on what the host does meanwhile."""
+        return self._captures
+
+    def work_ahead(self, first: int, limit: int, mark_every: int, held: Mapping[str, Tensor]) -> None:
+        """Updates from `first` to `limit` may be begun now (`go_on_ahead`); `run` will find them done.
+
+        held: the learner's state now, as a copy.
+        """
+        sums, counts = self.metric_state()
+        metrics = ({name: value.clone() for name, value in sums.items()}, dict(counts))
+        self._ahead = WorkAhead(self, first, limit, mark_every, held, metrics)
+
+    def go_on_ahead(self, block: int) -> None:
+        """Begin up to `block` more of them, unless the device is busy."""
+        if self._ahead is not None:
+            self._ahead.go_on(block)
+
+    def settle(self, update: int) -> None:
+        """Have the learner be where the run is, at `update`: what was begun beyond it is undone."""
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            ahead.undo(update)
+
     # Metrics ----------------------------------------------------------------------------------------------------
 
     @property
@@ -139,9 +177,15 @@ class Engine:
 
     def take_metrics(self) -> dict[str, list[float]]:
         """The same, and start anew."""
+        ahead = None if self._ahead is None else self._ahead.take_mark()
+        if ahead is not None:
+            return _means(*ahead)
         means = self._metrics.means()
         self._metrics.clear()
         return means
+
+    def clear_metrics(self) -> None:
+        self._metrics.clear()
 
     def metric_state(self) -> tuple[dict[str, Tensor], dict[str, int]]:
         """Sums and counts since they were last taken, for a checkpoint."""
@@ -168,18 +212,7 @@ class _MetricSums:
         return self._buffers[phase]
 
     def means(self) -> dict[str, list[float]]:
-        """By name, over every kind of update that reports it."""
-        sums, counts = self.state()
-        if not sums:
-            return {}
-        values = torch.stack(list(sums.values())).cpu()
-        totals: dict[str, Tensor] = {}
-        updates: dict[str, int] = {}
-        for (key, count), value in zip(counts.items(), values, strict=True):
-            name = key.partition("/")[2]
-            totals[name] = totals[name] + value if name in totals else value
-            updates[name] = updates.get(name, 0) + count
-        return {name: (totals[name] / updates[name]).tolist() for name in sorted(totals)}
+        return _means(*self.state())
 
     def clear(self) -> None:
         self.counts.clear()
@@ -204,6 +237,20 @@ class _MetricSums:
                 self.counts[phase], self.names[phase] = count, ()
             self.sums_of(phase)[len(self.names[phase])].copy_(sums[key])
             self.names[phase] += (name,)
+
+
+def _means(sums: Mapping[str, Tensor], counts: Mapping[str, int]) -> dict[str, list[float]]:
+    """By name, over every kind of update that reports it."""
+    if not sums:
+        return {}
+    values = torch.stack(list(sums.values())).cpu()
+    totals: dict[str, Tensor] = {}
+    updates: dict[str, int] = {}
+    for (key, count), value in zip(counts.items(), values, strict=True):
+        name = key.partition("/")[2]
+        totals[name] = totals[name] + value if name in totals else value
+        updates[name] = updates.get(name, 0) + count
+    return {name: (totals[name] / updates[name]).tolist() for name in sorted(totals)}
 
 
 def _compile(function: Callable[[int, Tensor], tuple[str, ...]]) -> Callable[[int, Tensor], tuple[str, ...]]:

@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,7 @@ class Loop:
         self.spaces = spaces
         self.evaluator = evaluator
         if isinstance(evaluator, EnvironmentEvaluator):
-            evaluator.should_stop = lambda: self._is_interrupted
+            evaluator.should_stop = self._keep_busy
         self.guard = guard
         self.callbacks = list(callbacks)
         self.stop_reason: str | None = None
@@ -69,6 +69,8 @@ class Loop:
         self._is_ending = False
         self._writer = writer
         self._saved_at: int | None = None
+        self._held: Checkpoint | None = None  # this very step, while the device works ahead of it
+        guard.before_stopping = self._settle
         self._clock = (progress.steps, time.perf_counter())
 
     def stop(self, reason: str, status: str = "finished") -> None:
@@ -108,6 +110,7 @@ class Loop:
             while not self.is_over:
                 self._run_to(self._next_due())
                 self._attend()
+            self._settle()
             self._is_ending = True
             if self._saved_at != self.progress.steps:
                 self.save()
@@ -146,7 +149,7 @@ class Loop:
 
     def _run_to(self, stop: int) -> None:
         """Steps up to `stop`, in blocks short enough that a signal is answered at once."""
-        block = 1
+        block, self._held = 1, None
         while self.progress.steps < stop and self.stop_reason is None:
             began = time.perf_counter()
             turn = self.engine.source.advance(min(block, stop - self.progress.steps))
@@ -187,9 +190,10 @@ class Loop:
         due = self._is_due(self.config.eval_interval) or self.is_over
         if self.evaluator is None or not due or self._is_interrupted or self.progress.is_evaluated:
             return False
+        self._settle()
         self._report(self.guard.look_at_weights(self._clock[0]))
         try:
-            evaluation = self.evaluator.evaluate(self.actor, self.progress.steps)
+            evaluation = self.evaluator.evaluate(self._actor_to_judge(), self.progress.steps)
         except EvaluationStoppedError:
             return False
         except EnvironmentFailedError:
@@ -205,13 +209,47 @@ class Loop:
         self._tell("on_evaluation", evaluation)
         return is_best
 
+    def _actor_to_judge(self) -> Actor:
+        """The policies of this step. Where the device can work ahead meanwhile, they are a copy on the CPU."""
+        works_ahead = (
+            isinstance(self.evaluator, EnvironmentEvaluator)
+            and self.engine.can_work_ahead
+            and not self.is_over
+            and not any(callback.looks_at_learner for callback in self.callbacks)
+        )
+        if not works_ahead:
+            return self.actor
+        self._report(self.guard.look_at_metrics(self.engine.peek_metrics(), self._clock[0]))
+        self._held = self.snapshot().copied()
+        at, intervals = self.progress.updates, (self.config.eval_interval, self.checkpoint_interval)
+        limit = min(self.progress.total_steps, *((at // n + 1) * n for n in intervals if n is not None))
+        self.engine.work_ahead(at, limit, self.config.log_interval, self._held.tensors)
+        self._keep_busy()
+        return Actor(self._held.build_learner(), self.actor.transforms)
+
+    def _keep_busy(self) -> bool:
+        """Asked at every step of an evaluation: whether to break it off. Gives the device more to do, if it may."""
+        if self._held is not None and self.stop_reason is None:
+            self.engine.go_on_ahead(max(1, int(_PULSE_SECONDS * (self.steps_per_second or 1.0))))
+        return self._is_interrupted
+
+    def _settle(self) -> None:
+        """Go back to this step, if the device works ahead of it."""
+        self.engine.settle(self.progress.updates)
+        self._held = None
+
     def save(self) -> None:
         """Begin a checkpoint of this very step, in which every member is sound."""
-        self._report(self.guard.look_at_metrics(self.engine.peek_metrics(), self._clock[0]))
-        self._report(self.guard.look_at_weights(self._clock[0]))
+        if self._held is None:
+            self._settle()
+            self._report(self.guard.look_at_metrics(self.engine.peek_metrics(), self._clock[0]))
+            self._report(self.guard.look_at_weights(self._clock[0]))
         self._is_ending = self.is_over
         self._announce(self._writer.finish())
-        checkpoint = self.snapshot().copied()
+        if self._held is None:
+            checkpoint = self.snapshot().copied()
+        else:
+            checkpoint = replace(self._held, progress=self._progress_told())
         self._saved_at = self.progress.steps
         self._writer.begin(lambda: self.run_directory.keep(checkpoint))
         self._announce(self._writer.poll())
@@ -224,17 +262,21 @@ class Loop:
     def snapshot(self) -> Checkpoint:
         """The run at this very step. Its tensors are the live ones."""
         sums, self.progress.metric_counts = self.engine.metric_state()
-        self.progress.records = self.run_directory.tallies()
-        self.progress.callbacks = {name: callback.state() for name, callback in self._named_callbacks()}
         return Checkpoint(
             self.config,
             self.spaces,
             self.actor.transforms,
-            asdict(self.progress),
+            self._progress_told(),
             self.actor.learner.state(),
             sums,
             self.engine.source.state(),
         )
+
+    def _progress_told(self) -> dict[str, Any]:
+        """As a checkpoint has it, with what was recorded and what callbacks remember."""
+        self.progress.records = self.run_directory.tallies()
+        self.progress.callbacks = {name: callback.state() for name, callback in self._named_callbacks()}
+        return asdict(self.progress)
 
     def _report(self, findings: Sequence[Divergence]) -> None:
         for finding in findings:

@@ -90,6 +90,8 @@ class Record:
 class Tracking(Callback):
     """Gives every tracker one record for each step at which something was logged or evaluated."""
 
+    looks_at_learner = False
+
     def __init__(self, trackers: Sequence[Tracker]) -> None:
         self.trackers = list(trackers)
         self._couriers: list[_Courier] = []
