@@ -9,7 +9,7 @@ from torch import Tensor
 from models.test_fused_mlp import Shape, inputs_of, network, value_and_gradients
 from rl_training import algorithms
 from rl_training.models import StackedMLP, blocked_mlp
-from rl_training.runtime.engine import set_arithmetic
+from rl_training.runtime.engine import compiler_available, set_arithmetic
 
 SHAPES = {
     "critics": Shape(23, 1, 2, 600),
@@ -105,3 +105,14 @@ def test_kernels_switch_it(kernels: str, expected: list[int], monkeypatch: pytes
     set_arithmetic(learner, kernels=kernels)  # type: ignore[arg-type]
     actor(torch.zeros(1, 300, 3))
     assert rows == expected
+
+
+@pytest.mark.skipif(not compiler_available(), reason="needs a C++ compiler")
+def test_compiled_networks_stay_plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of threads, by which blocks go, is not to be asked for while compiling."""
+    monkeypatch.undo()
+    net = network(Shape(5, 1, 1, 3_000))
+    net.compute_with("fp32", blocked=True)
+    x = inputs_of(Shape(5, 1, 1, 3_000))
+    with torch.no_grad():
+        torch.testing.assert_close(torch.compile(net, fullgraph=True)(x), net(x))

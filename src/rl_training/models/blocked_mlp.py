@@ -38,7 +38,7 @@ def supports(sizes: tuple[int, ...]) -> bool:
 def pays(batch: int, hidden: int) -> bool:
     """Whether blocks are faster than the whole: measured, from one block on, and not where a compiler fuses what is
     between two products, which leaves little to gain."""
-    return batch >= _block_rows(hidden) and not torch.compiler.is_compiling()
+    return not torch.compiler.is_compiling() and batch >= _block_rows(hidden)
 
 
 def _block_rows(hidden: int) -> int:
