@@ -73,6 +73,11 @@ def set_arithmetic(learner: Learner, precision: Precision = "auto", kernels: Ker
             network.compute_with(arithmetic, fused=beyond_plain and fusable, blocked=beyond_plain and not on_gpu)
 
 
+def uses_blocks(device: torch.device, mode: str, precision: Precision, kernels: Kernels) -> bool:
+    """Whether large batches go through networks in blocks in a run of these settings."""
+    return device.type == "cpu" and mode == "eager" and precision in ("auto", "fp32") and kernels != "plain"
+
+
 class Engine:
     """Drives one learner from one source."""
 
