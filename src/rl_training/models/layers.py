@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from rl_training import streams
-from rl_training.models import fused_mlp
+from rl_training.models import blocked_mlp, fused_mlp
 from rl_training.models.initialisers import Initialiser
 
 LayerNormPlacement = Literal["none", "pre", "post"]
@@ -74,19 +74,23 @@ class StackedMLP(nn.Module):
         self.flat = nn.Parameter(self._initial(streams.member_keys(seeds)))
         self.compute_with("fp32")
 
-    def compute_with(self, arithmetic: Arithmetic, fused: bool = False) -> None:
-        """How matrix products are computed, and whether layers are fused where the network's shape allows it.
+    def compute_with(self, arithmetic: Arithmetic, fused: bool = False, blocked: bool = False) -> None:
+        """How matrix products are computed, and whether, where the network's shape allows it, layers are fused (on a
+        GPU) or large float32 batches go through them in blocks (on a CPU).
 
         Sums, biases and activations are float32 in any case. TF32 is what torch makes of float32 products on a GPU if
         `torch.set_float32_matmul_precision` lets it.
         """
         self.arithmetic = arithmetic
         self._precision = "ieee" if arithmetic == "fp32" else arithmetic  # as Triton names it
-        self._layout: fused_mlp.Layout | None = None  # of a network that is fused
-        if fused and fused_mlp.supports(self.spec.sizes):
-            inputs, *hidden, outputs = self.spec.sizes
-            norm = fused_mlp.NORMS.index(self.spec.layer_norm)
-            self._layout = fused_mlp.Layout(inputs, hidden[0], outputs, len(hidden), norm)
+        self._fused = fused and fused_mlp.supports(self.spec.sizes)
+        self._blocked = blocked and arithmetic == "fp32" and blocked_mlp.supports(self.spec.sizes)
+
+    @property
+    def _layout(self) -> fused_mlp.Layout:
+        """Of a network that is fused or blocked."""
+        inputs, *hidden, outputs = self.spec.sizes
+        return fused_mlp.Layout(inputs, hidden[0], outputs, len(hidden), fused_mlp.NORMS.index(self.spec.layer_norm))
 
     def _initial(self, keys: Tensor) -> Tensor:
         flat = torch.zeros(self.members * self.copies, sum(self._lengths))
@@ -119,9 +123,12 @@ class StackedMLP(nn.Module):
     def forward(self, x: Tensor, masks: Sequence[Tensor] = ()) -> Tensor:
         """`masks`, where given, multiply each hidden layer after its activation, `[M·copies, B, hidden]` (dropout)."""
         h = x if x.dim() == 3 else x.flatten(0, 1)
-        if self._layout is not None and not masks:
-            copies = self.copies if x.dim() == 3 else 1
+        copies = self.copies if x.dim() == 3 else 1
+        if self._fused and not masks:
             y = fused_mlp.apply(h, self.flat, self._layout, LAYER_NORM_EPS, copies, self._precision)
+            return y.view(self.members, self.copies, *y.shape[1:])
+        if self._blocked and not masks and blocked_mlp.pays(h.shape[1], self.spec.sizes[1]):
+            y = blocked_mlp.apply(h, self.flat, self._layout, LAYER_NORM_EPS, copies)
             return y.view(self.members, self.copies, *y.shape[1:])
         p = self.tensors()
         for i in range(len(self.spec.sizes) - 1):

@@ -119,7 +119,8 @@ class TrainConfig(Section):
     kernels: Literal["auto", "plain", "fused"] = Field(
         "auto",
         description="plain: torch's; fused: Triton's, of networks with 2 to 4 hidden layers of 64, 128 or 256 units;"
-        " auto: fused on a CUDA device with Triton, else plain",
+        " auto: fused on a CUDA device with Triton, else plain, but large float32 batches on a CPU in blocks that fit"
+        " its cache where nothing is compiled",
     )
     device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:N")
     data_memory: Literal["auto", "ram", "mapped"] = Field(

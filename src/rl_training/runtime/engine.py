@@ -57,8 +57,8 @@ def compiler_available() -> bool:
 
 
 def set_arithmetic(learner: Learner, precision: Precision = "auto", kernels: Kernels = "auto") -> None:
-    """How a learner's networks are computed. `auto` is TF32 and fused on a GPU, float32 and plain elsewhere; TF32 is
-    switched on for the whole process."""
+    """How a learner's networks are computed. `auto` is TF32 and fused on a GPU, float32 and, with many rows, in blocks
+    elsewhere; TF32 is switched on for the whole process."""
     on_gpu = learner.device.type == "cuda"
     if precision == "tf32" and not on_gpu:
         raise ConfigError("precision: 'tf32' is a mode of CUDA devices; use fp32, bf16 or auto")
@@ -68,9 +68,15 @@ def set_arithmetic(learner: Learner, precision: Precision = "auto", kernels: Ker
     arithmetic: Arithmetic = ("tf32" if on_gpu else "fp32") if precision == "auto" else precision
     if on_gpu:
         torch.set_float32_matmul_precision("highest" if arithmetic == "fp32" else "high")
+    beyond_plain = kernels != "plain"
     for network in learner.model.modules():
         if isinstance(network, StackedMLP):
-            network.compute_with(arithmetic, fused=fusable and kernels != "plain")
+            network.compute_with(arithmetic, fused=beyond_plain and fusable, blocked=beyond_plain and not on_gpu)
+
+
+def uses_blocks(device: torch.device, mode: str, precision: Precision, kernels: Kernels) -> bool:
+    """Whether large batches go through networks in blocks in a run of these settings."""
+    return device.type == "cpu" and mode == "eager" and precision in ("auto", "fp32") and kernels != "plain"
 
 
 class Engine:

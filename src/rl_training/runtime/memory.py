@@ -23,7 +23,7 @@ from rl_training.data.mapped import packed_bytes
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError
-from rl_training.runtime.engine import CAPTURED_BLOCKS
+from rl_training.runtime.engine import CAPTURED_BLOCKS, set_arithmetic
 from rl_training.runtime.mapped_source import STAGED_UPDATES
 from rl_training.streams import NoiseStreams
 
@@ -83,12 +83,15 @@ class MemberBytes:
     kinds: int
 
 
-def measure_member(learner_type: type[Learner], obs_dim: int, act_dim: int, params: AlgorithmParams) -> MemberBytes:
-    """Build one member and take one update of each kind."""
+def measure_member(
+    learner_type: type[Learner], obs_dim: int, act_dim: int, params: AlgorithmParams, *, blocked: bool = False
+) -> MemberBytes:
+    """Build one member and take one update of each kind. blocked: large batches in blocks, which keep much less."""
     widths = {**_widths(obs_dim, act_dim), "next_actions": act_dim, "returns_to_go": 1}
     building, updating = AllocationMeter(), AllocationMeter()
     with building:
         learner = learner_type(obs_dim, act_dim, params)
+    set_arithmetic(learner, kernels="auto" if blocked else "plain")
     firsts = {learner.phase(update): update for update in reversed(range(learner.period))}
     for update in firsts.values():
         with updating:
@@ -199,9 +202,12 @@ def predict(
     data: DataBytes,
     members: int,
     device: torch.device,
+    *,
+    blocked: bool = False,
     **engine: bool,
 ) -> list[MemoryNeed]:
-    """What a run will need, by place; refuses what clearly is not there. engine: as for `memory_needs`."""
+    """What a run will need, by place; refuses what clearly is not there. blocked: as for `measure_member`; engine: as
+    for `memory_needs`."""
     free = free_memory()
     least = 4 * (params.least_values(spaces.obs_dim) + params.batch_size * spaces.obs_dim)
     if least > free:  # not to be tried: the system would end the process, not the attempt
@@ -209,7 +215,7 @@ def predict(
             f"algo_kwargs: networks and a batch of {params.batch_size:,} need more than {readable_bytes(least)} of"
             f" memory, where {readable_bytes(free)} are free"
         )
-    one = measure_member(learner_type, spaces.obs_dim, spaces.act_dim, params)
+    one = measure_member(learner_type, spaces.obs_dim, spaces.act_dim, params, blocked=blocked)
     needs = memory_needs(one, data, members, device, **engine)
     for need in needs:
         need.require()

@@ -41,7 +41,7 @@ from rl_training.runtime.checkpoint import Checkpoint, require_alike, restore
 from rl_training.runtime.checkpoint_writer import CheckpointWriter
 from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.divergence import DivergenceGuard, largest_reward
-from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose_mode, set_arithmetic
+from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose_mode, set_arithmetic, uses_blocks
 from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvaluator, Evaluator
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk, verify_folder
@@ -166,8 +166,9 @@ class Trainer:
         learner_type = algorithms.load(self.config.algo)
         params, members = learner_type.parse(self.config.algo_kwargs), len(self.config.seeds)
         data, compiled = self.data_bytes(dataset, spaces, progress, device), mode == "compiled"
-        captured = compiled and self.online is None
-        needs = predict(learner_type, params, spaces, data, members, device, compiled=compiled, captured=captured)
+        engine = {"compiled": compiled, "captured": compiled and self.online is None}
+        blocked = uses_blocks(device, mode, self.config.precision, self.config.kernels)
+        needs = predict(learner_type, params, spaces, data, members, device, blocked=blocked, **engine)
         self.notices += [f"{need}: it may run short" for need in needs if need.is_tight]
         return needs
 
