@@ -24,9 +24,7 @@ from torch.nn import functional
 
 from rl_training.models.fused_mlp import Layout
 
-_BLOCK: Final = (
-    512 * 256
-)  # values of a layer for each thread: half a megabyte, where a cache of the second level has one
+_BLOCK: Final = 512 * 256  # values of a layer for each thread: half a megabyte of a cache that often has one
 _FEWEST_ROWS: Final = 256  # in a block: products of fewer are slow
 
 

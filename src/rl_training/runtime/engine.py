@@ -20,6 +20,7 @@ from rl_training.errors import ConfigError
 from rl_training.models import StackedMLP, fused_mlp
 from rl_training.models.layers import Arithmetic
 from rl_training.runtime.ahead import WorkAhead
+from rl_training.runtime.allocation import keep_freed_memory
 from rl_training.runtime.sources import Source
 
 EngineMode = Literal["auto", "eager", "compiled"]
@@ -94,6 +95,8 @@ class Engine:
         self._update: Callable[[int, Tensor], tuple[str, ...]] = self._one
         if mode == "compiled":
             self._update = _compile(self._one)
+        if learner.device.type == "cpu":
+            keep_freed_memory()
         self._captures = mode == "compiled" and learner.device.type == "cuda" and source.is_capturable
 
     def _one(self, phase: int, sums: Tensor) -> tuple[str, ...]:
