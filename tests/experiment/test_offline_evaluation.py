@@ -205,6 +205,16 @@ def test_a_resumed_run_forgets_what_was_said_of_later_weights(data_file: Path, t
     assert [record["step"] for record in records(path)] == [10]
 
 
+def test_a_resumed_run_takes_no_offence_at_several_estimates(data_file: Path, tmp_path: Path) -> None:
+    """Of one checkpoint twice, with the same answer, and of an older one last: all stay, in the order of asking."""
+    path = train(small_config(data_file, tmp_path, checkpoint_interval=10)).run.path
+    for which in (20, 20, 10):
+        load_policy(path, which).evaluate_offline(**QUICK)
+    assert RunDirectory.open(path).rewind(20) == []
+    assert [record["step"] for record in records(path)] == [20, 20, 10]
+    assert not list(path.glob("*.aside"))
+
+
 def test_the_card_tells_of_this_checkpoint_only(run: Path) -> None:
     policy = load_policy(run)
     policy.evaluate_offline(**QUICK)

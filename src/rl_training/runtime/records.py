@@ -1,4 +1,4 @@
-"""One of a run's files of records: a line of JSON for every log interval or evaluation, in the order of steps.
+"""One of a run's files of records: a line of JSON for every log interval or evaluation.
 
 A checkpoint says how many lines there were before it and what their bytes add up to, so that a run that goes on from it
 notices what was done to them in between. The records are no part of what is trained: what is gone is said, not refused.
@@ -25,10 +25,15 @@ _SHOWN_GAPS = 3
 
 
 class Records:
-    """Reads and writes one file. What the system refuses is raised as it is."""
+    """Reads and writes one file. What the system refuses is raised as it is.
 
-    def __init__(self, file: Path) -> None:
+    once: training wrote it, one record for a step and in their order. What people add when they like, of one checkpoint
+    several times or of an older one last, stays as it is.
+    """
+
+    def __init__(self, file: Path, *, once: bool = True) -> None:
         self.file = file
+        self._once = once
         self._lines = 0
         self._sum = hashlib.sha256()
 
@@ -63,14 +68,15 @@ class Records:
         require_plain(self.file)
         found = [(line + b"\n", _parsed(line)) for line in self._whole_lines()]
         kept = [(record["step"], line) for line, record in found if record is not None and record["step"] <= step]
-        mended = sorted(dict.fromkeys(kept), key=lambda entry: entry[0])
+        mended = sorted(dict.fromkeys(kept), key=lambda entry: entry[0]) if self._once else kept
         self._lines, self._sum = 0, hashlib.sha256()
         for _, line in mended:
             self._count(line)
         whole = b"".join(line for _, line in mended)
         if told is None or self.tally() == told:
             damaged = told is None and len([1 for _, record in found if record is None])
-            what = f"{amount(damaged, 'line')} could not be read" if damaged else _disorder(kept)
+            disorder = _disorder(kept) if self._once else None
+            what = f"{amount(damaged, 'line')} could not be read" if damaged else disorder
         elif self._lines == told["lines"]:
             what = f"the records up to step {step} are not those that were written"
         else:
