@@ -11,12 +11,14 @@ import pytest
 import torch
 
 from rl_training import streams
+from rl_training.algorithms.evaluation.fitted_q import FittedQ
 from rl_training.data.batch import PackedTransitions
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
 from rl_training.experiment.manager import LoadedPolicy
+from rl_training.runtime import fitted_evaluation
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.action_support import share_outside
 from rl_training.runtime.fitted_evaluation import EpisodeBootstrap, OfflineEvaluationConfig, fit_values
@@ -160,6 +162,24 @@ def test_actions_outside_the_data(policy: LoadedPolicy) -> None:
     assert outside == 1.0
     wide = share_outside(policy.actor, data, standard)
     assert wide.max() < 0.02
+
+
+def test_many_episodes_are_valued_a_few_at_a_time(policy: LoadedPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, settings = rounds(30, terminate=False), OfflineEvaluationConfig(updates=10, repeats=2)
+    largest: list[int] = []
+
+    def values(learner: FittedQ, obs: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        largest.append(obs.shape[1])
+        return plain(learner, obs, actions)
+
+    plain = FittedQ.values
+    at_once = fit_values(policy.actor, [0], data, settings, gamma=GAMMA, deterministic=True)
+    monkeypatch.setattr(fitted_evaluation, "_CHUNK", 7)
+    monkeypatch.setattr(FittedQ, "values", values)
+    in_parts = fit_values(policy.actor, [0], data, settings, gamma=GAMMA, deterministic=True)
+    assert max(largest) == 7
+    assert in_parts.starts == pytest.approx(at_once.starts, abs=1e-5)
+    assert in_parts.returns == pytest.approx(at_once.returns, abs=1e-5)
 
 
 def test_equal_returns_are_no_division_by_zero(policy: LoadedPolicy, tmp_path: Path) -> None:
