@@ -12,7 +12,7 @@ import pytest
 
 from rl_training import BC
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.errors import ConfigError, DataError
+from rl_training.errors import CheckpointError, ConfigError, DataError
 from rl_training.experiment import statistics
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.experiment.offline_evaluation import FEWEST_EPISODES, doubts
@@ -68,6 +68,11 @@ class TestDoubts:
         sound = fitted()
         (said,) = doubts(replace(sound, starts=sound.starts - 40.0), 0, 0.0)
         assert "rewards of these data add up to -40.0 to 0.0" in said
+
+    def test_rewards_that_are_always_the_same(self) -> None:
+        """Any error of Q would leave a range of no width, and be called divergence."""
+        (said,) = doubts(fitted(allowed=(-10.0, -10.0)), 0, 0.0)
+        assert said == "whatever is done, rewards of these data add up to -10.0: no policy can be told from another"
 
     def test_repeats_that_disagree(self) -> None:
         sound = fitted()
@@ -148,6 +153,26 @@ def test_the_mean_over_seeds_is_that_of_the_trusted(run: Path) -> None:
     assert told["policies"][1]["value"] is None
     assert told["policies"][1]["not_trusted_because"] == ["of a test"]
     assert replace(found, policies=(replace(first, why_not=("a",)),)).to_json()["value"] is None
+
+
+def test_what_diverged_is_told_in_json(run: Path) -> None:
+    """JSON has no NaN, and the behaviour may be what diverged."""
+    found = load_policy(run).evaluate_offline(**QUICK, store=False)
+    nan = statistics.Estimate(np.nan, np.nan, np.inf)
+    diverged = replace(found, behaviour_value=nan, behaviour_return=nan, repeats=np.full_like(found.repeats, np.nan))
+    diverged = replace(diverged, policies=tuple(replace(one, value=nan, why_not=("a",)) for one in found.policies))
+    told = json.loads(json.dumps(diverged.to_json(), allow_nan=False))
+    assert told["behaviour"]["value"] == told["behaviour"]["return"] == {"value": None, "low": None, "high": None}
+
+
+def test_an_estimate_that_cannot_be_stored_is_not_lost(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> None:
+        raise CheckpointError("offline_evaluations.jsonl: cannot be written")
+
+    monkeypatch.setattr(RunDirectory, "append", refused)
+    with pytest.warns(UserWarning, match="the estimate was not stored: offline_evaluations"):
+        found = load_policy(run).evaluate_offline(**QUICK)
+    assert found.step == 20
 
 
 def test_other_data(run: Path, dataset: TransitionDataset, tmp_path: Path) -> None:

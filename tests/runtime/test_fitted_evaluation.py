@@ -164,6 +164,23 @@ def test_actions_outside_the_data(policy: LoadedPolicy) -> None:
     assert wide.max() < 0.02
 
 
+def test_an_episode_is_not_held_to_itself(policy: LoadedPolicy) -> None:
+    """Two short episodes: the 50 most similar states of others are fewer than 50, and its own do not take their place.
+
+    One does about 0.5, the other about -0.5; neither has done what the other does, so all of it is usual.
+    """
+    data = rounds(8, terminate=False)
+    actions = np.where(np.arange(24) < 12, DONE, -DONE).astype(np.float32)[:, None]
+    last = np.isin(np.arange(24), (11, 23))
+    two = TransitionDataset.from_dict(data.to_dict() | {"actions": actions, "truncations": last})
+    low, high = policy.checkpoint.spaces.action_low, policy.checkpoint.spaces.action_high
+    standard = fit_transforms(two, Spaces(3, low, high), TransformConfig(normalise_observations=True))
+    assert two.n_episodes == 2
+    assert share_outside(policy.actor, two, standard).tolist() == [0.0, 0.0]
+    alone = two.select(np.arange(12))
+    assert share_outside(policy.actor, alone, standard).tolist() == [1.0, 1.0]  # nothing to hold it to
+
+
 def test_many_episodes_are_valued_a_few_at_a_time(policy: LoadedPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
     data, settings = rounds(30, terminate=False), OfflineEvaluationConfig(updates=10, repeats=2)
     largest: list[int] = []

@@ -141,7 +141,10 @@ class OfflineEvaluation:
             "repeats": self.settings.repeats,
             "level": LEVEL,
             "data": dict(vars(self.data)),
-            "behaviour": {"return": self.behaviour_return.to_json(), "value": self.behaviour_value.to_json()},
+            "behaviour": {
+                name: {part: None if number is None else _finite(number) for part, number in found.to_json().items()}
+                for name, found in (("return", self.behaviour_return), ("value", self.behaviour_value))
+            },
             "policies": [one.to_json() for one in self.policies],
             "value": None if mean is None else mean.to_json(),
             "improvement": None if gain is None else gain[0].to_json() | {"probability": gain[1]},
@@ -150,7 +153,8 @@ class OfflineEvaluation:
         }
 
     def store(self, policy: LoadedPolicy) -> RunDirectory | None:
-        """Add the record to the run that the policy is of; none where it is of no run."""
+        """Add the record to the run that the policy is of; none where it is of no run. `CheckpointError` if it cannot
+        be written."""
         run = run_of(policy.place)
         if run is not None:
             run.append(OFFLINE_EVALUATIONS, self.to_json())
@@ -258,8 +262,10 @@ def doubts(fitted: FittedValues, column: int, outside: float) -> list[str]:
 
 
 def _runaway(fitted: FittedValues, column: int) -> str | None:
-    """Divergence: no number, or a Q that no rewards of this data can add up to."""
+    """Divergence: no number, or a Q that no rewards of this data can add up to (if they are not always the same)."""
     low, high = fitted.allowed
+    if low == high:
+        return f"whatever is done, rewards of these data add up to {readable(low)}: no policy can be told from another"
     ends = fitted.extremes[:, :, column]
     reached = [*ends.ravel().tolist(), *fitted.repeats[:, column].tolist(), *fitted.repeats[:, -1].tolist()]
     if not np.isfinite(reached).all():
