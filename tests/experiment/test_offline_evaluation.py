@@ -190,6 +190,15 @@ def test_other_data(run: Path, dataset: TransitionDataset, tmp_path: Path) -> No
     assert any("outside the bounds the policy was trained with; clipped" in caution for caution in cautions)
 
 
+@pytest.mark.parametrize(("gamma", "said"), [(0.99, False), (0.999, True)])
+def test_values_that_lie_behind_the_cuts_are_said_to(run: Path, gamma: float, said: bool) -> None:
+    """Episodes are cut after 200 steps: 0.99^200 is 13% and 0.999^200 is 82% of what their weights add up to."""
+    found = load_policy(run).evaluate_offline(**QUICK, gamma=gamma, store=False)
+    told = [caution for caution in found.cautions if "behind its cut" in caution]
+    assert len(told) == int(said)
+    assert not said or told[0].startswith("82% of an episode's discounted weight")
+
+
 def test_mistakes(run: Path, dataset: TransitionDataset) -> None:
     policy = load_policy(run)
     for wrong, said in (

@@ -44,6 +44,7 @@ LARGEST_ERROR = 0.05  # TD error below which the multiple above means nothing
 LARGEST_BIAS = 0.25  # of the behaviour's fitted value, whose return is known
 LARGEST_INTERVAL = 1.0  # half of it
 BEYOND = 0.1  # by how much of the range that rewards allow a Q may leave it
+MOST_BEHIND_CUTS = 0.5  # of an episode's discounted weight; more is said, as nothing in the data can contradict the fit
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,12 @@ def evaluate_offline(
     fitted = fit_values(policy.actor, places, data, settings, gamma=discount, deterministic=mode, on_part=on_part)
     standard = fit_transforms(data, policy.checkpoint.spaces, TransformConfig(normalise_observations=True))
     outside = share_outside(policy.actor, data, standard)[places]
+    behind = _behind_cuts(data, discount)
+    if behind > MOST_BEHIND_CUTS:
+        cautions.append(
+            f"{behind:.0%} of an episode's discounted weight lies behind its cut, where the fit alone speaks: that the"
+            " behaviour is found again says little"
+        )
     behaviour = statistics.student_estimate(float(fitted.values[-1]), fitted.repeats[:, -1])
     return OfflineEvaluation(
         int(policy.checkpoint.progress["steps"]),
@@ -321,6 +328,12 @@ def _data(policy: LoadedPolicy, given: TransitionDataset | str | None) -> tuple[
         cautions.append(f"{some.n_episodes} episodes are few: the interval is a rough one")
     episodes = some.n_episodes if some.whole_episodes else 0
     return some, DataUsed(title, data.fingerprint(), episodes, len(some), seen), cautions
+
+
+def _behind_cuts(data: TransitionDataset, gamma: float) -> float:
+    """The share of Σ γ^t that lies after the last row of an episode that goes on, γ^T, mean over the episodes."""
+    alive = ~data.terminations[data.episode_ends]
+    return float(np.mean(alive * gamma ** data.episode_lengths()))
 
 
 def _mostly_seen(policy: LoadedPolicy, data: TransitionDataset) -> bool:
