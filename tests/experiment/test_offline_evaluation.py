@@ -12,6 +12,7 @@ import pytest
 
 from rl_training import BC
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.offline_mixers import mix_datasets
 from rl_training.errors import CheckpointError, ConfigError, DataError
 from rl_training.experiment import statistics
 from rl_training.experiment.manager import LoadedPolicy, load_policy
@@ -188,6 +189,23 @@ def test_other_data(run: Path, dataset: TransitionDataset, tmp_path: Path) -> No
     strong = TransitionDataset.from_dict(dataset.to_dict() | {"actions": 3.0 * dataset.actions})
     cautions = policy.evaluate_offline(strong, **QUICK, store=False).cautions
     assert any("outside the bounds the policy was trained with; clipped" in caution for caution in cautions)
+
+
+def test_rows_without_a_successor_are_not_counted(run: Path, dataset: TransitionDataset) -> None:
+    """A log without successors loses the last row of every episode that was cut, and an episode of one row entirely."""
+    rows = {name: values for name, values in dataset.to_dict().items() if name != "next_obs"}
+    rows["truncations"] = dataset.truncations | (np.arange(len(dataset)) == 0)
+    log = TransitionDataset.from_dict(rows)
+    found = load_policy(run).evaluate_offline(log, **QUICK, store=False)
+    assert (log.n_episodes, len(log)) == (11, 2_000)
+    assert (found.data.episodes, found.data.transitions) == (10, 2_000 - 11)
+
+
+def test_a_mixture_is_said_to_lose_its_shares(run: Path, dataset: TransitionDataset) -> None:
+    mixed = mix_datasets({"all": dataset, "few": dataset.select(np.arange(400))}, {"all": 0.1, "few": 0.9})
+    found = load_policy(run).evaluate_offline(mixed, **QUICK, store=False)
+    assert "the shares of the mixture are not used: every row counts alike" in found.cautions
+    assert found.data.episodes == 12
 
 
 @pytest.mark.parametrize(("gamma", "said"), [(0.99, False), (0.999, True)])

@@ -324,10 +324,19 @@ def _data(policy: LoadedPolicy, given: TransitionDataset | str | None) -> tuple[
     some = some_episodes(data, MOST_ROWS)
     if len(some) < len(data):
         cautions.append(f"of {amount(len(data), 'row')}, whole episodes of {len(some):,} are used")
-    if some.whole_episodes and FEWEST_EPISODES <= some.n_episodes < FEW_EPISODES:
-        cautions.append(f"{some.n_episodes} episodes are few: the interval is a rough one")
-    episodes = some.n_episodes if some.whole_episodes else 0
-    return some, DataUsed(title, data.fingerprint(), episodes, len(some), seen), cautions
+    if data.mixture is not None:
+        cautions.append("the shares of the mixture are not used: every row counts alike")
+    episodes = _fitted_episodes(some)
+    if FEWEST_EPISODES <= episodes < FEW_EPISODES:
+        cautions.append(f"{episodes} episodes are few: the interval is a rough one")
+    return some, DataUsed(title, data.fingerprint(), episodes, some.n_usable, seen), cautions
+
+
+def _fitted_episodes(data: TransitionDataset) -> int:
+    """Episodes with a row whose successor is known; none where borders are lost."""
+    if not data.whole_episodes:
+        return 0
+    return data.n_episodes if data.has_next_obs is None else len(np.unique(data.episode_ids[data.has_next_obs]))
 
 
 def _behind_cuts(data: TransitionDataset, gamma: float) -> float:
