@@ -63,7 +63,8 @@ class Records:
     def up_to(self, step: int, told: Mapping[str, Any] | None) -> tuple[bytes, str | None]:
         """What the file has to hold for a run to go on from `step`, and a warning where that is not what was written.
 
-        told: the tally of that moment. Lines that are doubled or out of order are put right.
+        told: the tally of that moment. Lines that are doubled or out of order are put right; of two that say different
+        things of one step both are kept.
         """
         require_plain(self.file)
         found = [(line + b"\n", _parsed(line)) for line in self._whole_lines()]
@@ -124,7 +125,9 @@ def _disorder(kept: Sequence[tuple[int, bytes]]) -> str | None:
     doubled = [step for step, count in Counter(step for step, _ in kept).items() if count > 1]
     if doubled:
         many = amount(len(doubled), "record")
-        return f"{many} stood there more than once (the first of step {doubled[0]}), which is put right"
+        differ = len(set(kept)) > len({step for step, _ in kept})
+        what = "with other values; all are kept" if differ else "which is put right"
+        return f"{many} stood there more than once (the first of step {doubled[0]}), {what}"
     is_ordered = all(one <= other for (one, _), (other, _) in pairwise(kept))
     return None if is_ordered else "records were out of order, which is put right"
 
