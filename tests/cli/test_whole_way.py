@@ -193,3 +193,21 @@ class TestNamesInCheckpoints:
     def test_forged_ones_are_refused(self, columns: Any) -> None:
         with pytest.raises(CheckpointError, match="spaces: stored value is malformed"):
             Spaces.from_json({"obs_dim": 1, "action_low": [0.0], "action_high": [1.0], "obs_columns": columns})
+
+
+def test_observations_without_a_header_are_just_what_the_policy_sees(command: Any, tmp_path: Path) -> None:
+    """Its columns are called by their place in the log, `column_1` and `column_2`; a file of these two alone has other
+    places, and the whole log the same ones."""
+    rng = np.random.default_rng(0)
+    rows = [[e, *rng.normal(size=2).round(3), *rng.uniform(-1, 1, 2).round(3)] for e in range(6) for _ in range(5)]
+    (tmp_path / "log.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+    columns = "episode_ids: column_0, obs: [column_1, column_2], actions: column_3, rewards: column_4"
+    (tmp_path / "config.yaml").write_text(
+        f"algo: bc\ntotal_timesteps: 1\ndataset: {{source: file, path: log.csv, columns: {{{columns}}}}}\n"
+    )
+    assert command("train", "-c", "config.yaml", "--name", "plain", "--quiet").code == 0
+    (tmp_path / "two.csv").write_text("".join(f"{row[1]},{row[2]}\n" for row in rows))
+    code, out, err = command("predict", "plain", "--obs-file", "two.csv")
+    assert (code, err) == (0, "")
+    assert out == command("predict", "plain", "--obs-file", "log.csv").out
+    assert len(out.splitlines()) == 30
