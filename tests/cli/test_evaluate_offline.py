@@ -65,6 +65,11 @@ def test_runs_on_the_same_episodes_are_compared(
     assert "not compared" in command(*words).out
 
 
+def test_a_discount_for_all(command: Any, runs: dict[str, Path]) -> None:
+    told = json.loads(command("evaluate", *runs.values(), "--offline", *QUICK, "--gamma", 0.9, "--json").out)
+    assert [run["gamma"] for run in told["runs"]] == [0.9, 0.9]
+
+
 def test_the_help_has_the_defaults_and_bounds_of_the_settings() -> None:
     """The command line imports nothing heavy and so repeats them."""
     options = get_type_hints(judging.evaluate, include_extras=True)
@@ -85,6 +90,8 @@ def test_the_help_has_the_defaults_and_bounds_of_the_settings() -> None:
         (["--offline", "--video", "a.gif"], "--video: plays episodes"),
         (["--updates", 20], "--updates: is an option of --offline"),
         (["--data", "log.npz"], "--data: is an option of --offline"),
+        (["--gamma", "0.9"], "--gamma: is an option of --offline"),
+        (["--offline", "--gamma", "1"], "gamma: must be at least 0 and below 1, got 1"),
         (["--offline", "--data", "nowhere.npz"], "nowhere.npz"),
         (["--offline", "--seeds", "9"], "9 is not in this run"),
         ([], "--offline` estimates from the data without one"),
