@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
 
+from rl_training.cli import judging
+from rl_training.experiment import offline_evaluation
 from rl_training.experiment.shipping import hub
+from rl_training.runtime.fitted_evaluation import OfflineEvaluationConfig
 from rl_training.runtime.trainer import train
 from small_runs import small_config
 
@@ -44,12 +47,39 @@ def test_json_is_what_is_stored(command: Any, runs: dict[str, Path]) -> None:
     assert told["seeds"] == [2]
 
 
-def test_runs_on_the_same_episodes_are_compared(command: Any, runs: dict[str, Path]) -> None:
-    told = json.loads(command("evaluate", runs["one"], runs["two"], "--offline", *QUICK, "--json").out)
-    trusted = all(run["value"] is not None for run in told["runs"])
-    assert len(told["improvement"]) == int(trusted)
-    out = command("evaluate", runs["one"], runs["two"], "--offline", *QUICK).out
-    assert ("improvement of one run over another" if trusted else "not compared") in out
+def test_runs_on_the_same_episodes_are_compared(
+    command: Any, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("evaluate", runs["one"], runs["two"], "--offline", *QUICK)
+    monkeypatch.setattr(offline_evaluation, "doubts", lambda *_: [])
+    told = json.loads(command(*words, "--json").out)
+    values = {run["run"]: run["value"]["value"] for run in told["runs"]}
+    (found,) = told["improvement"]
+    assert found["value"] == pytest.approx(values[found["run"]] - values[found["over"]])
+    assert found["value"] > 0.0
+    assert found["low"] < found["value"] < found["high"]
+    assert 0.5 < found["probability"] <= 1.0
+    assert "improvement of one run over another, on the same episodes" in command(*words).out
+    monkeypatch.setattr(offline_evaluation, "doubts", lambda *_: ["of a test"])
+    assert json.loads(command(*words, "--json").out)["improvement"] == []
+    assert "not compared" in command(*words).out
+
+
+def test_a_discount_for_all(command: Any, runs: dict[str, Path]) -> None:
+    told = json.loads(command("evaluate", *runs.values(), "--offline", *QUICK, "--gamma", 0.9, "--json").out)
+    assert [run["gamma"] for run in told["runs"]] == [0.9, 0.9]
+
+
+def test_the_help_has_the_defaults_and_bounds_of_the_settings() -> None:
+    """The command line imports nothing heavy and so repeats them."""
+    options = get_type_hints(judging.evaluate, include_extras=True)
+    for name in ("updates", "repeats"):
+        (option,) = options[name].__metadata__
+        field = OfflineEvaluationConfig.model_fields[name]
+        bounds = {type(bound).__name__.lower(): bound for bound in field.metadata}
+        assert option.show_default == str(field.default)
+        assert option.min == bounds["ge"].ge
+        assert option.max == (bounds["le"].le if "le" in bounds else None)
 
 
 @pytest.mark.parametrize(
@@ -60,6 +90,8 @@ def test_runs_on_the_same_episodes_are_compared(command: Any, runs: dict[str, Pa
         (["--offline", "--video", "a.gif"], "--video: plays episodes"),
         (["--updates", 20], "--updates: is an option of --offline"),
         (["--data", "log.npz"], "--data: is an option of --offline"),
+        (["--gamma", "0.9"], "--gamma: is an option of --offline"),
+        (["--offline", "--gamma", "1"], "gamma: must be at least 0 and below 1, got 1"),
         (["--offline", "--data", "nowhere.npz"], "nowhere.npz"),
         (["--offline", "--seeds", "9"], "9 is not in this run"),
         ([], "--offline` estimates from the data without one"),

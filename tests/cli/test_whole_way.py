@@ -13,9 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import NamedColumn, Spaces
 from rl_training.errors import CheckpointError
 from rl_training.experiment.config import read_config
+from rl_training.experiment.manager import load_policy, resume
 
 SHORT = ("--set", "total_timesteps=3", "--set", "algo_kwargs={batch_size: 8}", "--quiet")
 NAMES = ["Speed [km/h]", "Battery"]
@@ -193,3 +195,38 @@ class TestNamesInCheckpoints:
     def test_forged_ones_are_refused(self, columns: Any) -> None:
         with pytest.raises(CheckpointError, match="spaces: stored value is malformed"):
             Spaces.from_json({"obs_dim": 1, "action_low": [0.0], "action_high": [1.0], "obs_columns": columns})
+
+
+def test_observations_without_a_header_are_just_what_the_policy_sees(command: Any, tmp_path: Path) -> None:
+    """Its columns are called by their place in the log, `column_1` and `column_2`; a file of these two alone has other
+    places, and the whole log the same ones."""
+    rng = np.random.default_rng(0)
+    rows = [[e, *rng.normal(size=2).round(3), *rng.uniform(-1, 1, 2).round(3)] for e in range(6) for _ in range(5)]
+    (tmp_path / "log.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
+    columns = "episode_ids: column_0, obs: [column_1, column_2], actions: column_3, rewards: column_4"
+    (tmp_path / "config.yaml").write_text(
+        f"algo: bc\ntotal_timesteps: 1\ndataset: {{source: file, path: log.csv, columns: {{{columns}}}}}\n"
+    )
+    assert command("train", "-c", "config.yaml", "--name", "plain", "--quiet").code == 0
+    (tmp_path / "two.csv").write_text("".join(f"{row[1]},{row[2]}\n" for row in rows))
+    code, out, err = command("predict", "plain", "--obs-file", "two.csv")
+    assert (code, err) == (0, "")
+    assert out == command("predict", "plain", "--obs-file", "log.csv").out
+    assert len(out.splitlines()) == 30
+
+
+def test_names_outlive_a_file_that_has_none(command: Any, tmp_path: Path) -> None:
+    """A run that goes on from the same rows as arrays ends with the names that it would have ended with."""
+    rng = np.random.default_rng(0)
+    rows = [f"{e},{rng.normal():.3f},{rng.uniform(-1, 1):.3f},{rng.normal():.3f}" for e in range(6) for _ in range(5)]
+    (tmp_path / "log.csv").write_text("\n".join(["episode,speed,throttle,reward", *rows]))
+    columns: dict[str, Any] = {"obs": "speed", "actions": "throttle", "episode_ids": "episode"}
+    config = {"algo": "bc", "total_timesteps": 1, "dataset": {"source": "file", "path": "log.csv", "columns": columns}}
+    (tmp_path / "config.yaml").write_text(json.dumps(config))
+    assert command("train", "-c", "config.yaml", "--name", "named", "--quiet").code == 0
+    before = load_policy("runs/named").checkpoint.spaces
+    assert [column.name for column in (*before.obs_columns, *before.action_columns)] == ["speed", "throttle"]
+    dataset = TransitionDataset.load("log.csv", columns=columns)
+    arrays = TransitionDataset.from_dict(dataset.to_dict())
+    resume(Path("runs/named"), total_timesteps=2, dataset=arrays)
+    assert load_policy("runs/named").checkpoint.spaces == before

@@ -122,6 +122,7 @@ class TestReasons:
             ("crash", "termination"), ("Goal reached", "termination"), ("time_limit", "truncation"),
             ("time limit reached", "truncation"), ("aborted by operator", "truncation"), ("", "ongoing"),
             ("running", "ongoing"), ("N/A", "ongoing"), ("E17", None), ("xyzzy", None),
+            ("no", "ongoing"), ("no fault", None), ("not done", None), ("non-terminal", None),
         ],
     )  # fmt: skip
     def test_guesses(self, text: str, meaning: str | None) -> None:

@@ -12,7 +12,8 @@ import pytest
 
 from rl_training import BC
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.errors import ConfigError, DataError
+from rl_training.data.offline_mixers import mix_datasets
+from rl_training.errors import CheckpointError, ConfigError, DataError
 from rl_training.experiment import statistics
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.experiment.offline_evaluation import FEWEST_EPISODES, doubts
@@ -68,6 +69,11 @@ class TestDoubts:
         sound = fitted()
         (said,) = doubts(replace(sound, starts=sound.starts - 40.0), 0, 0.0)
         assert "rewards of these data add up to -40.0 to 0.0" in said
+
+    def test_rewards_that_are_always_the_same(self) -> None:
+        """Any error of Q would leave a range of no width, and be called divergence."""
+        (said,) = doubts(fitted(allowed=(-10.0, -10.0)), 0, 0.0)
+        assert said == "whatever is done, rewards of these data add up to -10.0: no policy can be told from another"
 
     def test_repeats_that_disagree(self) -> None:
         sound = fitted()
@@ -150,6 +156,26 @@ def test_the_mean_over_seeds_is_that_of_the_trusted(run: Path) -> None:
     assert replace(found, policies=(replace(first, why_not=("a",)),)).to_json()["value"] is None
 
 
+def test_what_diverged_is_told_in_json(run: Path) -> None:
+    """JSON has no NaN, and the behaviour may be what diverged."""
+    found = load_policy(run).evaluate_offline(**QUICK, store=False)
+    nan = statistics.Estimate(np.nan, np.nan, np.inf)
+    diverged = replace(found, behaviour_value=nan, behaviour_return=nan, repeats=np.full_like(found.repeats, np.nan))
+    diverged = replace(diverged, policies=tuple(replace(one, value=nan, why_not=("a",)) for one in found.policies))
+    told = json.loads(json.dumps(diverged.to_json(), allow_nan=False))
+    assert told["behaviour"]["value"] == told["behaviour"]["return"] == {"value": None, "low": None, "high": None}
+
+
+def test_an_estimate_that_cannot_be_stored_is_not_lost(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> None:
+        raise CheckpointError("offline_evaluations.jsonl: cannot be written")
+
+    monkeypatch.setattr(RunDirectory, "append", refused)
+    with pytest.warns(UserWarning, match="the estimate was not stored: offline_evaluations"):
+        found = load_policy(run).evaluate_offline(**QUICK)
+    assert found.step == 20
+
+
 def test_other_data(run: Path, dataset: TransitionDataset, tmp_path: Path) -> None:
     policy = load_policy(run)
     other = TransitionDataset.from_dict(dataset.to_dict() | {"rewards": dataset.rewards - 1.0})
@@ -163,6 +189,32 @@ def test_other_data(run: Path, dataset: TransitionDataset, tmp_path: Path) -> No
     strong = TransitionDataset.from_dict(dataset.to_dict() | {"actions": 3.0 * dataset.actions})
     cautions = policy.evaluate_offline(strong, **QUICK, store=False).cautions
     assert any("outside the bounds the policy was trained with; clipped" in caution for caution in cautions)
+
+
+def test_rows_without_a_successor_are_not_counted(run: Path, dataset: TransitionDataset) -> None:
+    """A log without successors loses the last row of every episode that was cut, and an episode of one row entirely."""
+    rows = {name: values for name, values in dataset.to_dict().items() if name != "next_obs"}
+    rows["truncations"] = dataset.truncations | (np.arange(len(dataset)) == 0)
+    log = TransitionDataset.from_dict(rows)
+    found = load_policy(run).evaluate_offline(log, **QUICK, store=False)
+    assert (log.n_episodes, len(log)) == (11, 2_000)
+    assert (found.data.episodes, found.data.transitions) == (10, 2_000 - 11)
+
+
+def test_a_mixture_is_said_to_lose_its_shares(run: Path, dataset: TransitionDataset) -> None:
+    mixed = mix_datasets({"all": dataset, "few": dataset.select(np.arange(400))}, {"all": 0.1, "few": 0.9})
+    found = load_policy(run).evaluate_offline(mixed, **QUICK, store=False)
+    assert "the shares of the mixture are not used: every row counts alike" in found.cautions
+    assert found.data.episodes == 12
+
+
+@pytest.mark.parametrize(("gamma", "said"), [(0.99, False), (0.999, True)])
+def test_values_that_lie_behind_the_cuts_are_said_to(run: Path, gamma: float, said: bool) -> None:
+    """Episodes are cut after 200 steps: 0.99^200 is 13% and 0.999^200 is 82% of what their weights add up to."""
+    found = load_policy(run).evaluate_offline(**QUICK, gamma=gamma, store=False)
+    told = [caution for caution in found.cautions if "behind its cut" in caution]
+    assert len(told) == int(said)
+    assert not said or told[0].startswith("82% of an episode's discounted weight")
 
 
 def test_mistakes(run: Path, dataset: TransitionDataset) -> None:
@@ -203,6 +255,16 @@ def test_a_resumed_run_forgets_what_was_said_of_later_weights(data_file: Path, t
         load_policy(path, which).evaluate_offline(**QUICK)
     RunDirectory.open(path).rewind(10)
     assert [record["step"] for record in records(path)] == [10]
+
+
+def test_a_resumed_run_takes_no_offence_at_several_estimates(data_file: Path, tmp_path: Path) -> None:
+    """Of one checkpoint twice, with the same answer, and of an older one last: all stay, in the order of asking."""
+    path = train(small_config(data_file, tmp_path, checkpoint_interval=10)).run.path
+    for which in (20, 20, 10):
+        load_policy(path, which).evaluate_offline(**QUICK)
+    assert RunDirectory.open(path).rewind(20) == []
+    assert [record["step"] for record in records(path)] == [20, 20, 10]
+    assert not list(path.glob("*.aside"))
 
 
 def test_the_card_tells_of_this_checkpoint_only(run: Path) -> None:

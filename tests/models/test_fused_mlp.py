@@ -104,6 +104,18 @@ def test_only_suitable_networks_are_fused() -> None:
         assert not fused_mlp.supports(sizes)
 
 
+@pytest.mark.parametrize(("capability", "wide"), [((8, 0), True), ((8, 9), False), ((9, 0), True), ((12, 0), False)])
+def test_what_a_small_gpu_has_no_room_for_is_not_fused(
+    capability: tuple[int, int], wide: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    for sizes in ((120, 256, 256, 1), (17, 256, 256, 64)):
+        assert fused_mlp.supports(sizes) == wide
+    for sizes in ((60, 256, 256, 12), (120, 128, 128, 1)):
+        assert fused_mlp.supports(sizes)
+
+
 @pytest.mark.skipif(not compiler_available(), reason="needs a C++ compiler")
 def test_a_compiled_update_takes_it() -> None:
     rows = torch.randn(200, 3 + 2 + 1 + 3 + 1, generator=torch.Generator().manual_seed(0)).clamp(-0.9, 0.9)

@@ -11,12 +11,14 @@ import pytest
 import torch
 
 from rl_training import streams
+from rl_training.algorithms.evaluation.fitted_q import FittedQ
 from rl_training.data.batch import PackedTransitions
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
 from rl_training.experiment.manager import LoadedPolicy
+from rl_training.runtime import fitted_evaluation
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.action_support import share_outside
 from rl_training.runtime.fitted_evaluation import EpisodeBootstrap, OfflineEvaluationConfig, fit_values
@@ -160,6 +162,41 @@ def test_actions_outside_the_data(policy: LoadedPolicy) -> None:
     assert outside == 1.0
     wide = share_outside(policy.actor, data, standard)
     assert wide.max() < 0.02
+
+
+def test_an_episode_is_not_held_to_itself(policy: LoadedPolicy) -> None:
+    """Two short episodes: the 50 most similar states of others are fewer than 50, and its own do not take their place.
+
+    One does about 0.5, the other about -0.5; neither has done what the other does, so all of it is usual.
+    """
+    data = rounds(8, terminate=False)
+    actions = np.where(np.arange(24) < 12, DONE, -DONE).astype(np.float32)[:, None]
+    last = np.isin(np.arange(24), (11, 23))
+    two = TransitionDataset.from_dict(data.to_dict() | {"actions": actions, "truncations": last})
+    low, high = policy.checkpoint.spaces.action_low, policy.checkpoint.spaces.action_high
+    standard = fit_transforms(two, Spaces(3, low, high), TransformConfig(normalise_observations=True))
+    assert two.n_episodes == 2
+    assert share_outside(policy.actor, two, standard).tolist() == [0.0, 0.0]
+    alone = two.select(np.arange(12))
+    assert share_outside(policy.actor, alone, standard).tolist() == [1.0, 1.0]  # nothing to hold it to
+
+
+def test_many_episodes_are_valued_a_few_at_a_time(policy: LoadedPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, settings = rounds(30, terminate=False), OfflineEvaluationConfig(updates=10, repeats=2)
+    largest: list[int] = []
+
+    def values(learner: FittedQ, obs: torch.Tensor, actions: torch.Tensor) -> torch.Tensor:
+        largest.append(obs.shape[1])
+        return plain(learner, obs, actions)
+
+    plain = FittedQ.values
+    at_once = fit_values(policy.actor, [0], data, settings, gamma=GAMMA, deterministic=True)
+    monkeypatch.setattr(fitted_evaluation, "_CHUNK", 7)
+    monkeypatch.setattr(FittedQ, "values", values)
+    in_parts = fit_values(policy.actor, [0], data, settings, gamma=GAMMA, deterministic=True)
+    assert max(largest) == 7
+    assert in_parts.starts == pytest.approx(at_once.starts, abs=1e-5)
+    assert in_parts.returns == pytest.approx(at_once.returns, abs=1e-5)
 
 
 def test_equal_returns_are_no_division_by_zero(policy: LoadedPolicy, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint, load_checkpoint
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.loop import Loop
+from rl_training.runtime.records import Records
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
 from small_runs import StopAt, files_under, small_config
@@ -306,3 +307,16 @@ def test_a_run_that_is_running_is_not_resumed_by_another(data_file: Path, tmp_pa
 
     train(small_config(data_file, tmp_path, checkpoint_interval=15), callbacks=[ResumesMeanwhile()])
     assert ResumesMeanwhile.outcomes == ["refused"]
+
+
+def test_records_that_contradict_each_other_are_both_kept(tmp_path: Path) -> None:
+    """A checkpoint of an earlier version says nothing of its records, so nobody knows which of the two is right."""
+    file = tmp_path / "metrics.jsonl"
+    lines = [b'{"step": 10, "loss": 1}\n', b'{"step": 10, "loss": 2}\n']
+    file.write_bytes(b"".join(lines))
+    whole, warning = Records(file).up_to(10, None)
+    assert whole == b"".join(lines)
+    assert warning is not None
+    assert warning.endswith(
+        "1 record stood there more than once (the first of step 10), with other values; all are kept"
+    )

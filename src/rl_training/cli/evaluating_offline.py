@@ -31,6 +31,7 @@ class AskedOffline:
     data: str | None
     updates: int | None
     repeats: int | None
+    gamma: float | None
     which: str
     members: list[int] | None
     stochastic: bool
@@ -72,7 +73,9 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
         rows = [(f"  {a.run.name}", f"over {b.run.name}", *_gain(gain, p)) for a, b, gain, p in pairs]
         typer.echo("\n".join(table(("", "", "", "", ""), rows)[1:]))
     elif len(estimated) > 1:
-        typer.echo("not compared: that takes the same episodes, discount and repeats, and estimates that are trusted")
+        typer.echo(
+            "not compared: that takes the same episodes, discount (--gamma) and repeats, and estimates that are trusted"
+        )
 
 
 def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:
@@ -87,6 +90,7 @@ def _estimate(policy: LoadedPolicy, asked: AskedOffline) -> OfflineEvaluation:
             asked.data,
             updates=asked.updates,
             repeats=asked.repeats,
+            gamma=asked.gamma,
             deterministic=False if asked.stochastic else None,
             members=asked.members,
             on_part=on_part,

@@ -47,6 +47,7 @@ def evaluate(
     repeats: Annotated[
         int | None, typer.Option(min=2, max=64, help="With --offline: resamples of the episodes.", show_default="5")
     ] = None,
+    gamma: Annotated[float | None, typer.Option(help="With --offline: the discount, if not the run's own.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
 ) -> None:
     """Score trained policies over whole episodes, on the raw reward: interquartile mean, interval, normalised score.
@@ -64,10 +65,11 @@ def evaluate(
         )
         from rl_training.cli import evaluating_offline
 
-        wanted = evaluating_offline.AskedOffline(data, updates, repeats, which, asked.members, stochastic)
+        wanted = evaluating_offline.AskedOffline(data, updates, repeats, gamma, which, asked.members, stochastic)
         evaluating_offline.evaluate(runs, wanted, as_json=as_json)
         return
-    evaluating.refuse({"--data": data, "--updates": updates, "--repeats": repeats}, "is an option of --offline; add it")
+    of_fits = {"--data": data, "--updates": updates, "--repeats": repeats, "--gamma": gamma}
+    evaluating.refuse(of_fits, "is an option of --offline; add it")
     evaluating.evaluate(runs, asked, as_json=as_json)
 
 

@@ -135,10 +135,11 @@ def _require_numbers(value: Any) -> None:
 
 def _read_csv(path: Path, names: Sequence[str]) -> Any:
     """Rows of numbers; a first row that is not numbers is a header. One that has the policy's columns, among others or
-    in another order, is read by name."""
+    in another order, is read by name. Without a header, as many columns as the policy sees are just these."""
     layout = csv_text.layout_of(path)
     places: Sequence[int] = range(len(layout.names))
-    if set(layout.names) & set(names):
+    are_these = not layout.has_names and len(layout.names) == len(names)
+    if not are_these and set(layout.names) & set(names):
         if missing := [name for name in names if name not in layout.names]:
             raise DataError(f"lacks {listed(missing)}; the policy sees {listed(names)}")
         places = [layout.names.index(name) for name in names]

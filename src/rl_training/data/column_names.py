@@ -17,15 +17,18 @@ def names_of(dataset: TransitionDataset, field: str, width: int) -> list[str]:
     return list((None if dataset.in_file is None else dataset.in_file.names_of(field, width)) or ())
 
 
-def named_spaces(spaces: Spaces, dataset: TransitionDataset | None) -> Spaces:
-    """The spaces with the names that the data have for their values, and the range that each was seen in."""
-    if dataset is None:
-        return spaces
-    return replace(
-        spaces,
-        obs_columns=_columns(names_of(dataset, "obs", dataset.obs_dim), dataset.obs),
-        action_columns=_columns(names_of(dataset, "actions", dataset.act_dim), dataset.actions),
-    )
+def named_spaces(spaces: Spaces, dataset: TransitionDataset | None, before: Spaces | None = None) -> Spaces:
+    """The spaces with the names that the data have for their values, and the range that each was seen in.
+
+    before: those of a run that goes on, whose data may by now lie in a file that has no names.
+    """
+    seen = done = ()  # type: tuple[NamedColumn, ...]
+    if dataset is not None:
+        seen = _columns(names_of(dataset, "obs", dataset.obs_dim), dataset.obs)
+        done = _columns(names_of(dataset, "actions", dataset.act_dim), dataset.actions)
+    if before is not None:
+        seen, done = seen or before.obs_columns, done or before.action_columns
+    return replace(spaces, obs_columns=seen, action_columns=done)
 
 
 def _columns(names: list[str], values: FloatArray) -> tuple[NamedColumn, ...]:

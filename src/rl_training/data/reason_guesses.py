@@ -20,6 +20,7 @@ _PERHAPS = {
 _MOST_TEXTS = 30
 _MOSTLY = 0.5  # of the rows in which an episode goes on, where the name alone does not tell
 _SHORT = 3  # letters
+_NEGATIONS = {"no", "not", "non", "without"}
 _NEARLY_ALL = 0.8  # where it tells nothing
 # Beginnings of words. Of a text with words of two kinds the first kind counts: `time limit reached` is a time limit.
 _WORDS: dict[Ending, tuple[str, ...]] = {
@@ -48,6 +49,8 @@ def meaning_of(text: str) -> Ending | None:
         return ONGOING if text.strip() in ("", "-", "0", "--") else None
     if "n/a" in text.casefold():
         return ONGOING
+    if len(words) > 1 and not _NEGATIONS.isdisjoint(words):
+        return None  # `no fault` goes on and `no fuel` does not: for the user to say
     joined = "".join(words)
     for ending, beginnings in _WORDS.items():
         # Other words begin with the short ones among those of going on.

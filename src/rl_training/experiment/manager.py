@@ -193,7 +193,10 @@ class LoadedPolicy:
             device=device,
         )
         if store:
-            found.store(self)
+            try:
+                found.store(self)
+            except CheckpointError as error:  # a run that may only be read has been evaluated all the same
+                warnings.warn(f"the estimate was not stored: {error}", stacklevel=2)
         return found
 
     def chosen(self, members: Sequence[int] | None) -> Tensor:

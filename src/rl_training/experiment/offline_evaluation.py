@@ -44,6 +44,7 @@ LARGEST_ERROR = 0.05  # TD error below which the multiple above means nothing
 LARGEST_BIAS = 0.25  # of the behaviour's fitted value, whose return is known
 LARGEST_INTERVAL = 1.0  # half of it
 BEYOND = 0.1  # by how much of the range that rewards allow a Q may leave it
+MOST_BEHIND_CUTS = 0.5  # of an episode's discounted weight; more is said, as nothing in the data can contradict the fit
 
 
 @dataclass(frozen=True)
@@ -141,7 +142,10 @@ class OfflineEvaluation:
             "repeats": self.settings.repeats,
             "level": LEVEL,
             "data": dict(vars(self.data)),
-            "behaviour": {"return": self.behaviour_return.to_json(), "value": self.behaviour_value.to_json()},
+            "behaviour": {
+                name: {part: None if number is None else _finite(number) for part, number in found.to_json().items()}
+                for name, found in (("return", self.behaviour_return), ("value", self.behaviour_value))
+            },
             "policies": [one.to_json() for one in self.policies],
             "value": None if mean is None else mean.to_json(),
             "improvement": None if gain is None else gain[0].to_json() | {"probability": gain[1]},
@@ -150,7 +154,8 @@ class OfflineEvaluation:
         }
 
     def store(self, policy: LoadedPolicy) -> RunDirectory | None:
-        """Add the record to the run that the policy is of; none where it is of no run."""
+        """Add the record to the run that the policy is of; none where it is of no run. `CheckpointError` if it cannot
+        be written."""
         run = run_of(policy.place)
         if run is not None:
             run.append(OFFLINE_EVALUATIONS, self.to_json())
@@ -191,6 +196,12 @@ def evaluate_offline(
     fitted = fit_values(policy.actor, places, data, settings, gamma=discount, deterministic=mode, on_part=on_part)
     standard = fit_transforms(data, policy.checkpoint.spaces, TransformConfig(normalise_observations=True))
     outside = share_outside(policy.actor, data, standard)[places]
+    behind = _behind_cuts(data, discount)
+    if behind > MOST_BEHIND_CUTS:
+        cautions.append(
+            f"{behind:.0%} of an episode's discounted weight lies behind its cut, where the fit alone speaks: that the"
+            " behaviour is found again says little"
+        )
     behaviour = statistics.student_estimate(float(fitted.values[-1]), fitted.repeats[:, -1])
     return OfflineEvaluation(
         int(policy.checkpoint.progress["steps"]),
@@ -258,8 +269,10 @@ def doubts(fitted: FittedValues, column: int, outside: float) -> list[str]:
 
 
 def _runaway(fitted: FittedValues, column: int) -> str | None:
-    """Divergence: no number, or a Q that no rewards of this data can add up to."""
+    """Divergence: no number, or a Q that no rewards of this data can add up to (if they are not always the same)."""
     low, high = fitted.allowed
+    if low == high:
+        return f"whatever is done, rewards of these data add up to {readable(low)}: no policy can be told from another"
     ends = fitted.extremes[:, :, column]
     reached = [*ends.ravel().tolist(), *fitted.repeats[:, column].tolist(), *fitted.repeats[:, -1].tolist()]
     if not np.isfinite(reached).all():
@@ -311,10 +324,25 @@ def _data(policy: LoadedPolicy, given: TransitionDataset | str | None) -> tuple[
     some = some_episodes(data, MOST_ROWS)
     if len(some) < len(data):
         cautions.append(f"of {amount(len(data), 'row')}, whole episodes of {len(some):,} are used")
-    if some.whole_episodes and FEWEST_EPISODES <= some.n_episodes < FEW_EPISODES:
-        cautions.append(f"{some.n_episodes} episodes are few: the interval is a rough one")
-    episodes = some.n_episodes if some.whole_episodes else 0
-    return some, DataUsed(title, data.fingerprint(), episodes, len(some), seen), cautions
+    if data.mixture is not None:
+        cautions.append("the shares of the mixture are not used: every row counts alike")
+    episodes = _fitted_episodes(some)
+    if FEWEST_EPISODES <= episodes < FEW_EPISODES:
+        cautions.append(f"{episodes} episodes are few: the interval is a rough one")
+    return some, DataUsed(title, data.fingerprint(), episodes, some.n_usable, seen), cautions
+
+
+def _fitted_episodes(data: TransitionDataset) -> int:
+    """Episodes with a row whose successor is known; none where borders are lost."""
+    if not data.whole_episodes:
+        return 0
+    return data.n_episodes if data.has_next_obs is None else len(np.unique(data.episode_ids[data.has_next_obs]))
+
+
+def _behind_cuts(data: TransitionDataset, gamma: float) -> float:
+    """The share of Σ γ^t that lies after the last row of an episode that goes on, γ^T, mean over the episodes."""
+    alive = ~data.terminations[data.episode_ends]
+    return float(np.mean(alive * gamma ** data.episode_lengths()))
 
 
 def _mostly_seen(policy: LoadedPolicy, data: TransitionDataset) -> bool:

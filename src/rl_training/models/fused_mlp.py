@@ -30,6 +30,7 @@ _WIDTHS: Final = (64, 128, 256)
 _MAX_HIDDEN: Final = 4
 _MAX_INPUTS: Final = 128
 _MAX_OUTPUTS: Final = 64
+_SMALL_GPUS: Final = ((8, 6), (8, 9), (12, 0), (12, 1))  # by compute capability: 99 KB for a program, not 163
 
 
 class Layout(NamedTuple):
@@ -91,7 +92,15 @@ def supports(sizes: tuple[int, ...]) -> bool:
     """Whether networks of these widths can be fused."""
     inputs, *hidden, outputs = sizes
     equal = len(set(hidden)) == 1 and hidden[0] in _WIDTHS and 2 <= len(hidden) <= _MAX_HIDDEN
-    return equal and inputs <= _MAX_INPUTS and outputs <= _MAX_OUTPUTS
+    return equal and inputs <= _MAX_INPUTS and outputs <= _MAX_OUTPUTS and _has_room(inputs, hidden[0], outputs)
+
+
+def _has_room(inputs: int, width: int, outputs: int) -> bool:
+    """Whether the GPU holds a network's tiles: beside 256 units, wide inputs or outputs take 100 to 149 KB (compiled
+    for capability 8.9), and a launch would fail."""
+    if width < 256 or (inputs <= 64 and outputs <= 32) or not torch.cuda.is_available():
+        return True
+    return torch.cuda.get_device_capability() not in _SMALL_GPUS
 
 
 def apply(x: Tensor, flat: Tensor, layout: Layout, eps: float, copies: int, precision: str) -> Tensor:

@@ -29,12 +29,17 @@ def share_outside(actor: Actor, dataset: TransitionDataset, standard: Transforms
     obs, actions = standard.observations(dataset.obs), standard.to_unit_actions(dataset.actions)
     raw = dataset.obs[asked]
     chosen = standard.to_unit_actions(actor(np.broadcast_to(raw, (actor.learner.members, *raw.shape))))
-    similar = _similar(obs[asked], obs[known], dataset.episode_ids[asked], dataset.episode_ids[known])
+    asked_in, known_in = dataset.episode_ids[asked], dataset.episode_ids[known]
+    similar = _similar(obs[asked], obs[known], asked_in, known_in)
     around = actions[known][similar]  # [asked, similar, act]
+    own = known_in[similar] == asked_in[:, None]  # where other episodes have too few rows
+    compared = ~own.all(-1)
+    if not compared.any():
+        return np.ones(len(chosen))
 
     def nearest(of: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         gaps = np.square(around - of[..., :, None, :]).sum(-1, dtype=np.float64)
-        return np.asarray(np.sqrt(gaps.min(-1)))
+        return np.asarray(np.sqrt(np.where(own, np.inf, gaps).min(-1)))[..., compared]
 
     usual = np.quantile(nearest(actions[asked]), _USUAL)
     return np.asarray((nearest(chosen) > usual + 1e-6).mean(-1))

@@ -33,7 +33,7 @@ from rl_training.validation import Section
 Values = npt.NDArray[np.float64]
 
 _DRAWS = 8  # actions kept for each state where the policy is sampled
-_CHUNK = 4_096
+_CHUNK = 4_096  # rows of every member at once, however many episodes there are
 _MOST_CHECKED = 20_000  # rows that TD errors are looked at in
 _NEARLY_ALL = (0.01, 0.99)
 _PARTS = 10  # of the fit, after each of which the values are read
@@ -250,11 +250,13 @@ def _shares(resamples: Tensor) -> Values:
 
 def _start_values(learner: FittedQ, logged: _Logged, columns: int) -> Values:
     """Q where every episode begins, `[R, P + 1, E]`, mean over the policy's draws, in raw units."""
-    members = learner.members
-    obs = logged.start_obs.expand(members, *logged.start_obs.shape)
-    draws = [learner.values(obs, actions.repeat(members // columns, 1, 1)) for actions in logged.start_actions]
-    found = torch.stack(draws).mean(0).double().cpu().numpy() * logged.scale
-    return np.asarray(found.reshape(-1, columns, len(logged.start_obs)))
+    repeats, found = learner.members // columns, []
+    for first in range(0, len(logged.start_obs), _CHUNK):
+        part = slice(first, first + _CHUNK)
+        obs = logged.start_obs[part].expand(learner.members, -1, -1)
+        draws = [learner.values(obs, actions[:, part].repeat(repeats, 1, 1)) for actions in logged.start_actions]
+        found.append(torch.stack(draws).mean(0).double().cpu().numpy() * logged.scale)
+    return np.concatenate(found, axis=-1).reshape(repeats, columns, -1)
 
 
 def _checks(learner: FittedQ, logged: _Logged, columns: int) -> tuple[Values, Values, Values]:
@@ -276,15 +278,20 @@ def _checks(learner: FittedQ, logged: _Logged, columns: int) -> tuple[Values, Va
             counts[side] += share.sum(-1).double().cpu().numpy()
     with np.errstate(invalid="ignore", divide="ignore"):  # a resample may have every episode
         td_errors = np.sqrt(sums / counts) * logged.scale
-    ends = _batch_at(source, torch.tensor(data.episode_ends, device=learner.device), repeats)
-    assert ends.next_actions is not None
-    after = learner.values(ends.next_obs, ends.next_actions).view(repeats, columns, -1)[:, -1].mean(0)
-    alive = ~data.terminations[data.episode_ends]
-    return (
-        td_errors,
-        np.quantile(np.concatenate(parts, axis=-1), _NEARLY_ALL, axis=-1) * logged.scale,
-        after.double().cpu().numpy() * logged.scale * alive,
-    )
+    extremes = np.quantile(np.concatenate(parts, axis=-1), _NEARLY_ALL, axis=-1) * logged.scale
+    return td_errors, extremes, _values_after(learner, logged, columns)
+
+
+def _values_after(learner: FittedQ, logged: _Logged, columns: int) -> Values:
+    """What the behaviour is worth after each episode's last row, mean over the repeats, `[E]`: 0 if it terminated."""
+    repeats, found = learner.members // columns, []
+    for some in torch.tensor(logged.data.episode_ends, device=learner.device).split(_CHUNK):
+        batch = _batch_at(logged.source, some, repeats)
+        assert batch.next_actions is not None
+        values = learner.values(batch.next_obs, batch.next_actions).view(repeats, columns, -1)
+        found.append(values[:, -1].mean(0).double().cpu().numpy())
+    alive = ~logged.data.terminations[logged.data.episode_ends]
+    return np.asarray(np.concatenate(found) * logged.scale * alive)
 
 
 def _batch_at(source: EpisodeBootstrap, rows: Tensor, repeats: int) -> Batch:

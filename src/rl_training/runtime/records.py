@@ -1,4 +1,4 @@
-"""One of a run's files of records: a line of JSON for every log interval or evaluation, in the order of steps.
+"""One of a run's files of records: a line of JSON for every log interval or evaluation.
 
 A checkpoint says how many lines there were before it and what their bytes add up to, so that a run that goes on from it
 notices what was done to them in between. The records are no part of what is trained: what is gone is said, not refused.
@@ -25,10 +25,15 @@ _SHOWN_GAPS = 3
 
 
 class Records:
-    """Reads and writes one file. What the system refuses is raised as it is."""
+    """Reads and writes one file. What the system refuses is raised as it is.
 
-    def __init__(self, file: Path) -> None:
+    once: training wrote it, one record for a step and in their order. What people add when they like, of one checkpoint
+    several times or of an older one last, stays as it is.
+    """
+
+    def __init__(self, file: Path, *, once: bool = True) -> None:
         self.file = file
+        self._once = once
         self._lines = 0
         self._sum = hashlib.sha256()
 
@@ -58,19 +63,21 @@ class Records:
     def up_to(self, step: int, told: Mapping[str, Any] | None) -> tuple[bytes, str | None]:
         """What the file has to hold for a run to go on from `step`, and a warning where that is not what was written.
 
-        told: the tally of that moment. Lines that are doubled or out of order are put right.
+        told: the tally of that moment. Lines that are doubled or out of order are put right; of two that say different
+        things of one step both are kept.
         """
         require_plain(self.file)
         found = [(line + b"\n", _parsed(line)) for line in self._whole_lines()]
         kept = [(record["step"], line) for line, record in found if record is not None and record["step"] <= step]
-        mended = sorted(dict.fromkeys(kept), key=lambda entry: entry[0])
+        mended = sorted(dict.fromkeys(kept), key=lambda entry: entry[0]) if self._once else kept
         self._lines, self._sum = 0, hashlib.sha256()
         for _, line in mended:
             self._count(line)
         whole = b"".join(line for _, line in mended)
         if told is None or self.tally() == told:
             damaged = told is None and len([1 for _, record in found if record is None])
-            what = f"{amount(damaged, 'line')} could not be read" if damaged else _disorder(kept)
+            disorder = _disorder(kept) if self._once else None
+            what = f"{amount(damaged, 'line')} could not be read" if damaged else disorder
         elif self._lines == told["lines"]:
             what = f"the records up to step {step} are not those that were written"
         else:
@@ -118,7 +125,9 @@ def _disorder(kept: Sequence[tuple[int, bytes]]) -> str | None:
     doubled = [step for step, count in Counter(step for step, _ in kept).items() if count > 1]
     if doubled:
         many = amount(len(doubled), "record")
-        return f"{many} stood there more than once (the first of step {doubled[0]}), which is put right"
+        differ = len(set(kept)) > len({step for step, _ in kept})
+        what = "with other values; all are kept" if differ else "which is put right"
+        return f"{many} stood there more than once (the first of step {doubled[0]}), {what}"
     is_ordered = all(one <= other for (one, _), (other, _) in pairwise(kept))
     return None if is_ordered else "records were out of order, which is put right"
 

@@ -56,7 +56,7 @@ class RunDirectory:
         self.path = path
         self._is_locked = False
         self._noting = threading.Lock()
-        self._records = {kind: Records(path / f"{kind}.jsonl") for kind in _RECORDS}
+        self._records = {kind: Records(path / f"{kind}.jsonl", once=kind != OFFLINE_EVALUATIONS) for kind in _RECORDS}
 
     # Making and opening -----------------------------------------------------------------------------------------
 

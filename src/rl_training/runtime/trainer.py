@@ -141,7 +141,8 @@ class Trainer:
         device = choose_device(self.config.device)
         known = read_spaces(self.config.env_id) if self.config.env_id else None
         dataset = self.load_data(known)
-        spaces = named_spaces(known or infer_spaces(_required(dataset)), dataset)
+        before = None if self.checkpoint is None else self.checkpoint.spaces
+        spaces = named_spaces(known or infer_spaces(_required(dataset)), dataset, before)
         progress = self.progress(dataset)
         mode = choose_mode(self.config.engine, progress.total_updates, torch.device(device))
         memory = self.require_memory(dataset, spaces, progress, torch.device(device), mode)

@@ -32,7 +32,8 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
 _HOW = (
     "Estimated from logged episodes alone: the discounted value, in units of the raw reward, where these episodes"
     " begin; a time limit ends none. “Data” is what the episodes returned; “behaviour” is the data's own actions,"
-    " valued by the same fits as the policies, so that common errors cancel in the improvement. [95%]: over resamples"
+    " valued by the same fits as the policies, so that common errors cancel in the improvement."
+    f" [{LEVEL:.0%}]: over resamples"
     " of the episodes, each fitted anew; the probability is that of an improvement over the behaviour. It says nothing"
     " of states that the policy would reach and the data never saw."
 )
