@@ -18,10 +18,12 @@ Runs = Annotated[
     ),
 ]
 
+EPISODES = 10  # of each seed, in an environment
+
 
 def evaluate(
     runs: Runs,
-    episodes: Annotated[int | None, typer.Option(min=1, help="Episodes per seed.", show_default="10")] = None,
+    episodes: Annotated[int | None, typer.Option(min=1, help="Episodes per seed.", show_default=str(EPISODES))] = None,
     which: Annotated[
         str, typer.Option(help="Which checkpoint of a run: last, best (which flatters) or an update's number.")
     ] = "last",
@@ -57,7 +59,7 @@ def evaluate(
     """
     from rl_training.cli import evaluating
 
-    asked = evaluating.Asked(episodes or 10, which, seeds, env_id, seed, stochastic, video)
+    asked = evaluating.Asked(episodes or EPISODES, which, seeds, env_id, seed, stochastic, video)
     if offline:
         of_episodes = {"--episodes": episodes, "--env-id": env_id, "--seed": seed, "--video": video}
         evaluating.refuse(

@@ -66,6 +66,8 @@ def _by_name(text: str, names: Sequence[str]) -> list[float]:
         name, _, value = (piece.strip() for piece in part.rpartition("="))
         if name not in names:
             raise DataError(f"--obs {text}: no column {name!r}{suggest(name, names)}")
+        if name in given:
+            raise DataError(f"--obs {text}: {name} is given twice")
         given[name] = _numbers(value)[0] if value else math.nan
     if missing := [name for name in names if name not in given]:
         raise DataError(f"--obs {text}: lacks {listed(missing)}; expected {listed(names)}")

@@ -19,7 +19,9 @@ _PERHAPS = {
 }  # fmt: skip
 _MOST_TEXTS = 30
 _MOSTLY = 0.5  # of the rows in which an episode goes on, where the name alone does not tell
-_SHORT = 3  # letters
+_SHORT = 4  # letters
+_ENDINGS = {"", "s", "es", "ed", "d", "en", "ing", "ure", "ures", "er", "ner", "out"}
+_LINKS = {"connection", "signal", "link", "communication", "contact", "data"}  # their loss ends a log, not a task
 _NEGATIONS = {"no", "not", "non", "without"}
 _NEARLY_ALL = 0.8  # where it tells nothing
 # Beginnings of words. Of a text with words of two kinds the first kind counts: `time limit reached` is a time limit.
@@ -33,7 +35,7 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
         "goal", "success", "succeed", "reach", "win", "won", "lose", "lost", "loss", "crash", "colli", "fell", "fall",
         "fail", "dead", "die", "death", "decease", "kill", "solve", "complete", "done", "finish", "terminat",
         "terminal", "trip", "fault", "error", "overheat", "alarm", "discharg", "recover", "cured", "victory",
-        "defeat", "draw", "game", "explo", "broke", "stuck", "target", "arriv",
+        "defeat", "draw", "gameover", "explo", "broke", "stuck", "target", "arriv",
     ),
     "ongoing": (
         "running", "run", "ok", "none", "no", "active", "ongoing", "continu", "progress", "normal", "play", "alive",
@@ -51,16 +53,20 @@ def meaning_of(text: str) -> Ending | None:
         return ONGOING
     if len(words) > 1 and not _NEGATIONS.isdisjoint(words):
         return None  # `no fault` goes on and `no fuel` does not: for the user to say
+    if "lost" in words and not _LINKS.isdisjoint(words):
+        return None
     joined = "".join(words)
     for ending, beginnings in _WORDS.items():
-        # Other words begin with the short ones among those of going on.
-        if any(
-            w == b or joined == b or (w.startswith(b) and (ending != ONGOING or len(b) > _SHORT))
-            for w in words
-            for b in beginnings
-        ):
+        if joined in beginnings or any(_begins(word, beginning) for word in words for beginning in beginnings):
             return ending
     return None
+
+
+def _begins(word: str, beginning: str) -> bool:
+    """Short beginnings take no more than an ending: `failed` is a failure, a `window` no win."""
+    if len(beginning) > _SHORT:
+        return word.startswith(beginning)
+    return word.startswith(beginning) and word.removeprefix(beginning) in _ENDINGS
 
 
 def column_of_reasons(columns: Mapping[str, npt.NDArray[Any]], words_of: Mapping[str, Iterable[str]]) -> str | None:

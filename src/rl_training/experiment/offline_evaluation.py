@@ -158,7 +158,7 @@ class OfflineEvaluation:
         be written."""
         run = run_of(policy.place)
         if run is not None:
-            run.append(OFFLINE_EVALUATIONS, self.to_json())
+            run.append_late(OFFLINE_EVALUATIONS, self.to_json())
         return run
 
 

@@ -135,6 +135,22 @@ def fit_values(
     on_part: Callable[[int], None] = lambda updates: None,
 ) -> FittedValues:
     """Evaluate the policies of these members on whole episodes; `on_part` is told how many updates are done."""
+    products = torch.get_float32_matmul_precision()  # a run that trains in this process has its own
+    try:
+        return _fitted(actor, members, dataset, settings, gamma, deterministic, on_part)
+    finally:
+        torch.set_float32_matmul_precision(products)
+
+
+def _fitted(
+    actor: Actor,
+    members: Sequence[int],
+    dataset: TransitionDataset,
+    settings: OfflineEvaluationConfig,
+    gamma: float,
+    deterministic: bool,
+    on_part: Callable[[int], None],
+) -> FittedValues:
     device = torch.device(choose_device(settings.device))
     logged = _prepare(actor, members, dataset, settings, device, gamma, deterministic)
     columns, updates = len(members) + 1, settings.updates

@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+from contextlib import suppress
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -45,6 +46,11 @@ class Records:
             while written < len(line):  # a disk that is nearly full takes a part; the next call says so
                 written += file.write(line[written:])
         self._count(line)
+
+    def drop_torn_line(self) -> None:
+        """Forget what a crash left of a last line, so that the next one does not stand behind it."""
+        with suppress(FileNotFoundError), self.file.open("r+b") as file:
+            file.truncate(file.read().rfind(b"\n") + 1)
 
     def read(self) -> list[dict[str, Any]]:
         """Every complete record (a line cut short by a crash is not one)."""

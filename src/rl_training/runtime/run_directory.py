@@ -123,6 +123,12 @@ class RunDirectory:
         with self._writing(f"{kind}.jsonl"):
             self._records[kind].append(record)
 
+    def append_late(self, kind: str, record: Mapping[str, Any]) -> None:
+        """The same for what is added when nobody trains: no resuming will drop the half of a line that a crash left."""
+        with self._writing(f"{kind}.jsonl"):
+            self._records[kind].drop_torn_line()
+        self.append(kind, record)
+
     def records(self, kind: str) -> list[dict[str, Any]]:
         """Every complete record of `kind`.jsonl."""
         return self._records[kind].read()

@@ -168,8 +168,8 @@ class Trainer:
         params, members = learner_type.parse(self.config.algo_kwargs), len(self.config.seeds)
         data, compiled = self.data_bytes(dataset, spaces, progress, device), mode == "compiled"
         engine = {"compiled": compiled, "captured": compiled and self.online is None}
-        blocked = uses_blocks(device, mode, self.config.precision, self.config.kernels)
-        needs = predict(learner_type, params, spaces, data, members, device, blocked=blocked, **engine)
+        engine["blocked"] = uses_blocks(device, mode, self.config.precision, self.config.kernels)
+        needs = predict(learner_type, params, spaces, data, members, device, **engine)
         self.notices += [f"{need}: it may run short" for need in needs if need.is_tight]
         return needs
 
