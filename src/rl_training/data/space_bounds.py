@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rl_training.environments import Env
 
 Numbers: TypeAlias = tuple[float, ...]
+TOLD = ("env_id", "action_low", "action_high", "obs_low", "obs_high")  # the names that files tell them under
 _LONGEST_ID = 200  # characters
 
 
