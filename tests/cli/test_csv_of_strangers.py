@@ -113,6 +113,15 @@ def test_a_configuration_says_nothing_that_a_column_is_named(command: Any, tmp_p
     assert yaml_dialect.read(text)["algo"] == "iql"
 
 
+def test_a_reason_of_any_length_can_be_filled_in(command: Any, tmp_path: Path) -> None:
+    reasons = ["z" * 3_000, "crash", "", "<<: x"]
+    rows = [f"{i // 3},{i / 7},{i / 9},{(i % 5) / 5},1,{reasons[i // 3 % 4] if i % 3 == 2 else ''}" for i in range(60)]
+    (tmp_path / "log.csv").write_text("\n".join(["episode,speed,angle,action,reward,end_reason", *rows]))
+    assert command("init", tmp_path / "log.csv", "-o", tmp_path / "c.yaml").code == 0
+    told = yaml_dialect.read((tmp_path / "c.yaml").read_text("utf-8"))["dataset"]["end_reasons"]
+    assert set(told) == set(reasons) - {""}
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
