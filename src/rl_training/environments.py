@@ -5,6 +5,7 @@ Gymnasium is imported inside the functions: training from arrays or files never 
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     Env = gymnasium.Env[Any, Any]
 
 _SUPPORTED_OBSERVATIONS = "supported: a one-dimensional Box (flat vectors only)"
+_LONGEST_NAME = 1100  # characters; data have 1000, and a place behind them where a column is wide
 _LARGEST = 3.4e38  # that float32 holds
 _SUPPORTED_ACTIONS = "supported: a one-dimensional Box with finite bounds (continuous actions only)"
 
@@ -39,6 +41,10 @@ class NamedColumn(NamedTuple):
         columns = tuple(cls(str(entry["name"]), float(entry["low"]), float(entry["high"])) for entry in entries)
         if columns and len(columns) != width:
             raise ValueError(f"{len(columns)} names for {width} values")
+        for name, low, high in columns:
+            if len(name) > _LONGEST_NAME or not (math.isfinite(low) and math.isfinite(high)):
+                raise ValueError(f"{name[:40]!r}, {low} to {high} is no column")
+            name.encode()  # half a surrogate pair is a ValueError, too
         return columns
 
 
@@ -122,7 +128,9 @@ def make_env(env_id: str, **kwargs: Any) -> Env:
         raise EnvironmentUnsupportedError(f"environment {env_id!r} needs a missing package: {reason}") from error
     except (gymnasium.error.Error, TypeError, ValueError) as error:
         raise EnvironmentUnsupportedError(f"environment {env_id!r} cannot be opened: {_one_line(error)}") from error
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise EnvironmentFailedError(f"environment {env_id!r} cannot be opened: {in_words(error)}") from error
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import traceback
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -12,6 +14,7 @@ import numpy as np
 
 from rl_training.errors import EnvironmentFailedError, RLTrainingError
 
+_LARGEST = 3.4e38  # that float32 holds
 _LONGEST = 300  # characters of what an environment says of its failure
 
 
@@ -28,8 +31,10 @@ class GuardedEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._steps = 0
         try:
             obs, info = self.env.reset(seed=seed, options=options)
-            self._require_shape(obs)
-        except (Exception, SystemExit) as error:
+            self._require_numbers(obs)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             self._fail(f"at reset (seed {seed})", error)
         return obs, info
 
@@ -37,20 +42,30 @@ class GuardedEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._steps += 1
         try:
             obs, reward, terminated, truncated, info = self.env.step(action)
-            self._require_shape(obs)
-            return obs, float(reward), bool(terminated), bool(truncated), info
-        except (Exception, SystemExit) as error:
+            self._require_numbers(obs)
+            reward = float(reward)
+            if _LARGEST < abs(reward) < math.inf:
+                raise ValueError(f"a reward of {reward:g}, which float32 does not hold")
+            return obs, reward, bool(terminated), bool(truncated), info
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             self._fail(f"at step {self._steps} of an episode", error)
 
-    def _require_shape(self, obs: Any) -> None:
-        if np.shape(obs) != self._shape:
-            raise ValueError(f"an observation of shape {np.shape(obs)}, where its space has {self._shape}")
+    def _require_numbers(self, obs: Any) -> None:
+        values = np.asarray(obs)
+        if values.shape != self._shape:
+            raise ValueError(f"an observation of shape {values.shape}, where its space has {self._shape}")
+        if values.dtype.kind not in "biuf":
+            raise ValueError(f"an observation of {values.dtype}, where numbers are expected")
 
     def close(self) -> None:
         """What was wanted of it is done by now, or its real failure has been told."""
         try:
             self.env.close()
-        except (Exception, SystemExit) as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             warnings.warn(f"environment {self.name!r} could not be closed: {in_words(error)}", stacklevel=2)
 
     def _fail(self, where: str, error: BaseException) -> NoReturn:
@@ -62,9 +77,17 @@ class GuardedEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
 def in_words(error: BaseException) -> str:
     """What was raised and where, for a program that is not ours: `ValueError: too deep (pool.py, line 12)`."""
     if isinstance(error, SystemExit):
-        text = f"it called sys.exit({'' if error.code is None else error.code!r})"
+        text = f"it called sys.exit({'' if error.code is None else _said(repr, error.code)})"
     else:
-        said = " ".join(str(error).split())[:_LONGEST]
+        said = _said(str, error)
         text = f"{type(error).__name__}{f': {said}' if said else ''}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__]
     return f"{text} ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else text
+
+
+def _said(put: Callable[[Any], str], value: Any) -> str:
+    """What the value says of itself, in one line, if it can."""
+    try:
+        return " ".join(put(value).split())[:_LONGEST]
+    except Exception:
+        return f"a {type(value).__name__} that cannot be shown"

@@ -69,6 +69,14 @@ class _Dumper(yaml.SafeDumper):
     pass
 
 
+class _QuotingDumper(_Dumper):
+    """Text in double quotes, the one kind that has escapes."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style='"')
+
+
+_QuotingDumper.add_representer(str, _QuotingDumper.represent_str)
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 for _side in (_Loader, _Dumper):
     _side.add_implicit_resolver(_FLOAT, _EXPONENT, list("-+.0123456789"))
@@ -101,6 +109,14 @@ def write(value: Any) -> str:
 
 
 def inline(value: Any) -> str:
-    """The same in one line, such as `[x, y]`, to be put into a text."""
-    text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=True, width=10**9)
+    """The same in one line, such as `[x, y]`, to be put into a text: line ends, and whatever is not printable, as
+    escapes in quotes. What stands after a comment sign stays there."""
+    options: Any = {"sort_keys": False, "default_flow_style": True, "width": 10**9}
+    text = _in_one_piece(yaml.dump(value, Dumper=_Dumper, allow_unicode=True, **options))
+    if text.isprintable():
+        return text
+    return _in_one_piece(yaml.dump(value, Dumper=_QuotingDumper, allow_unicode=False, **options))
+
+
+def _in_one_piece(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\n...").strip()

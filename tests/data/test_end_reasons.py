@@ -24,6 +24,8 @@ MEANINGS: dict[str, Any] = {"goal": "termination", "crash": "termination", "time
 TEXTS = ["", "", "Goal", "", "timeout ", "", "", "crash", "", ""]
 COLUMNS = {"end_reasons": "why"}
 
+A_NUMBER = "a number that float32 holds (at most 3.3e+38)"
+
 
 def table(**changes: Any) -> dict[str, Any]:
     rows = np.arange(10)
@@ -194,7 +196,11 @@ class TestBounds:
             ([0, 0], [1, 1], "action_low: has 2 values, and actions have 1 column; give one for each"),
             (1.0, 1.0, "action_low: 1 must be below action_high, 1 (column 0)"),
             (0.0, None, "action_low and action_high are given together or not at all"),
-            ("a", 1.0, "action_low: must be a number, or one for each of the 1 action"),
+            (
+                "a",
+                1.0,
+                "action_low: must be a number that float32 holds (at most 3.3e+38), or one for each of the 1 action",
+            ),
         ):
             assert refusal(given, {"obs": "obs"}, action_low=low, action_high=high) == complaint
 

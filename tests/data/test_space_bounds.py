@@ -17,6 +17,7 @@ from rl_training.data.formats import read, writers
 from rl_training.data.formats.columns import ColumnWriter
 from rl_training.data.space_bounds import SpaceBounds, read_bounds
 from rl_training.environments import Spaces
+from rl_training.errors import DataError
 
 BOUNDS = SpaceBounds((-2.0, 0.0), (2.0, 0.5), (-np.inf, -1.0, 0.0), (np.inf, 1.0, 100.0))
 FORMATS = ["a.npz", "a.hdf5", "a.parquet", "a/", "minari:own/a-v0"]
@@ -223,3 +224,9 @@ class TestOneSide:
         facts = examine(read(Path("a.npz"))).facts
         assert (facts.action_low, facts.action_high) == ((0.0, 0.0), (1.0, 1.0))
         assert facts.bounds_from == "as the data tell them, the rest inferred"
+
+
+def test_bounds_beyond_what_a_checkpoint_holds() -> None:
+    with pytest.raises(DataError, match=r"action_low: must be a number that float32 holds \(at most 3.3e\+38\)"):
+        SpaceBounds().said(-1e39, 1.0, np.zeros((2, 1)))
+    assert SpaceBounds.read({"action_low": [-1e39], "action_high": [1e39]}) is None

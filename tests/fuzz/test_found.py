@@ -29,6 +29,8 @@ from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import Trainer, train
 from small_runs import small_config
 
+COLUMN = {"name": "x", "low": 0, "high": 1}
+
 
 def refusal(kind: type[RLTrainingError], action: Any) -> str:
     with pytest.raises(kind) as refused:
@@ -159,6 +161,10 @@ class TestCheckpoints:
             ("spaces", {"obs_dim": float("inf")}, "spaces: stored value is malformed: OverflowError"),
             ("spaces", {"obs_dim": -1}, "spaces: -1 observed values and 1 of an action cannot be"),
             ("spaces", {"action_low": [float("nan")]}, "spaces: each action_low must be below its action_high"),
+            ("spaces", {"obs_columns": [COLUMN] * 2}, "spaces: stored value is malformed: ValueError: 2 names for 3"),
+            ("spaces", {"obs_columns": [{**COLUMN, "low": float("nan")}] * 3}, "'x', nan to 1.0 is no column"),
+            ("spaces", {"obs_columns": [{**COLUMN, "name": "x" * 9999}] * 3}, "xxx', 0.0 to 1.0 is no column"),
+            ("spaces", {"obs_columns": [{**COLUMN, "name": "\ud800"}] * 3}, "UnicodeEncodeError"),
             ("transforms", {"action_low": [0, 0], "action_high": [1, 1]}, "transforms.action_low: has 2 entries"),
             ("transforms", {"obs_mean": [0], "obs_std": [1]}, "transforms.obs_mean: has 1 entries, expected 3"),
             ("transforms", {"obs_mean": [0] * 3, "obs_std": [0] * 3}, "transforms.obs_std: must be above 0"),

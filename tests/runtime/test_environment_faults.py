@@ -21,6 +21,23 @@ from small_runs import small_config
 from tiny_environments import Cliff, Obs
 
 
+class MuteError(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+    __repr__ = __str__
+
+
+RAISED = {
+    "exits": SystemExit(0),
+    "exits at length": SystemExit("x" * 10**6),
+    "exits mutely": SystemExit(MuteError()),
+    "loses its pipe": BrokenPipeError(32, "Broken pipe"),
+    "is mute": MuteError(),
+    "gives up": GeneratorExit("enough"),
+}
+
+
 class Fickle(Cliff):
     """Does what `fault` says at the second step of an episode that was reset with the seed `hit`."""
 
@@ -40,17 +57,17 @@ class Fickle(Cliff):
     def step(self, action: Obs) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
         obs, reward, *rest = super().step(np.zeros(1))
         if self.time == 2 and self.is_hit:
-            if Fickle.fault == "exits":
-                sys.exit(0)
-            if Fickle.fault == "loses its pipe":
-                raise BrokenPipeError(32, "Broken pipe")
+            if Fickle.fault in RAISED:
+                raise RAISED[Fickle.fault]
+            answers = {"texts": (np.array(["1", "2"]), reward), "large reward": (obs, 1e308)}
+            obs, reward = answers.get(Fickle.fault, (obs, reward))
             reward = math.nan if Fickle.fault == "nan reward" else reward
             obs = obs * math.nan if Fickle.fault == "nan obs" else obs[:1] if Fickle.fault == "short obs" else obs
         return obs, reward, *rest  # type: ignore[return-value]
 
     def close(self) -> None:
-        if Fickle.fault == "does not close":
-            raise BrokenPipeError(32, "Broken pipe")
+        if Fickle.fault.endswith("does not close"):
+            raise GeneratorExit("enough") if "mute" in Fickle.fault else BrokenPipeError(32, "Broken pipe")
 
 
 FICKLE = "tests/Fickle-v0"
@@ -58,6 +75,12 @@ TOLD = {
     "exits": r"failed at step 2 of an episode: it called sys.exit\(0\) \(test_environment_faults.py, line \d+\)",
     "exits at reset": r"failed at reset \(seed 10000\): it called sys.exit\(0\)",
     "loses its pipe": r"failed at step 2 of an episode: BrokenPipeError: \[Errno 32\] Broken pipe",
+    "exits at length": r"failed at step 2 of an episode: it called sys.exit\('x{299}\)",
+    "exits mutely": r"failed at step 2 of an episode: it called sys.exit\(a MuteError that cannot be shown\)",
+    "is mute": "failed at step 2 of an episode: MuteError: a MuteError that cannot be shown",
+    "gives up": "failed at step 2 of an episode: GeneratorExit: enough",
+    "texts": "failed at step 2 of an episode: ValueError: an observation of <U1, where numbers are expected",
+    "large reward": r"failed at step 2 of an episode: ValueError: a reward of 1e\+308, which float32 does not hold",
     "does not open": "cannot be opened: OSError: no licence",
     "short obs": r"failed at step 2 of an episode: ValueError: an observation of shape \(1,\), where its space",
     "nan reward": r"gave a reward that is not finite, after 2 steps of episode 0 \(reset with seed 10000\)",
@@ -100,10 +123,23 @@ def test_a_policy_that_gives_no_number_is_named_and_not_the_environment(tmp_path
     assert policy.evaluate(2, members=[4]).seeds == (4,)
 
 
-def test_closing_badly_spoils_nothing(fickle: Any) -> None:
-    fickle("does not close")
-    with pytest.warns(UserWarning, match=f"environment '{FICKLE}' could not be closed: BrokenPipeError"):
+@pytest.mark.parametrize(
+    ("fault", "raised"), [("does not close", "BrokenPipeError"), ("mutely does not close", "GeneratorExit: enough")]
+)
+def test_closing_badly_spoils_nothing(fault: str, raised: str, fickle: Any) -> None:
+    fickle(fault)
+    with pytest.warns(UserWarning, match=f"environment '{FICKLE}' could not be closed: {raised}"):
         make_env(FICKLE).close()
+
+
+def test_ctrl_c_in_an_environment_is_the_user_s(fickle: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(RAISED, "is stopped", KeyboardInterrupt())
+    fickle("is stopped")
+    env = make_env(FICKLE)
+    env.reset(seed=0)
+    env.step(np.zeros(1))
+    with pytest.raises(KeyboardInterrupt):
+        env.step(np.zeros(1))
 
 
 class TestWhileTraining:

@@ -18,6 +18,7 @@ from rl_training.validation import printable
 from rl_training.wording import amount
 
 _WIDTH = 100
+_LONGEST_KEY = 1000  # characters; YAML reads a longer one only where it is marked as a key
 _NEEDED = ("obs", "actions", "rewards")
 _ENDS = ("terminations", "dones", END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP)
 _MEANINGS = {
@@ -154,7 +155,9 @@ class Draft:
         for text, rows in self.reasons.items():
             if text:
                 meaning = self.end_reasons.get(text, TO_FILL_IN)
-                lines.append(f"    {yaml_dialect.inline(text)}: {meaning}  # {amount(rows, 'row')}")
+                key = yaml_dialect.inline(text)
+                head = [f"    {key}:"] if len(key) <= _LONGEST_KEY else [f"    ? {key}", "    :"]
+                lines += [*head[:-1], f"{head[-1]} {meaning}  # {amount(rows, 'row')}"]
         if empty := self.reasons.get(""):
             lines += _comment(f"{amount(empty, 'row')} say nothing: the episode goes on", "    ")
         return lines

@@ -62,13 +62,20 @@ def _by_name(text: str, names: Sequence[str]) -> list[float]:
     if not names:
         raise DataError(f"--obs {text}: this policy knows no names of columns; give numbers alone, in their order")
     given: dict[str, float] = {}
-    for part in next(csv.reader([text], skipinitialspace=True), []):
+    try:
+        parts = next(csv.reader([text], skipinitialspace=True), [])
+    except csv.Error as error:
+        raise DataError(f"--obs {text}: cannot be split at its commas ({error})") from None
+    for part in parts:
         name, _, value = (piece.strip() for piece in part.rpartition("="))
         if name not in names:
             raise DataError(f"--obs {text}: no column {name!r}{suggest(name, names)}")
         if name in given:
-            raise DataError(f"--obs {text}: {name} is given twice")
-        given[name] = _numbers(value)[0] if value else math.nan
+            raise DataError(f"--obs {text}: column {name!r} is given twice")
+        values = [math.nan] if not value else _numbers(value)
+        if len(values) != 1:
+            raise DataError(f"--obs {text}: column {name!r} must be one number, got {shown(value)}")
+        given[name] = values[0]
     if missing := [name for name in names if name not in given]:
         raise DataError(f"--obs {text}: lacks {listed(missing)}; expected {listed(names)}")
     return [given[name] for name in names]

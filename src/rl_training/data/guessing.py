@@ -150,7 +150,8 @@ class _Table:
         self.free = list(columns)
 
     def _take(self, guess: Guess) -> Guess:
-        self.free = [name for name in self.free if name not in guess.columns]
+        taken = set(guess.columns)
+        self.free = [name for name in self.free if name not in taken]
         return guess
 
     def _numeric(self) -> list[str]:
@@ -295,7 +296,8 @@ class _Table:
             counters = [name for name in chosen if _is_whole(self.columns[name])]
             chosen = (counters or chosen)[:1]
         if field == STEP and not chosen:
-            chosen = [name for name in single if name not in self._numeric()]
+            numeric = set(self._numeric())
+            chosen = [name for name in single if name not in numeric]
         if len(chosen) == 1:
             like = "an episode" if field == EPISODE_IDS else "a step counter"
             is_clock = field == STEP and chosen[0] not in self._numeric()

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from rl_training.environments import Env
 
 Numbers: TypeAlias = tuple[float, ...]
+TOLD = ("env_id", "action_low", "action_high", "obs_low", "obs_high")  # the names that files tell them under
+_LARGEST = 3.3e38  # that float32 holds, and a checkpoint; beyond it there is no limit
 _LONGEST_ID = 200  # characters
 
 
@@ -65,7 +67,8 @@ class SpaceBounds:
         for name, side in (("action_low", low), ("action_high", high)):
             values = _numbers(list(side) if isinstance(side, Sequence) else [side] * width, math.nan)
             if values is None or not all(map(math.isfinite, values)):
-                raise DataError(f"{name}: must be a number, or one for each of the {amount(width, 'action')}")
+                kind = f"a number that float32 holds (at most {_LARGEST:g})"
+                raise DataError(f"{name}: must be {kind}, or one for each of the {amount(width, 'action')}")
             if len(values) != width:
                 given = amount(len(values), "value")
                 raise DataError(f"{name}: has {given}, and actions have {amount(width, 'column')}; give one for each")
@@ -169,7 +172,8 @@ def _numbers(values: Any, unlimited: float) -> Numbers | None:
         return None
     if array.ndim != 1 or not array.size or array.dtype.kind not in "iuf" or np.isnan(array).any():
         return None
-    return tuple(array.astype(np.float64).tolist())
+    wide = array.astype(np.float64)
+    return tuple(np.where(np.abs(wide) > _LARGEST, np.copysign(np.inf, wide), wide).tolist())
 
 
 def _is_limit(low: Numbers, high: Numbers) -> bool:

@@ -10,9 +10,9 @@ import hashlib
 import json
 import os
 import shutil
-from contextlib import suppress
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any

@@ -167,8 +167,8 @@ class Trainer:
         learner_type = algorithms.load(self.config.algo)
         params, members = learner_type.parse(self.config.algo_kwargs), len(self.config.seeds)
         data, compiled = self.data_bytes(dataset, spaces, progress, device), mode == "compiled"
-        engine = {"compiled": compiled, "captured": compiled and self.online is None}
-        engine["blocked"] = uses_blocks(device, mode, self.config.precision, self.config.kernels)
+        blocked = uses_blocks(device, mode, self.config.precision, self.config.kernels)
+        engine = {"compiled": compiled, "captured": compiled and self.online is None, "blocked": blocked}
         needs = predict(learner_type, params, spaces, data, members, device, **engine)
         self.notices += [f"{need}: it may run short" for need in needs if need.is_tight]
         return needs
@@ -225,10 +225,8 @@ class Trainer:
         def start() -> dict[str, torch.Tensor]:
             return self.build_learner(parts.spaces, parts.progress.total_updates, "cpu").state()
 
-        rewards = largest_reward(parts.dataset, parts.transforms)
-        return DivergenceGuard(
-            self.config, parts.learner, source, run, parts.progress, writer, start=start, data_reward=rewards
-        )
+        where = (self.config, parts.learner, source, run, parts.progress, writer)
+        return DivergenceGuard(*where, start=start, data_reward=largest_reward(parts.dataset, parts.transforms))
 
     def plan(self) -> list[str]:
         """What `train` would do, in words, after the same checks. Writes nothing."""

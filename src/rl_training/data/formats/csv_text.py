@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from rl_training.data.formats.cells import is_missing_word
-from rl_training.data.formats.limits import check_size
+from rl_training.data.formats.limits import check_size, most_unpacked
 from rl_training.errors import DataError
 from rl_training.validation import shortened, shown
 from rl_training.wording import amount
@@ -25,6 +25,8 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 GZIP = b"\x1f\x8b"
 _LONGEST_HEADER = 2**20  # bytes
 _SAMPLE = 2**20  # bytes
+_LONGEST_LINE = 2**26  # characters
+_MOST_EMPTY = 1_000_000  # lines, one after another
 _BLOCK = 2**20
 _BETWEEN_CHECKS = 2**26  # bytes unpacked from one look at the free memory to the next
 _MOST_REMARKS = 50  # lines above the header
@@ -83,6 +85,25 @@ def unpacked_start(start: bytes) -> bytes:
         return b""
 
 
+class _Measured(io.RawIOBase):
+    """What is unpacked, up to as much as a file of its size may hold."""
+
+    def __init__(self, unpacked: gzip.GzipFile, stored: int) -> None:
+        self._unpacked, self._stored = unpacked, stored
+        self._left = most_unpacked(stored)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        block = self._unpacked.read(len(buffer))
+        buffer[: len(block)] = block
+        self._left -= len(block)
+        if self._left < 0:
+            check_size(most_unpacked(self._stored) + 1, self._stored)
+        return len(block)
+
+
 @contextmanager
 def open_bytes(path: Path) -> Iterator[IO[bytes]]:
     """The file's own bytes, unpacked where it is packed with gzip."""
@@ -94,7 +115,7 @@ def open_bytes(path: Path) -> Iterator[IO[bytes]]:
             return
         try:
             with gzip.open(file) as unpacked:
-                yield io.BufferedReader(unpacked)
+                yield io.BufferedReader(_Measured(unpacked, path.stat().st_size), _BLOCK)
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DataError(f"is packed with gzip, and damaged or cut off ({error}); pack it again") from error
 
@@ -127,13 +148,27 @@ def layout_of(path: Path) -> Layout:
 def rows(path: Path, layout: Layout, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
     """The number of the line and the cells of every row below the header; empty lines are passed over."""
     with open_bytes(path) as file:
-        text = io.TextIOWrapper(file, encoding="utf-8-sig", newline="")
-        for _ in islice(text, layout.lines_above):
+        lines = _lines(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
+        for _ in islice(lines, layout.lines_above):
             pass
-        reader = csv.reader(text, delimiter=layout.separator, strict=strict)
+        reader = csv.reader(lines, delimiter=layout.separator, strict=strict)
+        empty = 0
         for row in reader:
             if row:
+                empty = 0
                 yield reader.line_num + layout.lines_above, row
+            elif (empty := empty + 1) > _MOST_EMPTY:
+                line = reader.line_num + layout.lines_above
+                raise DataError(f"line {line:,}: more than {_MOST_EMPTY:,} empty lines in a row; leave them out")
+
+
+def _lines(text: IO[str]) -> Iterator[str]:
+    number = 0
+    while line := text.readline(_LONGEST_LINE):
+        number += 1
+        if len(line) == _LONGEST_LINE:
+            raise DataError(f"line {number:,}: is longer than {_LONGEST_LINE:,} characters; no row of a table is")
+        yield line
 
 
 def check_memory(path: Path, layout: Layout) -> None:
@@ -230,7 +265,7 @@ def _are_names(first: list[str], second: list[str] | None) -> bool:
     numbers = [cell for cell in first if cell and _is_value(cell)]
     if not numbers:
         return True
-    if all(cell.isdecimal() for cell in numbers) and len(numbers) > 1:
+    if all(cell.isdecimal() for cell in numbers) and len(numbers) > 1 and len(numbers[0]) == 1:
         start = int(numbers[0])
         if start < 2 and numbers == [str(start + place) for place in range(len(numbers))]:
             return start == 0 if len(numbers) == len(first) else len(numbers) > 2

@@ -15,11 +15,12 @@ import numpy as np
 
 from rl_training.data.checks import MATRIX_FIELDS
 from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, missing_fields
+from rl_training.data.formats.hdf5_files import DAMAGE, attributes, opened
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import listed, natural
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import assemble, left_aside, plan
-from rl_training.data.space_bounds import SpaceBounds, told_env_id
+from rl_training.data.space_bounds import TOLD, SpaceBounds, told_env_id
 from rl_training.errors import DataError
 from rl_training.validation import printable
 
@@ -28,8 +29,6 @@ _MOST_GROUPS = 10_000  # groups that are looked into
 _EPISODE = re.compile(r"((?:[^/]+/)*[^/]*\d)/(?:actions|action)")  # the actions of one, in a group with its number
 _SHOWN_MEMBERS = 12
 _DEEPEST = 8  # groups inside each other
-# What h5py raises on files that are damaged or forged.
-DAMAGE = (OSError, RuntimeError, ValueError, TypeError, KeyError, MemoryError, OverflowError)
 
 
 def read(path: Path, columns: Columns | None = None) -> RawData:
@@ -38,11 +37,11 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     columns: which arrays hold which field, by their names, with slashes where they lie in groups.
     """
     try:
-        with h5py.File(path, "r") as file:
+        with opened(path) as file:
             raw = _by_name(file) if columns is None else _by_mapping(file, columns)
             if _marks_discrete_actions(file):
                 raw.arrays[DISCRETE_ACTIONS] = np.array(True)
-            told = dict(file.attrs)
+            told = attributes(file, TOLD)
             return replace(raw, env_id=told_env_id(told.get("env_id")), bounds=SpaceBounds.read(told))
     except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
@@ -164,5 +163,8 @@ def _marks_discrete_actions(file: h5py.File) -> bool:
     """d3rlpy's files say so themselves."""
     if not isinstance(file.get(DISCRETE_ACTIONS, getlink=True), h5py.HardLink):
         return False
-    mark = file[DISCRETE_ACTIONS]
-    return isinstance(mark, h5py.Dataset) and mark.shape == () and bool(mark[()])
+    try:
+        mark = array_in(file, DISCRETE_ACTIONS)
+    except DataError:
+        return False
+    return mark.shape == () and bool(mark[()])

@@ -25,7 +25,7 @@ _ALWAYS_FINE = 2**28  # bytes of constant fields, whose ratio is any
 
 def check_size(size: int, stored: int | None = None) -> None:
     """Refuse `size` bytes that would not fit into the free memory, or of which next to nothing is `stored`."""
-    if stored is not None and size > _ALWAYS_FINE + _LARGEST_RATIO * stored:
+    if stored is not None and size > most_unpacked(stored):
         raise DataError(
             f"declares {_amount(size)} of values but stores {_amount(stored)}: they were never written,"
             " or packed to mislead"
@@ -33,6 +33,11 @@ def check_size(size: int, stored: int | None = None) -> None:
     limit = free_memory()
     if _COPIES * size > limit:
         raise DataError(f"needs {_amount(_COPIES * size)} of memory to be read, but only {_amount(limit)} are free")
+
+
+def most_unpacked(stored: int) -> int:
+    """Bytes that so many packed ones may become; what becomes more was packed to mislead."""
+    return _ALWAYS_FINE + _LARGEST_RATIO * stored
 
 
 def check_file(path: Path) -> None:

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.fields import FIELD_OF
-from rl_training.data.formats.hdf5 import DAMAGE, array_in, check_sizes, group_in
+from rl_training.data.formats.hdf5 import array_in, check_sizes, group_in
+from rl_training.data.formats.hdf5_files import DAMAGE, opened
 from rl_training.data.formats.limits import check_file
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import Columns, RawData
@@ -100,7 +101,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     keys = _observation_keys(observations, columns)
     check_file(data / "main_data.hdf5")
     try:
-        with h5py.File(data / "main_data.hdf5", "r") as file:
+        with opened(data / "main_data.hdf5") as file:
             arrays, notes = _transitions(_episodes(file), keys)
     except FileNotFoundError as error:
         raise DataError(f"a Minari dataset without its {data.name}/main_data.hdf5") from error

@@ -84,14 +84,13 @@ def _npz(path: Path, sample: int) -> Peek:
 
 
 def _hdf5(path: Path, sample: int) -> Peek:
-    import h5py
-
     from rl_training.data.formats import d3rlpy_episodes, hdf5
+    from rl_training.data.formats.hdf5_files import attributes, opened
     from rl_training.data.space_bounds import told_env_id
 
     columns: dict[str, npt.NDArray[Any]] = {}
     rows: dict[str, int] = {}
-    with h5py.File(path, "r") as file:
+    with opened(path) as file:
         if d3rlpy_episodes.is_layout(file):
             return _of_episodes(file, sample)
         found = hdf5.names(file)
@@ -107,7 +106,7 @@ def _hdf5(path: Path, sample: int) -> Peek:
                 width = int(np.prod(array.shape[1:], dtype=object)) * array.dtype.itemsize
                 wanted = rows[name] if _is_end(name) else sample
                 columns[name] = np.asarray(array[: min(wanted, _LARGEST_SAMPLE // max(1, width))])
-        env_id = told_env_id(dict(file.attrs).get("env_id"))
+        env_id = told_env_id(attributes(file, ["env_id"]).get("env_id"))
     count = _common(rows)
     return Peek("hdf5", _TITLES["hdf5"], count, _episodes(columns, count), env_id=env_id, columns=columns)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy.typing as npt
@@ -73,9 +74,13 @@ class RawData:
 
     def names_of(self, field: str, width: int) -> tuple[str, ...] | None:
         """What the file calls the values of a field, `[width]`; none where it has no names for them."""
-        names = [self.column_in_file(field, column) for column in range(width)]
-        known = tuple(name for name in names if name is not None)
-        return known if len(known) == width else None
+        known = (
+            name if several == 1 else f"{name}[{place}]"
+            for name, several in self.columns.get(field, ())
+            for place in range(several)
+        )
+        names = tuple(islice(known, width))
+        return names if len(names) == width else None
 
     def located(self, fault: FaultyValueError) -> DataError:
         """The fault by the file's own row and column."""
