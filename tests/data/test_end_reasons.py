@@ -125,6 +125,9 @@ class TestReasons:
             ("time limit reached", "truncation"), ("aborted by operator", "truncation"), ("", "ongoing"),
             ("running", "ongoing"), ("N/A", "ongoing"), ("E17", None), ("xyzzy", None),
             ("no", "ongoing"), ("no fault", None), ("not done", None), ("non-terminal", None),
+            ("failed", "termination"), ("power failure", "termination"), ("fallen", "termination"),
+            ("game over", "termination"), ("timed out", "truncation"), ("winner", "termination"),
+            ("window", None), ("drawdown", None), ("gameplay", None), ("lossless", None), ("connection lost", None),
         ],
     )  # fmt: skip
     def test_guesses(self, text: str, meaning: str | None) -> None:

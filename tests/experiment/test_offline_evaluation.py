@@ -267,6 +267,15 @@ def test_a_resumed_run_takes_no_offence_at_several_estimates(data_file: Path, tm
     assert not list(path.glob("*.aside"))
 
 
+def test_half_a_line_is_not_added_to(data_file: Path, tmp_path: Path) -> None:
+    path = train(small_config(data_file, tmp_path)).run.path
+    load_policy(path).evaluate_offline(**QUICK)
+    with (path / "offline_evaluations.jsonl").open("a") as file:
+        file.write('{"step": 20, "see')
+    load_policy(path).evaluate_offline(**QUICK)
+    assert [record["step"] for record in records(path)] == [20, 20]
+
+
 def test_the_card_tells_of_this_checkpoint_only(run: Path) -> None:
     policy = load_policy(run)
     policy.evaluate_offline(**QUICK)
