@@ -50,7 +50,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/scores.json"))
     options = parser.parse_args()
     about = {"rl_training": __version__, "torch": torch.__version__, "gymnasium": gymnasium.__version__}
-    about |= {"system": platform.platform(), "threads": torch.get_num_threads()}
+    about |= {"system": f"{platform.system()} {platform.machine()}", "threads": torch.get_num_threads()}
     options.output.parent.mkdir(parents=True, exist_ok=True)
     stored = json.loads(options.output.read_text())["results"] if options.output.is_file() else []
     results = {row["config"]: row for row in stored}

@@ -167,7 +167,7 @@ def machine(device: str) -> dict[str, Any]:
     facts: dict[str, Any] = {
         "cpu": _cpu_model(),
         "cores": default_threads(),
-        "system": platform.platform(),
+        "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
         "torch": torch.__version__,
         "rl_training": rl_training.__version__,
