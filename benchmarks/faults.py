@@ -127,7 +127,11 @@ def main() -> None:
             continue
         rows = {**stored["products"].get(name, {}).get("rows", {}), **told["rows"]}
         stored["products"][name] = {"versions": told["versions"], "rows": rows}
-    stored["machine"] = {"system": f"{platform.system()} {platform.machine()}", "python": platform.python_version(), "cores": os.cpu_count()}
+    stored["machine"] = {
+        "system": " ".join(platform.uname()[::4]),
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+    }
     fault_page.RESULTS.write_text(json.dumps(stored, indent=1) + "\n")
     fault_page.write()
     print(f"{time.monotonic() - began:.0f} s; written to {fault_page.RESULTS} and {fault_page.PAGE}")

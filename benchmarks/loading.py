@@ -259,7 +259,11 @@ def main() -> None:
         print(json.dumps(train(Path(options.folder), options.train, options.updates, options.threads)))
         return
     results: dict[str, Any] = json.loads(RESULTS.read_text()) if RESULTS.is_file() else {}
-    results["machine"] = {"system": f"{platform.system()} {platform.machine()}", "python": platform.python_version(), "cores": os.cpu_count()}
+    results["machine"] = {
+        "system": " ".join(platform.uname()[::4]),
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+    }
     folder = Path(tempfile.mkdtemp(dir=options.scratch))
     try:
         prepare(options.rows, folder)

@@ -109,7 +109,7 @@ def train(config: TrainConfig) -> dict[str, Any]:
 
 def about() -> dict[str, Any]:
     versions = {"rl_training": __version__, "torch": torch.__version__, "gymnasium": gymnasium.__version__}
-    machine = {"system": f"{platform.system()} {platform.machine()}", "processor": processor(), "threads": torch.get_num_threads()}
+    machine = {"system": platform.system(), "processor": processor(), "threads": torch.get_num_threads()}
     return {**versions, "python": platform.python_version(), "numpy": np.__version__, **machine}
 
 
