@@ -7,6 +7,7 @@ import importlib.util
 import json
 import re
 import shlex
+import statistics
 import sys
 import typing
 from functools import cache
@@ -391,6 +392,13 @@ def test_the_page_of_scores_is_what_was_measured() -> None:
 def test_the_page_of_speed_is_what_was_measured() -> None:
     speed = load_script(REPOSITORY / "benchmarks/speed_page.py")
     assert (DOCS / "benchmarks/speed.md").read_text("utf-8") == speed.page()
+
+
+def test_the_speed_told_first_is_the_measured_one() -> None:
+    stored = json.loads((REPOSITORY / "benchmarks" / "results" / "bench-gpu.json").read_text("utf-8"))["updates"]
+    rates = {row["members"]: statistics.median(row["rates"]) for row in stored if row["algo"] == "td3_bc"}
+    told = f"{rates[1]:,.0f} updates of TD3+BC a second with one seed, {64 * rates[64]:,.0f} with 64 seeds together"
+    assert f"One H200 does {told}" in " ".join(README.split())
 
 
 def test_the_page_of_latency_is_what_was_measured() -> None:
