@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
+from collections.abc import Mapping
+from pathlib import Path, PurePath
+from typing import Any
 
 _LONGEST_NAME = 255  # bytes; what every common file system takes
+_PLACES = ("path", "init_from", "runs_dir")  # keys of a configuration that name files and folders
 
 
 def user_path(text: str | Path) -> Path:
@@ -32,3 +35,16 @@ def require_plain(path: Path) -> None:
     """OSError where there is something that is no plain file: a pipe, a device, a folder, a link to nowhere."""
     if os.path.lexists(path) and not path.is_file():
         raise OSError(errno.EINVAL, "not a plain file", str(path))
+
+
+def bare_paths(value: Any) -> Any:
+    """A configuration, or a part of one, with files by their bare names: where they lay is nobody else's business."""
+    if isinstance(value, Mapping):
+        return {k: bare_name(v) if k in _PLACES and v else bare_paths(v) for k, v in value.items()}
+    return [bare_paths(entry) for entry in value] if isinstance(value, list | tuple) else value
+
+
+def bare_name(path: Any) -> str:
+    """The last part of a path; `minari:ID` as it is."""
+    text = str(path)
+    return text if text.startswith("minari:") else PurePath(text).name or text

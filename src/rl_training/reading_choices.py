@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, TypedDict
 DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]  # what a plain `dones` flag means
 TimeLimits: TypeAlias = Literal["keep", "d4rl"]  # rows at a time limit: kept, or dropped as D4RL does
 RewardsAre: TypeAlias = Literal["rewards", "costs"]  # higher is better, or lower is
+Missing: TypeAlias = Literal["refuse", "drop"]  # rows in which a value is missing
 Ending: TypeAlias = Literal["termination", "truncation", "ongoing"]  # what a text such as `crash` says of its row
 EndReasons: TypeAlias = Mapping[str, Ending]  # by text
 Side: TypeAlias = float | Sequence[float]  # the smallest or largest action: of all dimensions, or of each
@@ -22,3 +23,4 @@ class Understanding(TypedDict, total=False):
     rewards_are: RewardsAre
     action_low: Side | None
     action_high: Side | None
+    missing: Missing

@@ -108,6 +108,22 @@ class TestTwoRuns:
         assert "Probability of improvement" in page.text
         assert "no held-out episodes: every episode of the data was trained on" in page.text
 
+    def test_metrics_say_what_is_good(self, write: Any) -> None:
+        text = write("one").text
+        assert "critic/q_data Value of the data's actions; should settle near" in text
+        assert "Learning curves" in text
+
+    def test_notes_on_reading_stand_with_the_data(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        path = copied(folder, "one", tmp_path / "noted")
+        facts = json.loads((path / "run.json").read_text())
+        notices = [*facts.get("notices", []), "memory may run short"]
+        (path / "run.json").write_text(json.dumps({**facts, "notices": notices}))
+        text = write(path).text
+        before = text[: text.index("SHA-256")]
+        assert "memory may run short" in before
+        for note in facts.get("notices", []):
+            assert note not in before
+
     def test_scores_are_the_runs_own(self, write: Any, folder: Path) -> None:
         text = write("one").text
         records = [json.loads(line) for line in (folder / "one" / "evaluations.jsonl").read_text().splitlines()]
@@ -250,6 +266,8 @@ class TestRunsOfEveryKind:
     def test_without_an_environment(self, write: Any) -> None:
         text = write("blind").text
         assert "blind : no evaluations, so no score" in text
+        assert "Learning curves" not in text
+        assert "Metrics of training" in text
         assert "Distance of the policy's action" in text
 
     def test_interrupted(self, write: Any) -> None:
@@ -297,7 +315,8 @@ class TestRunsOfEveryKind:
         (run / "config.yaml").write_text(yaml_dialect.write(config))
         text = write(run).text
         assert "the data are not at hand" in text
-        assert "/nowhere/log.npz" in text
+        assert "log.npz" in text
+        assert "/nowhere" not in text  # a page is shared; where files lie is nobody else's business
         assert "64" in text  # transitions, as run.json has them
 
     def test_data_that_changed(self, write: Any, folder: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`rl-training data …`: look at datasets, check them, convert them, record them."""
+"""`rl-training data …`: look at datasets, check them, convert them, split them, record them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,29 @@ from rl_training.cli.data_collect import collect
 from rl_training.cli.reading_options import Reading, reads_data
 from rl_training.errors import ConfigError
 
-data_app = typer.Typer(help="Look at, check, convert and record datasets.", rich_markup_mode=None)
+data_app = typer.Typer(help="Look at, check, convert, split and record datasets.", rich_markup_mode=None)
 
 EnvId = Annotated[str | None, typer.Option(help="The environment the data come from, if the file does not say so.")]
+Dataset = Annotated[Path | None, typer.Argument(help="A dataset in any format that can be trained on, or minari:ID.")]
+OfConfig = Annotated[
+    str | None,
+    typer.Option("--config", "-c", help="A configuration instead: its data, read as its dataset: section says."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
+
+
+def _named(
+    path: Path | None, config: str | None, env_id: str | None, reading: Reading
+) -> tuple[Path, str | None, Reading]:
+    """The data that were named, by themselves or by a configuration, and how they are read."""
+    if config is not None and path is None:
+        from rl_training.cli.data_of_config import data_of_config
+
+        return data_of_config(config, env_id, reading)
+    if path is None or config is not None:
+        wrong = "Missing argument 'path'" if path is None else f"--config {config}: not beside {path}"
+        raise ConfigError(f"{wrong}; give a dataset, or -c CONFIG for the data it names")
+    return path, env_id, reading
 
 
 @data_app.callback(invoke_without_command=True)
@@ -26,14 +45,9 @@ def _help_alone(context: typer.Context) -> None:
 @data_app.command()
 @reads_data
 def check(
-    path: Annotated[
-        Path | None, typer.Argument(help="A dataset in any format that can be trained on, or minari:ID.")
-    ] = None,
+    path: Dataset = None,
     env_id: EnvId = None,
-    config: Annotated[
-        str | None,
-        typer.Option("--config", "-c", help="A configuration instead: its data, read as its dataset: section says."),
-    ] = None,
+    config: OfConfig = None,
     *,
     reading: Reading,
     as_json: AsJson = False,
@@ -42,14 +56,7 @@ def check(
     """Examine a dataset: facts, and what is wrong, where. Exit code 0 if nothing is, 1 on errors, 2 if unreadable."""
     from rl_training.cli import data_check
 
-    if (path is None) is (config is None):
-        wrong = "Missing argument 'path'" if path is None else f"--config {config}: not beside {path}"
-        raise ConfigError(f"{wrong}; give a dataset, or -c CONFIG for the data it names")
-    if config is not None:
-        from rl_training.cli.data_of_config import data_of_config
-
-        path, env_id, reading = data_of_config(config, env_id, reading)
-    assert path is not None
+    path, env_id, reading = _named(path, config, env_id, reading)
     raise typer.Exit(data_check.check(path, env_id, reading, as_json=as_json, html=html))
 
 
@@ -84,6 +91,33 @@ def convert(
     from rl_training.cli import data_convert
 
     data_convert.convert(source, target, env_id, reading, force=force)
+
+
+@data_app.command()
+@reads_data
+def split(
+    path: Dataset = None,
+    env_id: EnvId = None,
+    config: OfConfig = None,
+    held_out: Annotated[float, typer.Option(help="Share of the episodes that are set aside, between 0 and 1.")] = 0.25,
+    seed: Annotated[int, typer.Option(min=0, help="Of the choice: the same seed sets the same episodes aside.")] = 0,
+    *,
+    output: Annotated[
+        tuple[str, str],
+        typer.Option(
+            "--output", "-o", metavar="TRAIN HELD_OUT", help="The two to write, in any format that convert writes."
+        ),
+    ],
+    reading: Reading,
+    force: Annotated[bool, typer.Option("--force", help="Replace what exists.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Set whole episodes aside, drawn at random: one dataset to train on, one to judge the policy by."""
+    from rl_training.cli import data_split
+
+    path, env_id, reading = _named(path, config, env_id, reading)
+    chosen = data_split.Choice(held_out, seed)
+    data_split.split(str(path), output, env_id, reading, chosen, force=force, as_json=as_json)
 
 
 data_app.command()(collect)

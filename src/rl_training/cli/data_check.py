@@ -38,7 +38,7 @@ _STYLES |= {"faint": "dim", "heading": "bold"}
 
 def check(path: Path, env_id: str | None, reading: Reading, *, as_json: bool, html: Path | None) -> int:
     """`rl-training data check`; the exit code."""
-    with _told_as_json(path, as_json):
+    with told_as_json(path, as_json):
         raw = read_source(str(path), reading)
         spaces, bounds, findings = _environment(env_id, raw.env_id)
         report = examine(raw, spaces, env_id, obs_bounds=bounds, also=findings)
@@ -62,7 +62,7 @@ def info(path: Path, env_id: str | None, reading: Reading, *, as_json: bool) -> 
             raise ConfigError(f"{given[0]}: is for data, and {path} is a run; leave it out")
         _show_run(place, as_json=as_json)
         return
-    with _told_as_json(path, as_json):
+    with told_as_json(path, as_json):
         raw = read_source(str(path), reading)
         try:
             spaces = None if env_id is None else _environment(env_id, raw.env_id)[0]
@@ -108,7 +108,7 @@ def _in_options(finding: Finding) -> Finding:
 
 
 @contextmanager
-def _told_as_json(path: Path, as_json: bool) -> Iterator[None]:
+def told_as_json(path: Path, as_json: bool) -> Iterator[None]:
     """Whoever asked for JSON gets it, also where there is nothing but an error to tell; the line for people follows."""
     try:
         yield

@@ -28,6 +28,12 @@ def convert(source: str, target: str, env_id: str | None, reading: Reading, *, f
     """Read, check and write. env_id: the environment to hold the data to and to write down, if they do not tell it."""
     goal = writers.target_of(target)
     writers.check_free(goal, force=force, source=source)
+    dataset, told = read_and_describe(source, env_id, reading)
+    typer.echo("\n".join([*told, *written_lines(dataset, goal, force=force)]))
+
+
+def read_and_describe(source: str, env_id: str | None, reading: Reading) -> tuple[TransitionDataset, list[str]]:
+    """The data as they are to be written, and in lines what they are."""
     raw = read_source(source, reading)
     try:
         dataset = TransitionDataset.from_raw(raw)
@@ -43,8 +49,13 @@ def convert(source: str, target: str, env_id: str | None, reading: Reading, *, f
     told.append(f"  {amount(len(dataset), 'row')}, {_episodes(dataset)}; {widths}")
     if dataset.n_usable < len(dataset):
         told.append(f"  {amount(len(dataset) - dataset.n_usable, 'row')} without a recorded successor")
-    told += [f"  note: {note}" for note in writers.write(dataset, goal, force=force)]
-    typer.echo("\n".join([*told, f"written: {goal.path} ({_size(goal.path)})"]))
+    return dataset, told
+
+
+def written_lines(dataset: TransitionDataset, goal: writers.Target, *, force: bool) -> list[str]:
+    """Write the data, and say so."""
+    notes = writers.write(dataset, goal, force=force)
+    return [*(f"  note: {note}" for note in notes), f"written: {goal.path} ({_size(goal.path)})"]
 
 
 def _narrowed(raw: RawData) -> list[str]:

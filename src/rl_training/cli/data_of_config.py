@@ -70,6 +70,7 @@ def reading_of(section: FileDatasetConfig) -> Reading:
         end_reasons=[f"{text}={meaning}" for text, meaning in (section.end_reasons or {}).items()] or None,
         action_low=_side(section.action_low),
         action_high=_side(section.action_high),
+        missing=section.missing,
     )
 
 

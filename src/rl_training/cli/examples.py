@@ -88,6 +88,10 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "rl-training data convert log.csv log.parquet": "by the names' endings",
         "rl-training data convert hopper.hdf5 hopper/": "a folder of columns, for large data",
     },
+    "data split": {
+        "rl-training data split log.csv --held-out 0.25 -o train.parquet aside.parquet": "a quarter of the episodes",
+        "rl-training data split -c config.yaml -o train.npz aside.npz": "read as a configuration says",
+    },
     "data collect": {
         "rl-training data collect --env-id Pendulum-v1 --policy random --steps 40000 -o random.npz": "at random",
         "rl-training data collect --env-id Pendulum-v1 --policy my-run --episodes 50 -o good.npz": "a policy's",
@@ -113,6 +117,7 @@ SHORT: dict[str, str] = {
     "data check": "Examine a dataset: what is wrong, and where.",
     "data info": "Show what a dataset holds.",
     "data convert": "Write a dataset in another format.",
+    "data split": "Set whole episodes aside to judge a policy by.",
     "data collect": "Record a dataset in an environment.",
     "config validate": "Check a configuration.",
     "config presets": "List an algorithm's presets.",

@@ -33,6 +33,9 @@ DonesAre = Annotated[reading_choices.DonesAre | None, typer.Option(help="What a 
 RewardsAre = Annotated[
     reading_choices.RewardsAre, typer.Option(help="costs: lower is better, rewards are their negative.")
 ]
+Missing = Annotated[
+    reading_choices.Missing, typer.Option(help="drop: leave out rows with an empty cell or NaN; each cuts its episode.")
+]
 EndReasons = Annotated[
     list[str] | None,
     typer.Option(
@@ -59,6 +62,7 @@ class Reading:
     end_reasons: EndReasons = None
     action_low: Side = None
     action_high: Side = None
+    missing: Missing = "refuse"
     download: Download = False
 
     def column_mapping(self) -> dict[str, str | list[str]] | None:
@@ -102,6 +106,8 @@ class Reading:
             said["action_low"] = _side("--action-low", self.action_low)
         if self.action_high is not None:
             said["action_high"] = _side("--action-high", self.action_high)
+        if self.missing != "refuse":
+            said["missing"] = self.missing
         return said
 
     def check_command(self, source: str, env_id: str | None) -> str:
@@ -179,6 +185,7 @@ _AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     ),
     (r"(?<![.=])\bend_reasons\b", "--end-reasons"),
     (r"(?<!-)\baction_(low|high)\b", r"--action-\1"),
+    (r"\bmissing: drop\b", "--missing drop"),
     (r"\bdownload: true\b", "--download"),
 )
 

@@ -124,7 +124,8 @@ def _of_cells(first: Peek, guesses: Guesses) -> list[str]:
         cells = first.columns[name]
         if cells.dtype.kind == "f" and (missing := int(np.isnan(cells).any(axis=tuple(range(1, cells.ndim))).sum())):
             many = f"{amount(missing, 'cell')} of the first {len(cells):,}"
-            notes.append(f"{printable(name)} is missing in {many}; fill them in, or leave out those rows")
+            way = "fill them in, or say missing: drop to leave out those rows"
+            notes.append(f"{printable(name)} is missing in {many}; {way}")
     texts = [name for name in guesses.left if first.columns[name].dtype.kind in "OU" and len(first.columns[name])]
     for name in texts[:_MOST_TOLD]:
         example = next((str(cell) for cell in first.columns[name].tolist() if not _is_number(str(cell))), None)

@@ -193,6 +193,7 @@ def _report(result: TrainResult, console: Console, page: str = "") -> None:
     ]
     rows += [(name, _watched(notes)) for name, notes in read_notes(run).items()]
     rows += [("divergence", str(finding)) for finding in progress.divergences]
+    rows += [("warning", doubt) for doubt in _doubts(run)]
     for label, text in rows:
         if text:
             console.print(f"  {label:<15}{text}", soft_wrap=True)
@@ -206,6 +207,13 @@ def _report(result: TrainResult, console: Console, page: str = "") -> None:
         console.print(f"continue: {command}", soft_wrap=True)
         raise SystemExit(EXIT_CODES.get((result.reason or "").partition(" ")[0], 1))
     console.print(f"continue: {command} --total-timesteps {2 * progress.total_steps}", soft_wrap=True)
+
+
+def _doubts(run: RunDirectory) -> tuple[str, ...]:
+    """What the metrics give reason to doubt."""
+    from rl_training.experiment.report.contents import read_runs
+
+    return read_runs([run.path])[0].training_doubts
 
 
 def program() -> str:

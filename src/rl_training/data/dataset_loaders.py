@@ -20,7 +20,7 @@ from rl_training.data.offline_mixers import mix_datasets
 from rl_training.data.space_bounds import action_bounds
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
-from rl_training.reading_choices import DonesAre, Ending, RewardsAre, TimeLimits
+from rl_training.reading_choices import DonesAre, Ending, Missing, RewardsAre, TimeLimits
 from rl_training.validation import Section
 from rl_training.wording import amount
 
@@ -89,6 +89,9 @@ class FileDatasetConfig(MappedDatasetConfig):
     )
     action_high: float | list[float] | None = Field(
         default=None, description="The largest action there can be, as action_low; data outside are refused."
+    )
+    missing: Missing = Field(
+        default="refuse", description="drop: leave out rows with an empty cell or NaN; each cuts its episode there."
     )
     accept: list[Refused] = _ACCEPT
 
@@ -291,6 +294,7 @@ def _read_file(config: FileDatasetConfig) -> TransitionDataset:
         end_reasons=config.end_reasons,
         action_low=config.action_low,
         action_high=config.action_high,
+        missing=config.missing,
     )
 
 

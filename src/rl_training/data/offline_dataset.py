@@ -330,12 +330,12 @@ class TransitionDataset:
         dones_are: what a plain `dones` flag means: `terminations`, `truncations`, or `ends` of either kind.
         rewards_are: `costs` are negated: lower is better in the data.
         action_low, action_high: the bounds of actions, each a number or one for each; an action outside is refused.
+        missing: `drop` leaves out rows with a missing value; each cuts its episode there.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
         place = expand(Path(path))
-        said = [
-            value for value in (columns, end_reasons, *understood.values()) if value not in (None, "keep", "rewards")
-        ]
+        plain = (None, "keep", "rewards", "refuse")
+        said = [value for value in (columns, end_reasons, *understood.values()) if value not in plain]
         if not said and is_there(place / SCHEMA):
             return cls.open(place)
         try:

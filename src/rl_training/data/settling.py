@@ -17,9 +17,10 @@ from rl_training.data.flags import (
     settle_dones,
 )
 from rl_training.data.formats import RawData
+from rl_training.data.missing_rows import without_missing
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
-from rl_training.reading_choices import DonesAre, RewardsAre, Side, TimeLimits
+from rl_training.reading_choices import DonesAre, Missing, RewardsAre, Side, TimeLimits
 
 MARKS = (BORDERS_LOST, DISCRETE_ACTIONS)  # among the arrays of a file, but none of its fields
 
@@ -33,6 +34,7 @@ def settle(
     rewards_are: RewardsAre = "rewards",
     action_low: Side | None = None,
     action_high: Side | None = None,
+    missing: Missing = "refuse",
 ) -> RawData:
     """The data with terminations and truncations apart and the bounds that were said, options as for
     `TransitionDataset.load`; notes say what was done. Values are not looked at: what is wrong with them is still there
@@ -58,7 +60,12 @@ def settle(
             rows = kept if rows is None else rows[kept]
     except FaultyValueError as fault:
         raise raw.located(fault) from fault
-    return replace(raw, arrays={**arrays, **marks}, rows=rows, notes=(*raw.notes, *of_dones, *of_successors))
+    settled = replace(raw, arrays=arrays, rows=rows, notes=(*raw.notes, *of_dones, *of_successors))
+    if missing == "drop":
+        if np.any(marks.get(BORDERS_LOST, False)):
+            raise DataError("missing: the rows were sampled or reordered, so episodes are not known; leave it out")
+        settled = without_missing(settled, arrays)
+    return replace(settled, arrays={**settled.arrays, **marks})
 
 
 def _negated(raw: RawData) -> RawData:

@@ -250,5 +250,7 @@ def _check_finite(fields: RawFields, name: str) -> None:
             what += f" ({'column' if len(columns) == 1 else 'columns'} {listed(columns[:5], 'and')}"
             what += f" and {len(columns) - 5} more)" if len(columns) > 5 else ")"
         where = fields.place(int(places[0, 0]), column)
-        advice = "Drop these episodes, or repair the values where you know them; they are not left out by themselves."
+        advice = "Repair the values where you know them, or drop these episodes."
+        if kind == "nan":
+            advice = "Say missing: drop to leave these rows out, which cuts the episodes there, or repair the values."
         fields.drop(name, f"values.{kind}", f"{what}.", advice, count=len(places), place=where)

@@ -10,17 +10,17 @@ from rl_training.validation import printable, shown
 
 _SHOWN_NAMES = 12  # names that a message lists
 _COMPARED_NAMES = 1000  # names a mistyped one is held against
-_LONGEST_NAME = 1000  # characters
+LONGEST_NAME = 1000  # characters
 _MOST_DIGITS = 9  # of a column's number
 
 
 def check_names(names: Iterable[str]) -> None:
     """Refuse names without end, and one that stands for two columns."""
     given = list(names)
-    long = next((name for name in given if len(name) > _LONGEST_NAME), None)
+    long = next((name for name in given if len(name) > LONGEST_NAME), None)
     if long is not None:
         raise DataError(
-            f"column {shown(long)}: its name has {len(long):,} characters; at most {_LONGEST_NAME:,} are read"
+            f"column {shown(long)}: its name has {len(long):,} characters; at most {LONGEST_NAME:,} are read"
         )
     if (twice := doubled(name for name in given if name)) is not None:
         raise DataError(f"two columns are named {shown(twice)}; give each its own name")

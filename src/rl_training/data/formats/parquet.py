@@ -19,7 +19,7 @@ from rl_training.data.formats.cells import labels
 from rl_training.data.formats.limits import check_file, check_size
 from rl_training.data.formats.names import natural
 from rl_training.data.formats.parquet_footer import Footer, read_footer
-from rl_training.data.formats.raw import Arrays, Columns, RawData
+from rl_training.data.formats.raw import NAMES, Arrays, Columns, RawData
 from rl_training.data.formats.tables import Plan, assemble, plan
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
@@ -64,15 +64,19 @@ def read(path: Path, columns: Columns | None = None, end_reasons: EndReasons | N
         raw = replace(raw, notes=notes, files=list(zip((entry.name for entry in paths), rows, strict=True)))
     told = schema.metadata or {}
     env_id = told_env_id(told.get(b"env_id", b"").decode("utf-8", "replace"))
-    return replace(raw, env_id=env_id, bounds=_bounds(told.get(b"bounds", b"")))
+    raw = raw.with_names(_told(told.get(NAMES.encode(), b"")))
+    return replace(raw, env_id=env_id, bounds=_bounds(_told(told.get(b"bounds", b""))))
 
 
-def _bounds(text: bytes) -> SpaceBounds | None:
+def _told(text: bytes) -> Any:
     """What the writer put there as JSON; anything else is another program's."""
     try:
-        told = json.loads(text)
+        return json.loads(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _bounds(told: Any) -> SpaceBounds | None:
     return SpaceBounds.read(told) if isinstance(told, dict) else None
 
 

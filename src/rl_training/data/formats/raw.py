@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import FaultyValueError, IndexArray
 from rl_training.data.fields import FIELD_OF, TELL_ENDS
+from rl_training.data.formats.names import LONGEST_NAME, doubled
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
 
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Columns: TypeAlias = Mapping[str, str | Sequence[str]]  # field -> the column, or columns, that hold it
+
+NAMES = "names"  # in the metadata of a table with a column per field: what each value of a field is called
 
 
 @dataclass(frozen=True)
@@ -82,6 +85,15 @@ class RawData:
         names = tuple(islice(known, width))
         return names if len(names) == width else None
 
+    def with_names(self, told: Any) -> RawData:
+        """With names of single values that stand beside the table, `{field: [name, …]}`, as far as they fit it."""
+        kept = dict(self.columns)
+        for field_, names in told.items() if isinstance(told, Mapping) else ():
+            width = sum(several for _, several in self.columns.get(field_, ()))
+            if isinstance(names, list) and len(names) == width and all(_is_name(name) for name in names):
+                kept[field_] = [(name, 1) for name in names] if doubled(names) is None else kept[field_]
+        return replace(self, columns=kept)
+
     def located(self, fault: FaultyValueError) -> DataError:
         """The fault by the file's own row and column."""
         row, file = self.row_in_file(fault.row)
@@ -96,6 +108,10 @@ class RawData:
             yield
         except FaultyValueError as fault:
             raise self.located(fault) from fault
+
+
+def _is_name(name: Any) -> bool:
+    return isinstance(name, str) and 0 < len(name) <= LONGEST_NAME
 
 
 @contextmanager

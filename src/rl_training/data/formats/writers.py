@@ -17,7 +17,7 @@ from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats import npz, recognise
 from rl_training.data.formats.atomic import new_file, new_folder, new_parents
 from rl_training.data.formats.places import MINARI_PREFIX, expand, place_of
-from rl_training.data.formats.raw import by_the_files_rows
+from rl_training.data.formats.raw import NAMES, by_the_files_rows
 from rl_training.errors import DataError
 from rl_training.wording import amount
 
@@ -198,11 +198,20 @@ def _parquet(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     table = pa.table({name: column(values) for name, values in dataset.to_dict().items()})
     told = {} if dataset.env_id is None else {"env_id": dataset.env_id}
     told |= {} if dataset.bounds is None else {"bounds": json.dumps(dataset.bounds.to_json())}
+    told |= {} if not (names := _own_names(dataset)) else {NAMES: json.dumps(names)}
     if told:
         table = table.replace_schema_metadata(told)
     with new_file(target.path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
     return ()
+
+
+def _own_names(dataset: TransitionDataset) -> dict[str, list[str]]:
+    """What the table that was read calls each value of a field, where every one had a column of its own."""
+    columns = {} if dataset.in_file is None else dataset.in_file.columns
+    widths = {"obs": dataset.obs_dim, "actions": dataset.act_dim}
+    own = {field: [name for name, width in columns.get(field, ()) if width == 1] for field in widths}
+    return {field: names for field, names in own.items() if len(names) == widths[field]}
 
 
 def _csv(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
@@ -221,7 +230,8 @@ def _csv(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
             file.writelines(text + "\n" for text in lines)
     lost = [] if dataset.env_id is None else [f"the environment ({dataset.env_id})"]
     lost += [] if dataset.bounds is None else ["the bounds of actions and observations"]
-    return (f"CSV has no place for {' and '.join(lost)}: say it when you train (env_id)",) if lost else ()
+    way = "action_low, action_high" if dataset.env_id is None else "env_id"
+    return (f"CSV has no place for {' and '.join(lost)}: say it when you train ({way})",) if lost else ()
 
 
 def _column_names(field: str, values: npt.NDArray[Any]) -> list[str]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from rl_training.data.reference_returns import Reference, reference_of
 from rl_training.errors import RLTrainingError
 from rl_training.experiment import statistics
+from rl_training.experiment.metric_doubts import metric_doubts
 from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
 from rl_training.run_places import DAMAGED, STOPPED
@@ -95,6 +96,11 @@ class RunContents:
     def sound_seeds(self) -> tuple[int, ...]:
         curve = self.evaluations
         return () if curve is None else tuple(curve.seeds[column] for column in curve.sound)
+
+    @cached_property
+    def training_doubts(self) -> tuple[str, ...]:
+        """What its metrics give reason to doubt."""
+        return metric_doubts(self)
 
     @property
     def unit(self) -> str:

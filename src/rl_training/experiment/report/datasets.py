@@ -7,6 +7,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from rl_training.data.dataset_loaders import (
     RandomDatasetConfig,
     ScriptedDatasetConfig,
     check_spaces,
+    data_notices,
     load_dataset,
 )
 from rl_training.data.doctor.findings import Distribution
@@ -34,6 +36,7 @@ from rl_training.experiment.report.diagnostics import (
     some_episodes,
 )
 from rl_training.experiment.report.held_out import read_alike, share_seen
+from rl_training.paths import bare_name
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.validation import printable
@@ -57,6 +60,8 @@ class DataContents:
     constant: Mapping[str, str] = field(default_factory=dict)  # what needs no figure, in words
     why_not: str | None = None
     more_dimensions: int = 0
+    notes: tuple[str, ...] = ()  # what was done on reading
+    unit: str = ""  # of its rewards, where the file has costs
 
 
 @dataclass(frozen=True)
@@ -92,7 +97,7 @@ class Shelf:
             return "it was trained from arrays in memory, which no file holds" if run.data_facts else "it has no data"
         opened = self.open(section, run.summary.env_id, spaces)
         if isinstance(opened, str):
-            return opened
+            return _without_folder(opened, getattr(section, "path", None))
         told = run.data_facts.get("fingerprint")
         if told is not None and opened.fingerprint() != told:
             return "the data have changed since it was trained (their SHA-256 is another)"
@@ -108,7 +113,8 @@ class Shelf:
                     check_spaces(held, spaces, self.held_out, env_id)
             except DataError as error:
                 held = str(error)
-            return held, self.held_out
+            held = _without_folder(held, self.held_out) if isinstance(held, str) else held
+            return held, bare_name(self.held_out)
         section = TrainConfig.parse(run.config).dataset
         if isinstance(section, ScriptedDatasetConfig | RandomDatasetConfig):
             changes = {"seed": section.seed + _FRESH_SEED, "size": min(section.size, _FRESH_ROWS)}
@@ -137,6 +143,14 @@ class Shelf:
         if key not in self._opened:
             self._opened[key] = _attempt(local, env_id, spaces)
         return self._opened[key]
+
+
+def _without_folder(message: str, path: Any) -> str:
+    """A message on a file for a page that is shared: by its name alone."""
+    if path is None:
+        return message
+    bare, folder = message.replace(str(path), bare_name(path)), PurePath(str(path)).parent
+    return bare.replace(str(folder), "its folder") if folder.is_absolute() and folder.name else bare
 
 
 def _attempt(section: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset | str:
@@ -230,18 +244,23 @@ def _contents(members: Sequence[tuple[RunContents, TransitionDataset | str]]) ->
     fingerprint = first.data_facts.get("fingerprint")
     title = data_title(first)
     about = (title, numbers, first.data_facts, None if fingerprint is None else str(fingerprint))
+    section = first.config.get("dataset")
+    unit = " (= −cost)" if isinstance(section, Mapping) and section.get("rewards_are") == "costs" else ""
     if isinstance(opened, str):
-        return DataContents(*about, why_not=opened)
+        return DataContents(*about, why_not=opened, unit=unit)
     named: dict[str, Any] = {}
     if opened.whole_episodes:
-        named |= {"Return of an episode": opened.episode_returns(), "Length of an episode": opened.episode_lengths()}
-    named["Reward of a step"] = opened.rewards
+        named |= {f"Return of an episode{unit}": opened.episode_returns()}
+        named |= {"Length of an episode": opened.episode_lengths()}
+    named[f"Reward of a step{unit}"] = opened.rewards
     shown = min(opened.act_dim, MOST_DIMENSIONS)
     for column in range(shown):
         named[_action_title(opened, column)] = opened.actions[:, column]
     spread = {name: Distribution.of(values, _bins(len(values))) for name, values in named.items() if np.ptp(values) > 0}
     constant = {name: f"{float(values[0]):g}" for name, values in named.items() if np.ptp(values) == 0}
-    return DataContents(*about, spread, constant, more_dimensions=opened.act_dim - shown)
+    notes = tuple(" ".join(note.split()) for note in data_notices(opened, first.summary.env_id))
+    more = opened.act_dim - shown
+    return DataContents(*about, spread, constant, more_dimensions=more, notes=notes, unit=unit)
 
 
 def _action_title(dataset: TransitionDataset, column: int) -> str:
@@ -261,7 +280,7 @@ def data_title(run: RunContents) -> str:
     section = run.config.get("dataset")
     match section:
         case {"source": "file", "path": path}:
-            return str(path)
+            return bare_name(path)
         case {"source": "minari", "id": name}:
             return f"Minari {name}"
         case {"source": "mixture"}:

@@ -11,6 +11,7 @@ import numpy as np
 from rl_training.data.doctor.findings import Distribution
 from rl_training.data.doctor.wording import number, within
 from rl_training.experiment import statistics
+from rl_training.experiment.metric_words import MEANING
 from rl_training.experiment.report.contents import Curve, RunContents
 from rl_training.experiment.report.datasets import RunDiagnostics
 from rl_training.experiment.report.diagnostics import ValueCheck
@@ -141,7 +142,8 @@ def metric_curves(name: str, runs: Sequence[RunContents]) -> str:
             if np.isfinite(middle[i]):
                 parts.append(marker(sign, float(chart.x(curve.steps[i])), float(chart.y(middle[i]))))
         chart.add(group(run.number, "".join(parts)))
-    return figure(f"<code>{escape(name)}</code>", chart.svg(f"{name} over {runs[0].unit}"), css="metric")
+    told = f" {escape(MEANING[name])}" if name in MEANING else ""
+    return figure(f"<code>{escape(name)}</code>{told}", chart.svg(f"{name} over {runs[0].unit}"), css="metric")
 
 
 # Scores -------------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from rl_training.data.doctor.wording import listed, number
 from rl_training.experiment.report import figures, tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
+from rl_training.experiment.report.metrics import MOST_NAMES, key, metrics
 from rl_training.experiment.report.reproducing import reproduce
 from rl_training.experiment.report.script import SCRIPT
 from rl_training.experiment.report.style import STYLE
@@ -23,10 +24,7 @@ from rl_training.experiment.report.without_simulator import HEADING, without_sim
 from rl_training.experiment.statistics import RESAMPLES, may_be_chance
 from rl_training.wording import amount
 
-_FIRST_METRICS = ("critic/loss", "critic/td_loss", "critic/q_data", "actor/loss", "value/loss", "actor/entropy")
-_MOST_METRICS = 6
 _MOST_PAIRS = 6  # in a figure
-_MOST_NAMES = 8  # of runs in a line
 _MOST_DIAGNOSED = 24  # runs with figures of their own
 
 
@@ -62,7 +60,7 @@ def page(contents: Contents) -> str:
         ("runs", "What was trained on what", _runs(contents)),
         ("scores", "Scores", _scores(contents)),
         ("without-simulator", HEADING, without_simulator(contents.runs)),
-        ("curves", "Learning curves", _curves(contents)),
+        ("curves", "Learning curves" if contents.by_environment else "Metrics of training", _curves(contents)),
         ("diagnostics", "Diagnostics", _diagnostics(contents)),
         ("data", "Data", _data(contents)),
         ("settings", "Settings that differ", _settings(contents)),
@@ -146,17 +144,11 @@ def _legend(runs: Sequence[RunContents]) -> str:
     return f'<div class="controls" role="group" aria-label="Runs">{"".join(boxes)}</div>'
 
 
-def _key(runs: Sequence[RunContents]) -> str:
-    """Names and looks once more, beside figures that are far from the boxes; of many runs they would fill the page."""
-    if not 1 < len(runs) <= _MOST_NAMES:
-        return ""
-    names = (f'<span data-run="{run.number}">{tables.name_cell(run).html}</span>' for run in runs)
-    return f'<p class="key small">{"".join(names)}</p>'
-
-
 def _runs(contents: Contents) -> str:
     faults = _said(contents.runs, [run.faults for run in contents.runs], "bad")
-    return tables.runs_table(contents.runs) + faults + _said(contents.runs, [run.notes for run in contents.runs])
+    of_data = {run: data.notes for data in contents.data for run in data.runs}
+    notes = [[note for note in run.notes if note not in of_data.get(run.number, ())] for run in contents.runs]
+    return tables.runs_table(contents.runs) + faults + _said(contents.runs, notes)
 
 
 def _said(runs: Sequence[RunContents], lines: Sequence[Sequence[str]], css: str = "") -> str:
@@ -178,7 +170,7 @@ def _names(those: Sequence[RunContents], of_all: int) -> str:
     if len(those) == of_all > 2:
         return f"All {of_all} runs"
     names = [run.label for run in those]
-    return listed(names if len(names) <= _MOST_NAMES else [*names[:_MOST_NAMES], f"{len(names) - _MOST_NAMES} more"])
+    return listed(names if len(names) <= MOST_NAMES else [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES} more"])
 
 
 def _scores(contents: Contents) -> str:
@@ -270,36 +262,19 @@ def _curves(contents: Contents) -> str:
         )
         drawn = figures.learning_curves(runs, next(iter(levels)) if len(levels) == 1 else None)
         parts.append(figures.figure(caption, drawn))
-    parts.append(_metrics(contents.runs))
+    parts.append(metrics(contents.runs, beside_curves=bool(contents.by_environment)))
     return "".join(parts)
 
 
-def _metrics(runs: Sequence[RunContents]) -> str:
-    names = {name for run in runs for name in run.metrics}
-    shared = {name: sum(name in run.metrics for run in runs) for name in names}
-    most = max(shared.values(), default=0)
-    ranked = sorted(names, key=lambda name: (2 * shared[name] < most, _first(name), -shared[name], name))[
-        :_MOST_METRICS
-    ]
-    if not ranked:
-        return ""
-    drawn = "".join(figures.metric_curves(name, runs) for name in ranked)
-    more = f" {len(names) - len(ranked)} more are in <code>metrics.jsonl</code>." if len(names) > len(ranked) else ""
-    return (
-        f'<h3>Metrics of training</h3><p class="small faint">Interquartile mean and 95% interval over seeds; what lies'
-        f' beyond the middle 99% is drawn at the border.{more}</p>{_key(runs)}<div class="grid-of">{drawn}</div>'
-    )
-
-
-def _first(name: str) -> int:
-    return _FIRST_METRICS.index(name) if name in _FIRST_METRICS else len(_FIRST_METRICS)
-
-
 def _diagnostics(contents: Contents) -> str:
+    of_training = _said(
+        contents.runs, [[f"warning: {doubt}." for doubt in run.training_doubts] for run in contents.runs]
+    )
     if not contents.diagnostics:
-        return '<p class="faint">Left out (--no-data): they need the checkpoints and the data.</p>'
+        return of_training + '<p class="faint">Left out (--no-data): they need the checkpoints and the data.</p>'
     pairs = list(zip(contents.runs, contents.diagnostics, strict=True))
     parts = [
+        of_training,
         _said(contents.runs, [[f"{reason}." for reason in found.missing] for found in contents.diagnostics]),
         _said(contents.runs, [[f"warning: {doubt}." for doubt in found.doubts] for found in contents.diagnostics]),
     ]
@@ -331,7 +306,7 @@ def _diagnostics(contents: Contents) -> str:
         )
         drawn.append(figures.figure(caption, figures.action_distances(contents.runs, contents.diagnostics)))
     if drawn:
-        parts.append(f'{_key(contents.runs)}<div class="grid-of">{"".join(drawn)}</div>')
+        parts.append(f'{key(contents.runs)}<div class="grid-of">{"".join(drawn)}</div>')
     return "".join(parts)
 
 
@@ -359,7 +334,8 @@ def _data(contents: Contents) -> str:
         users = [run for run in contents.runs if run.number in data.runs]
         parts.append(f"<h3>{escape(data.title)}</h3>")
         parts.append(f'<p class="small faint">Trained on by: {escape(_names(users, len(contents.runs)))}.</p>')
-        parts.append(tables.data_pairs(data.facts, data.fingerprint))
+        parts.append(tables.data_pairs(data.facts, data.fingerprint, data.unit))
+        parts += [f'<p class="callout small">{escape(note)}</p>' for note in data.notes]
         parts.append(tables.columns_table(data.facts))
         if data.why_not is not None:
             parts.append(f'<p class="callout small">No histograms: {escape(data.why_not)}.</p>')

@@ -10,6 +10,7 @@ from typing import Any
 from rl_training import yaml_dialect
 from rl_training.experiment.report import tables
 from rl_training.experiment.report.contents import RunContents
+from rl_training.paths import bare_paths
 
 
 def reproduce(runs: Sequence[RunContents]) -> str:
@@ -17,7 +18,8 @@ def reproduce(runs: Sequence[RunContents]) -> str:
     intro = (
         "Batches and noise depend on the seed and the update's number alone: on the same machine, versions, engine and"
         " number of threads the same configuration, its budget included, gives the same weights, bit for bit. The"
-        " configuration below is complete: save it as a file, or use the run's own."
+        " configuration below is complete, but that files stand in it by their bare names: save it as a file, or use"
+        " the run's own."
     )
     facts = [_facts(run) for run in runs]
     shared = {label: text for label, text in facts[0].items() if all(one.get(label) == text for one in facts)}
@@ -53,7 +55,7 @@ def _run(run: RunContents, facts: Mapping[str, str]) -> str:
         parts.append(f"<pre><code>{escape(chr(10).join(commands))}</code></pre>")
     parts.append(tables.pairs([*facts.items()]))
     if run.config:
-        text = escape(yaml_dialect.write(dict(run.config)))
+        text = escape(yaml_dialect.write(bare_paths(run.config)))
         parts.append(f"<details><summary>Complete configuration</summary><pre><code>{text}</code></pre></details>")
     return "".join(parts) + "</div>"
 

@@ -18,6 +18,7 @@ from rl_training.experiment.report.datasets import RunDiagnostics, data_title
 from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.figures import swatch
 from rl_training.experiment.statistics import Estimate, optimality_gap
+from rl_training.paths import bare_name
 from rl_training.validation import printable
 from rl_training.wording import amount
 
@@ -274,6 +275,7 @@ def differences_table(runs: Sequence[RunContents], differing: Mapping[str, Seque
     for key, values in differing.items():
         breakable = escape(key).replace(".", ".<wbr>").replace("_", "_<wbr>")
         cells = [Cell(f"<code>{breakable}</code>")]
+        values = [bare_name(value) if key.endswith(".path") and value else value for value in values]
         cells += [
             Cell(_ABSENT if value is None else f"<code>{escape(yaml_dialect.inline(value))}</code>") for value in values
         ]
@@ -299,8 +301,8 @@ def columns_table(facts: Mapping[str, Any]) -> str:
     return table(heads, rows, css="cards", numbers=heads[2:]) if rows else ""
 
 
-def data_pairs(facts: Mapping[str, Any], fingerprint: str | None) -> str:
-    """What run.json says of the data."""
+def data_pairs(facts: Mapping[str, Any], fingerprint: str | None, unit: str = "") -> str:
+    """What run.json says of the data; unit: what their rewards are, where they are no rewards in the file."""
     entries = []
     for key in ("transitions", "episodes", "terminations", "truncations"):
         if (count := as_number(facts.get(key), None)) is not None:
@@ -309,7 +311,7 @@ def data_pairs(facts: Mapping[str, Any], fingerprint: str | None) -> str:
     known = [value for value in spread if value is not None]
     if len(known) == len(spread):
         mean, low, high = alike(*known)
-        entries.append(("return of an episode", f"mean {mean}, from {low} to {high}"))
+        entries.append((f"return of an episode{unit}", f"mean {mean}, from {low} to {high}"))
     if fingerprint:
         entries.append(("SHA-256", fingerprint))
     return pairs(entries)

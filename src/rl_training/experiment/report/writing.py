@@ -51,8 +51,8 @@ def write_report(
     if shelf is not None:
         shelf.require_held_out(runs)
     data, diagnostics = examine(runs, shelf, which)
-    if diagnostics:
-        runs = [replace(run, doubts=found.doubts) for run, found in zip(runs, diagnostics, strict=True)]
+    of_checkpoints = [found.doubts for found in diagnostics] or [()] * len(runs)
+    runs = [replace(run, doubts=(*run.training_doubts, *own)) for run, own in zip(runs, of_checkpoints, strict=True)]
     sound = [run for run in runs if run.config]
     written = time.strftime("%Y-%m-%d %H:%M %Z")
     about = f"Written {written} by rl-training {__version__}; {amount(len(runs), 'run')}."

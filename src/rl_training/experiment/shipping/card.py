@@ -19,6 +19,7 @@ from rl_training.environments import NamedColumn
 from rl_training.errors import CheckpointError
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping.network import Floats, PolicyNetwork
+from rl_training.paths import bare_paths
 from rl_training.runtime.run_directory import OFFLINE_EVALUATIONS, RunDirectory, run_of
 
 CARD_FORMAT = 1
@@ -107,23 +108,15 @@ def plain_config(policy: LoadedPolicy) -> dict[str, Any]:
     """The run's complete configuration, files by their bare names: where they lay is nobody else's business."""
     plain = policy.checkpoint.config.to_plain()
     kept = {name: value for name, value in plain.items() if name not in ("name", "runs_dir")}
-    if kept["init_from"] is not None:
-        kept["init_from"] = PurePath(kept["init_from"]).name
-    bare: dict[str, Any] = _bare_paths(kept)
+    bare: dict[str, Any] = bare_paths(kept)
     return bare
-
-
-def _bare_paths(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {k: PurePath(str(v)).name if k == "path" and v else _bare_paths(v) for k, v in value.items()}
-    return [_bare_paths(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
 def dataset_facts(policy: LoadedPolicy, run: RunDirectory | None) -> dict[str, Any] | None:
     """What the run noted of its data, fingerprint included, and where they came from."""
     section = plain_config(policy)["dataset"]
     facts = run.describe().get("dataset") if run is not None else None
-    return None if section is None and facts is None else {"source": section, **_bare_paths(facts or {})}
+    return None if section is None and facts is None else {"source": section, **bare_paths(facts or {})}
 
 
 def scores(policy: LoadedPolicy, run: RunDirectory | None, seed: int) -> dict[str, Any] | None:

@@ -1,0 +1,101 @@
+"""`rl-training data split`: whole episodes set aside, to judge a policy by what it was not trained on."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import typer
+
+from rl_training.cli.data_check import told_as_json
+from rl_training.cli.data_convert import read_and_describe, written_lines
+from rl_training.cli.reading_options import Reading
+from rl_training.data.checks import BoolArray
+from rl_training.data.formats import writers
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.errors import ConfigError, DataError, RLTrainingError
+from rl_training.wording import amount, readable
+
+_NAMES = ("train", "held_out")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """Which episodes are set aside: a share of them, drawn with a seed."""
+
+    held_out: float
+    seed: int
+
+
+def split(
+    source: str,
+    output: tuple[str, str],
+    env_id: str | None,
+    reading: Reading,
+    choice: Choice,
+    *,
+    force: bool,
+    as_json: bool,
+) -> None:
+    """Read, check, divide and write both parts, or neither."""
+    with told_as_json(Path(source), as_json):
+        if not 0 < choice.held_out < 1:
+            raise ConfigError(f"--held-out {choice.held_out:g}: must be a share between 0 and 1, such as 0.25")
+        goals = [writers.target_of(text) for text in output]
+        _require_apart(*(goal.path for goal in goals))
+        for goal in goals:
+            writers.check_free(goal, force=force, source=source)
+        dataset, told = read_and_describe(source, env_id, reading)
+        aside = _aside(dataset, choice, source)
+        parts = [dataset.select(np.flatnonzero(rows)) for rows in (~aside, aside)]
+        told += _write(parts, goals, force=force)
+    if as_json:
+        about = {name: _facts(part, goal) for name, part, goal in zip(_NAMES, parts, goals, strict=True)}
+        notes = [line.strip().removeprefix("note: ") for line in told if line.startswith(("  note:", "  warning:"))]
+        typer.echo(json.dumps({"path": source, "seed": choice.seed, **about, "notes": list(dict.fromkeys(notes))}))
+    else:
+        typer.echo("\n".join(dict.fromkeys(told)))
+
+
+def _aside(dataset: TransitionDataset, choice: Choice, source: str) -> BoolArray:
+    """The rows of the episodes that are set aside; at least one episode stays on either side."""
+    if not dataset.whole_episodes:
+        raise DataError(f"{source}: the rows were sampled or reordered, so there are no whole episodes to set aside")
+    episodes = dataset.n_episodes
+    if episodes < 2:
+        raise DataError(f"{source}: holds one episode, of which none can be set aside; split needs two at least")
+    count = min(max(1, round(choice.held_out * episodes)), episodes - 1)
+    drawn = np.random.default_rng(choice.seed).permutation(episodes)[:count]
+    return np.isin(dataset.episode_ids, drawn)
+
+
+def _write(parts: list[TransitionDataset], goals: list[writers.Target], *, force: bool) -> list[str]:
+    """Both; where the second cannot be written, a new first one goes again."""
+    first, second = goals
+    new = not first.path.exists()
+    lines = [_line("to train on", parts[0]), *written_lines(parts[0], first, force=force)]
+    try:
+        return [*lines, _line("set aside", parts[1]), *written_lines(parts[1], second, force=force)]
+    except RLTrainingError:
+        if new:
+            shutil.rmtree(first.path) if first.is_folder else first.path.unlink(missing_ok=True)
+        raise
+
+
+def _require_apart(first: Path, second: Path) -> None:
+    one, other = first.resolve(), second.resolve()
+    if one == other or one in other.parents or other in one.parents:
+        raise ConfigError(f"--output {first} {second}: must be two places, neither inside the other")
+
+
+def _line(what: str, part: TransitionDataset) -> str:
+    mean = readable(float(part.episode_returns().mean()))
+    return f"{what}: {amount(part.n_episodes, 'episode')}, {amount(len(part), 'row')}, mean return {mean}"
+
+
+def _facts(part: TransitionDataset, goal: writers.Target) -> dict[str, str | int | float]:
+    mean = float(part.episode_returns().mean())
+    return {"path": goal.name, "episodes": part.n_episodes, "rows": len(part), "return_mean": mean}

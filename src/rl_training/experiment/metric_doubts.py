@@ -1,0 +1,95 @@
+"""What a run's metrics give reason to doubt, in sentences: a policy that clones, a critic that is not finished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from rl_training.data.doctor.wording import number
+
+if TYPE_CHECKING:
+    from rl_training.experiment.report.contents import Curve, RunContents
+    from rl_training.experiment.statistics import Scores
+
+# A mean weight this close to 1 over half of the run: exp(advantage) hardly tells a good action from a bad one.
+NEAR_ONE = 0.05
+# Of its largest value, over a whole run: a critic that still moves so fast is far from where it goes. One that nears
+# its level like 1 - exp(-t) moves by less once three time constants are over.
+STILL_MOVING = 0.25
+# Of its variance, explained by a straight line: noise around a settled level explains next to none.
+STRAIGHT = 0.9
+_LAST, _HALF = 0.2, 0.5  # of the run, that is looked at
+_FEWEST = 4  # records, below which a line is none
+
+# By algorithm: the metric of its weights, and what makes them differ more.
+_WEIGHTS = {
+    "iql": ("actor/weight", "raise algo_kwargs.beta"),
+    "awr": ("actor/weight", "lower algo_kwargs.beta"),
+    "crr": ("actor/weight", "lower algo_kwargs.beta"),
+    "awac": ("actor/max_weight", "lower algo_kwargs.beta"),
+}
+
+
+def metric_doubts(run: RunContents) -> tuple[str, ...]:
+    """Of a run that learns from data; online, values move because the policy does."""
+    if run.unit != "updates":
+        return ()
+    found = (_nearly_clones(run), _unfinished(run.metrics.get("critic/q_data")))
+    return tuple(doubt for doubt in found if doubt is not None)
+
+
+def _nearly_clones(run: RunContents) -> str | None:
+    kwargs = run.config.get("algo_kwargs")
+    binary = isinstance(kwargs, Mapping) and kwargs.get("weight_type") == "binary"
+    name, way = _WEIGHTS.get(run.summary.algo or "", ("", ""))
+    curve = run.metrics.get(name)
+    if curve is None or binary or not curve.sound:
+        return None
+    values = _end(curve, _HALF)
+    if len(values) < _FEWEST or not (np.abs(values - 1) <= NEAR_ONE).all():
+        return None
+    way = f"{_scaling(run.config)}{way}"
+    return f"{name} stays within {NEAR_ONE:.0%} of 1: the policy may be little more than a clone of the data; {way}"
+
+
+def _scaling(config: Mapping[str, Any]) -> str:
+    transforms = config.get("transforms")
+    scaled = isinstance(transforms, Mapping) and transforms.get("reward_range_scaling")
+    return "" if scaled else "scale the rewards (transforms.reward_range_scaling) or "
+
+
+def _unfinished(curve: Curve | None) -> str | None:
+    if curve is None or not curve.sound:
+        return None
+    values = _end(curve, _LAST)
+    steps = np.asarray(curve.steps[-len(values) :], dtype=np.float64)
+    if len(values) < _FEWEST or steps[-1] <= steps[0]:
+        return None
+    level = np.nanmax(np.abs(curve.values[:, curve.sound]), axis=0)
+    moving = [_moves(steps, values[:, seed], float(level[seed])) for seed in range(values.shape[1])]
+    if 2 * sum(moving) <= len(moving):
+        return None
+    first, last = number(float(values[0].mean())), number(float(values[-1].mean()))
+    return (
+        f"critic/q_data still moves in a straight line at the end (from {first} to {last} in the last fifth): the"
+        " critic is not finished; train longer"
+    )
+
+
+def _moves(steps: Scores, values: Scores, level: float) -> bool:
+    """Whether one seed's values go on in a straight line that is steep against their level."""
+    x, y = steps - steps.mean(), values - values.mean()
+    across, along = float((y * y).sum()), float((x * y).sum())
+    if not across > 0:
+        return False
+    slope, explained = along / float((x * x).sum()), along**2 / (float((x * x).sum()) * across)
+    return explained >= STRAIGHT and abs(slope) * float(steps[-1]) > STILL_MOVING * level
+
+
+def _end(curve: Curve, share: float) -> Scores:
+    """The records of the last part of the run, of the seeds that came to its end, where all of them have one."""
+    values = curve.values[np.asarray(curve.steps) > (1 - share) * curve.steps[-1]][:, curve.sound]
+    kept: Scores = values[np.isfinite(values).all(axis=1)]
+    return kept

@@ -1,0 +1,43 @@
+"""The figures of the metrics of training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rl_training.experiment.report import figures, tables
+from rl_training.experiment.report.contents import RunContents
+
+_FIRST_METRICS = ("critic/loss", "critic/td_loss", "critic/q_data", "actor/loss", "value/loss", "actor/entropy")
+_MOST_METRICS = 6
+MOST_NAMES = 8  # of runs in a line
+
+
+def metrics(runs: Sequence[RunContents], *, beside_curves: bool) -> str:
+    """A figure for each of the metrics that tell most; under a heading of their own beside learning curves."""
+    names = {name for run in runs for name in run.metrics}
+    shared = {name: sum(name in run.metrics for run in runs) for name in names}
+    most = max(shared.values(), default=0)
+    ranked = sorted(names, key=lambda name: (2 * shared[name] < most, _first(name), -shared[name], name))[
+        :_MOST_METRICS
+    ]
+    if not ranked:
+        return ""
+    drawn = "".join(figures.metric_curves(name, runs) for name in ranked)
+    more = f" {len(names) - len(ranked)} more are in <code>metrics.jsonl</code>." if len(names) > len(ranked) else ""
+    heading = "<h3>Metrics of training</h3>" if beside_curves else ""
+    return (
+        f'{heading}<p class="small faint">Interquartile mean and 95% interval over seeds; what lies'
+        f' beyond the middle 99% is drawn at the border.{more}</p>{key(runs)}<div class="grid-of">{drawn}</div>'
+    )
+
+
+def _first(name: str) -> int:
+    return _FIRST_METRICS.index(name) if name in _FIRST_METRICS else len(_FIRST_METRICS)
+
+
+def key(runs: Sequence[RunContents]) -> str:
+    """Names and looks once more, beside figures that are far from the boxes; of many runs they would fill the page."""
+    if not 1 < len(runs) <= MOST_NAMES:
+        return ""
+    names = (f'<span data-run="{run.number}">{tables.name_cell(run).html}</span>' for run in runs)
+    return f'<p class="key small">{"".join(names)}</p>'

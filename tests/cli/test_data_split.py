@@ -1,0 +1,150 @@
+"""`rl-training data split`: whole episodes, each on one side, the same for the same seed; both files or none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training.data import TransitionDataset
+from rl_training.data.column_names import names_of
+from rl_training.data.formats import writers
+from rl_training.errors import DataError
+
+COLUMNS = (
+    "--columns",
+    "obs=x,y",
+    "--columns",
+    "actions=u",
+    "--columns",
+    "rewards=cost",
+    "--columns",
+    "episode_ids=run",
+)
+COLUMNS += ("--columns", "end_reasons=why", "--end-reasons", "crash=termination", "--end-reasons", "late=truncation")
+READING = (*COLUMNS, "--rewards-are", "costs", "--action-low", "-2", "--action-high", "2")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Eight runs of five rows, costs and reasons in words; `x` is the number of the run."""
+    lines = ["run,x,y,u,cost,why,note"]
+    for i in range(40):
+        why = ("crash" if i // 5 % 2 else "late") if i % 5 == 4 else ""
+        lines.append(f"{i // 5},{i // 5},{i},0.5,{1 + i % 3},{why},-")
+    path = tmp_path / "log.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def runs_in(path: str) -> list[int]:
+    return sorted({int(value) for value in TransitionDataset.load(path).obs[:, 0]})
+
+
+def test_says_what_went_where(command: Any, log: Path) -> None:
+    code, out, err = command("data", "split", "log.csv", *READING, "-o", "train.npz", "aside.npz")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0] == "log.csv: CSV, separated by commas"
+    assert any(line.startswith("to train on: 6 episodes, 30 rows, mean return -") for line in lines)
+    assert any(line.startswith("set aside: 2 episodes, 10 rows, mean return -") for line in lines)
+    assert [line.split()[1] for line in lines if line.startswith("written: ")] == ["train.npz", "aside.npz"]
+    assert runs_in("train.npz") + runs_in("aside.npz") != list(range(8))  # drawn, not the last ones
+    assert sorted(runs_in("train.npz") + runs_in("aside.npz")) == list(range(8))
+
+
+@pytest.mark.parametrize(
+    "targets", [("a.npz", "b.csv"), ("a.hdf5", "b/"), ("a.parquet", "b.parquet")], ids=lambda pair: " ".join(pair)
+)
+def test_what_is_written_needs_no_options(command: Any, log: Path, targets: tuple[str, str]) -> None:
+    assert command("data", "split", log, *READING, "-o", *targets).code == 0
+    command("data", "convert", log, "whole.npz", *READING)
+    whole = TransitionDataset.load("whole.npz")
+    parts = [TransitionDataset.load(target) for target in targets]
+    assert sum(len(part) for part in parts) == len(whole)
+    for part in parts:
+        rows = part.obs[:, 1].astype(int)
+        for name in ("obs", "actions", "rewards", "terminations", "truncations"):
+            np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[rows])
+    assert [part.bounds is None for part in parts] == [target.endswith(".csv") for target in targets]
+
+
+def test_parquet_keeps_the_names_of_columns(command: Any, log: Path) -> None:
+    pytest.importorskip("pyarrow")
+    command("data", "split", log, *READING, "-o", "a.parquet", "b.parquet")
+    command("data", "convert", "a.parquet", "c.parquet")
+    for path in ("a.parquet", "b.parquet", "c.parquet"):
+        data = TransitionDataset.load(path)
+        assert [names_of(data, "obs", 2), names_of(data, "actions", 1)] == [["x", "y"], ["u"]]
+
+
+def test_the_seed_decides(command: Any, log: Path) -> None:
+    found = {}
+    for seed in (0, 0, 1, 2, 3):
+        command("data", "split", log, *READING, "--seed", seed, "--held-out", 0.5, "-o", "a.npz", "b.npz", "--force")
+        held = tuple(runs_in("b.npz"))
+        assert len(held) == 4
+        assert found.setdefault(seed, held) == held
+    assert len(set(found.values())) > 1
+
+
+def test_one_episode_at_least_on_either_side(command: Any, log: Path) -> None:
+    for share, count in ((0.001, 1), (0.999, 7)):
+        command("data", "split", log, *READING, "--held-out", share, "-o", "a.npz", "b.npz", "--force")
+        assert len(runs_in("b.npz")) == count
+
+
+def test_as_json(command: Any, log: Path) -> None:
+    out = command("data", "split", "log.csv", *READING, "-o", "a.npz", "b.npz", "--json").out
+    told = json.loads(out)
+    assert (told["path"], told["seed"]) == ("log.csv", 0)
+    assert {key: told["train"][key] for key in ("path", "episodes", "rows")} == {
+        "path": "a.npz",
+        "episodes": 6,
+        "rows": 30,
+    }
+    assert told["held_out"]["episodes"] == 2
+    assert "columns not used: note" in told["notes"]
+    code, out, _ = command("data", "split", "log.csv", *READING, "-o", "a.npz", "b.npz", "--json")
+    assert (code, json.loads(out)["ok"]) == (2, False)
+
+
+def test_as_a_configuration_says(command: Any, log: Path, tmp_path: Path) -> None:
+    columns = "{obs: [x, y], actions: u, rewards: cost, episode_ids: run, end_reasons: why}"
+    section = f"{{source: file, path: log.csv, columns: {columns}, rewards_are: costs,"
+    section += " end_reasons: {crash: termination, late: truncation}}"
+    (tmp_path / "my.yaml").write_text(f"algo: bc\ntotal_timesteps: 10\ndataset: {section}\n")
+    assert command("data", "split", "-c", "my.yaml", "-o", "a.npz", "b.npz").code == 0
+    assert (TransitionDataset.load("a.npz").rewards < 0).all()
+
+
+def test_mistakes(mistake: Any, command: Any, log: Path, tmp_path: Path) -> None:
+    (tmp_path / "there.npz").write_text("mine")
+    split = ("data", "split", "log.csv", *READING)
+    assert "there.npz: exists already; --force replaces it" in mistake(*split, "-o", "a.npz", "there.npz")
+    assert "must be two places" in mistake(*split, "-o", "a.npz", "a.npz")
+    assert "must be two places" in mistake(*split, "-o", "a/", "a/b.npz")
+    assert "is the source itself" in mistake(*split, "-o", "a.npz", "log.csv", "--force")
+    for share in ("0", "1", "nan", "-0.5"):
+        assert "must be a share between 0 and 1" in mistake(*split, "--held-out", share, "-o", "a.npz", "b.npz")
+    assert "give a dataset, or -c CONFIG" in mistake("data", "split", "-o", "a.npz", "b.npz")
+    assert "a.txt: must end in" in mistake(*split, "-o", "a.txt", "b.npz")
+    alone = "\n".join(["obs_0,action,reward,done", *(f"{i},0,1,{int(i == 9)}" for i in range(10))])
+    (tmp_path / "one.csv").write_text(alone + "\n")
+    assert "holds one episode" in mistake("data", "split", "one.csv", "-o", "a.npz", "b.npz")
+
+
+def test_both_or_neither(mistake: Any, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write = writers.write
+
+    def full(dataset: Any, target: Any, **options: Any) -> Any:
+        if target.path.name == "b.npz":
+            raise DataError("b.npz: cannot be written: No space left on device")
+        return write(dataset, target, **options)
+
+    monkeypatch.setattr(writers, "write", full)
+    for first in ("a.npz", "a/"):
+        assert "No space left" in mistake("data", "split", log, *READING, "-o", first, "b.npz")

@@ -1,0 +1,94 @@
+"""What metrics give reason to doubt: weights of a clone, a critic on its way; and a sentence for every metric."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rl_training
+from rl_training.experiment.metric_doubts import NEAR_ONE, metric_doubts
+from rl_training.experiment.metric_words import MEANING
+from rl_training.experiment.report.contents import Curve, RunContents
+from rl_training.experiment.run_listing import RunSummary
+
+STEPS = np.arange(100, 5_001, 100)
+NOISE = np.random.default_rng(0).normal(size=(len(STEPS), 2))
+
+
+def run_with(metrics: dict[str, Any], algo: str = "iql", unit: str = "updates", **config: Any) -> RunContents:
+    summary = RunSummary("run", Path("run"), "finished", algo=algo, unit=unit)
+    curves = {
+        name: Curve(tuple(STEPS.tolist()), (0, 1), np.broadcast_to(np.asarray(values).T, (2, len(STEPS))).T.copy())
+        for name, values in metrics.items()
+    }
+    return RunContents(0, Path("run"), "run", summary, config=config, metrics=curves)
+
+
+def test_weights_near_one_are_a_clone() -> None:
+    weights = 0.97 + 0.005 * NOISE
+    (doubt,) = metric_doubts(run_with({"actor/weight": weights}))
+    assert doubt == (
+        "actor/weight stays within 5% of 1: the policy may be little more than a clone of the data;"
+        " scale the rewards (transforms.reward_range_scaling) or raise algo_kwargs.beta"
+    )
+    scaled = run_with({"actor/weight": weights}, "awr", transforms={"reward_range_scaling": True})
+    assert metric_doubts(scaled)[0].endswith("clone of the data; lower algo_kwargs.beta")
+    assert metric_doubts(run_with({"actor/max_weight": weights + 0.05}, "awac"))[0].startswith("actor/max_weight ")
+
+
+@pytest.mark.parametrize("algo", ["td3_bc", "bc"])
+def test_of_algorithms_that_weigh(algo: str) -> None:
+    assert metric_doubts(run_with({"actor/weight": np.ones(len(STEPS))}, algo)) == ()
+
+
+def test_weights_that_differ_are_none() -> None:
+    late = np.where(STEPS > 4_000, 1 + 2 * NEAR_ONE, 1.0)
+    early = np.where(STEPS < 2_000, 3.0, 1.0)
+    assert metric_doubts(run_with({"actor/weight": late})) == ()
+    assert len(metric_doubts(run_with({"actor/weight": early}))) == 1  # only the last half is looked at
+    one = np.column_stack([np.ones(len(STEPS)), np.full(len(STEPS), 2.0)])
+    assert metric_doubts(run_with({"actor/weight": one})) == ()
+    binary = run_with({"actor/weight": np.ones(len(STEPS))}, "crr", algo_kwargs={"weight_type": "binary"})
+    assert metric_doubts(binary) == ()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_critic_on_its_way(sign: int) -> None:
+    values = sign * (0.01 * STEPS[:, None] + 0.2 * NOISE)
+    (doubt,) = metric_doubts(run_with({"critic/q_data": values}, "td3_bc"))
+    assert doubt.startswith("critic/q_data still moves in a straight line at the end (from ")
+    assert doubt.endswith("the critic is not finished; train longer")
+    assert metric_doubts(run_with({"critic/q_data": values}, "sac", unit="steps")) == ()  # the policy moves as well
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        -50 * (1 - np.exp(-STEPS / 1_500)),
+        -50 + NOISE,
+        np.zeros(len(STEPS)),
+        -50 + 0.001 * STEPS,
+        np.full(len(STEPS), np.nan),
+        10 * np.sin(STEPS / 60),
+    ],
+    ids=["settling", "noise", "nothing", "hardly", "gone", "to and fro"],
+)
+def test_a_critic_that_is_finished(values: Any) -> None:
+    assert metric_doubts(run_with({"critic/q_data": values})) == ()
+
+
+def test_few_records_are_not_judged() -> None:
+    run = run_with({"critic/q_data": 0.01 * STEPS, "actor/weight": np.ones(len(STEPS))})
+    few = {name: Curve(curve.steps[:3], curve.seeds, curve.values[:3]) for name, curve in run.metrics.items()}
+    assert metric_doubts(RunContents(0, Path("run"), "run", run.summary, metrics=few)) == ()
+
+
+def test_every_metric_has_its_sentence() -> None:
+    source = Path(rl_training.__file__).parent / "algorithms"
+    text = "".join(path.read_text("utf-8") for path in source.rglob("*.py"))
+    logged = set(re.findall(r'"((?:critic|actor|value)/\w+)":', text))
+    assert logged <= set(MEANING), logged - set(MEANING)
