@@ -387,3 +387,16 @@ def test_a_closed_pipe_is_no_traceback() -> None:
     done = subprocess.run([sys.executable, "-u", "-c", code], stdout=reader.stdin, stderr=subprocess.PIPE, text=True)
     assert done.stderr == ""
     assert done.returncode == 1
+
+
+@pytest.mark.parametrize("words", [["datasets"], ["doctor", "--quick", "--runs-dir"], ["config", "validate"]])
+def test_names_that_no_file_can_have(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Wherever they come to light: one line, and the exit code of a mistake."""
+    sys_argv = ["rl-training", *words, 300 * "n"]
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setattr("sys.argv", sys_argv)
+        main()
+    assert ended.value.code == 2
+    told = capsys.readouterr().err
+    assert told.startswith("error: nnn")
+    assert len(told.splitlines()) == 1

@@ -17,6 +17,7 @@ from rl_training.experiment import manager
 from rl_training.experiment.config import read_config
 from rl_training.experiment.offline_evaluation import OfflineEvaluation
 from rl_training.experiment.registry import class_names
+from rl_training.paths import user_path
 from rl_training.runtime.acting import FloatArray
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import save_checkpoint
@@ -197,8 +198,12 @@ class ManagedAlgorithm:
 
     def save(self, path: str | Path) -> Path:
         """Write a complete checkpoint to the new directory `path`."""
-        save_checkpoint(Path(path), self.policy.checkpoint)
-        return Path(path)
+        try:
+            place = user_path(path)
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"path: {error}, got {shown(path)}") from None
+        save_checkpoint(place, self.policy.checkpoint)
+        return place
 
     def export(
         self,

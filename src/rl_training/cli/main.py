@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from rl_training.cli.data import data_app
 from rl_training.cli.examples import complete_help
 from rl_training.cli.welcome import WELCOME
 from rl_training.errors import DivergenceError, RLTrainingError
+from rl_training.validation import printable
 
 app = typer.Typer(
     name="rl-training",
@@ -348,6 +350,10 @@ def _run() -> int:
         return _say(wrong_usage.told(error, sys.argv[1:]))
     except typer.Abort:
         return 130
+    except OSError as error:  # a place that nothing before it could refuse, as one whose name is too long
+        if error.filename is None or standard_streams.is_lost(error):
+            raise
+        return _say(f"{printable(os.fsdecode(error.filename))}: {error.strerror}")
     except (MemoryError, RuntimeError) as error:
         if isinstance(error, RuntimeError) and "memory" not in str(error) and "alloc" not in str(error):
             raise
