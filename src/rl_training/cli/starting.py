@@ -68,7 +68,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         _found(source, first, dataset),
         guesses,
         patterns,
-        (*_of_cells(first, guesses), *_notes(dataset, fault if not guesses.unclear else None)),
+        tuple(dict.fromkeys((*first.notes, *_of_cells(first, guesses), *_notes(dataset, None if guesses.unclear else fault)))),
         algo or recommended.algo,
         recommended,
         chosen_env,
