@@ -50,7 +50,7 @@ def check(
 
         path, env_id, reading = data_of_config(config, env_id, reading)
     assert path is not None
-    raise typer.Exit(data_check.check(path, env_id, reading, as_json=as_json, html=html))
+    raise typer.Exit(data_check.check(path, env_id, reading, as_json=as_json, html=html, of_config=config is not None))
 
 
 @data_app.command()
