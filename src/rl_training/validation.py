@@ -116,6 +116,12 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
             return f"must be {_allowed(place.field)}, got {shown(fault['input'])}"
         case "string_pattern_mismatch" if place.field:
             return f"must be {place.field.description}, got {shown(fault['input'])}"
+        case "int_parsing" | "int_type" | "int_from_float":
+            return f"must be a whole number, got {shown(fault['input'])}"
+        case "float_parsing" | "float_type":
+            return f"must be a number, got {shown(fault['input'])}"
+        case "bool_parsing" | "bool_type":
+            return f"must be true or false, got {shown(fault['input'])}"
         case "too_short":
             return f"must have at least {context['min_length']} value(s), got {shown(fault['input'])}"
     message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input ")

@@ -77,8 +77,29 @@ class TestConfig:
     def test_validate(self, command: Any, mistake: Any) -> None:
         assert command("config", "validate", "bc/pendulum") == (0, "bc/pendulum: valid (bc, Pendulum-v1)\n", "")
         assert mistake("config", "validate", "bc/pendulum", "--set", "sed=3") == (
-            "error: bc/pendulum: sed: no such option; did you mean 'seed'?"
+            "error: --set: sed: no such option; did you mean 'seed'?"
         )
+
+    def test_validate_looks_at_reasons(self, command: Any, mistake: Any, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text("obs,action,reward,why\n1,0,1,\n2,1,1,\n3,0,2,Tagesende\n4,1,2,Alarm\n")
+        section = "source: file, path: log.csv, columns: {end_reasons: why}, end_reasons: {Alarm: %s}"
+        text = f"algo: bc\ntotal_timesteps: 9\ndataset: {{{section}}}\n"
+        (tmp_path / "c.yaml").write_text(text % "termination")
+        assert mistake("config", "validate", "c.yaml") == (
+            "error: c.yaml: dataset: log.csv: column 'why': 'Tagesende' is not among end_reasons; say what it means,"
+            " end_reasons: {Tagesende: termination} (or truncation, ongoing)"
+        )
+        assert "end_reasons: {Tagesende: termination}" in mistake("data", "check", "-c", "c.yaml")
+        (tmp_path / "c.yaml").write_text(text % "termination, Tagesende: truncation")
+        assert command("config", "validate", "c.yaml").code == 0
+
+    def test_steps_are_a_setting(self, mistake: Any) -> None:
+        line = mistake("train", "-c", "bc/pendulum", "--steps", "100")
+        assert line.startswith("error: No such option: --steps; did you mean --set total_timesteps=100?")
+
+    def test_a_seed_is_a_whole_number(self, mistake: Any) -> None:
+        line = mistake("train", "-c", "bc/pendulum", "--set", "seed=abc")
+        assert line == "error: --set: seed: must be a whole number, got 'abc'"
 
 
 class TestDryRun:
@@ -233,7 +254,7 @@ class TestMistakes:
         ],
     )
     def test_in_the_configuration(self, setting: str, message: str, mistake: Any, config_file: Path) -> None:
-        assert mistake("train", "-c", config_file, "--set", setting) == f"error: c.yaml: {message}"
+        assert mistake("train", "-c", config_file, "--set", setting) == f"error: --set: {message}"
 
     @pytest.mark.parametrize(
         ("settings", "message"),
@@ -390,13 +411,12 @@ def test_a_closed_pipe_is_no_traceback() -> None:
 
 
 @pytest.mark.parametrize("words", [["datasets"], ["doctor", "--quick", "--runs-dir"], ["config", "validate"]])
-def test_names_that_no_file_can_have(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_that_no_file_can_have(words: list[str]) -> None:
     """Wherever they come to light: one line, and the exit code of a mistake."""
-    sys_argv = ["rl-training", *words, 300 * "n"]
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
-        patch.setattr("sys.argv", sys_argv)
-        main()
-    assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert told.startswith("error: nnn")
-    assert len(told.splitlines()) == 1
+    done = subprocess.run(
+        [sys.executable, "-m", "rl_training", *words, 300 * "n"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: ")
+    assert "nnn" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

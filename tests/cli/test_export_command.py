@@ -64,7 +64,7 @@ class TestExport:
         [
             (["--format", "onxx"], "format: 'onxx' is not known; did you mean 'onnx'?"),
             (["--format", "torch", "-o", "p.onnx"], "p.onnx: a file of format torch ends in .pt2"),
-            (["-o", "p.bin"], "p.bin: a file of format onnx ends in .onnx"),
+            (["-o", "p.bin"], "p.bin: must end in .onnx (onnx) or .pt2 (torch)"),
             (["--stochastic"], "--stochastic: this BC policy is deterministic; leave the option out"),
             (["--seed", "3"], "seed: 3 is not in this run; it has 4, 2"),
             (["--member", "2"], "--member: must be 0 to 1 or all, got '2'"),

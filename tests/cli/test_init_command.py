@@ -44,6 +44,16 @@ def columns_of(path: Path) -> dict[str, Any]:
     return dict(yaml.safe_load(path.read_text("utf-8"))["dataset"].get("columns") or {})
 
 
+HEATING = (
+    "Zeit;Charge;Raum;Ventil;Energiekosten;Raum;Schluss;Bemerkung\n;;°C;%;EUR;°C;;\n"
+    + "".join(
+        f"{1 + n // 4:02}.01.2024 0{n % 4}:00:00;{1000 + n // 4};20,{n};{5 * n % 7},5;0,{n + 1};20,{n};"
+        f"{('Tagesende', 'Heiß', 'Tagesende')[n // 4] if n % 4 == 3 else ''};{'Filter' if n == 5 else ''}\n"
+        for n in range(12)
+    )
+)  # fmt: skip
+
+
 # Each a file with names of its own, and the mapping that is expected of it.
 TABLES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
     "letters": (
@@ -252,9 +262,50 @@ class TestUnclear:
         write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": rows["r"], "voyage": voyages})
         command("init", "log.csv")
         file = tmp_path / "config.yaml"
-        assert "    # candidate: episode_ids: voyage\n    episode_ids: TODO\n" in file.read_text()
-        file.write_text(file.read_text().replace("episode_ids: TODO", "episode_ids: voyage"))
+        assert "    episode_ids: voyage\n" in file.read_text()
         assert "in 10 episodes" in command("train", "-c", "config.yaml", "--dry-run").out
+
+    def test_a_log_of_building_control(self, command: Any, tmp_path: Path) -> None:
+        """Units, a column twice, costs, and names that tell nothing but stand in rows that do."""
+        (tmp_path / "log.csv").write_text(HEATING)
+        code, out, err = command("init", "log.csv")
+        assert (code, err) == (0, "")
+        assert "log.csv, CSV, 12 rows\n" in out
+        assert "taken for units: ;;°C;%;EUR;°C;;" in out
+        assert "two columns are named 'Raum'; they hold the same" in out
+        assert "Energiekosten looks like a cost" in out
+        file = tmp_path / "config.yaml"
+        text = file.read_text()
+        found = columns_of(file)
+        assert (found["episode_ids"], found["end_reasons"], found["step"]) == ("Charge", "Schluss", "Zeit")
+        for line in ("# rewards_are: costs", "# action_low: 0", "# action_high: 1", "    Tagesende: TODO  # 2 rows"):
+            assert line in text
+        assert "  reward_range_scaling: true\n" in text
+        for todo, said in {
+            "obs": "Raum", "actions": "Ventil", "rewards": "Energiekosten", "Tagesende": "truncation",
+            "Heiß": "termination",
+        }.items():  # fmt: skip
+            text = text.replace(f"{todo}: TODO", f"{todo}: {said}")
+        file.write_text(text.replace("# rewards_are: costs", "rewards_are: costs"))
+        assert "in 3 episodes" in " ".join(command("train", "-c", "config.yaml", "--dry-run").out.split())
+
+    def test_columns_without_names(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        voyages = [f"F{number}" for number in rows["episode"]]
+        table = zip(voyages, rows["s0"], rows["a"], rows["r"], rows["last"], rows["zero"], strict=True)
+        (tmp_path / "log.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in table))
+        command("init", "log.csv")
+        text = (tmp_path / "config.yaml").read_text()
+        assert "    episode_ids: column_0\n" in text
+        assert "    # candidate: terminations: column_4\n" in text
+        assert "    # step: COLUMN  # " in text
+        assert "    # end_reasons: COLUMN  # " in text
+
+    def test_text_in_few_rows_may_be_reasons(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        texts = ["Schluss" if last else "" for last in rows["last"]]
+        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": rows["r"], "Vermerk": texts})
+        command("init", "log.csv")
+        text = (tmp_path / "config.yaml").read_text()
+        assert "    # candidate: end_reasons: Vermerk\n    end_reasons: TODO\n" in text
 
     def test_whole_actions_are_pointed_out(self, rows: Any, command: Any, tmp_path: Path) -> None:
         write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["t"] % 3, "r": rows["r"], "done": rows["last"]})
@@ -277,6 +328,25 @@ class TestRecommendation:
         assert f"algorithm {algo} (" in out
         assert reason in out
         assert read_config("config.yaml").algo == algo
+
+    @pytest.mark.parametrize(
+        ("algo", "factor", "is_scaled"),
+        [("iql", 0.01, True), ("awac", 0.01, True), ("crr", 0.01, True), ("awr", 0.01, False), ("cql", 0.01, False)],
+    )
+    def test_rewards_are_scaled_for_weights(
+        self, algo: str, factor: float, is_scaled: bool, rows: Any, command: Any, tmp_path: Path
+    ) -> None:
+        columns = {"s": rows["s0"], "a": rows["a"], "r": factor * rows["r"], "done": rows["last"]}
+        write_csv(tmp_path / "log.csv", columns)
+        command("init", "log.csv", "--algo", algo)
+        assert read_config("config.yaml").transforms.reward_range_scaling is is_scaled
+        assert command("train", "-c", "config.yaml", *SHORT).code == 0
+
+    def test_rewards_that_have_the_scale_keep_it(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        rewards = np.where(rows["episode"] == 3, 5.0, 0.0)
+        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": rewards, "done": rows["last"]})
+        command("init", "log.csv", "--algo", "iql")
+        assert "reward_range_scaling" not in (tmp_path / "config.yaml").read_text()
 
     def test_another_is_taken_if_asked_for(self, data_file: Path, command: Any, tmp_path: Path) -> None:
         command("init", data_file, "--algo", "cql", "-o", "other.yaml")

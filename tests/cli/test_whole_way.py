@@ -97,10 +97,14 @@ def test_from_a_log_to_a_file_to_ship(command: Any, mistake: Any, tmp_path: Path
     assert (card["dataset"]["terminations"], card["dataset"]["truncations"]) == (4, 1)
 
     by_place = command("predict", "fleet", "--obs", "50,0.5").out
+    _, out, err = command("predict", "fleet", "--obs", "50,7")
+    assert len(json.loads(out)) == 1
+    told = err.splitlines()
+    assert told[0].startswith("note: outside what was seen in training: Battery 7 (0.3 ")
+    assert told[1:] == ["note: actions are Throttle"]
+    assert "column 'Battery' must be one number, got 'full'" in mistake("predict", "fleet", "--obs", "Battery=full")
     assert command("predict", "fleet", "--obs", "Battery=0.5,Speed [km/h]=50").out == by_place
-    assert mistake("predict", "fleet", "--obs", "50") == (
-        "error: obs: has shape (1, 1); expected (2,) or (batch, 2): Speed [km/h], Battery"
-    )
+    assert mistake("predict", "fleet", "--obs", "50") == ("error: --obs 50: 1 value, 2 expected: Speed [km/h], Battery")
     assert "lacks Speed [km/h]; expected Speed [km/h], Battery" in mistake("predict", "fleet", "--obs", "Battery=1")
     assert "no column 'Batery'; did you mean 'Battery'?" in mistake("predict", "fleet", "--obs", "Batery=1")
     assert len(command("predict", "fleet", "--obs-file", "fleet.csv").out.splitlines()) == 40

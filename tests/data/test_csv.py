@@ -149,7 +149,10 @@ class TestRefusals:
                 " columns hold them with columns: {obs: …}",
             ),
             (b",,\n1,2,3\n", "the first line must name the columns; it is ',,'"),
-            (b"obs,action,reward,obs\n1,2,3,4\n", "two columns are named 'obs'; give each its own name"),
+            (
+                b"obs,action,reward,done,obs\n1,2,3,0,4\n",
+                "two columns are named 'obs'; give each its own name (line 2 has '1' and '4')",
+            ),
             (b"obs,action,reward,done\n", "obs: 0 rows; a dataset needs at least one transition"),
             ("obs,größe\n1,2\n".encode("latin-1"), "is not UTF-8 text (byte 0xf6); save it as UTF-8"),
             ("obs,action\n1,2\n".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),

@@ -12,6 +12,7 @@ import pytest
 
 from rl_training.data import TransitionDataset
 from rl_training.data.formats import csv_text, recognise
+from rl_training.data.formats.peek import peek
 from rl_training.errors import DataError
 
 LINES = [f"{i}.5,{-i},0.25,{i},{int(i == 4)}" for i in range(8)]
@@ -123,6 +124,41 @@ class TestHeaders:
         dataset = TransitionDataset.load(tmp_path / "log.csv")
         assert dataset.fingerprint() == plain(tmp_path).fingerprint()
         assert "the line below the header is taken for units: m,°C,%,-,-" in dataset.notes
+
+    @pytest.mark.parametrize(
+        ("line", "is_one"),
+        [
+            (";°C;;EUR;", True),
+            (";°C;%;-;", True),
+            (";m/s2;;m3;", True),
+            (";°C;;;", False),  # one word alone may stand for a value that could not be measured
+            ("01.01.2024;err;err;err;", False),
+            (";err;err;5;", False),
+            (";-;-;-;", False),
+            (";a remark of more than twenty letters;EUR;EUR;", False),
+        ],
+    )
+    def test_units_may_have_holes(self, line: str, is_one: bool, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text(f"Zeit;Temperatur;Stufe;Kosten;Grund\n{line}\n02.01.2024;1,5;2;3,5;\n")
+        layout = csv_text.layout_of(tmp_path / "log.csv")
+        assert (layout.units is not None) is is_one
+        assert peek(tmp_path / "log.csv", 10).rows == (1 if is_one else 2)
+
+    def test_units_that_were_not_recognised_are_asked_for(self, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text(text(HEADER, "m,0,0,0,0"))
+        with pytest.raises(DataError, match=r"'m' at row 0 is not a number; if that row holds units, leave it out"):
+            TransitionDataset.load(tmp_path / "log.csv")
+
+    def test_columns_of_one_name(self, tmp_path: Path) -> None:
+        path = tmp_path / "log.csv"
+        path.write_text("obs,action,reward,done,obs,x,x\n1,2,3,0,1,5,6\n2,3,4,1,2,7,8\n")
+        notes = TransitionDataset.load(path).notes
+        assert "two columns are named 'obs'; they hold the same, and one is read" in notes
+        assert "two columns are named 'x'; they are not used" in notes
+        assert peek(path, 10).notes == (
+            "two columns are named 'obs'; they hold the same, and one is read",
+            "two columns are named 'x'; they differ: give each its own name before one is used",
+        )
         (tmp_path / "log.csv").write_text(text(HEADER, "NA,NA,NA,NA,NA"))
         with pytest.raises(DataError, match=r"'NA' at row 0 is not a number; a missing value"):
             TransitionDataset.load(tmp_path / "log.csv")

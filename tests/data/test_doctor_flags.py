@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from rl_training.data import TransitionDataset
+from rl_training.data.doctor import examine
+from rl_training.data.formats.tables import read_table
 from sick_data import codes, ends_of, healthy, report_on, without_successors
 
 
@@ -249,6 +251,26 @@ class TestJumps:
         assert finding.place.row == lost[0]
         assert finding.count is not None
         assert finding.count >= len(lost) - 1
+
+    def test_its_columns_are_named(self) -> None:
+        arrays = without_successors(episodes=60)
+        inside = np.setdiff1d(np.arange(5, len(arrays["obs"]) - 5, len(arrays["obs"]) // 6), ends_of(arrays))
+        arrays["obs"][inside + 1, 1] += 30.0
+        assert "most of all in column 1." in codes(arrays)["successors.jump"].what
+        ids = np.searchsorted(ends_of(arrays), np.arange(len(arrays["obs"])))
+        table = {f"x{n}": column for n, column in enumerate(arrays.pop("obs").T)}
+        table |= {"u": arrays["actions"][:, 0], "reward": arrays["rewards"], "trip": ids}
+        seen = [name for name in table if name.startswith("x")]
+        raw = read_table(table, {"obs": seen, "actions": "u", "episode_ids": "trip"})
+        finding = next(found for found in examine(raw).findings if found.code == "successors.jump")
+        assert "most of all in x1." in finding.what
+        assert "unmarked" not in finding.advice
+
+    def test_a_set_point_is_switched(self) -> None:
+        arrays = without_successors(episodes=60)
+        rows = np.arange(len(arrays["obs"]))
+        arrays["obs"] = np.column_stack([arrays["obs"], 18.0 + 3.0 * (rows // 70 % 3)]).astype(np.float32)
+        assert "successors.jump" not in codes(arrays)
 
     def test_marked_borders_are_none(self) -> None:
         arrays = without_successors(episodes=60)

@@ -229,6 +229,7 @@ class TestCoverage:
         rng = np.random.default_rng(0)
         arrays = without_successors(actions=rng.uniform(-0.99, 0.99, (ROWS, 2)))
         assert codes(arrays)["behaviour.random"].level == "note"
+        assert "Cloning it gives the mean action" in codes(arrays)["behaviour.random"].advice
 
     def test_statistics_by_pieces(self) -> None:
         values = np.random.default_rng(0).normal(1e4, 3.0, (70_000, 3)).astype(np.float32)
@@ -268,16 +269,48 @@ class TestReferenceReturns:
         assert facts.score_by_episode == pytest.approx(100 * (facts.returns.mean + 20.272305) / (3234.3 + 20.272305))
 
 
+class TestEndingEarly:
+    def test_is_the_best_where_every_reward_is_negative(self) -> None:
+        arrays = without_successors()
+        arrays["rewards"] = -1.0 - np.abs(arrays["rewards"])
+        ends = ends_of(arrays)
+        arrays["terminations"][:] = False
+        arrays["truncations"][ends[2:]], arrays["truncations"][ends[:2]] = True, False
+        arrays["terminations"][ends[:2]] = True
+        finding = codes(arrays)["rewards.end-early"]
+        assert finding.level == "note"
+        assert f"2 of {len(ends)} episodes terminate: ending early is the best that can happen." in finding.what
+        arrays["terminations"][:] = False
+        assert "rewards.end-early" not in codes(arrays)
+
+    def test_costs_that_were_negated_before_are_a_note(self) -> None:
+        arrays = without_successors()
+        table = {"cost" if field == "rewards" else field: values for field, values in arrays.items()}
+        table["cost"] = -np.abs(table["cost"])
+        found = {finding.code: finding for finding in examine(read_table(table, {"rewards": "cost"})).findings}
+        assert found["rewards.cost"].level == "note"
+
+
 class TestNamesOfRewards:
     @pytest.mark.parametrize(
         ("name", "told"),
-        [("cost", True), ("step_cost", True), ("Costs", True), ("penalty_2", True), ("score", False)],
+        [
+            ("cost", True),
+            ("step_cost", True),
+            ("Costs", True),
+            ("penalty_2", True),
+            ("score", False),
+            ("Energiekosten", True),
+            ("Stromverbrauch", True),
+            ("tracking_error", True),
+        ],
     )
     def test_a_cost_is_no_reward(self, name: str, told: bool) -> None:
         arrays = without_successors()
         table = {name if field == "rewards" else field: values for field, values in arrays.items()}
+        table[name] = np.abs(table[name])
         found = {finding.code: finding for finding in examine(read_table(table, {"rewards": name})).findings}
         assert ("rewards.cost" in found) == told
         if told:
-            assert found["rewards.cost"].level == "note"
+            assert found["rewards.cost"].level == "warning"
             assert f"a column named {name!r}: if lower is better" in found["rewards.cost"].what

@@ -13,12 +13,14 @@ from rl_training.data.fields import END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP
 from rl_training.data.formats.names import listed
 from rl_training.data.guessing import Guess, Guesses
 from rl_training.data.reason_guesses import meaning_of
+from rl_training.data.transforms import RETURN_SPAN
 from rl_training.reading_choices import Ending
 from rl_training.validation import printable
 from rl_training.wording import amount
 
 _WIDTH = 100
 _LONGEST_KEY = 1000  # characters; YAML reads a longer one only where it is marked as a key
+_WEIGHING = ("iql", "awac", "crr")  # by exp of advantages; AWR standardises them first
 _NEEDED = ("obs", "actions", "rewards")
 _ENDS = ("terminations", "dones", END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP)
 _MEANINGS = {
@@ -53,6 +55,7 @@ class Draft:
     observed: tuple[tuple[str, float, float], ...] = ()  # actions with their smallest and largest, if bounds are open
 
     by_position: tuple[str, ...] = ()  # where columns have no names: what each begins with, in words
+    is_table: bool = False
 
     @property
     def end_reasons(self) -> dict[str, Ending]:
@@ -133,7 +136,8 @@ class Draft:
             lines.append("  columns:  # which columns hold which field" if active else "  # columns:")
             for guess in mapped:
                 lines += self._column(guess, active=guess in active)
-        if any("rewards_are: costs" in guess.why for guess in self.missing):
+            lines += [f"    # {key}: COLUMN  # {about}" for key, about in self._undecided()]
+        if any(guess.field == "rewards" for guess in self.missing):
             lines.append("  # rewards_are: costs  # if lower is better")
         if self.guesses.dones_are is not None:
             lines.append(f"  dones_are: {self.guesses.dones_are}  # of what ends an episode, the data mark only this")
@@ -144,10 +148,22 @@ class Draft:
             lines += _comment(f"Note: {note}.", "  ")
         return lines
 
+    def _undecided(self) -> list[tuple[str, str]]:
+        """What only a table has and no column was found for, while something is still to be said of it."""
+        if not self.is_table or not self.missing:
+            return []
+        told = {guess.field for guess in self.guesses.fields}
+        wanted = [key for key in (EPISODE_IDS, STEP) if key not in told]
+        flagged = any(g.is_clear for g in self.guesses.fields if g.field in ("terminations", "truncations", "dones"))
+        if not flagged and END_REASONS not in told:
+            wanted.append(END_REASONS)
+        return [(key, _MEANINGS[key]) for key in wanted]
+
     def _reasons(self) -> list[str]:
         """What each text means, a line each."""
         if not any(self.reasons):
-            return []
+            asked = self.is_table and any(guess.field in _ENDS for guess in self.missing)
+            return ["  # end_reasons: {crash: termination, timeout: truncation}  # of texts"] if asked else []
         about = (
             "termination: the task ended there; truncation: cut from outside, as by a time limit; ongoing: it goes on"
         )
@@ -164,6 +180,9 @@ class Draft:
 
     def _bounds(self) -> list[str]:
         """The bounds of actions, to be said by who knows them."""
+        if not self.observed and not self.env_id and any(guess.field == "actions" for guess in self.missing):
+            about = "Bounds of the actions, which a policy never leaves, if you know them: one number or one for each"
+            return [*_comment(f"{about}.", "  "), "  # action_low: 0", "  # action_high: 1"]
         if not self.observed or self.env_id:
             return []
         seen = ", ".join(f"{printable(name)} {low:g} to {high:g}" for name, low, high in self.observed)
@@ -200,10 +219,20 @@ class Draft:
             lines += [f"eval_interval: {updates // 10}  # updates between evaluations in the environment"]
         lines += ["seed: 0  # [0, 1, 2] trains three members together; report several", ""]
         lines += ["transforms:", "  normalise_observations: true  # columns may have different units"]
-        if self.algo == "iql" and self.recommended.spread:
-            lines += ["  reward_range_scaling: true  # returns on one scale, as IQL's authors have them"]
+        lines += self._reward_scale()
         lines += ["", f"# Parameters of the algorithm, and their defaults: rl-training algos {self.algo}"]
         return [*lines, "algo_kwargs: {}"]
+
+    def _reward_scale(self) -> list[str]:
+        """Rewards on the scale that exponential weights expect, where they are not."""
+        spread = self.recommended.spread
+        if self.algo not in _WEIGHING or spread == 0.0 or (spread is not None and 0.5 < spread / RETURN_SPAN < 2.0):
+            return []
+        why = "Weights of actions are exp of an advantage in units of the reward: where rewards are small they are"
+        why += f" all about 1, and the data are imitated. This makes the returns span {RETURN_SPAN:,.0f}."
+        if spread is None:
+            why += " Leave it out if all episodes return the same."
+        return [*_comment(why, "  "), "  reward_range_scaling: true"]
 
 
 def _comment(text: str, indent: str = "") -> list[str]:

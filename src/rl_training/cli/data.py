@@ -57,7 +57,7 @@ def check(
     from rl_training.cli import data_check
 
     path, env_id, reading = _named(path, config, env_id, reading)
-    raise typer.Exit(data_check.check(path, env_id, reading, as_json=as_json, html=html))
+    raise typer.Exit(data_check.check(path, env_id, reading, as_json=as_json, html=html, of_config=config is not None))
 
 
 @data_app.command()

@@ -36,13 +36,16 @@ _STYLES = {"title": "bold", "error": "bold red", "warning": "bold yellow", "note
 _STYLES |= {"faint": "dim", "heading": "bold"}
 
 
-def check(path: Path, env_id: str | None, reading: Reading, *, as_json: bool, html: Path | None) -> int:
-    """`rl-training data check`; the exit code."""
+def check(
+    path: Path, env_id: str | None, reading: Reading, *, as_json: bool, html: Path | None, of_config: bool = False
+) -> int:
+    """`rl-training data check`; the exit code. of_config: advice is told in the words of a configuration."""
     with told_as_json(path, as_json):
-        raw = read_source(str(path), reading)
+        raw = read_source(str(path), reading, of_config=of_config)
         spaces, bounds, findings = _environment(env_id, raw.env_id)
         report = examine(raw, spaces, env_id, obs_bounds=bounds, also=findings)
-        report = replace(report, findings=tuple(_in_options(finding) for finding in report.findings))
+        if not of_config:
+            report = replace(report, findings=tuple(_in_options(finding) for finding in report.findings))
     if html is not None:
         _write(html, report_page(report, path.name))
     if as_json:
@@ -118,9 +121,9 @@ def told_as_json(path: Path, as_json: bool) -> Iterator[None]:
         raise
 
 
-def read_source(source: str, reading: Reading) -> RawData:
+def read_source(source: str, reading: Reading, *, of_config: bool = False) -> RawData:
     """The arrays of a file or folder, or of `minari:ID`, their flags settled where the user said how; a mistake is told
-    with the name the user gave."""
+    with the name the user gave. of_config: and with the keys of a configuration rather than options."""
     mapping, reasons, said = reading.column_mapping(), reading.reasons(), reading.understanding()
     if source.endswith((".yaml", ".yml")) and formats.is_there(expand(Path(source))):
         command = f"rl-training data check -c {shlex.quote(source)}"
@@ -130,14 +133,14 @@ def read_source(source: str, reading: Reading) -> RawData:
     try:
         place = locate(source, download=reading.download)
     except DataError as error:
-        raise DataError(in_options(str(error))) from error
+        raise DataError(str(error) if of_config else in_options(str(error))) from error
     try:
         raw = formats.read(place, mapping, reasons)
         return settle(raw, **said) if said else raw
     except DataError as error:
         lost = mapping is None and str(error).startswith("lacks ")
         way = f"; `rl-training init {shlex.quote(source)}` proposes all of them" if lost else ""
-        raise DataError(f"{source}: {in_options(str(error))}{way}") from error
+        raise DataError(f"{source}: {str(error) if of_config else in_options(str(error))}{way}") from error
 
 
 def _environment(asked: str | None, recorded: str | None) -> tuple[Spaces | None, ObsBounds | None, list[Finding]]:

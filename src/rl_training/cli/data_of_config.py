@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from pathlib import Path
+
+import numpy as np
 
 from rl_training.cli.reading_options import Reading
 from rl_training.data.dataset_loaders import (
@@ -13,9 +16,11 @@ from rl_training.data.dataset_loaders import (
     MinariDatasetConfig,
     MixtureDatasetConfig,
 )
-from rl_training.data.formats import MINARI_PREFIX
+from rl_training.data.fields import END_REASONS
+from rl_training.data.formats import MINARI_PREFIX, recognise
+from rl_training.data.formats.end_reasons import ends_by_reason
 from rl_training.data.formats.nearby import is_there, near_names
-from rl_training.data.formats.peek import check_columns
+from rl_training.data.formats.peek import check_columns, texts_of
 from rl_training.data.formats.places import expand
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.config import read_config
@@ -54,9 +59,22 @@ def check_files(name: str, section: DatasetConfig | None, place: str = "dataset"
         return [f"its data, {section.path}, are not here{near_names(path)}"]
     try:
         check_columns(path, section.columns, section.end_reasons)
+        _check_reasons(path, section)
     except DataError as error:
         raise DataError(f"{name}: {place}: {section.path}: {error}") from None
     return []
+
+
+def _check_reasons(path: Path, section: FileDatasetConfig) -> None:
+    """Hold the reasons of ends to the texts that the file has."""
+    column = (section.columns or {}).get(END_REASONS)
+    if not isinstance(column, str) or (kind := recognise(path)) not in ("csv", "parquet"):
+        return
+    texts = list(texts_of(path, kind, column))
+    try:
+        ends_by_reason(column, np.array(texts, dtype=object), section.end_reasons, None, None)
+    except DataError as error:  # every text was looked at once, so that its row is not known
+        raise DataError(re.sub(r" at row \d+", "", str(error), count=1)) from None
 
 
 def reading_of(section: FileDatasetConfig) -> Reading:

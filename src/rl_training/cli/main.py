@@ -179,7 +179,10 @@ app.command()(judging.report)
 @app.command()
 def predict(
     run: Run,
-    obs: Annotated[list[str] | None, typer.Option(help="An observation: 0.1,0.2,0.3 (repeat for more).")] = None,
+    obs: Annotated[
+        list[str] | None,
+        typer.Option(help="An observation: 0.1,0.2,0.3 or by name, speed=0.1,angle=0.2 (repeat for more)."),
+    ] = None,
     obs_file: Annotated[Path | None, typer.Option(help="Observations by row: .npy, .npz (obs), .csv or .json.")] = None,
     which: Which = "last",
     seed: Annotated[int | None, typer.Option(min=0, help="Whose policy, in a run of several seeds.")] = None,
@@ -301,7 +304,7 @@ def config_show(name: ConfigName, set_: Overrides = None) -> None:
 
 @config_app.command("validate")
 def config_validate(name: ConfigName, set_: Overrides = None) -> None:
-    """Check a configuration and the columns it names; exit code 2 and one line if something is wrong."""
+    """Check a configuration, the columns it names and its end_reasons; exit code 2 and one line if one is wrong."""
     from rl_training.cli.data_of_config import check_files
     from rl_training.experiment.config import read_config
 

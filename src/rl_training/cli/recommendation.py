@@ -17,18 +17,19 @@ _MANY_ROWS = 100_000
 
 @dataclass(frozen=True)
 class Recommendation:
-    """algo: where to begin. spread: whether episodes differ in their returns."""
+    """algo: where to begin. spread: how far their returns lie apart;
+    none where nothing is known of them."""
 
     algo: str
     why: str
     updates: int = _SHORT
-    spread: bool = False
+    spread: float | None = 0.0
 
 
 def recommend(dataset: TransitionDataset | None) -> Recommendation:
     """From the rewards and returns of the data; of data that cannot be read yet, the steady first choice."""
     if dataset is None:
-        return Recommendation("iql", "steady on most data; nothing is known of these yet")
+        return Recommendation("iql", "steady on most data; nothing is known of these yet", spread=None)
     updates = _LONG if len(dataset) >= _MANY_ROWS else _SHORT
     least, most = float(dataset.rewards.min()), float(dataset.rewards.max())
     if least == most:
@@ -40,8 +41,10 @@ def recommend(dataset: TransitionDataset | None) -> Recommendation:
     low, mean, high = (float(value) for value in (returns.min(), returns.mean(), returns.max()))
     told = f"episodes return {readable(low)} to {readable(high)}"
     if high - low <= _ALIKE * abs(mean):
-        return Recommendation("td3_bc", f"{told}, all about the same: a small step beyond one policy", updates)
+        return Recommendation(
+            "td3_bc", f"{told}, all about the same: a small step beyond one policy", updates, high - low
+        )
     _, counts = np.unique(dataset.rewards, return_counts=True)
     sparse = counts.max() >= _SPARSE * len(dataset)
     kind = "mixed data with sparse rewards" if sparse else "mixed data"
-    return Recommendation("iql", f"{told}: {kind}, of which it joins the good pieces", updates, spread=True)
+    return Recommendation("iql", f"{told}: {kind}, of which it joins the good pieces", updates, spread=high - low)

@@ -39,6 +39,7 @@ _SAMPLE = 5_000  # rows that guesses look at
 _MOST_KINDS = 20  # whole numbers among actions that look like the numbers of choices
 _MOST_TOLD = 5  # columns of text that are left
 _MOST_BOUNDS = 16  # actions whose bounds are proposed
+_TABLES = ("csv", "parquet")
 _EXACT = ("npz", "hdf5")
 
 
@@ -61,6 +62,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     dataset, fault = _try(place, draft)
     if first.kind == "minari" and fault is not None and "columns: {obs" in fault:
         guesses = Guesses((Guess("obs", (), fault),), ())
+    told = None if guesses.unclear else fault
     recommended = recommend(dataset)
     chosen_env, env_note = _environment(env_id, first, dataset, source)
     draft = Draft(
@@ -68,7 +70,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         _found(source, first, dataset),
         guesses,
         patterns,
-        (*_of_cells(first, guesses), *_notes(dataset, fault if not guesses.unclear else None)),
+        tuple(dict.fromkeys([*first.notes, *_of_cells(first, guesses), *_notes(dataset, told)])),
         algo or recommended.algo,
         recommended,
         chosen_env,
@@ -76,6 +78,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         reasons,
         _observed(dataset, guesses, first),
         _by_position(first),
+        is_table=first.kind in _TABLES,
     )
     _write(output, draft.text())
     complete = not draft.to_fill_in and dataset is not None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-import math
+import re
+import shlex
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,11 +17,14 @@ import typer
 from rl_training.data.formats import csv_text, npz
 from rl_training.data.formats.cells import numbers
 from rl_training.data.formats.limits import check_size
-from rl_training.data.formats.names import listed, suggest
+from rl_training.data.formats.names import first_of, listed, suggest
+from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
-from rl_training.validation import shown
-from rl_training.wording import amount
+from rl_training.validation import printable, shown
+from rl_training.wording import amount, readable
+
+_OF_FILES = (".csv", ".tsv", ".npy", ".npz", ".json")
 
 
 def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: int | None, *, stochastic: bool) -> None:
@@ -35,11 +39,32 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     else:
         observations = _read_observations(file, names)
     policy = policy or load_told(run, which)
+    spaces = policy.checkpoint.spaces
+    for text, row in zip(texts, observations, strict=True) if file is None else ():
+        if len(row) != spaces.obs_dim:
+            called = f": {listed(column.name for column in spaces.obs_columns)}" if spaces.obs_columns else ""
+            raise DataError(f"--obs {text}: {amount(len(row), 'value')}, {spaces.obs_dim} expected{called}")
+    _tell_names(_rectangular(observations), spaces)
     with warnings.catch_warnings(action="ignore"):  # what diverged has just been said
         actions = policy.predict(_rectangular(observations), deterministic=not stochastic, seed=seed)
     for action in actions:
         # float32 by way of text: 0.3, not 0.30000001192092896
         typer.echo(json.dumps([float(str(value)) for value in action]))
+
+
+def _tell_names(observations: Any, spaces: Spaces) -> None:
+    """What the numbers printed are, and which of those given were never seen in training."""
+    if observations.ndim == 2 and observations.shape[1] == len(spaces.obs_columns):
+        outside = []
+        for values, column in zip(observations.T, spaces.obs_columns, strict=True):
+            rounding = 1e-6 * max(abs(column.low), abs(column.high))  # the data are held as float32
+            if (wrong := values[(values < column.low - rounding) | (values > column.high + rounding)]).size:
+                seen = f"{readable(column.low)} to {readable(column.high)}"
+                outside.append(f"{printable(column.name)} {readable(float(wrong[0]))} ({seen})")
+        if outside:
+            typer.echo(f"note: outside what was seen in training: {first_of(outside)}", err=True)
+    if any(not re.fullmatch(r"column_\d+", column.name) for column in spaces.action_columns):
+        typer.echo(f"note: actions are {listed(column.name for column in spaces.action_columns)}", err=True)
 
 
 def load_told(run: Path, which: str) -> LoadedPolicy:
@@ -54,7 +79,9 @@ def _numbers(text: str) -> list[float]:
     try:
         return [float(part) for part in text.strip("[] ").replace(",", " ").split()]
     except ValueError:
-        raise DataError(f"--obs {text}: must be numbers separated by commas") from None
+        is_file = Path(text).suffix in _OF_FILES
+        hint = f"; for observations in a file: --obs-file {shlex.quote(text)}" if is_file else ""
+        raise DataError(f"--obs {text}: must be numbers separated by commas{hint}") from None
 
 
 def _by_name(text: str, names: Sequence[str]) -> list[float]:
@@ -72,10 +99,10 @@ def _by_name(text: str, names: Sequence[str]) -> list[float]:
             raise DataError(f"--obs {text}: no column {name!r}{suggest(name, names)}")
         if name in given:
             raise DataError(f"--obs {text}: column {name!r} is given twice")
-        values = [math.nan] if not value else _numbers(value)
-        if len(values) != 1:
-            raise DataError(f"--obs {text}: column {name!r} must be one number, got {shown(value)}")
-        given[name] = values[0]
+        try:
+            given[name] = float(value or "nan")
+        except ValueError:
+            raise DataError(f"--obs {text}: column {name!r} must be one number, got {shown(value)}") from None
     if missing := [name for name in names if name not in given]:
         raise DataError(f"--obs {text}: lacks {listed(missing)}; expected {listed(names)}")
     return [given[name] for name in names]

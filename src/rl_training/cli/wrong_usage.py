@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+_LIKE_BUDGET = ("steps", "n_steps", "num_steps", "max_steps", "total_steps", "timesteps", "updates", "iterations")
+
 
 def told(error: Any, words: Sequence[str]) -> str:
     """The line for an error of click's; words: the command line without the program's name."""
@@ -29,16 +31,18 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
         return None
     if command == "resume" and option == "--set":
         return "No such option: --set; a resumed run keeps its settings, only --total-timesteps gives it another budget"
+    if command in ("train", "finetune") and option.lstrip("-").replace("-", "_") in _LIKE_BUDGET:
+        return f"No such option: {option}; did you mean --set {_setting(option, words, 'total_timesteps')}?"
     if command in ("train", "finetune") and (setting := _setting(option, words)):
         return f"No such option: {option}; did you mean --set {setting}?"
     return None
 
 
-def _setting(option: str, words: Sequence[str]) -> str | None:
+def _setting(option: str, words: Sequence[str], meant: str | None = None) -> str | None:
     """`total_timesteps=10` for `--total-timesteps 10`."""
     from rl_training.runtime.config import TrainConfig
 
-    key = option.lstrip("-").replace("-", "_")
+    key = meant or option.lstrip("-").replace("-", "_")
     if key not in TrainConfig.model_fields:
         return None
     for word, following in zip(words, [*words[1:], ""], strict=True):

@@ -26,49 +26,24 @@ from rl_training.data.fields import (
 )
 from rl_training.data.flags import DONES
 from rl_training.data.formats.names import listed, natural, split_number
+from rl_training.data.guess_words import (
+    BESIDE_R,
+    COST,
+    FLAGS,
+    LIKE_COST,
+    LIKE_REWARD,
+    LIKELY,
+    NEXT,
+    PLAIN,
+    REWARD,
+    WHOLE_REWARD,
+)
 from rl_training.data.reason_guesses import column_of_reasons
-from rl_training.data.value_looks import counts_up, is_flag, is_in_blocks, is_time, tells_apart
+from rl_training.data.value_looks import at_ends, counts_up, is_flag, is_in_blocks, is_time, mostly_empty, tells_apart
 from rl_training.reading_choices import DonesAre
 from rl_training.validation import shown
 
 Columns = Mapping[str, npt.NDArray[Any]]
-
-_NEXT = {"next", "new", "nxt", "succ", "successor", "prime", "following", "tp1"}
-# Words of a field's columns. A single letter counts only where a name begins with it.
-_PLAIN = {
-    "obs": {"obs", "ob", "observation", "observations", "state", "states", "s", "st", "feature", "features", "feat"},
-    "actions": {"a", "act", "action", "actions", "u", "ctrl", "control", "controls", "cmd", "command", "torque"},
-}
-_LIKELY = {
-    "obs": {
-        "sensor", "sensors", "pos", "position", "vel", "velocity", "speed", "angle", "theta", "omega", "qpos", "qvel",
-        "joint", "joints", "x", "y", "z", "vx", "vy", "vz", "temp", "temperature", "pressure", "level", "height",
-        "dist", "distance", "altitude", "airspeed", "heading",
-        "yaw", "pitch", "roll", "acc", "accel", "gyro", "imu", "measurement", "cos",
-        "sin", "proprio", "error", "flow", "rpm", "current", "humidity", "weight", "mass", "glucose", "bp", "hr",
-        "spo2", "hp", "health", "battery", "fuel", "density", "concentration",
-    },
-    "actions": {
-        "force", "throttle", "steer", "steering", "brake", "thrust", "dose", "setpoint", "motor", "valve", "voltage",
-        "thruster", "torques", "accelerator", "aileron", "elevator", "rudder", "pedal",
-        "insulin", "dosage", "heater", "fan",
-    },
-}  # fmt: skip
-_REWARD, _LIKE_REWARD = (
-    {"r", "rew", "reward", "rewards"},
-    {"score", "scores", "gain", "utility", "payoff", "payout", "profit", "points", "revenue", "benefit", "bonus"},
-)
-_COST = {"cost", "costs", "penalty", "loss"}
-_WHOLE_REWARD = {"total", "sum", "all", "overall"}
-_BESIDE_R = {"t", *_WHOLE_REWARD}
-_FLAGS = {
-    "truncations": {"truncated", "truncation", "truncations", "trunc", "cut", "timeout", "timeouts", "timelimit"},
-    "terminations": {
-        "terminal", "terminals", "terminated", "termination", "terminations", "crash", "crashed", "collision",
-        "collided", "fell", "fallen", "failed", "failure", "dead", "died", "death",
-    },
-    "dones": {"d", "done", "dones", "end", "ended", "finished", "finish", "over", "last", "final"},
-}  # fmt: skip
 
 _BY_NAME_ALONE = ("returns_to_go", "has_next_obs", "part_ids", EPISODE_ENDS)  # nobody else has them
 _NO_ENDS = "nothing marks where episodes end; a column with 1 in the last row of each would"
@@ -114,7 +89,9 @@ def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
     ends = table.ends(beside_reasons=reasons is not None)
     if EPISODE_ENDS in read_anyway:
         ends.append(Guess(EPISODE_ENDS, (EPISODE_ENDS,), "so named", found_by_name=True))
-    ids = table.named_once(EPISODE_IDS)
+    ids = table.named_once(EPISODE_IDS) or (None if ends else table.only_block())
+    if reasons is None and not ends:
+        reasons = table.reasons_by_rows(ids)
     order = [ids, table.named_once(STEP) or table.counter(ids)]
     rewards = table.rewards()
     actions = table.matrix("actions")
@@ -127,8 +104,10 @@ def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
         # A log needs a flag of terminations or ids of episodes; a flag of cuts alone is one of ends, all of one kind.
         cuts = replace(only_cuts[0], field="dones", why="it marks cuts, and nothing else ends", found_by_name=False)
         fields[fields.index(only_cuts[0])] = cuts
+    binary = tuple((name,) for name in table.free if is_flag(usable[name]))
+    if binary and not ends and reasons is None and ids is not None and ids.is_clear and not table.exact_names:
+        fields.append(Guess("terminations", (), "if one of these marks it, say so; else every episode is cut", binary))
     if not any(guess is not None for guess in (reasons, *ends, *order)):
-        binary = tuple((name,) for name in table.free if is_flag(usable[name]))
         blocks = table.blocks()
         if blocks and not binary:
             fields.append(
@@ -172,8 +151,8 @@ class _Table:
             return self._take(Guess(field, _ordered(by_name), "so named", found_by_name=True))
         groups: dict[str, list[str]] = {}
         for name in present:
-            word = _first_of(name, _PLAIN[field])
-            if word is not None and not (field == "obs" and _first_of(name, _PLAIN["actions"] - {"a", "u"})):
+            word = _first_of(name, PLAIN[field])
+            if word is not None and not (field == "obs" and _first_of(name, PLAIN["actions"] - {"a", "u"})):
                 groups.setdefault(word.rstrip("s") or word, []).append(name)
         if len(groups) == 1:
             ((word, names),) = groups.items()
@@ -181,9 +160,9 @@ class _Table:
         if groups:
             several = tuple(_ordered(names) for names in groups.values())
             return Guess(field, (), f"more than one may hold the {_spoken(field)}", several)
-        likely = [name for name in present if _first_of(name, _LIKELY[field]) is not None]
+        likely = [name for name in present if _first_of(name, LIKELY[field]) is not None]
         if field == "obs":
-            likely = [name for name in likely if _first_of(name, _LIKELY["actions"]) is None]
+            likely = [name for name in likely if _first_of(name, LIKELY["actions"]) is None]
         if not likely:
             return None
         kind = "measurements" if field == "obs" else "controls"
@@ -197,12 +176,13 @@ class _Table:
 
     def _unclaimed(self) -> list[str]:
         """Numbers that may be seen or done: neither flags nor scores, and not always the same."""
-        scores = _LIKE_REWARD | _COST | _REWARD
+        scores = LIKE_REWARD | COST | REWARD
         return [
             name
             for name in self._numeric()
             if not is_flag(self.columns[name])
             and not _first_of(name, scores)
+            and not _is_cost(name, sure=True)
             and not _is_next(name, self.columns)
             and bool((self.columns[name] != self.columns[name][:1]).any())
         ]
@@ -222,7 +202,7 @@ class _Table:
             return self._take(
                 Guess(field, tuple(name for name in pairs if name), "the same names, and a word for next")
             )
-        words = _PLAIN.get(base, set())
+        words = PLAIN.get(base, set())
         single = [name for name in marked if _first_of(name, words) is not None]
         if single and self._width(single) == self._width(of.columns):
             return self._take(Guess(field, _ordered(single), "a word for next in the name"))
@@ -238,18 +218,18 @@ class _Table:
         if len(named) == 1:
             return self._take(Guess("rewards", (named[0],), "so named", found_by_name=True))
         found = [name for name in numeric if _is_reward(name)]
-        whole = [name for name in found if _WHOLE_REWARD & set(_words(name))]
+        whole = [name for name in found if WHOLE_REWARD & set(_words(name))]
         chosen = found if len(found) == 1 else whole
         if len(chosen) == 1:
-            word = _first_of(chosen[0], _REWARD)
+            word = _first_of(chosen[0], REWARD)
             why = f"{word!r} in the name" if len(found) == 1 else "the whole reward, by its name"
             return self._take(Guess("rewards", (chosen[0],), why))
         if found:
             return Guess("rewards", (), "more than one may hold the reward", tuple((name,) for name in found))
-        likely = [name for name in numeric if _first_of(name, _LIKE_REWARD | _COST) is not None]
+        costs = [name for name in numeric if _first_of(name, COST) is not None or _is_cost(name)]
+        likely = [name for name in numeric if name in costs or _first_of(name, LIKE_REWARD) is not None]
         if not likely:
             return None
-        costs = [name for name in likely if _first_of(name, _COST) is not None]
         why = "it may be the reward of each step, or a running sum"
         if costs:
             why = f"{listed(costs)} looks like a cost, where lower is better: name it and say rewards_are: costs"
@@ -261,10 +241,30 @@ class _Table:
         name = None if self.exact_names else column_of_reasons({n: self.columns[n] for n in self.free}, words)
         return None if name is None else self._take(Guess(END_REASONS, (name,), "by its name and its texts"))
 
+    def reasons_by_rows(self, ids: Guess | None) -> Guess | None:
+        """A column of text that is filled in the last rows of episodes alone; without ids, one that is mostly empty."""
+        texts = [] if self.exact_names else [name for name in self.free if mostly_empty(self.columns[name])]
+        if ids is not None and ids.is_clear:
+            episodes = self.columns[ids.columns[0]]
+            found = [name for name in texts if at_ends(self.columns[name], episodes)]
+            why = "its texts stand in last rows of episodes only"
+            return self._take(Guess(END_REASONS, (found[0],), why)) if len(found) == 1 else None
+        why = "no name tells, but these hold text in a few rows, as reasons of ends do"
+        return Guess(END_REASONS, (), why, tuple((name,) for name in texts)) if texts else None
+
+    def only_block(self) -> Guess | None:
+        """The one column of whole numbers or text that stays the same for a while and never comes back to a value."""
+        known = REWARD | LIKE_REWARD | COST | LIKELY["obs"] | LIKELY["actions"] | PLAIN["obs"] | PLAIN["actions"]
+        found = [name for (name,) in self.blocks() if _first_of(name, known) is None]
+        found = [name for name in found if name not in self._numeric() or _is_whole(self.columns[name])]
+        if self.exact_names or len(found) != 1:
+            return None
+        return self._take(Guess(EPISODE_IDS, (found[0],), "it stays the same for a while, and no value comes back"))
+
     def ends(self, *, beside_reasons: bool) -> list[Guess]:
         """Flags of ends; two of one kind leave it open. Beside reasons, only what marks ends of either kind."""
         found = []
-        for field, words in _FLAGS.items():
+        for field, words in FLAGS.items():
             if beside_reasons and field != "dones":
                 continue
             flags = [name for name in self.free if is_flag(self.columns[name])]
@@ -324,7 +324,7 @@ class _Table:
         rest = [name for name in self._numeric() if self.columns[name].ndim == 1] if single else self._unclaimed()
         several = tuple((name,) for name in rest) if single else ((tuple(rest),) if rest else ())
         for name in self.free:
-            if name not in self._numeric() and (self._alias(name, field) or _first_of(name, _PLAIN.get(field, set()))):
+            if name not in self._numeric() and (self._alias(name, field) or _first_of(name, PLAIN.get(field, set()))):
                 text = shown(str(self.columns[name][0])) if len(self.columns[name]) else "text"
                 why = f"column {name!r} holds text, {text}; give numbers, one column for each, or lists in Parquet"
                 if field == "actions":
@@ -339,7 +339,7 @@ class _Table:
 
 def _words(name: str) -> list[str]:
     """`robot/jointPos_12` is robot, joint, pos, 12."""
-    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|[0-9]+", name)]
+    return [word.lower() for word in re.findall(r"[A-ZÄÖÜ]?[a-zäöüß]+|[A-ZÄÖÜ]+(?![a-zäöüß])|[0-9]+", name)]
 
 
 def _first_of(name: str, known: set[str]) -> str | None:
@@ -347,22 +347,28 @@ def _first_of(name: str, known: set[str]) -> str | None:
     return next((word for place, word in enumerate(words) if word in known and (len(word) > 1 or place == 0)), None)
 
 
+def _is_cost(name: str, *, sure: bool = False) -> bool:
+    """Whether a word of the name ends like one of costs; sure: and cannot be a measurement."""
+    endings = tuple(word for word in LIKE_COST if not (sure and word in ("fehler", "error")))
+    return any(word.endswith(endings) for word in _words(name))
+
+
 def _is_reward(name: str) -> bool:
     words = _words(name)
     if words[:1] == ["r"]:
-        return set(words[1:]) <= _BESIDE_R
-    return _first_of(name, _REWARD - {"r"}) is not None
+        return set(words[1:]) <= BESIDE_R
+    return _first_of(name, REWARD - {"r"}) is not None
 
 
 def _is_next(name: str, columns: Columns) -> bool:
     """`next_x`, `x'`, and `s2` or `sp` beside `s`."""
-    if name.endswith("'") or _NEXT & set(_words(name)):
+    if name.endswith("'") or NEXT & set(_words(name)):
         return True
     return len(name) > 1 and name[-1] in "2p_" and name[:-1] in columns and f"{name[:-1]}1" not in columns
 
 
 def _without_next(name: str) -> tuple[str, ...]:
-    words = [word for word in _words(name) if word not in _NEXT]
+    words = [word for word in _words(name) if word not in NEXT]
     return tuple(words)
 
 

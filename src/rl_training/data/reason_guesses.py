@@ -12,7 +12,7 @@ import numpy.typing as npt
 from rl_training.data.formats.end_reasons import ONGOING, text_of
 from rl_training.reading_choices import Ending
 
-_NAMED_SO = {"reason", "reasons", "outcome", "cause", "ending"}
+_NAMED_SO = {"reason", "reasons", "outcome", "cause", "ending", "grund", "ursache"}
 _PERHAPS = {
     "end", "ended", "stop", "stopped", "exit", "status", "event", "result", "done", "termination", "terminated",
     "terminal", "finish", "finished", "over", "verdict", "state", "flag",
@@ -46,7 +46,7 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
 
 def meaning_of(text: str) -> Ending | None:
     """What a text probably says of its row; none where no word tells."""
-    words = re.findall(r"[a-z]+", text.casefold().replace("_", " "))
+    words = re.findall(r"[^\W\d_]+", text.casefold().replace("_", " "))
     if not words:
         return ONGOING if text.strip() in ("", "-", "0", "--") else None
     if "n/a" in text.casefold():

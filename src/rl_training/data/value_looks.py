@@ -8,9 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats.cells import is_flag_word, moments
+from rl_training.data.formats.end_reasons import text_of
 from rl_training.errors import DataError
 
 _FEWEST = 4  # rows that say anything
+_FILLED = 0.5  # of the rows of a column that is mostly empty
+_MOST_TEXTS = 30
 _LIKE_TIME = 8  # characters of a text that may be a date with a time
 
 
@@ -29,6 +32,22 @@ def is_in_blocks(values: npt.NDArray[Any]) -> bool:
         return False
     changes = int((values[1:] != values[:-1]).sum())
     return 0 < changes < len(values) // 2 and len(set(values.tolist())) == changes + 1
+
+
+def mostly_empty(values: npt.NDArray[Any]) -> bool:
+    """A column of text with nothing in most rows, and a few texts in the others."""
+    if values.ndim != 1 or values.dtype.kind not in "OU" or len(values) < _FEWEST:
+        return False
+    texts = [text_of(cell) for cell in values.tolist()]
+    return 0 < len(texts) - texts.count("") <= _FILLED * len(texts) and len(set(texts)) <= _MOST_TEXTS
+
+
+def at_ends(values: npt.NDArray[Any], episodes: npt.NDArray[Any]) -> bool:
+    """Whether the cells with text are in the last rows of episodes, and in most of them."""
+    filled = np.array([bool(text_of(cell)) for cell in values.tolist()])
+    last = np.r_[episodes[1:] != episodes[:-1], True]
+    ended = int(last[:-1].sum())  # the last row of those that were looked at need not be one
+    return bool(filled.any() and not (filled & ~last).any() and 2 * int(filled[:-1].sum()) >= ended)
 
 
 def is_time(name: str, values: npt.NDArray[Any]) -> bool:

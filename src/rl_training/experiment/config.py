@@ -69,7 +69,8 @@ def read_config(name: str, overrides: Sequence[str] = (), values: Mapping[str, A
             merged = _laid_over(with_preset(file, merged.get("algo"), merged["preset"]), overrides, given)
         return TrainConfig.parse(merged)
     except ConfigError as error:
-        raise ConfigError(f"{name}: {_misplaced(merged) or error}") from None
+        line = _misplaced(merged) or str(error)
+        raise ConfigError(f"{'--set' if _is_overridden(line, overrides) else name}: {line}") from None
 
 
 def _laid_over(below: Mapping[str, Any], overrides: Sequence[str], values: Mapping[str, Any]) -> dict[str, Any]:
@@ -100,6 +101,13 @@ def _misplaced(values: Mapping[str, Any]) -> str | None:
     parameters = algorithms.load(values["algo"]).Params.model_fields
     found = [key for key in values if key in parameters and key not in TrainConfig.model_fields]
     return f"{found[0]}: no such option; did you mean 'algo_kwargs.{found[0]}'?" if found else None
+
+
+def _is_overridden(line: str, overrides: Sequence[str]) -> bool:
+    """Whether a complaint is about a key that an override gave, so that the file is not at fault."""
+    key = line.partition(": ")[0]
+    given = [override.partition("=")[0].strip() for override in overrides]
+    return any(key == name or key.startswith(f"{name}.") for name in given)
 
 
 def apply_override(values: dict[str, Any], override: str) -> None:

@@ -95,5 +95,6 @@ def check_coverage(visited: npt.NDArray[np.float64] | None, spread: float | None
     elif spread is not None and spread > _RANDOM:
         what = f"The behaviour looks random: in neighbouring states actions vary by {share(spread)} of their whole"
         what += " variance."
-        advice = "Cloning it gives a random policy; use an algorithm that learns values. (Sparse data look so, too.)"
+        advice = "Cloning it gives the mean action, not a good one: learn values. (Sparse data, and behaviour that goes"
+        advice += " by what was not recorded, look so, too.)"
         yield Finding("note", "behaviour.random", "actions", what, advice)

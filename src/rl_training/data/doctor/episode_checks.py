@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from rl_training.data.checks import FloatArray
-from rl_training.data.doctor.findings import Finding
+from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.subject import Subject
 from rl_training.data.doctor.wording import number, share
+from rl_training.data.guess_words import LIKE_COST
 from rl_training.wording import amount
 
 _FEW_EPISODES = 10
@@ -18,16 +19,31 @@ _FAR_RETURN = 10.0  # interquartile ranges from the median
 _SPARSE = 0.95
 _LONG_SUM, _FEWEST_SUMS = 5, 3  # rows of an episode, and such episodes, that show a running sum
 _MOSTLY_MOVING = 0.3  # of the rows after which it grows
-_LIKE_COSTS = re.compile("(?<![a-z])(costs?|loss|losses|penalty|penalties|regret)(?![a-z])")
+_LIKE_COSTS = re.compile(rf"((?<![a-z])(loss|losses|regret)|{'|'.join(LIKE_COST)})(?![a-z])")
 
 
-def check_reward_name(name: str | None) -> Iterator[Finding]:
-    """Rewards that by their name in the file are costs."""
+def check_reward_name(name: str | None, subject: Subject) -> Iterator[Finding]:
+    """Rewards that by their name in the file are costs; none above zero may have been negated already."""
     if name is not None and _LIKE_COSTS.search(name.lower()):
+        level: Level = "warning" if subject.rewards is None or (subject.rewards > 0).any() else "note"
         what = f"Rewards come from a column named {name!r}: if lower is better, the worst behaviour is learned"
         what += " as the best."
         advice = "If lower is better, say rewards_are: costs, and they are negated."
-        yield Finding("note", "rewards.cost", "rewards", what, advice)
+        yield Finding(level, "rewards.cost", "rewards", what, advice)
+
+
+def _better_to_end(subject: Subject, most: float) -> Iterator[Finding]:
+    """Nothing but negative rewards, which an early end spares."""
+    if most >= 0 or not subject.whole_episodes or subject.terminations is None:
+        return
+    ended = int(np.count_nonzero(subject.terminations))
+    if 0 < 2 * ended < len(subject.ends):  # where most episodes do, it probably is what they are for
+        of = f"{ended:,} of {amount(len(subject.ends), 'episode')}"
+        what = f"Every reward is negative, and {of} terminate{'s' if ended == 1 else ''}: ending early is the best that"
+        what += " can happen."
+        advice = "Fine where the end is the goal. Where it is a failure, give its last row the cost of failing, or add"
+        advice += " a constant to the rewards (transforms: reward_shift)."
+        yield Finding("note", "rewards.end-early", "rewards", what, advice, ended)
 
 
 def _running_sum(subject: Subject, rewards: FloatArray) -> Iterator[Finding]:
@@ -54,6 +70,7 @@ def check_rewards(subject: Subject) -> Iterator[Finding]:
         return
     yield from _running_sum(subject, rewards)
     least, most = float(rewards.min()), float(rewards.max())
+    yield from _better_to_end(subject, most)
     if least == most:
         ends_tell = subject.terminations is not None and bool(subject.terminations.any())
         what = f"Every reward is {number(least)}."

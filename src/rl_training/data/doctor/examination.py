@@ -29,7 +29,7 @@ from rl_training.data.doctor.screening import screen
 from rl_training.data.doctor.subject import Columns, Extremes, Subject
 from rl_training.data.doctor.succession import check_successors
 from rl_training.data.doctor.wording import sentence
-from rl_training.data.fields import BORDERS_LOST
+from rl_training.data.fields import BORDERS_LOST, EPISODE_IDS
 from rl_training.data.formats import RawData
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.reference_returns import reference_returns
@@ -60,6 +60,8 @@ def examine(
         subject = Subject.from_dataset(dataset, "next_obs" in fields.sources)
     else:
         subject = Subject.from_fields(fields, whole)
+    names = None if subject.obs is None else raw.names_of("obs", subject.obs.shape[1])
+    subject = replace(subject, obs_names=names, ends_told=raw.ends_told or EPISODE_IDS in fields.sources)
     findings = [*also, *_other_environment(raw, env_id), *fields.findings, *_widths(subject, spaces)]
     facts = _facts(raw, fields, subject, dataset, env_id or raw.env_id)
     if obs_bounds is None and raw.bounds is not None:
@@ -71,7 +73,7 @@ def examine(
     coarse = () if dataset is None else dataset.coarse
     findings += check_resolution(coarse)
     if not raw.negated:
-        findings += check_reward_name(raw.column_in_file("rewards", None) or fields.sources.get("rewards"))
+        findings += check_reward_name(raw.column_in_file("rewards", None) or fields.sources.get("rewards"), subject)
     findings += _unused(raw, subject)
     notes = raw.notes if dataset is None else [note for note in dataset.notes if note not in raw.hints]
     findings += [Finding("note", "data.read", "data", sentence(note), "") for note in notes]

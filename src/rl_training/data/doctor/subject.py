@@ -36,6 +36,8 @@ class Subject:
     truncations: BoolArray | None = None  # [N]
     has_next_obs: BoolArray | None = None  # [N]; False where next_obs is known to be only a stand-in
     whole_episodes: bool = True
+    obs_names: tuple[str, ...] | None = None  # [O]; of the file's columns
+    ends_told: bool = False  # episodes have ids or reasons of their ends, so that none can be unmarked
     lost_in_float32: tuple[int, ...] = ()  # columns of obs that change, but not by enough for float32
 
     @classmethod

@@ -11,7 +11,8 @@ from rl_training.data.checks import FloatArray, IndexArray
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.raw_checks import chunks
 from rl_training.data.doctor.subject import Columns, Subject, sample_rows
-from rl_training.data.doctor.wording import share
+from rl_training.data.doctor.wording import listed, share
+from rl_training.validation import printable
 from rl_training.wording import amount
 
 _MOST = 0.5
@@ -23,6 +24,8 @@ _USUAL_SURPRISE, _FAR_SURPRISE = 90.0, 8.0
 _LEAST_ROWS = 200
 _LEAST_COPIES = 5  # rows: fewer may stand still by chance
 _WIDEST = 2_000
+_FEW_LEVELS, _LEVELS_SAMPLE = 10, 5_000  # values of a set point or a mode, which is switched, in so many rows
+_MOST_NAMED = 3
 
 
 def check_successors(subject: Subject, columns: Columns) -> Iterator[Finding]:
@@ -175,6 +178,10 @@ def _jumps(subject: Subject, columns: Columns) -> Iterator[Finding]:
     varying = np.flatnonzero(columns.std > 0)
     if inner.size < _LEAST_ROWS or not 0 < len(varying) <= _WIDEST:
         return
+    levels = obs[sample_rows(subject.rows, _LEVELS_SAMPLE)]
+    varying = np.array([c for c in varying.tolist() if len(np.unique(levels[:, c])) > _FEW_LEVELS], dtype=np.int64)
+    if not len(varying):
+        return
     model = _LinearSteps(subject, columns, varying)
     sample = sample_rows(inner)
     steps, surprises = model.measure(sample)
@@ -188,8 +195,12 @@ def _jumps(subject: Subject, columns: Columns) -> Iterator[Finding]:
     jumps = np.concatenate(found)
     if not jumps.size:
         return
-    what = f"After {amount(jumps.size, 'row')} inside episodes the next row is far from what the usual steps lead to."
+    where = listed([model.name_of(column) for column in model.furthest(jumps)])
+    what = f"After {amount(jumps.size, 'row')} inside episodes the next row is far from what the usual steps lead to,"
+    what += f" most of all in {where}."
     advice = "Probably unmarked ends of episodes: mark these rows as truncated (or terminated, where the task ended)."
+    if subject.ends_told:
+        advice = "Rows that are missing, a faulty sensor, or a change from outside; the policy cannot foresee it."
     place = subject.place(int(jumps[0]))
     yield Finding("warning", "successors.jump", "obs", what, advice, int(jumps.size), place)
 
@@ -200,6 +211,7 @@ class _LinearSteps:
     def __init__(self, subject: Subject, columns: Columns, varying: IndexArray) -> None:
         assert subject.obs is not None
         self.obs, self.actions, self.varying = subject.obs, subject.actions, varying
+        self.names = subject.obs_names
         self.mean, self.scale = columns.mean[varying], columns.std[varying]
         if self.actions is not None:
             some = self.actions[sample_rows(subject.rows)].astype(np.float64)
@@ -219,6 +231,17 @@ class _LinearSteps:
         steps = self._steps(rows)
         errors = (steps - self._inputs(rows) @ self.weights) / self.spread
         return np.sqrt((steps * steps).mean(axis=1)), np.sqrt((errors * errors).mean(axis=1))
+
+    def furthest(self, rows: IndexArray) -> list[int]:
+        """The columns of the observations that are furthest from what was expected, most often first."""
+        some = sample_rows(rows)
+        errors = np.abs((self._steps(some) - self._inputs(some) @ self.weights) / self.spread)
+        counts = np.bincount(errors.argmax(axis=1), minlength=len(self.varying))
+        often = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+        return [int(self.varying[column]) for column in often[:_MOST_NAMED]]
+
+    def name_of(self, column: int) -> str:
+        return f"column {column}" if self.names is None else printable(self.names[column])
 
     def _steps(self, rows: IndexArray) -> npt.NDArray[np.float64]:
         step = self.obs[rows + 1].astype(np.float64) - self.obs[rows]

@@ -69,7 +69,10 @@ def _number(name: str, row: int, cell: Any, words: Mapping[str, float]) -> float
     text = "" if word is None or _is_missing(word) else str(word).strip().lower()
     if text in words and not isinstance(word, _NESTED):
         return words[text]
-    raise DataError(f"column {name!r}: {shown(word)} at row {row} is not a number{_advice(text)}")
+    advice = _advice(text)
+    if not (row or advice or any(map(str.isdecimal, text))):
+        advice = "; if that row holds units, leave it out"
+    raise DataError(f"column {name!r}: {shown(word)} at row {row} is not a number{advice}")
 
 
 def moments(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:

@@ -18,6 +18,7 @@ from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import Plan, assemble, plan
 from rl_training.errors import DataError
 from rl_training.reading_choices import EndReasons
+from rl_training.validation import shown
 from rl_training.wording import amount
 
 _ROWS_AT_A_TIME = 50_000
@@ -29,6 +30,7 @@ def read(path: Path, columns: Columns | None = None, end_reasons: EndReasons | N
         layout = csv_text.layout_of(path)
         planned = planned_columns(layout, columns, end_reasons)
         csv_text.check_memory(path, layout)
+        doubled = _one_of_each(path, layout, planned)
         found = _read_fast(path, layout, planned)
         if found is None:
             found = _read_plainly(path, layout, planned)
@@ -40,13 +42,32 @@ def read(path: Path, columns: Columns | None = None, end_reasons: EndReasons | N
     except csv.Error as error:
         raise DataError(f"not a readable CSV file ({error})") from error
     raw = assemble(planned, found.__getitem__, layout.described)
-    return replace(raw, notes=(*layout.notes, *raw.notes))
+    return replace(raw, notes=(*layout.notes, *doubled, *raw.notes))
+
+
+def _one_of_each(path: Path, layout: Layout, planned: Plan) -> list[str]:
+    """Notes on names that stand for several columns; refused where one of them is read and they are not the same."""
+    if not layout.doubled:
+        return []
+    notes = []
+    read = [name for name in layout.doubled if name in planned.columns]
+    places = {name: [place for place, other in enumerate(layout.names) if other == name] for name in read}
+    for line, row in csv_text.rows(path, layout) if read else ():
+        for name, among in places.items():
+            cells = {row[place].strip() for place in among if place < len(row)}
+            if len(cells) > 1:
+                differ = " and ".join(map(shown, sorted(cells)))
+                raise DataError(f"{layout.named_alike(name)}; give each its own name (line {line} has {differ})")
+    for name in layout.doubled:
+        why = "hold the same, and one is read" if name in places else "are not used"
+        notes.append(f"{layout.named_alike(name)}; they {why}")
+    return notes
 
 
 def planned_columns(layout: Layout, columns: Columns | None, end_reasons: EndReasons | None) -> Plan:
     """Which columns become which array; where the file names none, that is said beside what is wrong."""
     try:
-        return plan(layout.names, columns, end_reasons)
+        return plan(list(dict.fromkeys(layout.names)), columns, end_reasons)
     except DataError as error:
         if layout.has_names:
             raise

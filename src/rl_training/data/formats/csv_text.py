@@ -50,6 +50,16 @@ class Layout:
     units: str | None = None  # the line below the header, where it holds units
 
     @property
+    def doubled(self) -> list[str]:
+        """Names that stand for more than one column."""
+        return [name for name, count in Counter(self.names).items() if count > 1 and name]
+
+    def named_alike(self, name: str) -> str:
+        """`two columns are named 'x'`."""
+        count = self.names.count(name)
+        return f"{'two' if count == 2 else count} columns are named {shown(name)}"
+
+    @property
     def described(self) -> str:
         """In words, with what the reader should know of it."""
         return f"CSV, separated by {SEPARATORS[self.separator]}" + (", packed with gzip" if self.is_packed else "")
@@ -277,17 +287,33 @@ def _are_names(first: list[str], second: list[str] | None) -> bool:
 
 
 def _are_units(lines: list[str], separator: str, width: int) -> bool:
-    """Whether the first of two lines has short words wherever the second has numbers, as `s, °C, %` above values."""
+    """Whether the first of two lines has short words where the second has numbers, as `s, °C, %` above values.
+
+    What has no unit may be empty, if two columns have one. A row with words for values that could not be measured has
+    a date or a number somewhere, which no line of units has."""
     if len(lines) < 2:
         return False
-    words, values = (_split(line, separator) for line in lines)
-    places = [place for place, cell in enumerate(values) if _is_value(cell.strip())]
+    words, values = ([cell.strip() for cell in _split(line, separator)] for line in lines)
+    places = [place for place, cell in enumerate(values) if _is_value(cell)]
     if not len(words) == len(values) == width or len(places) < 2:
         return False
-    above = [words[place].strip() for place in places]
-    return all(w and len(w) <= _LONGEST_UNIT and not _is_value(w) for w in above) and not all(
-        map(is_missing_word, above)
-    )
+    if any(_is_value(word) for word in words if word):
+        return False
+    pairs = list(zip(words, values, strict=True))
+    if any(_has_digit(word) and _has_digit(value) for word, value in pairs if not _is_value(value)):
+        return False
+    above = [words[place] for place in places]
+    units = [word for word in above if _is_unit(word)]
+    filled = [word for word in above if word]
+    return len(units) > 0 and max(map(len, filled)) <= _LONGEST_UNIT and (len(units) > 1 or len(filled) == len(above))
+
+
+def _is_unit(word: str) -> bool:
+    return len(word) <= _LONGEST_UNIT and not is_missing_word(word)
+
+
+def _has_digit(text: str) -> bool:
+    return any(map(str.isdecimal, text))
 
 
 def _is_value(text: str) -> bool:

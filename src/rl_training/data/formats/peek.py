@@ -39,6 +39,7 @@ class Peek:
     env_id: str | None = None
     columns: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     has_names: bool = True  # columns go by names of their own, not by position
+    notes: tuple[str, ...] = ()  # on how the text was understood
 
 
 def peek(path: Path, sample: int = 0) -> Peek:
@@ -154,7 +155,19 @@ def _csv(path: Path, sample: int) -> Peek:
         cells = [row[position] for row in lines]
         columns[name] = _looked_at(name, [cell.replace(",", ".", 1) for cell in cells] if comma else cells, cells)
     title = _TITLES["csv"] + (" without a header line" if not layout.has_names else "")
-    return Peek("csv", title, _lines(path, layout), columns=columns, has_names=layout.has_names)
+    notes = (*layout.notes, *_doubled(layout, lines))
+    return Peek("csv", title, _lines(path, layout), columns=columns, has_names=layout.has_names, notes=notes)
+
+
+def _doubled(layout: csv_text.Layout, lines: list[list[str]]) -> list[str]:
+    """Notes on names that stand for several columns."""
+    notes = []
+    for name in layout.doubled:
+        places = [place for place, other in enumerate(layout.names) if other == name]
+        same = all(row[place].strip() == row[places[0]].strip() for row in lines for place in places)
+        how = "hold the same, and one is read" if same else "differ: give each its own name before one is used"
+        notes.append(f"{layout.named_alike(name)}; they {how}")
+    return notes
 
 
 def _looked_at(name: str, cells: list[str], given: list[str]) -> npt.NDArray[Any]:

@@ -36,6 +36,7 @@ class RawData:
     files: the files of a folder, with the number of rows that each holds.
     bounds: of its actions and observations, where it tells them.
     negated: its costs have become rewards.
+    ends_told: a column says why episodes ended.
     """
 
     arrays: Arrays
@@ -48,6 +49,7 @@ class RawData:
     files: Sequence[tuple[str, int]] = ()
     bounds: SpaceBounds | None = None
     negated: bool = False
+    ends_told: bool = False
 
     def row_in_file(self, row: int) -> tuple[int, str | None]:
         """Where the data have a row of the arrays: the row in its file, and the file's name where there are several."""

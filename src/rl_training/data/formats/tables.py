@@ -270,7 +270,10 @@ def assemble(planned: Plan, column: Callable[[str], npt.NDArray[Any]], described
         arrays, counted = arrays | ended, (note,)
     ordered = in_order(arrays, step, planned.step or "", check_successors=planned.rllib)
     notes = (*planned.notes, *counted, *ordered.notes)
-    return RawData(ordered.arrays, described, notes=notes, hints=planned.hints, rows=ordered.rows, columns=widths)
+    told = planned.reasons is not None
+    return RawData(
+        ordered.arrays, described, notes=notes, hints=planned.hints, rows=ordered.rows, columns=widths, ends_told=told
+    )
 
 
 def _check_lengths(columns: Arrays) -> None:

@@ -95,6 +95,9 @@ def choose_format(format: str | None, path: str | Path | None) -> str:  # noqa: 
     if format is not None and format not in ENDINGS:
         raise ConfigError(f"format: {shown(format)} is not known{did_you_mean(str(format), ENDINGS)}")
     by_ending = {value: name for name, value in ENDINGS.items()}
+    if path is not None and format is None and ending not in by_ending:
+        endings = " or ".join(f"{value} ({name})" for name, value in ENDINGS.items())
+        raise ConfigError(f"{path}: must end in {endings}")
     kind = format or by_ending.get(ending, "onnx")
     if path is not None and ending != ENDINGS[kind]:
         raise ConfigError(f"{path}: a file of format {kind} ends in {ENDINGS[kind]}")
