@@ -35,7 +35,7 @@ def test_a_table(command: Any, runs: dict[str, Path]) -> None:
     assert lines[0].endswith("(last checkpoint, update 20) without a simulator: fitted Q evaluation")
     assert lines[1].endswith("pendulum.npz: 10 episodes, 2,000 transitions; 2 resamples of them, 20 updates each")
     assert lines[2].startswith("  discounted by 0.99, raw reward")
-    assert [line.split()[0] for line in lines[4:6]] == ["the", "behaviour"]
+    assert [line.split()[0] for line in lines[4:6]] == ["recorded", "behaviour"]
     assert [line.split()[:2] for line in lines[6:8]] == [["seed", "4"], ["seed", "2"]]
     assert "note: the policy was trained on these episodes" in out
 
