@@ -25,7 +25,6 @@ from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluat
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.wording import amount, readable
 
-
 _SELDOM = 30.0  # seconds
 
 
@@ -79,8 +78,8 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
         typer.echo("\n".join(table(("", "", "", "", ""), rows)[1:]))
     elif len(estimated) > 1:
         typer.echo(
-            "not compared: that takes the same episodes, discount (--gamma), updates (--updates) and repeats, and estimates"
-            " that are trusted"
+            "not compared: that takes the same episodes, discount (--gamma), updates (--updates) and repeats, and"
+            " estimates that are trusted"
         )
 
 
