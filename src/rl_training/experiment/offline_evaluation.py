@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from rl_training.experiment.manager import LoadedPolicy
 
 MOST_ROWS = 500_000  # whole episodes are left out beyond
+_NEARLY_ALL = 0.99  # of the rows: as good as all
 DEFAULT_GAMMA = 0.99  # where the algorithm has none (bc)
 
 
@@ -301,9 +302,14 @@ def _data(policy: LoadedPolicy, given: TransitionDataset | str | None) -> tuple[
     own = given is None
     if own and trained not in (None, data.fingerprint()):
         cautions.append("the data have changed since the policy was trained")
-    seen = own or data.fingerprint() == trained or _mostly_seen(policy, data)
-    if seen:
+    seen = 1.0 if own or data.fingerprint() == trained else _share_seen(policy, data)
+    if seen > _NEARLY_ALL:
         cautions.append("the policy was trained on these episodes, which flatters it; other ones say more")
+    elif round(seen * data.n_episodes):
+        cautions.append(
+            f"the policy was trained on about {seen * data.n_episodes:,.0f} of these"
+            f" {amount(data.n_episodes, 'episode')}, which flatters it; other ones say more"
+        )
     some = some_episodes(data, MOST_ROWS)
     if len(some) < len(data):
         cautions.append(f"of {amount(len(data), 'row')}, whole episodes of {len(some):,} are used")
@@ -312,7 +318,7 @@ def _data(policy: LoadedPolicy, given: TransitionDataset | str | None) -> tuple[
     episodes = _fitted_episodes(some)
     if FEWEST_EPISODES <= episodes < FEW_EPISODES:
         cautions.append(f"{episodes} episodes are few: the interval is a rough one")
-    return some, DataUsed(title, data.fingerprint(), episodes, some.n_usable, seen), cautions
+    return some, DataUsed(title, data.fingerprint(), episodes, some.n_usable, seen > 0.5), cautions
 
 
 def _fitted_episodes(data: TransitionDataset) -> int:
@@ -322,15 +328,15 @@ def _fitted_episodes(data: TransitionDataset) -> int:
     return data.n_episodes if data.has_next_obs is None else len(np.unique(data.episode_ids[data.has_next_obs]))
 
 
-def _mostly_seen(policy: LoadedPolicy, data: TransitionDataset) -> bool:
-    """Whether most of the rows are among those trained on, as far as these can still be read."""
+def _share_seen(policy: LoadedPolicy, data: TransitionDataset) -> float:
+    """The share of the rows that are among those trained on, as far as these can still be read."""
     section = policy.checkpoint.config.dataset
     if section is None:
-        return False
+        return 0.0
     try:
-        return share_seen(data, _load(policy, section)) > 0.5
+        return share_seen(data, _load(policy, section))
     except (DataError, ConfigError, OSError):
-        return False
+        return 0.0
 
 
 def _open(policy: LoadedPolicy, given: TransitionDataset | str | None) -> tuple[TransitionDataset, str]:
