@@ -14,11 +14,12 @@ from rl_training import BC
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
 from rl_training.errors import CheckpointError, ConfigError, DataError
+from rl_training.experiment import offline_evaluation as module
 from rl_training.experiment import statistics
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.experiment.offline_doubts import FEWEST_EPISODES, doubts, unsettled
 from rl_training.experiment.shipping.card import offline_evaluation
-from rl_training.runtime.fitted_evaluation import FittedValues
+from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
 from small_runs import knobs, small_config
@@ -232,6 +233,35 @@ def test_rows_without_a_successor_are_not_counted(run: Path, dataset: Transition
     found = load_policy(run).evaluate_offline(log, **QUICK, store=False)
     assert (log.n_episodes, len(log)) == (11, 2_000)
     assert (found.data.episodes, found.data.transitions) == (10, 2_000 - 11)
+
+
+def test_how_many_of_the_episodes_were_trained_on(run: Path, dataset: TransitionDataset) -> None:
+    """Four of the run's ten episodes, and six that it has not seen."""
+    rows = dataset.to_dict()
+    new = np.arange(len(dataset)) >= 800
+    other = TransitionDataset.from_dict(rows | {"rewards": np.where(new, dataset.rewards - 0.5, dataset.rewards)})
+    found = load_policy(run).evaluate_offline(other, **QUICK, store=False)
+    assert (
+        "the policy was trained on about 4 of these 10 episodes, which flatters it; other ones say more"
+        in found.cautions
+    )
+    assert not found.data.trained_on
+
+
+def test_without_updates_it_goes_on_until_it_has_settled(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four rounds of the default at most; a number that was given is kept to."""
+    monkeypatch.setattr(OfflineEvaluationConfig.model_fields["updates"], "default", 20)
+    OfflineEvaluationConfig.model_rebuild(force=True)
+    try:
+        monkeypatch.setattr(module, "unsettled", lambda fitted: True)
+        policy = load_policy(run)
+        assert policy.evaluate_offline(repeats=2, store=False).updates == 80
+        assert policy.evaluate_offline(updates=30, repeats=2, store=False).updates == 30
+        monkeypatch.setattr(module, "unsettled", lambda fitted: fitted.updates < 40)
+        assert policy.evaluate_offline(repeats=2, store=False).to_json()["updates"] == 40
+    finally:
+        monkeypatch.undo()
+        OfflineEvaluationConfig.model_rebuild(force=True)
 
 
 def test_a_mixture_is_said_to_lose_its_shares(run: Path, dataset: TransitionDataset) -> None:

@@ -78,8 +78,7 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
         typer.echo("\n".join(table(("", "", "", "", ""), rows)[1:]))
     elif len(estimated) > 1:
         typer.echo(
-            "not compared: that takes the same episodes, discount (--gamma), updates (--updates) and repeats, and"
-            " estimates that are trusted"
+            "not compared: that takes the same episodes, discount (--gamma) and repeats, and estimates that are trusted"
         )
 
 
@@ -202,7 +201,7 @@ def _compared(estimated: Sequence[Estimated]) -> Iterator[tuple[Estimated, Estim
     for one, other in itertools.combinations(estimated, 2):
         ours, theirs = one.found.mean_value(), other.found.mean_value()
         alike = (
-            all(getattr(one.found, name) == getattr(other.found, name) for name in ("gamma", "settings", "updates"))
+            all(getattr(one.found, name) == getattr(other.found, name) for name in ("gamma", "settings"))
             and one.found.data.fingerprint == other.found.data.fingerprint
         )
         if ours is None or theirs is None or not alike:

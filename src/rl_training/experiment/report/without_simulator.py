@@ -119,7 +119,7 @@ def lead(runs: Sequence[RunContents]) -> str:
     unscored = [run for run in runs if run.evaluations is None]
     if not unscored:
         return ""
-    found = [(gain, run) for run in unscored if (gain := _improvement(run.offline)) is not None]
+    found = [(of, run) for run in unscored if (of := _improvement(run.offline)) is not None]
     if not found:
         return f'<p class="lead">{_not_judged(unscored)}</p>' if len(unscored) == len(runs) else ""
     (gain, chance), best = max(found, key=lambda pair: pair[0][0].value)
