@@ -94,6 +94,7 @@ def measure(title: str, data: Path, runs: Path) -> dict[str, Any]:
             seconds = time.perf_counter() - began
             (one,) = found.policies
             row = {"policy": name, "step": step, **one.to_json(), "fitted": one.value.to_json()}
+            row["updates"] = found.updates
             row |= {"gain": one.improvement.to_json(), "probability": one.probability, "seconds": round(seconds, 1)}
             rows.append(row | played(policy, found.gamma))
             print(line(rows[-1]), flush=True)

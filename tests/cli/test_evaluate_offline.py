@@ -35,7 +35,7 @@ def test_a_table(command: Any, runs: dict[str, Path]) -> None:
     assert lines[0].endswith("(last checkpoint, update 20) without a simulator: fitted Q evaluation")
     assert lines[1].endswith("pendulum.npz: 10 episodes, 2,000 transitions; 2 resamples of them, 20 updates each")
     assert lines[2].startswith("  discounted by 0.99, raw reward")
-    assert [line.split()[0] for line in lines[4:6]] == ["the", "behaviour"]
+    assert [line.split()[0] for line in lines[4:6]] == ["recorded", "behaviour"]
     assert [line.split()[:2] for line in lines[6:8]] == [["seed", "4"], ["seed", "2"]]
     assert "note: the policy was trained on these episodes" in out
 
@@ -121,6 +121,37 @@ def test_report_and_card(command: Any, runs: dict[str, Path], tmp_path: Path) ->
     assert "value 1.5 (1 to 2), an\nimprovement of 1.5 over the behaviour with probability 0.75" in text
     doubted = trusted | {"value": None, "not_trusted_because": ["so few"]}
     assert "not to be trusted, because so few." in hub.page(card | {"offline_evaluation": doubted}, "me/policy")
+
+
+def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Path, tmp_path: Path) -> None:
+    """It is neither hidden by a newer refusal of the same weights nor asked for again; refusals are said once."""
+    path = train(small_config(data_file, tmp_path, seed=[0, 1])).run.path
+    command("report", path, "-o", "one.html", "--no-data")
+    assert "could not be judged: there was no simulator" in (tmp_path / "one.html").read_text()
+    command("evaluate", path, "--offline", *QUICK)
+    stored = path / "offline_evaluations.jsonl"
+    record = json.loads(stored.read_text())
+    for policy in record["policies"]:
+        policy |= {"value": None, "improvement": None, "not_trusted_because": ["so few"]}
+    refused = record | {"value": None, "improvement": None}
+    stored.write_text(json.dumps(refused) + "\n")
+    command("report", path, "-o", "two.html", "--no-data")
+    page = (tmp_path / "two.html").read_text()
+    assert "could not be judged: so few." in page
+    assert page.count("seeds 0 and 1 are not to be trusted, because so few.") == 1
+    assert "--offline` estimates from the data" not in page
+    gain = {"value": 1.5, "low": 1.0, "high": 2.0, "probability": 0.75}
+    sound = [one | {"value": gain, "improvement": gain, "not_trusted_because": []} for one in record["policies"]]
+    trusted = record | {"value": gain, "improvement": gain, "policies": sound}
+    stored.write_text("".join(json.dumps(one) + "\n" for one in (trusted, refused)))
+    command("report", path, "-o", "three.html", "--no-data")
+    page = (tmp_path / "three.html").read_text()
+    assert "improves on the behaviour that recorded them by" in page.split("<main>")[0]
+    assert "a newer estimate of the same weights was refused, because so few." in page
+    out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 0).out
+    assert "estimated from the data: value 1.5" in out
+    card = json.loads((tmp_path / "policy.pt2.json").read_text())["offline_evaluation"]
+    assert card["cautions"][-1] == "a newer estimate was refused, because so few"
 
 
 def test_a_forged_record_harms_no_page(command: Any, data_file: Path, tmp_path: Path) -> None:

@@ -14,11 +14,12 @@ from rl_training import BC
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
 from rl_training.errors import CheckpointError, ConfigError, DataError
+from rl_training.experiment import offline_evaluation as module
 from rl_training.experiment import statistics
 from rl_training.experiment.manager import LoadedPolicy, load_policy
-from rl_training.experiment.offline_evaluation import FEWEST_EPISODES, doubts
+from rl_training.experiment.offline_doubts import FEWEST_EPISODES, doubts, unsettled
 from rl_training.experiment.shipping.card import offline_evaluation
-from rl_training.runtime.fitted_evaluation import FittedValues
+from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
 from small_runs import knobs, small_config
@@ -38,9 +39,13 @@ def fitted(**changes: Any) -> FittedValues:
         "weights": np.full((3, 20), 0.05),
         "course": np.broadcast_to(starts.mean(-1), (10, 3, 2)),
         "td_errors": np.full((2, 3, 2), 1.0),
+        "left_out": np.zeros((3, 2)),
         "extremes": np.stack((np.full((3, 2), -20.0), np.full((3, 2), -1.0))),
         "allowed": (-40.0, 0.0),
-        "returns": returns,
+        "observed": returns,
+        "behind": np.zeros(20),
+        "after": np.zeros((2, 20)),
+        "updates": 5_000,
     }
     return FittedValues(**values | changes)
 
@@ -51,12 +56,20 @@ class TestDoubts:
 
     def test_actions_the_data_have_not_seen(self) -> None:
         (said,) = doubts(fitted(), 0, 0.43)
-        assert said == "in 43% of the states the policy does what no similar state of the data has seen (at most 20%)"
+        assert said.startswith("in 43% of the states the policy does what no similar state of the data has seen")
 
-    def test_held_out_error(self) -> None:
-        errors = np.stack((np.full((3, 2), 1.0), np.full((3, 2), 2.5)))
-        (said,) = doubts(fitted(td_errors=errors), 0, 0.0)
-        assert "left out of a resample is 2.5 times that on those in it" in said
+    def test_left_out_episodes(self) -> None:
+        """It is the value that must hold on other episodes; a few rows with large errors are no matter."""
+        errors = np.stack((np.full((3, 2), 1.0), np.full((3, 2), 9.0)))
+        assert doubts(fitted(td_errors=errors), 0, 0.0) == []
+        (said,) = doubts(fitted(left_out=np.array([[-2.0, 0.0], [-2.1, 0.0], [-1.9, 0.0]])), 0, 0.0)
+        assert said.startswith("on episodes left out of a resample the value misses what followed by -2")
+        assert doubts(fitted(left_out=np.array([[-4.0, 0.0], [0.0, 0.0], [np.nan, np.nan]])), 0, 0.0) == []  # chance
+
+    def test_most_of_the_weight_behind_the_cuts(self) -> None:
+        (said,) = doubts(fitted(behind=np.full(20, 0.8)), 0, 0.0)
+        assert said.startswith("80% of an episode's discounted weight lies behind its cut")
+        assert said.endswith("a smaller --gamma")
 
     @pytest.mark.parametrize(("extreme", "told"), [(60.0, "Q reaches 60.0"), (np.nan, "not finite")])
     def test_divergence(self, extreme: float, told: str) -> None:
@@ -73,7 +86,7 @@ class TestDoubts:
     def test_rewards_that_are_always_the_same(self) -> None:
         """Any error of Q would leave a range of no width, and be called divergence."""
         (said,) = doubts(fitted(allowed=(-10.0, -10.0)), 0, 0.0)
-        assert said == "whatever is done, rewards of these data add up to -10.0: no policy can be told from another"
+        assert said.startswith("whatever is done, rewards of these data add up to -10.0: no policy can be told")
 
     def test_repeats_that_disagree(self) -> None:
         sound = fitted()
@@ -86,18 +99,36 @@ class TestDoubts:
         course = np.array(fitted().course)
         course[:8, :, 0] -= 1.0
         (said,) = doubts(fitted(course=course), 0, 0.0)
-        assert said.startswith("the value still moved by 1 in the last fifth")
+        assert said == "the value still moved by 1 at the end of the fit; go further with --updates 10000"
+        assert unsettled(fitted(course=course))
+
+    def test_a_fit_that_went_on_is_held_to_the_round_before(self) -> None:
+        course = np.concatenate([fitted().course - 1.0, fitted().course])
+        course[10:] += np.linspace(-1.0, 0.0, 10)[:, None, None].clip(-0.1)
+        assert "still moved by 1 at the end" in doubts(fitted(course=course), 0, 0.0)[0]
+        assert not unsettled(fitted())
 
     def test_a_behaviour_that_is_not_found_again(self) -> None:
         sound = fitted()
-        (said,) = doubts(replace(sound, returns=sound.returns + 3.0), 0, 0.0)
-        assert "the behaviour itself is fitted as -12.0, and its episodes return -9" in said
+        (said,) = doubts(replace(sound, observed=sound.observed + 3.0), 0, 0.0)
+        assert "the behaviour itself is fitted as -12.0, and its episodes returned -9" in said
+        assert said.endswith("the fit is not there yet; go further with --updates 10000")
+        assert unsettled(replace(sound, observed=sound.observed + 3.0))
+        (said,) = doubts(replace(sound, observed=sound.observed + 3.0, updates=20_000), 0, 0.0)
+        assert "although the fit has settled" in said
+
+    def test_what_lies_behind_the_cuts_does_not_help_to_find_it(self) -> None:
+        """-12 in all of which -3 are fitted behind the cuts: the recorded steps are fitted as -9, and returned -12."""
+        cut = fitted(behind=np.full(20, 0.1), after=np.full((2, 20), -30.0))
+        (said,) = doubts(cut, 0, 0.0)
+        assert "the behaviour itself is fitted as -9" in said
+        assert doubts(replace(cut, observed=cut.observed + 3.0), 0, 0.0) == []
 
     def test_few_episodes(self) -> None:
         sound = fitted()
-        few = replace(sound, starts=sound.starts[..., :9], weights=np.full((3, 9), 1 / 9), returns=sound.returns[:9])
+        few = replace(sound, starts=sound.starts[..., :9], weights=np.full((3, 9), 1 / 9), observed=sound.observed[:9])
         said = doubts(few, 0, 0.0)[0]
-        assert said == f"there are only 9 episodes; an interval needs {FEWEST_EPISODES} at the least"
+        assert said.startswith(f"there are only 9 episodes, and an interval needs {FEWEST_EPISODES} at the least")
 
 
 def test_student() -> None:
@@ -108,6 +139,8 @@ def test_student() -> None:
     assert statistics.student_cdf(1.0, 1) == pytest.approx(0.75)
     found = statistics.student_estimate(1.0, [0.0, 1.0, 2.0])
     assert (found.low, found.high) == (pytest.approx(1.0 - 4.303, abs=1e-3), pytest.approx(1.0 + 4.303, abs=1e-3))
+    wider = statistics.student_estimate(1.0, [0.0, 1.0, 2.0], besides=0.75)  # hypot(1, 0.75) = 1.25
+    assert wider.high == pytest.approx(1.0 + 1.25 * 4.303, abs=2e-3)
     assert statistics.chance_above_zero(4.303, [0.0, 1.0, 2.0]) == pytest.approx(0.975, abs=1e-4)
     assert [statistics.chance_above_zero(value, [1.0, 1.0]) for value in (2.0, 0.0, -2.0)] == [1.0, 0.5, 0.0]
 
@@ -160,7 +193,8 @@ def test_what_diverged_is_told_in_json(run: Path) -> None:
     """JSON has no NaN, and the behaviour may be what diverged."""
     found = load_policy(run).evaluate_offline(**QUICK, store=False)
     nan = statistics.Estimate(np.nan, np.nan, np.inf)
-    diverged = replace(found, behaviour_value=nan, behaviour_return=nan, repeats=np.full_like(found.repeats, np.nan))
+    observed = replace(found.observed, value=nan, tail=np.nan)
+    diverged = replace(found, behaviour_value=nan, observed=observed, repeats=np.full_like(found.repeats, np.nan))
     diverged = replace(diverged, policies=tuple(replace(one, value=nan, why_not=("a",)) for one in found.policies))
     told = json.loads(json.dumps(diverged.to_json(), allow_nan=False))
     assert told["behaviour"]["value"] == told["behaviour"]["return"] == {"value": None, "low": None, "high": None}
@@ -201,6 +235,35 @@ def test_rows_without_a_successor_are_not_counted(run: Path, dataset: Transition
     assert (found.data.episodes, found.data.transitions) == (10, 2_000 - 11)
 
 
+def test_how_many_of_the_episodes_were_trained_on(run: Path, dataset: TransitionDataset) -> None:
+    """Four of the run's ten episodes, and six that it has not seen."""
+    rows = dataset.to_dict()
+    new = np.arange(len(dataset)) >= 800
+    other = TransitionDataset.from_dict(rows | {"rewards": np.where(new, dataset.rewards - 0.5, dataset.rewards)})
+    found = load_policy(run).evaluate_offline(other, **QUICK, store=False)
+    assert (
+        "the policy was trained on about 4 of these 10 episodes, which flatters it; other ones say more"
+        in found.cautions
+    )
+    assert not found.data.trained_on
+
+
+def test_without_updates_it_goes_on_until_it_has_settled(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four rounds of the default at most; a number that was given is kept to."""
+    monkeypatch.setattr(OfflineEvaluationConfig.model_fields["updates"], "default", 20)
+    OfflineEvaluationConfig.model_rebuild(force=True)
+    try:
+        monkeypatch.setattr(module, "unsettled", lambda fitted: True)
+        policy = load_policy(run)
+        assert policy.evaluate_offline(repeats=2, store=False).updates == 80
+        assert policy.evaluate_offline(updates=30, repeats=2, store=False).updates == 30
+        monkeypatch.setattr(module, "unsettled", lambda fitted: fitted.updates < 40)
+        assert policy.evaluate_offline(repeats=2, store=False).to_json()["updates"] == 40
+    finally:
+        monkeypatch.undo()
+        OfflineEvaluationConfig.model_rebuild(force=True)
+
+
 def test_a_mixture_is_said_to_lose_its_shares(run: Path, dataset: TransitionDataset) -> None:
     mixed = mix_datasets({"all": dataset, "few": dataset.select(np.arange(400))}, {"all": 0.1, "few": 0.9})
     found = load_policy(run).evaluate_offline(mixed, **QUICK, store=False)
@@ -212,9 +275,10 @@ def test_a_mixture_is_said_to_lose_its_shares(run: Path, dataset: TransitionData
 def test_values_that_lie_behind_the_cuts_are_said_to(run: Path, gamma: float, said: bool) -> None:
     """Episodes are cut after 200 steps: 0.99^200 is 13% and 0.999^200 is 82% of what their weights add up to."""
     found = load_policy(run).evaluate_offline(**QUICK, gamma=gamma, store=False)
-    told = [caution for caution in found.cautions if "behind its cut" in caution]
+    told = [reason for reason in found.policies[0].why_not if "behind its cut" in reason]
     assert len(told) == int(said)
     assert not said or told[0].startswith("82% of an episode's discounted weight")
+    assert found.observed.behind == pytest.approx(gamma**200)
 
 
 def test_mistakes(run: Path, dataset: TransitionDataset) -> None:

@@ -18,10 +18,10 @@ from rl_training.data.transforms import TransformConfig, Transforms, fit_transfo
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
 from rl_training.experiment.manager import LoadedPolicy
-from rl_training.runtime import fitted_evaluation
+from rl_training.runtime import fitted_checks
 from rl_training.runtime.acting import Actor
-from rl_training.runtime.action_support import share_outside
-from rl_training.runtime.fitted_evaluation import EpisodeBootstrap, OfflineEvaluationConfig, fit_values
+from rl_training.runtime.action_support import rows_like_those_after_cuts, share_outside
+from rl_training.runtime.fitted_evaluation import EpisodeBootstrap, FittedValues, OfflineEvaluationConfig, fit_values
 from rl_training.runtime.trainer import train
 from small_runs import small_config
 
@@ -79,7 +79,11 @@ def test_closed_forms(policy: LoadedPolicy, terminate: bool) -> None:
     expected = [exact(cost, terminate=terminate) for cost in costs]
     assert found.values == pytest.approx(expected, abs=0.06)
     assert found.repeats.mean(0) == pytest.approx(expected, abs=0.1)
-    assert found.returns.mean() == pytest.approx(expected[2], abs=0.1)
+    assert found.observed.mean() + found.tails[-1] == pytest.approx(expected[2], abs=0.1)
+    assert found.behind == pytest.approx(np.full(400, 0.0 if terminate else GAMMA**3))
+    once = exact(costs[2], terminate=True)
+    assert found.observed.mean() == pytest.approx(once, abs=0.1)  # what was recorded, whatever is fitted behind it
+    assert found.values[2] - found.tails[2] == pytest.approx(once, abs=0.1)
     low, high = found.allowed
     assert (low, high) == (
         pytest.approx(data.rewards.min() / (1 - GAMMA)),
@@ -157,10 +161,12 @@ def test_actions_outside_the_data(policy: LoadedPolicy) -> None:
     narrow = TransitionDataset.from_dict(data.to_dict() | {"actions": DONE + 0.05 * data.actions})
     low, high = policy.checkpoint.spaces.action_low, policy.checkpoint.spaces.action_high
     standard = fit_transforms(narrow, Spaces(3, low, high), TransformConfig(normalise_observations=True))
-    inside, outside = share_outside(policy.actor, narrow, standard)
+    inside, outside = share_outside(policy.actor, [0, 1], narrow, standard)
     assert inside == 0.0
     assert outside == 1.0
-    wide = share_outside(policy.actor, data, standard)
+    sampled = share_outside(policy.actor, [1], narrow, standard, deterministic=False)
+    assert sampled.tolist() == [1.0]
+    wide = share_outside(policy.actor, [0, 1], data, standard)
     assert wide.max() < 0.02
 
 
@@ -176,9 +182,9 @@ def test_an_episode_is_not_held_to_itself(policy: LoadedPolicy) -> None:
     low, high = policy.checkpoint.spaces.action_low, policy.checkpoint.spaces.action_high
     standard = fit_transforms(two, Spaces(3, low, high), TransformConfig(normalise_observations=True))
     assert two.n_episodes == 2
-    assert share_outside(policy.actor, two, standard).tolist() == [0.0, 0.0]
+    assert share_outside(policy.actor, [0, 1], two, standard).tolist() == [0.0, 0.0]
     alone = two.select(np.arange(12))
-    assert share_outside(policy.actor, alone, standard).tolist() == [1.0, 1.0]  # nothing to hold it to
+    assert share_outside(policy.actor, [0, 1], alone, standard).tolist() == [1.0, 1.0]  # nothing to hold it to
 
 
 def test_many_episodes_are_valued_a_few_at_a_time(policy: LoadedPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,12 +197,13 @@ def test_many_episodes_are_valued_a_few_at_a_time(policy: LoadedPolicy, monkeypa
 
     plain = FittedQ.values
     at_once = fit_values(policy.actor, [0], data, settings, gamma=GAMMA, deterministic=True)
-    monkeypatch.setattr(fitted_evaluation, "_CHUNK", 7)
+    monkeypatch.setattr(fitted_checks, "_CHUNK", 7)
     monkeypatch.setattr(FittedQ, "values", values)
     in_parts = fit_values(policy.actor, [0], data, settings, gamma=GAMMA, deterministic=True)
     assert max(largest) == 7
     assert in_parts.starts == pytest.approx(at_once.starts, abs=1e-5)
-    assert in_parts.returns == pytest.approx(at_once.returns, abs=1e-5)
+    assert in_parts.after == pytest.approx(at_once.after, abs=1e-5)
+    assert in_parts.left_out == pytest.approx(at_once.left_out, abs=1e-4)
 
 
 def test_equal_returns_are_no_division_by_zero(policy: LoadedPolicy, tmp_path: Path) -> None:
@@ -206,4 +213,53 @@ def test_equal_returns_are_no_division_by_zero(policy: LoadedPolicy, tmp_path: P
     found = fit_values(policy.actor, [0], flat, settings, gamma=GAMMA, deterministic=True)
     assert np.isfinite(found.repeats).all()
     assert found.allowed == (0.0, 0.0)
-    assert math.isclose(found.returns.std(), 0.0)
+    assert math.isclose(found.observed.std(), 0.0)
+
+
+def test_a_cut_episode_goes_on_in_a_state_like_the_one_it_was_cut_in(policy: LoadedPolicy) -> None:
+    """The state after a cut is 0 again: rows like it are rows of state 0, of other episodes, with all their actions."""
+    data = rounds(60, terminate=False)
+    low, high = policy.checkpoint.spaces.action_low, policy.checkpoint.spaces.action_high
+    standard = fit_transforms(data, Spaces(3, low, high), TransformConfig(normalise_observations=True))
+    like = rows_like_those_after_cuts(data, standard, 0)
+    assert {*data.obs[like].argmax(-1).tolist()} == {0}
+    assert (data.episode_ids[like] != np.arange(60)).all()
+    assert len({*like.tolist()}) > 20
+
+
+def test_a_clock_among_the_observations_does_not_run_away_behind_the_cuts(policy: LoadedPolicy) -> None:
+    """The last rows are the dearest and nothing follows them: Q behind the cut must not be their reward for ever."""
+    steps, episodes = 20, 60
+    clock = np.tile(np.arange(steps) / steps, episodes)
+    rng = np.random.default_rng(0)
+    rewards = np.where(clock < 0.9, -1.0, -3.0)
+    obs = np.stack((clock, rng.normal(size=len(clock)), rng.normal(size=len(clock))), axis=-1)
+    data = TransitionDataset.from_dict(
+        {
+            "obs": obs,
+            "actions": rng.uniform(-1.0, 1.0, len(clock)),
+            "rewards": rewards,
+            "terminations": np.zeros(len(clock), dtype=bool),
+            "truncations": np.arange(len(clock)) % steps == steps - 1,
+        }
+    )
+    settings = OfflineEvaluationConfig(updates=600, repeats=2)
+    found = fit_values(policy.actor, [0], data, settings, gamma=0.9, deterministic=True)
+    assert found.after[-1].mean() == pytest.approx(-11.0, abs=2.0)  # -3 for ever would be -30
+
+
+def test_it_goes_on_from_where_it_was(policy: LoadedPolicy) -> None:
+    data, settings = rounds(30, terminate=False), OfflineEvaluationConfig(updates=20, repeats=2)
+    asked: list[int] = []
+    told: list[int] = []
+
+    def go_on(found: FittedValues) -> bool:
+        asked.append(found.updates)
+        return found.updates < 60
+
+    found = fit_values(
+        policy.actor, [0], data, settings, gamma=GAMMA, deterministic=True, on_part=told.append, go_on=go_on
+    )
+    once = fit_values(policy.actor, [0], data, settings, gamma=GAMMA, deterministic=True)
+    assert (asked, told[-1], len(told), found.updates) == ([20, 40, 60], 60, 30, 60)
+    assert found.course[:10] == pytest.approx(once.course)

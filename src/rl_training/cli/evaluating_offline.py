@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -19,9 +20,12 @@ from rl_training.cli.using import load_told
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import statistics
 from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.offline_doubts import LEAST_BEHIND
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.wording import amount, readable
+
+_SELDOM = 30.0  # seconds
 
 
 @dataclass(frozen=True)
@@ -99,14 +103,26 @@ def _estimate(policy: LoadedPolicy, asked: AskedOffline) -> OfflineEvaluation:
 
 @contextmanager
 def _progress() -> Iterator[Callable[[int], None]]:
-    """A line that counts updates, where somebody watches."""
+    """A line that counts updates; where nobody watches, one now and then, as a long one may be waited for."""
     if not sys.stderr.isatty():
-        yield lambda updates: None
+        yield _Seldom()
         return
     try:
         yield lambda updates: typer.echo(f"\rfitted: {amount(updates, 'update')}", err=True, nl=False)
     finally:
         typer.echo("\r" + " " * 40 + "\r", err=True, nl=False)
+
+
+class _Seldom:
+    """Tells of updates every half minute."""
+
+    def __init__(self) -> None:
+        self._told = time.monotonic()
+
+    def __call__(self, updates: int) -> None:
+        if time.monotonic() - self._told >= _SELDOM:
+            self._told = time.monotonic()
+            typer.echo(f"fitted: {amount(updates, 'update')}", err=True)
 
 
 def _store(one: Estimated, policy: LoadedPolicy) -> None:
@@ -121,7 +137,7 @@ def _lines(one: Estimated) -> list[str]:
     data, settings = found.data, found.settings
     size = f"{amount(data.episodes, 'episode')}, {amount(data.transitions, 'transition')}"
     rows = [
-        ("  the data", *_value(found.behaviour_return), "", "", ""),
+        ("  recorded", *_value(found.behaviour_return), "", "", ""),
         ("  behaviour", *_value(found.behaviour_value), "", "", ""),
     ]
     for policy in found.policies:
@@ -133,16 +149,38 @@ def _lines(one: Estimated) -> list[str]:
     heads = ("", "value", f"{LEVEL:.0%} interval", "improvement", f"{LEVEL:.0%} interval ", "probability")
     return [
         f"{one.run} ({one.which} checkpoint, update {found.step:,}) without a simulator: fitted Q evaluation",
-        f"  on {data.title}: {size}; {settings.repeats} resamples of them, {amount(settings.updates, 'update')} each",
+        f"  on {data.title}: {size}; {settings.repeats} resamples of them, {amount(found.updates, 'update')} each",
         f"  discounted by {found.gamma:g}, raw reward, from where the episodes begin; behaviour: the data's actions",
         *table(heads, rows, right=("value", "improvement", "probability")),
-        *(
-            f"  seed {policy.seed} is not to be trusted, because {reason}"
-            for policy in found.policies
-            for reason in policy.why_not
-        ),
+        *_recorded(found),
+        *(f"  {names} not to be trusted, because {reason}" for reason, names in _doubted(found)),
         *(f"  note: {caution}" for caution in found.cautions),
     ]
+
+
+def _recorded(found: OfflineEvaluation) -> Iterator[str]:
+    """What the episodes returned, and how much of the behaviour's value no row of them tells."""
+    seen = found.observed
+    yield (
+        f"  recorded: what the episodes returned, discounted, in {seen.steps:,.0f} steps on average;"
+        f" undiscounted {readable(seen.undiscounted)}"
+    )
+    if seen.behind >= LEAST_BEHIND:
+        yield (
+            f"  {seen.behind:.0%} of the weight lies behind the cuts of time limits, where the fit alone speaks:"
+            f" {readable(seen.tail / seen.behind)} there, {readable(seen.tail)} of the behaviour's value"
+        )
+
+
+def _doubted(found: OfflineEvaluation) -> Iterator[tuple[str, str]]:
+    """Every reason once, and whom it is about."""
+    of: dict[str, list[int]] = {}
+    for policy in found.policies:
+        for reason in policy.why_not:
+            of.setdefault(reason, []).append(policy.seed)
+    for reason, seeds in of.items():
+        one = len(seeds) == 1
+        yield reason, f"seed{'' if one else 's'} {', '.join(map(str, seeds))} {'is' if one else 'are'}"
 
 
 def _value(found: Estimate) -> tuple[str, str]:

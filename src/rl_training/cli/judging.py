@@ -44,7 +44,10 @@ def evaluate(
         typer.Option(metavar="DATA", help="With --offline: other episodes than the run's own, a file or minari:ID."),
     ] = None,
     updates: Annotated[
-        int | None, typer.Option(min=10, help="With --offline: updates of each fit.", show_default="5000")
+        int | None,
+        typer.Option(
+            min=10, help="With --offline: updates of each fit; if not given, more by itself.", show_default="5000"
+        ),
     ] = None,
     repeats: Annotated[
         int | None, typer.Option(min=2, max=64, help="With --offline: resamples of the episodes.", show_default="5")

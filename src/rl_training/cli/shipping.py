@@ -76,9 +76,17 @@ def _tell(exported: Exported) -> None:
     card = exported.card
     policy, file, scores = card["policy"], card["file"], card["scores"]
     difference = card["check"]["largest_difference_over_range"]
-    score = "not evaluated" if scores is None else f"return {readable(scores['return_mean'])}"
+    score = _estimated(card["offline_evaluation"]) if scores is None else f"return {readable(scores['return_mean'])}"
     typer.echo(
         f"{exported.path}: {policy['algo']} seed {policy['seed']}, {policy['step_unit'][:-1]} {policy['step']:,},"
         f" {score}; {file['bytes'] / 1e3:,.0f} kB, differs from predict by {difference:.0e} of the range"
     )
     typer.echo(f"{exported.card_path}: how to call it, what it is, how to make it again")
+
+
+def _estimated(estimate: Mapping[str, Any] | None) -> str:
+    if estimate is None:
+        return "not evaluated"
+    if estimate["value"] is None:
+        return "estimated from the data, not to be trusted"
+    return f"estimated from the data: value {readable(estimate['value']['value'])}"

@@ -19,6 +19,14 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import TransformConfig, fit_transforms
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment import statistics
+from rl_training.experiment.offline_doubts import (
+    FEW_EPISODES,
+    FEWEST_EPISODES,
+    MOST_ROUNDS,
+    doubts,
+    mean_left_out,
+    unsettled,
+)
 from rl_training.experiment.report.diagnostics import some_episodes
 from rl_training.experiment.report.held_out import read_alike, share_seen
 from rl_training.experiment.statistics import LEVEL, Estimate
@@ -26,25 +34,14 @@ from rl_training.runtime.action_support import share_outside
 from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig, fit_values
 from rl_training.runtime.run_directory import OFFLINE_EVALUATIONS, RunDirectory, run_of
 from rl_training.validation import explain
-from rl_training.wording import amount, readable
+from rl_training.wording import amount
 
 if TYPE_CHECKING:
     from rl_training.experiment.manager import LoadedPolicy
 
 MOST_ROWS = 500_000  # whole episodes are left out beyond
+_NEARLY_ALL = 0.99  # of the rows: as good as all
 DEFAULT_GAMMA = 0.99  # where the algorithm has none (bc)
-
-# When an estimate is not to be trusted ------------------------------------------------------------------------------
-FEWEST_EPISODES = 10
-FEW_EPISODES = 30  # below which the interval itself is a guess
-MOST_OUTSIDE = 0.2  # share of states with an action that similar states of the data have not seen
-WORST_HELD_OUT = 2.0  # TD error on other episodes, as a multiple of that on those fitted
-LARGEST_DRIFT = 0.25  # change of a value in the last fifth of the fit; this and those below in spreads of the returns
-LARGEST_ERROR = 0.05  # TD error below which the multiple above means nothing
-LARGEST_BIAS = 0.25  # of the behaviour's fitted value, whose return is known
-LARGEST_INTERVAL = 1.0  # half of it
-BEYOND = 0.1  # by how much of the range that rewards allow a Q may leave it
-MOST_BEHIND_CUTS = 0.5  # of an episode's discounted weight; more is said, as nothing in the data can contradict the fit
 
 
 @dataclass(frozen=True)
@@ -70,6 +67,8 @@ class PolicyValue:
     td_error: float
     td_error_held_out: float
     why_not: tuple[str, ...] = ()
+    tail: float = 0.0  # of the value, what lies behind the cuts
+    missed: float = 0.0  # by how much left-out episodes came out better than fitted
 
     @property
     def trusted(self) -> bool:
@@ -87,8 +86,21 @@ class PolicyValue:
                 "actions_outside_the_data": self.outside,
                 "td_error": _finite(self.td_error),
                 "td_error_held_out": _finite(self.td_error_held_out),
+                "behind_the_cuts": _finite(self.tail),
+                "missed_on_left_out_episodes": _finite(self.missed),
             },
         }
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What the episodes themselves say, as far as they were recorded."""
+
+    value: Estimate  # discounted return
+    undiscounted: float
+    steps: float  # of an episode, mean
+    behind: float  # share of the discounted weight that lies behind the cuts
+    tail: float  # what the behaviour's fit adds there
 
 
 @dataclass(frozen=True)
@@ -99,11 +111,13 @@ class OfflineEvaluation:
     gamma: float
     settings: OfflineEvaluationConfig
     data: DataUsed
-    behaviour_return: Estimate  # of the episodes themselves
+    observed: Observed
     behaviour_value: Estimate  # by the same fits as the policies'
     policies: tuple[PolicyValue, ...]
     cautions: tuple[str, ...]
     repeats: statistics.Scores  # [R, P + 1]: of each resample, for policies and behaviour
+    updates: int  # of each fit: the settings', or more where it went on by itself
+    behaviour_missed: float = 0.0  # as a policy's `missed`
 
     @property
     def trusted(self) -> list[PolicyValue]:
@@ -118,7 +132,13 @@ class OfflineEvaluation:
         found = self._over_seeds(1.0)
         if found is None:
             return None
-        return found, statistics.chance_above_zero(found.value, self.of_trusted() - self.repeats[:, -1])
+        gains = self.of_trusted() - self.repeats[:, -1]
+        return found, statistics.chance_above_zero(found.value, gains, besides=self._missed(1.0))
+
+    @property
+    def behaviour_return(self) -> Estimate:
+        """Discounted, of the episodes as far as they were recorded."""
+        return self.observed.value
 
     def of_trusted(self) -> statistics.Scores:
         """The mean of the trusted seeds' values in each resample, `[R]`."""
@@ -129,7 +149,11 @@ class OfflineEvaluation:
         if not self.trusted:
             return None
         value = float(np.mean([one.value.value for one in self.trusted])) - less * self.behaviour_value.value
-        return statistics.student_estimate(value, self.of_trusted() - less * self.repeats[:, -1])
+        repeats = self.of_trusted() - less * self.repeats[:, -1]
+        return statistics.student_estimate(value, repeats, besides=self._missed(less))
+
+    def _missed(self, less: float) -> float:
+        return float(np.mean([one.missed for one in self.trusted])) - less * self.behaviour_missed
 
     def to_json(self) -> dict[str, Any]:
         """One record, as it is stored in the run and printed."""
@@ -138,14 +162,16 @@ class OfflineEvaluation:
             "step": self.step,
             "seeds": [one.seed for one in self.policies],
             "gamma": self.gamma,
-            "updates": self.settings.updates,
+            "updates": self.updates,
             "repeats": self.settings.repeats,
             "level": LEVEL,
             "data": dict(vars(self.data)),
             "behaviour": {
                 name: {part: None if number is None else _finite(number) for part, number in found.to_json().items()}
                 for name, found in (("return", self.behaviour_return), ("value", self.behaviour_value))
-            },
+            }
+            | {"undiscounted": self.observed.undiscounted, "steps": self.observed.steps}
+            | {"weight_behind_cuts": self.observed.behind, "behind_the_cuts": _finite(self.observed.tail)},
             "policies": [one.to_json() for one in self.policies],
             "value": None if mean is None else mean.to_json(),
             "improvement": None if gain is None else gain[0].to_json() | {"probability": gain[1]},
@@ -193,107 +219,65 @@ def evaluate_offline(
     places = np.flatnonzero((policy.chosen(members) & learner.active).cpu().numpy()).tolist()
     data, used, cautions = _data(policy, dataset)
     mode = config.evaluation.deterministic if deterministic is None else deterministic
-    fitted = fit_values(policy.actor, places, data, settings, gamma=discount, deterministic=mode, on_part=on_part)
+    most = settings.updates * (MOST_ROUNDS if updates is None else 1)
+    fitted = fit_values(
+        policy.actor,
+        places,
+        data,
+        settings,
+        gamma=discount,
+        deterministic=mode,
+        on_part=on_part,
+        go_on=lambda found: found.updates < most and unsettled(found),
+    )
     standard = fit_transforms(data, policy.checkpoint.spaces, TransformConfig(normalise_observations=True))
-    outside = share_outside(policy.actor, data, standard)[places]
-    behind = _behind_cuts(data, discount)
-    if behind > MOST_BEHIND_CUTS:
-        cautions.append(
-            f"{behind:.0%} of an episode's discounted weight lies behind its cut, where the fit alone speaks: that the"
-            " behaviour is found again says little"
-        )
-    behaviour = statistics.student_estimate(float(fitted.values[-1]), fitted.repeats[:, -1])
+    outside = share_outside(policy.actor, places, data, standard, mode)
+    behaviour, missed = float(fitted.values[-1]), float(_missed(fitted)[-1])
     return OfflineEvaluation(
         int(policy.checkpoint.progress["steps"]),
         discount,
         settings,
         used,
-        statistics.bootstrap([fitted.returns], statistics.mean),
-        behaviour,
+        _observed(data, fitted),
+        statistics.student_estimate(behaviour, fitted.repeats[:, -1], besides=missed),
         tuple(_judge(fitted, column, learner.seeds[p], float(outside[column])) for column, p in enumerate(places)),
         tuple(cautions),
         fitted.repeats,
+        fitted.updates,
+        missed,
+    )
+
+
+def _observed(data: TransitionDataset, fitted: FittedValues) -> Observed:
+    return Observed(
+        statistics.bootstrap([fitted.observed], statistics.mean),
+        float(np.mean(data.episode_returns())),
+        float(np.mean(data.episode_lengths())),
+        float(fitted.behind.mean()),
+        float(fitted.tails[-1]),
     )
 
 
 def _judge(fitted: FittedValues, column: int, seed: int, outside: float) -> PolicyValue:
     """One policy's figures, and every reason not to trust them."""
     values, repeats = fitted.values, fitted.repeats
-    value = statistics.student_estimate(float(values[column]), repeats[:, column])
-    gains = repeats[:, column] - repeats[:, -1]
+    missed = _missed(fitted)
+    value = statistics.student_estimate(float(values[column]), repeats[:, column], besides=missed[column])
+    gains, besides = repeats[:, column] - repeats[:, -1], missed[column] - missed[-1]
     gain = float(values[column] - values[-1])
     inside, held_out = (float(np.nanmean(side[:, column])) for side in fitted.td_errors)
     reasons = doubts(fitted, column, outside)
-    improvement = statistics.student_estimate(gain, gains)
-    chance = statistics.chance_above_zero(gain, gains)
-    return PolicyValue(seed, value, improvement, chance, outside, inside, held_out, tuple(reasons))
-
-
-def doubts(fitted: FittedValues, column: int, outside: float) -> list[str]:
-    """Why the value of one policy is not to be trusted, in sentences; none where nothing speaks against it."""
-    episodes, spread = len(fitted.returns), _spread(fitted)
-    found = []
-    if episodes < FEWEST_EPISODES:
-        found.append(f"there are only {episodes} episodes; an interval needs {FEWEST_EPISODES} at the least")
-    if runaway := _runaway(fitted, column):
-        return [*found, runaway]
-    if outside > MOST_OUTSIDE:
-        found.append(
-            f"in {outside:.0%} of the states the policy does what no similar state of the data has seen"
-            f" (at most {MOST_OUTSIDE:.0%})"
-        )
-    inside, held_out = (float(np.nanmean(side[:, column])) for side in fitted.td_errors)
-    if held_out > max(WORST_HELD_OUT * inside, LARGEST_ERROR * spread):
-        found.append(
-            f"the TD error on episodes left out of a resample is {held_out / max(inside, 1e-12):.1f} times that on"
-            f" those in it (at most {WORST_HELD_OUT:g})"
-        )
-    half = _half(statistics.student_estimate(0.0, fitted.repeats[:, column]))
-    if half > LARGEST_INTERVAL * spread:
-        found.append(
-            f"the repeats disagree: ± {readable(half)}, more than the data's own episodes differ (± {readable(spread)})"
-        )
-    course = fitted.course[:, :, column].mean(1)
-    drift = float(abs(course[-1] - course[-1 - len(course) // 5]))
-    if drift > LARGEST_DRIFT * spread:
-        found.append(f"the value still moved by {readable(drift)} in the last fifth of the fit; give it more updates")
-    behaviour = float(fitted.values[-1])
-    bias = abs(behaviour - float(fitted.returns.mean()))
-    known = statistics.student_estimate(0.0, fitted.repeats[:, -1])
-    if bias > max(LARGEST_BIAS * spread, _half(known)):
-        found.append(
-            f"the behaviour itself is fitted as {readable(behaviour)}, and its episodes return"
-            f" {readable(float(fitted.returns.mean()))}: the method does not work on these data"
-        )
-    return found
-
-
-def _runaway(fitted: FittedValues, column: int) -> str | None:
-    """Divergence: no number, or a Q that no rewards of this data can add up to (if they are not always the same)."""
-    low, high = fitted.allowed
-    if low == high:
-        return f"whatever is done, rewards of these data add up to {readable(low)}: no policy can be told from another"
-    ends = fitted.extremes[:, :, column]
-    reached = [*ends.ravel().tolist(), *fitted.repeats[:, column].tolist(), *fitted.repeats[:, -1].tolist()]
-    if not np.isfinite(reached).all():
-        return "the fit diverged: its values are not finite"
-    slack = BEYOND * (high - low)
-    worst = max(reached, key=lambda value: max(low - value, value - high))
-    if low - slack <= worst <= high + slack:
-        return None
-    return (
-        f"the fit diverged: Q reaches {readable(worst)}, and rewards of these data add up to"
-        f" {readable(low)} to {readable(high)}"
+    improvement = statistics.student_estimate(gain, gains, besides=besides)
+    chance = statistics.chance_above_zero(gain, gains, besides=besides)
+    tail = float(fitted.tails[column])
+    return PolicyValue(
+        seed, value, improvement, chance, outside, inside, held_out, tuple(reasons), tail, float(missed[column])
     )
 
 
-def _spread(fitted: FittedValues) -> float:
-    """What counts as much: the standard deviation of the episodes' returns (or a part of them, if all are alike)."""
-    return max(float(fitted.returns.std()), 0.05 * float(np.abs(fitted.returns).mean()), 1e-9)
-
-
-def _half(found: Estimate) -> float:
-    return 0.0 if found.low is None or found.high is None else 0.5 * (found.high - found.low)
+def _missed(fitted: FittedValues) -> statistics.Scores:
+    """By how much left-out episodes came out better than fitted, discounted, `[P + 1]`; 0 where none was left out."""
+    return np.asarray(np.nan_to_num(mean_left_out(fitted)))
 
 
 # The data -----------------------------------------------------------------------------------------------------------
@@ -318,9 +302,14 @@ def _data(policy: LoadedPolicy, given: TransitionDataset | str | None) -> tuple[
     own = given is None
     if own and trained not in (None, data.fingerprint()):
         cautions.append("the data have changed since the policy was trained")
-    seen = own or data.fingerprint() == trained or _mostly_seen(policy, data)
-    if seen:
+    seen = 1.0 if own or data.fingerprint() == trained else _share_seen(policy, data)
+    if seen > _NEARLY_ALL:
         cautions.append("the policy was trained on these episodes, which flatters it; other ones say more")
+    elif round(seen * data.n_episodes):
+        cautions.append(
+            f"the policy was trained on about {seen * data.n_episodes:,.0f} of these"
+            f" {amount(data.n_episodes, 'episode')}, which flatters it; other ones say more"
+        )
     some = some_episodes(data, MOST_ROWS)
     if len(some) < len(data):
         cautions.append(f"of {amount(len(data), 'row')}, whole episodes of {len(some):,} are used")
@@ -329,7 +318,7 @@ def _data(policy: LoadedPolicy, given: TransitionDataset | str | None) -> tuple[
     episodes = _fitted_episodes(some)
     if FEWEST_EPISODES <= episodes < FEW_EPISODES:
         cautions.append(f"{episodes} episodes are few: the interval is a rough one")
-    return some, DataUsed(title, data.fingerprint(), episodes, some.n_usable, seen), cautions
+    return some, DataUsed(title, data.fingerprint(), episodes, some.n_usable, seen > 0.5), cautions
 
 
 def _fitted_episodes(data: TransitionDataset) -> int:
@@ -339,21 +328,15 @@ def _fitted_episodes(data: TransitionDataset) -> int:
     return data.n_episodes if data.has_next_obs is None else len(np.unique(data.episode_ids[data.has_next_obs]))
 
 
-def _behind_cuts(data: TransitionDataset, gamma: float) -> float:
-    """The share of Σ γ^t that lies after the last row of an episode that goes on, γ^T, mean over the episodes."""
-    alive = ~data.terminations[data.episode_ends]
-    return float(np.mean(alive * gamma ** data.episode_lengths()))
-
-
-def _mostly_seen(policy: LoadedPolicy, data: TransitionDataset) -> bool:
-    """Whether most of the rows are among those trained on, as far as these can still be read."""
+def _share_seen(policy: LoadedPolicy, data: TransitionDataset) -> float:
+    """The share of the rows that are among those trained on, as far as these can still be read."""
     section = policy.checkpoint.config.dataset
     if section is None:
-        return False
+        return 0.0
     try:
-        return share_seen(data, _load(policy, section)) > 0.5
+        return share_seen(data, _load(policy, section))
     except (DataError, ConfigError, OSError):
-        return False
+        return 0.0
 
 
 def _open(policy: LoadedPolicy, given: TransitionDataset | str | None) -> tuple[TransitionDataset, str]:

@@ -219,20 +219,23 @@ def _quantiles(drawn: npt.NDArray[Any], level: float) -> tuple[Scores, Scores]:
 # Few repeats ----------------------------------------------------------------------------------------------------------
 
 
-def student_estimate(value: float, repeats: npt.ArrayLike, level: float = LEVEL) -> Estimate:
+def student_estimate(value: float, repeats: npt.ArrayLike, level: float = LEVEL, *, besides: float = 0.0) -> Estimate:
     """A value and its interval from the spread of bootstrap repeats of it, `[R]`, too few to read quantiles off.
+
+    besides: an error of one standard deviation that the repeats do not show.
 
     Their standard deviation is the standard error of the value; that it is itself uncertain is what Student's
     distribution with R - 1 degrees of freedom allows for.
     """
     spread = np.asarray(repeats, dtype=np.float64)
-    half = student_quantile(0.5 * (1.0 + level), len(spread) - 1) * float(spread.std(ddof=1))
+    deviation = math.hypot(float(spread.std(ddof=1)), besides)
+    half = student_quantile(0.5 * (1.0 + level), len(spread) - 1) * deviation
     return Estimate(value, value - half, value + half)
 
 
-def chance_above_zero(value: float, repeats: npt.ArrayLike) -> float:
+def chance_above_zero(value: float, repeats: npt.ArrayLike, *, besides: float = 0.0) -> float:
     """How probably what is estimated is above zero, judged as in `student_estimate`."""
-    spread = float(np.asarray(repeats, dtype=np.float64).std(ddof=1))
+    spread = math.hypot(float(np.asarray(repeats, dtype=np.float64).std(ddof=1)), besides)
     if spread == 0.0:
         return 0.5 * (1.0 + float(np.sign(value)))
     return student_cdf(value / spread, np.size(repeats) - 1)

@@ -6,29 +6,75 @@ outside when it is farther from all of them than nearly all of the data's own ac
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 
+from rl_training import streams
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
-from rl_training.runtime.acting import Actor
+from rl_training.runtime.acting import Actor, FloatArray
 
 _ASKED = 1_000  # states
 _KNOWN = 20_000  # rows among which similar states are looked for
 _SIMILAR = 50
 _USUAL = 0.99  # of the data's own actions count as inside
+_CONTINUED = 5  # similar states, one of which an episode that was cut goes on from
 _AT_ONCE = 100
+_DRAWS = 8  # actions of each state where the policy is sampled
+_CHUNK = 4_096
+_JITTER = 1e-3  # of a deviation: among states that are the same, which are called similar is left to chance
 
 
-def share_outside(actor: Actor, dataset: TransitionDataset, standard: Transforms) -> npt.NDArray[np.float64]:
-    """For each member, the share of states in which its policy leaves the data's actions, `[M]`; the data's own: 0.01.
+def policy_actions(actor: Actor, members: Sequence[int], obs: FloatArray, deterministic: bool) -> FloatArray:
+    """What each policy does, in [-1, 1] and as its environment would get it: `[P, S, N, act]`, S draws of each."""
+    learner, draws = actor.learner, 1 if deterministic else _DRAWS
+    found = np.empty((len(members), draws, len(obs), learner.act_dim), dtype=np.float32)
+    for first in range(0, len(obs), _CHUNK):
+        rows = obs[first : first + _CHUNK]
+        spread = np.broadcast_to(rows, (learner.members, *rows.shape))
+        for draw in range(draws):
+            noise = None
+            if not deterministic:
+                noises = streams.NoiseStreams(learner.acting_noise(len(rows)), "offline evaluation/")
+                noise = noises.draw(learner.keys, first * draws + draw)
+            answers = actor.transforms.to_unit_actions(actor(spread, noise))
+            found[:, draw, first : first + _CHUNK] = answers[list(members)]
+    return found
+
+
+def rows_like_those_after_cuts(dataset: TransitionDataset, standard: Transforms, seed: int) -> npt.NDArray[np.int64]:
+    """For each episode, a row of the first half of another one in a state like that after its last row, `[E]`."""
+    rng, ends = np.random.default_rng(seed), dataset.episode_ends
+    lengths = dataset.episode_lengths()
+    position = np.arange(len(dataset)) - np.repeat(ends - lengths + 1, lengths)
+    early = np.flatnonzero(2 * position < np.repeat(lengths, lengths))
+    known = early[_spread(len(early), _KNOWN)]
+    asked, others = (
+        (obs + _JITTER * rng.standard_normal(obs.shape)).astype(np.float32)
+        for obs in (standard.observations(dataset.next_obs[ends]), standard.observations(dataset.obs[known]))
+    )
+    similar = _similar(asked, others, dataset.episode_ids[ends], dataset.episode_ids[known], _CONTINUED)
+    chosen = similar[np.arange(len(ends)), rng.integers(similar.shape[1], size=len(ends))]
+    return np.asarray(known[chosen])
+
+
+def share_outside(
+    actor: Actor,
+    members: Sequence[int],
+    dataset: TransitionDataset,
+    standard: Transforms,
+    deterministic: bool = True,
+) -> npt.NDArray[np.float64]:
+    """For each of the members, the share of states in which its policy leaves the data's actions, `[P]`; the data's
+    own: 0.01. Of a policy that is sampled, the share of draws.
 
     standard: what makes observations comparable across columns.
     """
     asked, known = (_spread(len(dataset), most) for most in (_ASKED, _KNOWN))
     obs, actions = standard.observations(dataset.obs), standard.to_unit_actions(dataset.actions)
-    raw = dataset.obs[asked]
-    chosen = standard.to_unit_actions(actor(np.broadcast_to(raw, (actor.learner.members, *raw.shape))))
+    chosen = policy_actions(actor, members, dataset.obs[asked], deterministic)
     asked_in, known_in = dataset.episode_ids[asked], dataset.episode_ids[known]
     similar = _similar(obs[asked], obs[known], asked_in, known_in)
     around = actions[known][similar]  # [asked, similar, act]
@@ -42,7 +88,8 @@ def share_outside(actor: Actor, dataset: TransitionDataset, standard: Transforms
         return np.asarray(np.sqrt(np.where(own, np.inf, gaps).min(-1)))[..., compared]
 
     usual = np.quantile(nearest(actions[asked]), _USUAL)
-    return np.asarray((nearest(chosen) > usual + 1e-6).mean(-1))
+    shares = [np.mean([(nearest(draw) > usual + 1e-6).mean() for draw in draws]) for draws in chosen]
+    return np.asarray(shares)
 
 
 def _spread(rows: int, most: int) -> npt.NDArray[np.int64]:
@@ -54,9 +101,10 @@ def _similar(
     known: npt.NDArray[np.float32],
     asked_in: npt.NDArray[np.int64],
     known_in: npt.NDArray[np.int64],
+    most: int = _SIMILAR,
 ) -> npt.NDArray[np.int64]:
     """The rows of `known` most like each of `asked`, of other episodes than its own: `[asked, similar]`."""
-    count = min(_SIMILAR, len(known))
+    count = min(most, len(known))
     found = []
     for first in range(0, len(asked), _AT_ONCE):
         some = slice(first, first + _AT_ONCE)

@@ -12,7 +12,7 @@ among trained policies: Paine et al., "Hyperparameter Selection for Offline Rein
 
 The fixed point does not depend on where Q starts; from G, the behaviour's own values, it has less far to travel than
 from nothing. d marks terminations only: a truncated episode bootstraps, so V̂ is the discounted return of episodes
-that no time limit cuts.
+that no time limit cuts. (s', a') after a cut is a state and action like it that was recorded in another episode.
 
 A member is one policy on one resample of the episodes. Members of one resample see the same batches from the same
 first weights, so that what they share cancels in their difference (Hao et al., "Bootstrapping Fitted Q-Evaluation for

@@ -80,7 +80,8 @@ class RunContents:
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()  # about its diagnostics
-    offline: Mapping[str, Any] | None = None  # the newest record of an evaluation without a simulator
+    offline: Mapping[str, Any] | None = None  # the newest estimate without a simulator, trusted if one of its step is
+    refused: Mapping[str, Any] | None = None  # a newer one that was not
 
     @property
     def scores(self) -> LastAndBest | None:
@@ -156,7 +157,7 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
     metrics = metrics[_thin(len(metrics), points)]
     names = sorted({name for record in metrics for name in record if name not in _COUNTERS})
     curves = {name: _curve(metrics, name, seeds) for name in names}
-    estimates = _records(path, "offline_evaluations", faults)
+    estimate, refused = _estimate(_records(path, "offline_evaluations", faults))
     return RunContents(
         number,
         path,
@@ -170,8 +171,20 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
         _reference(config, summary.env_id),
         tuple(dict.fromkeys(faults)),
         tuple(_notes(summary, facts)),
-        offline=estimates[-1] if estimates else None,
+        offline=estimate,
+        refused=refused,
     )
+
+
+def _estimate(records: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
+    """The estimate to show, and a newer one of the same weights that was refused; it hides none that was trusted."""
+    if not records:
+        return None, None
+    newest = records[-1]
+    trusted = [one for one in records if one["step"] == newest["step"] and isinstance(one.get("value"), Mapping)]
+    if not trusted or trusted[-1] is newest:
+        return newest, None
+    return trusted[-1], newest
 
 
 def _as_configured(summary: RunSummary, config: Mapping[str, Any]) -> RunSummary:

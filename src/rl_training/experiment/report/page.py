@@ -21,6 +21,7 @@ from rl_training.experiment.report.reproducing import reproduce
 from rl_training.experiment.report.script import SCRIPT
 from rl_training.experiment.report.style import STYLE
 from rl_training.experiment.report.without_simulator import HEADING, without_simulator
+from rl_training.experiment.report.without_simulator import lead as without_scores
 from rl_training.experiment.statistics import RESAMPLES, may_be_chance
 from rl_training.wording import amount
 
@@ -126,7 +127,7 @@ def _lead(contents: Contents) -> str:
             if may_be_chance(least, len(best.sound_seeds), len(rival.sound_seeds)):
                 text += ", which with so few seeds may be chance"
         told.append(f'<p class="lead">{text}.</p>')
-    return "".join(told)
+    return "".join(told) + without_scores(contents.runs)
 
 
 def _chance(found: Any) -> str:
@@ -189,10 +190,17 @@ def _scores(contents: Contents) -> str:
             if len(runs) > tables.MOST_COMPARED:
                 heading += f" of the {tables.MOST_COMPARED} runs that score highest, and the highest beside all others"
             parts.append(f"<details><summary>{heading}</summary>{tables.pairs_table(compared)}</details>")
-    why = "no evaluations, so no score; with env_id policies are evaluated while they train, and without a simulator"
-    why += " `rl-training evaluate RUN --offline` estimates from the data."
-    parts.append(_said(contents.runs, [[why] if run.evaluations is None else [] for run in contents.runs]))
+    parts.append(_said(contents.runs, [_why_no_score(run) for run in contents.runs]))
     return "".join(parts)
+
+
+def _why_no_score(run: RunContents) -> list[str]:
+    if run.evaluations is not None:
+        return []
+    why = "no evaluations, so no score; with env_id policies are evaluated while they train, and without a simulator"
+    if run.offline is None:
+        return [f"{why} `rl-training evaluate RUN --offline` estimates from the data."]
+    return ["no evaluations, so no score; what the data say of it stands in the next section."]
 
 
 def _how_scored(runs: Sequence[RunContents]) -> str:

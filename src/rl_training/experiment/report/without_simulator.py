@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from rl_training.data.doctor.wording import listed, number
 from rl_training.experiment.report.contents import RunContents, as_number
 from rl_training.experiment.report.tables import Cell, Row, interval, name_cell, table
 from rl_training.experiment.statistics import LEVEL, Estimate
 
+_LEAST_BEHIND = 0.01  # worth a sentence
 HEADING = "Without a simulator: fitted Q evaluation"
 _HEADS = ("run", "at", "policy", f"value [{LEVEL:.0%}]", f"improvement [{LEVEL:.0%}]", "probability", "trust")
 
@@ -21,7 +23,8 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
     for run in runs:
         if run.offline is not None:
             rows += [(run.number, [name_cell(run), *cells]) for cells in _rows(run.offline)]
-            remarks += [f"<b>{escape(run.label)}</b>: {line}" for line in _remarks(run.offline)]
+            lines = [*_remarks(run.offline), *_refusals(run.offline, run.refused)]
+            remarks += [f"<b>{escape(run.label)}</b>: {escape(line)}" for line in lines]
     if not rows:
         return ""
     callouts = "".join(f'<p class="callout small">{remark}</p>' for remark in remarks)
@@ -31,7 +34,8 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
 
 _HOW = (
     "Estimated from logged episodes alone: the discounted value, in units of the raw reward, where these episodes"
-    " begin; a time limit ends none. “Data” is what the episodes returned; “behaviour” is the data's own actions,"
+    " begin; a time limit ends none. “Recorded” is what the episodes returned until they ended or were cut; "
+    " “behaviour” is the data's own actions,"
     " valued by the same fits as the policies, so that common errors cancel in the improvement."
     f" [{LEVEL:.0%}]: over resamples"
     " of the episodes, each fitted anew; the probability is that of an improvement over the behaviour. It says nothing"
@@ -45,14 +49,21 @@ def _rows(record: Mapping[str, Any]) -> list[list[Cell]]:
     behaviour = _mapping(record.get("behaviour"))
     empty = Cell("–")
     found = [
-        [at, Cell.of("data"), _estimate(behaviour.get("return")), empty, empty, empty],
+        [
+            at,
+            Cell.of("recorded" if "weight_behind_cuts" in behaviour else "data"),
+            _estimate(behaviour.get("return")),
+            empty,
+            empty,
+            empty,
+        ],
         [at, Cell.of("behaviour"), _estimate(behaviour.get("value")), empty, empty, empty],
     ]
     policies = record.get("policies")
     for policy in map(_mapping, policies if isinstance(policies, list) else []):
         gain, reasons = _mapping(policy.get("improvement")), _texts(policy.get("not_trusted_because"))
         chance = as_number(gain.get("probability"), None)
-        trust = Cell("✓") if not reasons else Cell(escape(f"not to be trusted, because {'; '.join(reasons)}"))
+        trust = Cell("✗, see below") if reasons else Cell("✓")
         number = Cell.number(chance, None if chance is None else f"{chance:.2f}")
         seed = Cell.of(f"seed {int(as_number(policy.get('seed'), 0.0))}")
         found.append([at, seed, _estimate(policy.get("value")), _estimate(gain), number, trust])
@@ -67,7 +78,70 @@ def _remarks(record: Mapping[str, Any]) -> list[str]:
     discount = as_number(record.get("gamma"), None)
     on = f"{episodes} episodes of {data.get('title', 'unknown data')}, {repeats} resamples of them"
     on += "" if discount is None else f", discounted by {discount:g}"
-    return [escape(line) for line in ("; ".join([on, *_texts(record.get("cautions"))]) + ".",)]
+    return ["; ".join([on, *_recorded(_mapping(record.get("behaviour"))), *_texts(record.get("cautions"))]) + "."]
+
+
+def _recorded(behaviour: Mapping[str, Any]) -> list[str]:
+    """The undiscounted return, and how much of the value no row tells, as far as the record has them."""
+    whole, share, tail = (
+        as_number(behaviour.get(name), None) for name in ("undiscounted", "weight_behind_cuts", "behind_the_cuts")
+    )
+    told = [] if whole is None else [f"an episode returned {number(whole)} undiscounted"]
+    if share is not None and tail is not None and share >= _LEAST_BEHIND:
+        told.append(
+            f"{share:.0%} of the weight lies behind the cuts of time limits, where the fit alone speaks"
+            f" ({number(tail)} of the behaviour's value)"
+        )
+    return told
+
+
+def _refusals(record: Mapping[str, Any], newer: Mapping[str, Any] | None) -> list[str]:
+    """Every reason once, after the seeds it is about."""
+    told = [f"{who} not to be trusted, because {why}." for why, who in _reasons(record).items()]
+    if newer is not None:
+        why = "; ".join(_reasons(newer)) or "no reason is stored"
+        told.append(f"a newer estimate of the same weights was refused, because {why}.")
+    return told
+
+
+def _reasons(record: Mapping[str, Any]) -> dict[str, str]:
+    of: dict[str, list[str]] = {}
+    policies = record.get("policies")
+    for policy in map(_mapping, policies if isinstance(policies, list) else []):
+        for reason in _texts(policy.get("not_trusted_because")):
+            of.setdefault(reason, []).append(str(int(as_number(policy.get("seed"), 0.0))))
+    one, more = "seed {} is".format, "seeds {} are".format
+    return {why: one(seeds[0]) if len(seeds) == 1 else more(listed(seeds)) for why, seeds in of.items()}
+
+
+def lead(runs: Sequence[RunContents]) -> str:
+    """The result of runs without scores in a sentence: the best that was estimated, or why none could be judged."""
+    unscored = [run for run in runs if run.evaluations is None]
+    if not unscored:
+        return ""
+    found = [(of, run) for run in unscored if (of := _improvement(run.offline)) is not None]
+    if not found:
+        return f'<p class="lead">{_not_judged(unscored)}</p>' if len(unscored) == len(runs) else ""
+    (gain, chance), best = max(found, key=lambda pair: pair[0][0].value)
+    text = f"Estimated from the data alone, <b>{escape(best.label)}</b> improves on the behaviour that recorded them by"
+    text += f" {escape(interval(gain))} (discounted, {LEVEL:.0%} interval"
+    text += ")" if chance is None else f"; probability of an improvement {chance:.2f})"
+    text += ", the most of the runs that could be judged so" if len(found) > 1 else ""
+    return f'<p class="lead">{text}.</p>'
+
+
+def _improvement(record: Mapping[str, Any] | None) -> tuple[Estimate, float | None] | None:
+    parts = _mapping(_mapping(record).get("improvement"))
+    middle, low, high, chance = (as_number(parts.get(name), None) for name in ("value", "low", "high", "probability"))
+    return None if middle is None else (Estimate(middle, low, high), chance)
+
+
+def _not_judged(runs: Sequence[RunContents]) -> str:
+    names = f"<b>{escape(runs[0].label)}</b>" if len(runs) == 1 else f"These {len(runs)} runs"
+    reasons = [why for run in runs if run.offline is not None for why in _reasons(run.offline)]
+    why = "there was no simulator to score policies in, and nothing was estimated from the data"
+    why += " (rl-training evaluate RUN --offline)"
+    return f"{names} could not be judged: {escape(reasons[0] if reasons else why)}."
 
 
 def _estimate(value: Any) -> Cell:

@@ -148,17 +148,22 @@ def scores(policy: LoadedPolicy, run: RunDirectory | None, seed: int) -> dict[st
 
 
 def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int) -> dict[str, Any] | None:
-    """What was last estimated of this very checkpoint without a simulator; none where nothing was."""
+    """What was last estimated of this very checkpoint without a simulator, if any was trusted the last that was; none
+    where nothing was."""
     step = policy.checkpoint.progress["steps"]
     records = [] if run is None else run.records(OFFLINE_EVALUATIONS)
     try:
         of_step = [record for record in records if record["step"] == step and seed in record["seeds"]]
         if not of_step:
             return None
-        last = of_step[-1]
+        own = [record["policies"][record["seeds"].index(seed)] for record in of_step]
+        chosen = max(range(len(own)), key=lambda place: (own[place]["value"] is not None, place))
+        last, newer = of_step[chosen], own[-1]
+        refused = [] if own[chosen] is newer else newer["not_trusted_because"]
         return {
-            **last["policies"][last["seeds"].index(seed)],
-            **{name: last[name] for name in ("behaviour", "gamma", "updates", "repeats", "level", "cautions")},
+            **own[chosen],
+            **{name: last[name] for name in ("behaviour", "gamma", "updates", "repeats", "level")},
+            "cautions": [*last["cautions"], *(f"a newer estimate was refused, because {why}" for why in refused)],
             "data": {**last["data"], "title": PurePath(last["data"]["title"]).name},
             "how": "fitted Q evaluation: discounted value where the data's episodes begin, raw reward",
         }
