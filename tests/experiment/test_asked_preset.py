@@ -89,7 +89,7 @@ def test_the_algorithm_may_change_with_it(shown: Any) -> None:
 
 
 def test_a_mistake_is_one_line() -> None:
-    message = "cql/pendulum: preset: cql has no preset 'd4rl-mujoko'; did you mean 'd4rl-mujoco'?"
+    message = "--set: preset: cql has no preset 'd4rl-mujoko'; did you mean 'd4rl-mujoco'?"
     with pytest.raises(ConfigError) as caught:
         CQL(config="cql/pendulum", preset="d4rl-mujoko")
     assert str(caught.value) == message
