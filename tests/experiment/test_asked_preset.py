@@ -89,13 +89,13 @@ def test_the_algorithm_may_change_with_it(shown: Any) -> None:
 
 
 def test_a_mistake_is_one_line() -> None:
-    message = "--set: preset: cql has no preset 'd4rl-mujoko'; did you mean 'd4rl-mujoco'?"
+    message = "preset: cql has no preset 'd4rl-mujoko'; did you mean 'd4rl-mujoco'?"
     with pytest.raises(ConfigError) as caught:
         CQL(config="cql/pendulum", preset="d4rl-mujoko")
-    assert str(caught.value) == message
+    assert str(caught.value) == f"cql/pendulum: {message}"
     with pytest.raises(ConfigError) as caught:
         read_config("cql/pendulum", ["preset=d4rl-mujoko"])
-    assert str(caught.value) == message
+    assert str(caught.value) == f"--set: {message}"
 
 
 def test_over_the_run_that_is_fine_tuned(data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

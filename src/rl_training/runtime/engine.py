@@ -94,7 +94,7 @@ class Engine:
         self._ran: set[int] = set()  # kinds of update compiled by having run once; only such can be captured
         self._update: Callable[[int, Tensor], tuple[str, ...]] = self._one
         if mode == "compiled":
-            self._update = _compile(self._one)
+            self._update = _compile(self._one, learner.device.type)
         if learner.device.type == "cpu":
             keep_freed_memory()
         self._captures = mode == "compiled" and learner.device.type == "cuda" and source.is_capturable
@@ -262,7 +262,9 @@ def _means(sums: Mapping[str, Tensor], counts: Mapping[str, int]) -> dict[str, l
     return {name: (totals[name] / updates[name]).tolist() for name in sorted(totals)}
 
 
-def _compile(function: Callable[[int, Tensor], tuple[str, ...]]) -> Callable[[int, Tensor], tuple[str, ...]]:
+def _compile(
+    function: Callable[[int, Tensor], tuple[str, ...]], device: str
+) -> Callable[[int, Tensor], tuple[str, ...]]:
     torch._dynamo.config.trace_autograd_ops = True
     # Every engine compiles the same function for its own learner; several may live in one process.
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 4096
@@ -270,5 +272,5 @@ def _compile(function: Callable[[int, Tensor], tuple[str, ...]]) -> Callable[[in
     torch._inductor.config.loop_ordering_after_fusion = False
     # Else the order of a sum on a GPU depends on which launch was faster when it was compiled; another compilation, as
     # of a resumed run, may choose another.
-    torch._inductor.config.deterministic = True
+    torch._inductor.config.deterministic = device == "cuda"
     return torch.compile(function, fullgraph=True, dynamic=False)
