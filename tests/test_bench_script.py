@@ -152,6 +152,7 @@ def test_the_page_of_profiles_has_the_stored_figures(monkeypatch: pytest.MonkeyP
     page = importlib.import_module("profile_page")
     text = page.PAGE.read_text("utf-8")
     assert page.filled(text) == text
+    assert "Nothing is stored" not in text
 
 
 def test_every_kernel_of_an_update_is_counted_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

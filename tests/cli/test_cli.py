@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -418,4 +419,5 @@ def test_names_that_no_file_can_have(words: list[str]) -> None:
     )
     assert done.returncode == 2
     assert done.stderr.startswith("error: ")
+    assert re.search("File name too long|more than 255 bytes", done.stderr)
     assert len(done.stderr.splitlines()) == 1

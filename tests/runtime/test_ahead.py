@@ -45,10 +45,15 @@ def ahead(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     return begun
 
 
+def let_work_ahead(monkeypatch: pytest.MonkeyPatch, allowed: bool) -> None:
+    """As on a GPU, where the source allows it."""
+    monkeypatch.setattr(Engine, "can_work_ahead", property(lambda self: allowed and self.source.is_idle))
+
+
 def run_it(
     data_file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, *, works_ahead: bool, **changes: Any
 ) -> TrainResult:
-    monkeypatch.setattr(Engine, "can_work_ahead", works_ahead)
+    let_work_ahead(monkeypatch, works_ahead)
     values = {**SHORT, "algo": "iql", "seed": [0, 1], **LONG, **changes}
     return train(small_config(data_file, folder, **values))
 
@@ -91,6 +96,18 @@ def test_everything_is_as_without(
     assert contents(busy) == contents(plain)
 
 
+def test_targets_that_are_computed_between_updates_are_waited_for(
+    ahead: list[tuple[int, int]], data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rounds = {"td_lambda": 0.95, "critic_updates": 3, "actor_updates": 2}
+    results = [
+        run_it(data_file, tmp_path / str(on), monkeypatch, works_ahead=on, algo="awr", algo_kwargs=rounds)
+        for on in (False, True)
+    ]
+    assert not ahead
+    assert contents(results[0]) == contents(results[1])
+
+
 def test_it_goes_as_far_as_the_next_thing_that_needs_the_weights(
     ahead: list[tuple[int, int]], data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,7 +145,7 @@ def test_a_run_that_ends_before_is_set_back(
 ) -> None:
     found = []
     for works_ahead in (False, True):
-        monkeypatch.setattr(Engine, "can_work_ahead", works_ahead)
+        let_work_ahead(monkeypatch, works_ahead)
         config = small_config(data_file, tmp_path / str(works_ahead), "iql", seed=[0, 1], **SHORT, **LONG)
         found.append(contents(train(config, callbacks=[StopsAt(step, event)])))
     assert max(end for _, end in ahead) > step
@@ -192,7 +209,7 @@ def test_who_looks_at_the_learner_sees_the_step_he_is_told_of(
         def on_evaluation(self, loop: Loop, evaluation: Any) -> None:
             clocks.append((loop.progress.updates, int(loop.actor.learner.clock)))
 
-    monkeypatch.setattr(Engine, "can_work_ahead", True)
+    let_work_ahead(monkeypatch, True)
     config = small_config(data_file, tmp_path, "iql", **SHORT, **LONG)
     train(config, callbacks=[Looks()])
     assert clocks == [(10, 10), (20, 20), (30, 30), (40, 40)]

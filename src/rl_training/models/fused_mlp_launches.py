@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rl_training.models.fused_mlp import Layout
 
 _PROCESSORS: Final = 128  # about those of a large GPU
-_MANY_ROWS: Final = 8_192  # of all networks together, from which on cuBLAS computes products
+_MANY_ROWS: Final = 8_192  # of all networks together
 
 
 class Launch(NamedTuple):
@@ -41,10 +41,10 @@ def whole(networks: int, batch: int, shape: Layout, backward: bool, keep: bool =
     nothing needs all of a row: two layers without a norm.
     """
     splittable = shape.depth == 2 and not shape.norm
-    rows = networks * batch
-    if rows >= _MANY_ROWS:
+    if is_wide(networks, batch):
         if backward:
-            return Launch(64, min(128, shape.hidden), 32, 4, 3) if splittable and rows < 8 * _MANY_ROWS else None
+            few = networks * batch < 8 * _MANY_ROWS
+            return Launch(64, min(128, shape.hidden), 32, 4, 3) if splittable and few else None
         return None if keep else Launch(32, shape.hidden, 32, 4, 3)
     columns = shape.hidden
     tiles = networks * -(-batch // 16)
@@ -68,6 +68,7 @@ def interpreted() -> bool:
 
 
 def is_wide(networks: int, batch: int) -> bool:
+    """Whether there are so many rows that cuBLAS computes products."""
     return networks * batch >= _MANY_ROWS
 
 
@@ -78,7 +79,10 @@ def row_tiles(networks: int, batch: int, shape: Layout) -> int:
 
 def splits(networks: int, batch: int, shape: Layout, backward: bool) -> int:
     """Programs that share the columns of one network."""
-    how = whole(networks, batch, shape, backward)
+    return _parts(whole(networks, batch, shape, backward), shape)
+
+
+def _parts(how: Launch | None, shape: Layout) -> int:
     return shape.hidden // how.columns if how else 1
 
 
@@ -87,7 +91,7 @@ def forward(
 ) -> tuple[Tensor, Tensor, Tensor]:
     x = x if x.stride(-1) == 1 else x.contiguous()
     networks, batch = len(flat), x.shape[1]
-    parts = shape.hidden // how.columns if how else 1
+    parts = _parts(how, shape)
     out = flat.new_empty(networks, batch, parts, shape.outputs)
     hidden = flat.new_empty(shape.depth, networks, batch, shape.hidden)
     base = flat.new_empty(hidden.shape if keep and shape.norm else (0,))
@@ -99,12 +103,11 @@ def forward(
             *pointers, COLUMNS=how.columns, STEP=how.step, **constants, **_options(how)
         )
     else:
-        weights = _hidden_weights(flat, shape)
+        weights, step = _hidden_weights(flat, shape), between(shape, False)
+        tiles = triton.cdiv(batch, step.rows)
         for layer in range(shape.depth):
             if layer:
                 _bmm(hidden[layer - 1], weights[layer - 1], hidden[layer], precision)
-            step = between(shape, False)
-            tiles = triton.cdiv(batch, step.rows)
             forward_step[networks, tiles](*pointers, LAYER=layer, **constants, **_options(step))
     return out, hidden if keep else flat.new_empty(0), base
 
@@ -114,7 +117,7 @@ def backward(
     precision: str, how: Launch | None,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     _, networks, batch, _ = hidden.shape
-    parts = shape.hidden // how.columns if how else 1
+    parts = _parts(how, shape)
     deltas = torch.empty_like(hidden)
     dx = flat.new_empty((networks, batch, parts, shape.inputs) if to_inputs else (0,))
     step = how or between(shape, True)

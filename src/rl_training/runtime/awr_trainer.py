@@ -26,6 +26,8 @@ _ROWS_AT_ONCE = 65_536
 class LambdaReturnSource(OfflineSource):
     """A dataset whose targets are computed anew, for every member, before each phase of a round."""
 
+    is_idle = False
+
     def __init__(self, transitions: PackedTransitions, dataset: TransitionDataset, learner: AWR) -> None:
         super().__init__(transitions)
         self.learner = learner

@@ -150,8 +150,8 @@ class Engine:
 
     @property
     def can_work_ahead(self) -> bool:
-        """Whether updates can be begun without waiting for them, and do not depend on what the host does meanwhile."""
-        return self._captures
+        """Whether updates can be begun without waiting for them, and depend on nothing that the host does meanwhile."""
+        return self._captures and self.source.is_idle
 
     def work_ahead(self, first: int, limit: int, mark_every: int, held: Mapping[str, Tensor]) -> None:
         """Updates from `first` to `limit` may be begun now (`go_on_ahead`); `run` will find them done.

@@ -140,8 +140,10 @@ class Loop:
 
     def _next_due(self) -> int:
         """The next step at which something must happen."""
+        return self._next_of(self.config.log_interval, self.config.eval_interval, self.checkpoint_interval)
+
+    def _next_of(self, *intervals: int | None) -> int:
         at = self.progress.steps
-        intervals = (self.config.log_interval, self.config.eval_interval, self.checkpoint_interval)
         return min(self.progress.total_steps, *((at // n + 1) * n for n in intervals if n is not None))
 
     def _is_due(self, interval: int | None) -> bool:
@@ -221,9 +223,8 @@ class Loop:
             return self.actor
         self._report(self.guard.look_at_metrics(self.engine.peek_metrics(), self._clock[0]))
         self._held = self.snapshot().copied()
-        at, intervals = self.progress.updates, (self.config.eval_interval, self.checkpoint_interval)
-        limit = min(self.progress.total_steps, *((at // n + 1) * n for n in intervals if n is not None))
-        self.engine.work_ahead(at, limit, self.config.log_interval, self._held.tensors)
+        limit = self._next_of(self.config.eval_interval, self.checkpoint_interval)  # a step is an update here
+        self.engine.work_ahead(self.progress.updates, limit, self.config.log_interval, self._held.tensors)
         self._keep_busy()
         return Actor(self._held.build_learner(), self.actor.transforms)
 

@@ -30,6 +30,7 @@ class MappedSource(OfflineSource):
     """Draws from a file; two blocks of batches are in memory, one in use and one being filled."""
 
     is_capturable = False
+    is_idle = False
 
     def __init__(self, transitions: MappedTransitions, learner: Learner) -> None:
         super().__init__(transitions)

@@ -103,6 +103,7 @@ class OnlineSource:
     """Acts in environments, stores what happens and draws batches from it, with or without prior data."""
 
     is_capturable = False  # what a batch is made of depends on whether there is experience yet
+    is_idle = False
 
     def __init__(
         self,

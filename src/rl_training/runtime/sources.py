@@ -34,6 +34,11 @@ class Source(Protocol):
         ...
 
     @property
+    def is_idle(self) -> bool:
+        """Whether `advance` does nothing but count, so that updates may be begun before their turn."""
+        ...
+
+    @property
     def largest_reward(self) -> float:
         """The largest |reward|, transformed, that was collected so far; 0 where nothing is."""
         ...
@@ -72,6 +77,7 @@ class OfflineSource:
     """Draws with replacement from a fixed dataset: uniform, or by the shares of a mixture."""
 
     is_capturable = True
+    is_idle = True
     largest_reward = 0.0
     suspicion = ""
 
