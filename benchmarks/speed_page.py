@@ -163,7 +163,7 @@ def page(results: Path = RESULTS) -> str:
 def series(rows: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, Any]]]:
     """Rows by contestant and algorithm; several members are a contestant of their own."""
     found: dict[str, dict[str, dict[str, Any]]] = {}
-    for row in sorted(rows, key=lambda row: "library" in row):  # ours first
+    for row in sorted(rows, key=lambda row: ("library" in row, row.get("members", 1))):  # ours first
         if "failure" not in row:
             members = row.get("members", 1)
             name = who(row) + (f", {members} members" if members > 1 else "")
