@@ -28,8 +28,8 @@ EPISODES, EVALUATION_SEED = 20, 50_000
 
 NORMALISED: dict[str, Any] = {"transforms": {"normalise_observations": True}}
 # Updates, and what differs from the algorithm's own defaults; `algo/variant` is another setting of the same algorithm,
-# here the one JAX-CORL runs. ReBRAC's weights were tuned by its authors on files ten
-# times as large; on these, a larger weight on cloning is the fair setting (see docs/algorithms/rebrac.md).
+# here the one JAX-CORL runs, for CQL the one of CORL. ReBRAC's weights were tuned by its authors on files ten times as
+# large; on these, a larger weight on cloning is the fair setting (see docs/algorithms/rebrac.md).
 MUJOCO: dict[str, tuple[int, dict[str, Any]]] = {
     "bc": (50_000, NORMALISED),
     "td3_bc": (100_000, {"preset": "d4rl-mujoco"}),
@@ -37,6 +37,7 @@ MUJOCO: dict[str, tuple[int, dict[str, Any]]] = {
     "td3_bc/layernorm": (100_000, {"preset": "layernorm"}),
     "iql/layernorm": (100_000, {"preset": "layernorm"}),
     "cql": (60_000, NORMALISED | {"algo_kwargs": {"cql_alpha": 5.0}}),
+    "cql/d4rl-mujoco": (100_000, {"preset": "d4rl-mujoco"}),
     "awac": (60_000, {"preset": "d4rl-mujoco"}),
     "crr": (60_000, NORMALISED),
     "rebrac": (100_000, {"preset": "small-data"}),
