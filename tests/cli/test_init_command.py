@@ -238,6 +238,36 @@ class TestUnclear:
         assert "the data cannot be read so: rewards" in " ".join(out.split())
         assert "row 7" in out
 
+    def test_missing_values_may_be_left_out(self, rows: Any, command: Any, mistake: Any, tmp_path: Path) -> None:
+        broken = rows["r"].astype(object)
+        broken[[7, 9]] = "", "NaN"
+        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": broken, "done": rows["last"]})
+        command("init", "log.csv")
+        text = (tmp_path / "config.yaml").read_text("utf-8")
+        line = f"  # missing: drop  # 2 of {len(broken):,} rows lack a value: this leaves them out, and cuts there\n"
+        assert line in text
+        assert "row 7" in mistake("train", "-c", "config.yaml", "--dry-run")
+        (tmp_path / "config.yaml").write_text(text.replace("# missing: drop", "missing: drop"), "utf-8")
+        assert command("train", "-c", "config.yaml", "--dry-run").code == 0
+
+    def test_missing_values_of_what_may_be_used(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        broken = rows["s0"].astype(object)
+        broken[3] = ""
+        write_csv(tmp_path / "log.csv", {"alpha": broken, "beta": rows["a"], "gamma": rows["r"], "done": rows["last"]})
+        assert "alpha is missing in 1 cell of the first" in " ".join(command("init", "log.csv").out.split())
+        assert f"# missing: drop  # 1 of {len(broken):,} rows lack a value" in (tmp_path / "config.yaml").read_text(
+            "utf-8"
+        )
+
+    def test_missing_values_far_down(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        many = {name: np.tile(rows[own], 6_000 // len(rows["r"]) + 1) for name, own in
+                (("s", "s0"), ("a", "a"), ("r", "r"), ("done", "last"))}  # fmt: skip
+        many["r"] = many["r"].astype(object)
+        many["r"][-2] = ""
+        write_csv(tmp_path / "log.csv", many)
+        command("init", "log.csv")
+        assert f"# missing: drop  # 1 of {len(many['r']):,} rows lack" in (tmp_path / "config.yaml").read_text("utf-8")
+
     def test_two_kinds_of_states(self) -> None:
         columns = {name: np.linspace(0, 1, 9) for name in ("state_0", "s_0", "a", "r")}
         found = {guess.field: guess for guess in guess_fields(columns).fields}
