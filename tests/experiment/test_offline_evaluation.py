@@ -286,6 +286,7 @@ def test_mistakes(run: Path, dataset: TransitionDataset) -> None:
     for wrong, said in (
         ({"updates": 3}, "updates"),
         ({"repeats": 1}, "repeats"),
+        ({"update": 20}, "update: no such option; did you mean 'updates'?"),
         ({"gamma": 1.0}, "gamma: must be at least 0 and below 1, got 1"),
         ({"members": [7]}, "7 is not in this run; it has 4, 2"),
     ):
