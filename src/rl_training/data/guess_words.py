@@ -49,7 +49,8 @@ LIKELY = {
         "force", "throttle", "steer", "steering", "brake", "thrust", "dose", "setpoint", "motor", "valve", "voltage",
         "thruster", "torques", "accelerator", "aileron", "elevator", "rudder", "pedal",
         "insulin", "dosage", "heater", "fan",
-        "sollwert", "ventil", "ventilstellung", "stellung", "drossel", "heizleistung", "dosis", "consigne", "consigna",
+        "sollwert", "ventil", "ventilstellung", "stellung", "drossel", "heizleistung", "brenner", "pumpe", "dosis",
+        "consigne", "consigna",
     },
 }  # fmt: skip
 REWARD = {"r", "rew", "reward", "rewards", "belohnung", "belohnungen", "recompense", "recompensa"}
@@ -59,7 +60,10 @@ LIKE_REWARD = {
 }  # fmt: skip
 COST = {"cost", "costs", "penalty", "loss", "kosten", "verlust", "cout", "couts", "coste", "costes"}
 # At the end of a longer word as well, as German puts them together: `Vorlaufsollwert`.
-HEADS = {"sollwert", "stellgroesse", "stellwert", "istwert", "messwert", "temperatur", "geschwindigkeit", "belohnung"}
+HEADS = {
+    "sollwert", "stellgroesse", "stellwert", "istwert", "messwert", "temperatur", "temp", "druck", "feuchte",
+    "drehzahl", "fuellstand", "durchfluss", "geschwindigkeit", "belohnung",
+}  # fmt: skip
 # Other words for what should be small, at the end of a longer one as well: `Energiekosten`. An error may be seen, too.
 LIKE_COST = ("cost", "costs", "kosten", "penalty", "penalties", "strafe", "verbrauch", "consumption", "fehler", "error")
 WHOLE_REWARD = {"total", "sum", "all", "overall", "gesamt", "summe"}
