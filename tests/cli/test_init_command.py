@@ -348,6 +348,11 @@ class TestUnclear:
         battery = guess_fields({**known, "charge": rows["s1"]})
         assert "episode_ids" not in [guess.field for guess in battery.fields]
 
+    def test_temps_are_temperatures(self, rows: Any) -> None:
+        known = {"action": rows["a"], "reward": rows["r"], "done": rows["last"]}
+        found = guess_fields({**known, "temps": rows["s0"], "dia": rows["s1"]})
+        assert "step" not in [guess.field for guess in found.fields]
+
     def test_kosten_are_costs(self, rows: Any) -> None:
         found = guess_fields({"Zustand": rows["s0"], "Aktion": rows["a"], "Kosten": rows["r"], "Ende": rows["last"]})
         (rewards,) = (guess for guess in found.fields if guess.field == "rewards")

@@ -54,11 +54,11 @@ _PERHAPS_IDS = re.compile(f"(charge|lot|los){_NUMBER}")
 _UNIT = "(s|sec|secs|seconds|ms|us|ns|min|mins|minutes|h|hours|utc|local)?"
 _LIKE_STEPS = re.compile(
     "(t|step|steps|time|timestep|timesteps|timestamp|timestamps|frame|tick|ts|datetime|date|elapsed|schritt|zeitschritt"
-    f"|zeit|zeitstempel|datum|uhrzeit|temps|pas|tiempo|paso|fecha){_NUMBER}{_UNIT}"
+    f"|zeit|zeitstempel|datum|uhrzeit|pas|tiempo|paso|fecha){_NUMBER}{_UNIT}"
 )
 _PERHAPS_STEPS = re.compile(
     "(turn|move|minute|minutes|hour|hours|day|days|sample|row|n|i|k|count|counter|index|minuten|stunde|stunden|tag|tage"
-    f"|zeile|zaehler|takt|heure|jour|hora|dia){_NUMBER}"
+    f"|zeile|zaehler|takt|heure|jour|hora){_NUMBER}"
 )
 
 _ALIKE = 0.9  # of difflib's ratio: a letter or two of a long name

@@ -44,7 +44,7 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
         "timeout", "time", "limit", "trunc", "cut", "max", "abort", "interrupt", "cancel", "quit", "disconnect",
         "shutdown", "manual", "operator", "transfer", "censor", "expired", "left", "paused", "reset", "maintenance",
         "shift", "zeit", "zeitlimit", "zeitueber", "abgelaufen", "unterbroch", "manuell", "bediener", "wartung",
-        "abgeschnitten", "delai", "temps", "tiempo", "agotado", "interrump",
+        "abgeschnitten", "delai", "ecoule", "tiempo", "agotado", "interrump",
     ),
     "termination": (
         "goal", "success", "succeed", "reach", "win", "won", "lose", "lost", "loss", "crash", "colli", "fell", "fall",
