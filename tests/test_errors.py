@@ -22,8 +22,8 @@ ENVIRONMENTS += [f"extra/Env{i}-v0" for i in range(12)]
         ("qqq", ["seed", "name"], "; choose from name, seed"),
         ("qqq", [], ""),
         ("lerning_rate", ["actor_lr", "critic_lr", "tau"], "; did you mean 'actor_lr' or 'critic_lr'?"),
-        ("learning_rate", ["lr", "tau"], "; did you mean 'lr'?"),
-        ("learning_rate", ["learning_rates", "actor_lr"], "; did you mean 'learning_rates'?"),
+        ("learning_rate", ["actor_lr", "tau"], "; did you mean 'actor_lr'?"),
+        ("learning_rate", ["learning_rates"], "; did you mean 'learning_rates'?"),
         ("learning_rate", ["seed", "name"], "; choose from name, seed"),
     ],
 )

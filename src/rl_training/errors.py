@@ -10,6 +10,8 @@ import difflib
 import re
 from collections.abc import Iterable
 
+from rl_training.foreign_names import FOREIGN, foreign_hint
+
 
 class RLTrainingError(Exception):
     """Base of every error the package raises on purpose."""
@@ -47,12 +49,12 @@ class DivergenceError(RLTrainingError):
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """A suggestion to append to a message: `"; did you mean 'x'?"`, the list of choices, or nothing at all."""
     choices = sorted(known)
+    if hint := foreign_hint(word, choices):
+        return hint
     if (close := closest(word, choices)) is not None:
         return f"; did you mean {close!r}?"
-    for foreign, ending in _FOREIGN.items():
-        meant = [choice for choice in choices if choice == ending or choice.endswith(f"_{ending}")]
-        if meant and _likeness(word.lower(), foreign) > (0.0, 0.0):
-            return f"; did you mean {' or '.join(map(repr, meant))}?"
+    if (foreign := closest(word, FOREIGN)) is not None and (hint := foreign_hint(foreign, choices)):
+        return hint
     return f"; choose from {', '.join(choices)}" if 0 < len(choices) <= 12 else ""
 
 
@@ -64,7 +66,6 @@ def closest(word: str, known: Iterable[str]) -> str | None:
     return close if close is not None and scores[close] > (0.0, 0.0) else None
 
 
-_FOREIGN = {"learning_rate": "lr"}  # what other programs call it, and how its names end here
 _ALIKE = 0.65  # of difflib's ratio
 
 

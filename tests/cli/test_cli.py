@@ -307,6 +307,8 @@ class TestMistakes:
             ("train my.yaml", "Missing option '--config' / '-c': rl-training train -c my.yaml"),
             ("train -c my.yaml --total-timesteps 10", "did you mean --set total_timesteps=10?"),
             ("train --total-timesteps=10", "did you mean --set total_timesteps=10?"),
+            ("train -c my.yaml --max-timesteps 10", "did you mean --set total_timesteps=10?"),
+            ("train -c my.yaml --discount 0.9", "did you mean --set algo_kwargs.gamma=0.9?"),
             ("train --total-timestep 10", "No such option: --total-timestep"),
             ("resume first --set x=1", "--set; a resumed run keeps its settings, only --total-timesteps gives it"),
             ("runs --compare first", "error: --compare: takes two names, --compare RUN RUN"),

@@ -76,7 +76,7 @@ COLLECT = ("--env-id", "Pendulum-v1", "--policy", "random", "--steps", "5")
         (["info", "nan.npz"], "nan.npz: obs: NaN at row 0, column 0 (episode 0, step 0)"),
         (["info", "short.npz"], "short.npz: actions: "),
         (["info", "names.npz"], "names.npz: lacks actions; the data have obs, "),
-        (["info", "good.npz", "more.npz"], "Got unexpected extra argument"),
+        (["info", "good.npz", "more.npz"], "Got unexpected extra argument(s) (more.npz): one dataset at a time"),
         (["convert", "good.npz"], "Missing argument"),
         (["convert", "good.npz", "out.xyz"], "out.xyz: must end in .npz, .hdf5, .h5, .parquet, .csv or in /"),
         (["convert", "good.npz", "./"], "./: is a folder; give the name of a file in it, or of a new folder"),

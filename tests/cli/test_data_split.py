@@ -137,6 +137,32 @@ def test_mistakes(mistake: Any, command: Any, log: Path, tmp_path: Path) -> None
     assert "holds one episode" in mistake("data", "split", "one.csv", "-o", "a.npz", "b.npz")
 
 
+def test_a_configuration_with_several_datasets(mistake: Any, tmp_path: Path) -> None:
+    to = ("-o", "a.npz", "b.npz")
+    for name, dataset in (
+        ("mix", "{source: mixture, parts: [{dataset: old log.csv}, {dataset: new.npz}]}"),
+        ("list", "[old.csv, new.npz]"),
+        ("made", "{source: random, size: 100}"),
+    ):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"algo: bc\nenv_id: Pendulum-v1\ntotal_timesteps: 9\ndataset: {dataset}\n"
+        )
+    assert (
+        "mix.yaml: its data are a mixture; split every part of it by itself, `rl-training data split 'old log.csv' -o"
+        " 'old log_train.npz' 'old log_held_out.npz'`, and name what is to train on in its parts"
+    ) in mistake("data", "split", "-c", "mix.yaml", *to)
+    assert "check every part of it, `rl-training data check 'old log.csv'`" in mistake(
+        "data", "check", "-c", "mix.yaml"
+    )
+    assert "list.yaml: dataset: must be one dataset; several are mixed: {source: mixture, parts: [{dataset:" in mistake(
+        "data", "split", "-c", "list.yaml", *to
+    )
+    assert "nothing to split; another seed makes others" in mistake("data", "split", "-c", "made.yaml", *to)
+    assert "mix.yaml: is a configuration, not data; -c mix.yaml splits the data it names" in mistake(
+        "data", "split", "mix.yaml", *to
+    )
+
+
 def test_both_or_neither(mistake: Any, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write = writers.write
 

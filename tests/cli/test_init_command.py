@@ -45,7 +45,7 @@ def columns_of(path: Path) -> dict[str, Any]:
 
 
 HEATING = (
-    "Zeit;Charge;Raum;Ventil;Energiekosten;Raum;Schluss;Bemerkung\n;;°C;%;EUR;°C;;\n"
+    "Zeit;Charge;Raum;Stufe;Energiekosten;Raum;Schluss;Bemerkung\n;;°C;%;EUR;°C;;\n"
     + "".join(
         f"{1 + n // 4:02}.01.2024 0{n % 4}:00:00;{1000 + n // 4};20,{n};{5 * n % 7},5;0,{n + 1};20,{n};"
         f"{('Tagesende', 'Heiß', 'Tagesende')[n // 4] if n % 4 == 3 else ''};{'Filter' if n == 5 else ''}\n"
@@ -79,6 +79,28 @@ TABLES: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
     "names with signs": (
         {"pos, x": "s0", "vel: y": "s1", "torque #1": "a", "rew": "r", "timeout": "last"},
         {"obs": ["pos, x", "vel: y"], "actions": "torque #1", "dones": "timeout"},
+    ),
+    "German": (
+        {"Versuch": "episode", "Zeitschritt": "t", "Zustand_1": "s0", "Zustand_2": "s1", "Stellgröße": "a",
+         "Belohnung": "r", "Abbruch": "zero", "Zeitlimit": "last"},
+        {"obs": ["Zustand_1", "Zustand_2"], "actions": "Stellgröße", "rewards": "Belohnung", "terminations": "Abbruch",
+         "truncations": "Zeitlimit", "episode_ids": "Versuch", "step": "Zeitschritt"},
+    ),
+    "German, put together": (
+        {"Lauf-Nr.": "episode", "Schritt": "t", "Raumtemperatur": "s0", "Drehzahl": "s1", "Vorlaufsollwert": "a",
+         "Belohnung": "r", "beendet": "last"},
+        {"obs": ["Raumtemperatur", "Drehzahl"], "actions": "Vorlaufsollwert", "rewards": "Belohnung",
+         "dones": "beendet", "episode_ids": "Lauf-Nr.", "step": "Schritt"},
+    ),
+    "French": (
+        {"Épisode": "episode", "Pas": "t", "État_1": "s0", "État_2": "s1", "Commande": "a", "Récompense": "r"},
+        {"obs": ["État_1", "État_2"], "actions": "Commande", "rewards": "Récompense", "episode_ids": "Épisode",
+         "step": "Pas"},
+    ),
+    "Spanish": (
+        {"Episodio": "episode", "Paso": "t", "Estado 1": "s0", "Estado 2": "s1", "Acción": "a", "Recompensa": "r"},
+        {"obs": ["Estado 1", "Estado 2"], "actions": "Acción", "rewards": "Recompensa", "episode_ids": "Episodio",
+         "step": "Paso"},
     ),
     "the package's own": (
         {"obs_0": "s0", "obs_1": "s1", "actions_0": "a", "rewards": "r", "terminations": "zero", "truncations": "last"},
@@ -238,6 +260,36 @@ class TestUnclear:
         assert "the data cannot be read so: rewards" in " ".join(out.split())
         assert "row 7" in out
 
+    def test_missing_values_may_be_left_out(self, rows: Any, command: Any, mistake: Any, tmp_path: Path) -> None:
+        broken = rows["r"].astype(object)
+        broken[[7, 9]] = "", "NaN"
+        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": broken, "done": rows["last"]})
+        command("init", "log.csv")
+        text = (tmp_path / "config.yaml").read_text("utf-8")
+        line = f"  # missing: drop  # 2 of {len(broken):,} rows lack a value: this leaves them out, and cuts there\n"
+        assert line in text
+        assert "row 7" in mistake("train", "-c", "config.yaml", "--dry-run")
+        (tmp_path / "config.yaml").write_text(text.replace("# missing: drop", "missing: drop"), "utf-8")
+        assert command("train", "-c", "config.yaml", "--dry-run").code == 0
+
+    def test_missing_values_of_what_may_be_used(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        broken = rows["s0"].astype(object)
+        broken[3] = ""
+        write_csv(tmp_path / "log.csv", {"alpha": broken, "beta": rows["a"], "gamma": rows["r"], "done": rows["last"]})
+        assert "alpha is missing in 1 cell of the first" in " ".join(command("init", "log.csv").out.split())
+        assert f"# missing: drop  # 1 of {len(broken):,} rows lack a value" in (tmp_path / "config.yaml").read_text(
+            "utf-8"
+        )
+
+    def test_missing_values_far_down(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        many = {name: np.tile(rows[own], 6_000 // len(rows["r"]) + 1) for name, own in
+                (("s", "s0"), ("a", "a"), ("r", "r"), ("done", "last"))}  # fmt: skip
+        many["r"] = many["r"].astype(object)
+        many["r"][-2] = ""
+        write_csv(tmp_path / "log.csv", many)
+        command("init", "log.csv")
+        assert f"# missing: drop  # 1 of {len(many['r']):,} rows lack" in (tmp_path / "config.yaml").read_text("utf-8")
+
     def test_two_kinds_of_states(self) -> None:
         columns = {name: np.linspace(0, 1, 9) for name in ("state_0", "s_0", "a", "r")}
         found = {guess.field: guess for guess in guess_fields(columns).fields}
@@ -282,12 +334,30 @@ class TestUnclear:
             assert line in text
         assert "  reward_range_scaling: true\n" in text
         for todo, said in {
-            "obs": "Raum", "actions": "Ventil", "rewards": "Energiekosten", "Tagesende": "truncation",
+            "obs": "Raum", "actions": "Stufe", "rewards": "Energiekosten", "Tagesende": "truncation",
             "Heiß": "termination",
         }.items():  # fmt: skip
             text = text.replace(f"{todo}: TODO", f"{todo}: {said}")
         file.write_text(text.replace("# rewards_are: costs", "rewards_are: costs"))
         assert "in 3 episodes" in " ".join(command("train", "-c", "config.yaml", "--dry-run").out.split())
+
+    def test_a_charge_is_a_batch_or_a_battery_s(self, rows: Any) -> None:
+        known = {"state": rows["s0"], "action": rows["a"], "reward": rows["r"], "done": rows["last"]}
+        batches = guess_fields({**known, "Charge": rows["episode"]})
+        assert [guess.columns for guess in batches.fields if guess.field == "episode_ids"] == [("Charge",)]
+        battery = guess_fields({**known, "charge": rows["s1"]})
+        assert "episode_ids" not in [guess.field for guess in battery.fields]
+
+    def test_temps_are_temperatures(self, rows: Any) -> None:
+        known = {"action": rows["a"], "reward": rows["r"], "done": rows["last"]}
+        found = guess_fields({**known, "temps": rows["s0"], "dia": rows["s1"]})
+        assert "step" not in [guess.field for guess in found.fields]
+
+    def test_kosten_are_costs(self, rows: Any) -> None:
+        found = guess_fields({"Zustand": rows["s0"], "Aktion": rows["a"], "Kosten": rows["r"], "Ende": rows["last"]})
+        (rewards,) = (guess for guess in found.fields if guess.field == "rewards")
+        assert (rewards.columns, rewards.candidates) == ((), (("Kosten",),))
+        assert "Kosten looks like a cost, where lower is better" in rewards.why
 
     def test_columns_without_names(self, rows: Any, command: Any, tmp_path: Path) -> None:
         voyages = [f"F{number}" for number in rows["episode"]]

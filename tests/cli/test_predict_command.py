@@ -58,6 +58,10 @@ class TestPredict:
         [
             ([], "predict: give observations with --obs 0.1,0.2,… or with --obs-file, one of the two"),
             (["--obs", "1,2,3", "--obs-file", "x.npy"], "one of the two"),
+            (["--obs", "1,5;2;3"], "separated by commas; write decimals with a point: --obs 1.5,2,3"),
+            (["--obs", "1", "2", "3"], "2 3: one observation is one word, its numbers separated by commas"),
+            (["o.csv"], "o.csv: is one word too many; observations in a file: --obs-file o.csv"),
+            (["--data", "o.csv"], "No such option: --data; did you mean --obs-file?"),
             (["--obs", "1,two,3"], "--obs 1,two,3: must be numbers separated by commas"),
             (["--obs", "1,2"], "--obs 1,2: 2 values, 3 expected"),
             (["--obs", ""], "--obs : 0 values, 3 expected"),

@@ -128,6 +128,10 @@ class TestReasons:
             ("failed", "termination"), ("power failure", "termination"), ("fallen", "termination"),
             ("game over", "termination"), ("timed out", "truncation"), ("winner", "termination"),
             ("window", None), ("drawdown", None), ("gameplay", None), ("lossless", None), ("connection lost", None),
+            ("Fehler", "termination"), ("Ziel erreicht", "termination"), ("Abbruch", "termination"),
+            ("abgestürzt", "termination"), ("Zeitlimit", "truncation"), ("Zeit abgelaufen", "truncation"),
+            ("Zeitüberschreitung", "truncation"), ("Abbruch durch Bediener", "truncation"), ("läuft", "ongoing"),
+            ("kein Fehler", None), ("Verbindung verloren", None), ("Tagesende", None), ("échec", "termination"),
         ],
     )  # fmt: skip
     def test_guesses(self, text: str, meaning: str | None) -> None:
@@ -155,7 +159,9 @@ class TestSection:
 
 
 class TestFlagWords:
-    @pytest.mark.parametrize("words", [("Yes", "no"), ("Y", "N"), ("TRUE", "false"), ("on", "off"), ("t", "f")])
+    @pytest.mark.parametrize(
+        "words", [("Yes", "no"), ("Y", "N"), ("TRUE", "false"), ("on", "off"), ("t", "f"), ("WAHR", "FALSCH")]
+    )
     def test_they_are_flags_where_flags_are_expected(self, words: tuple[str, str]) -> None:
         cells = np.array([words[0] if row in (3, 9) else words[1] for row in range(10)], dtype=object)
         given = {name: values for name, values in table().items() if name != "why"}

@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 import yaml
 
+from rl_training import algorithms
+from rl_training.data.transforms import TransformConfig
 from rl_training.errors import ConfigError
 from rl_training.experiment.config import apply_override, find_config, packaged_configs, read_config, to_yaml
-from rl_training.runtime.config import TrainConfig
+from rl_training.foreign_names import FOREIGN
+from rl_training.runtime.config import EarlyStoppingConfig, EvaluationConfig, FileDatasetConfig, TrainConfig
 
 SMALL = {"algo": "bc", "total_timesteps": 3}
 
@@ -148,6 +151,46 @@ class TestReading:
         hint = "c.yaml: batch_size: no such option; did you mean 'algo_kwargs.batch_size'?"
         assert unreadable(write({**SMALL, "batch_size": 8})) == hint
         assert unreadable(write(SMALL), "batch_size=8") == hint.replace("c.yaml", "--set")
+
+    @pytest.mark.parametrize("name", ["members", "seeds", "n_seeds"])
+    def test_several_members_are_a_list_of_seeds(self, name: str, write: Any) -> None:
+        said = f"{name}: no such option; several members are trained by a list of seeds: seed: [0, 1]"
+        assert unreadable(write({**SMALL, name: [0, 1]})) == f"c.yaml: {said}"
+        assert unreadable(write(SMALL), f"{name}=4") == f"--set: {said}"
+
+    @pytest.mark.parametrize(
+        ("name", "places"),
+        [
+            ("n_steps", "total_timesteps"), ("max_timesteps", "total_timesteps"), ("dataset_path", "dataset.path"),
+            ("env", "env_id"), ("eval_freq", "eval_interval"), ("n_eval_episodes", "evaluation.episodes"),
+            ("batch", "algo_kwargs.batch_size"), ("discount", "algo_kwargs.gamma"), ("tau", "algo_kwargs.tau"),
+            ("n_critics", "algo_kwargs.n_critics"), ("iql_tau", "algo_kwargs.expectile"), ("epochs", "n_epochs"),
+            ("learning_rate", "algo_kwargs.actor_lr' or 'algo_kwargs.critic_lr' or 'algo_kwargs.value_lr"),
+            ("normalize", "transforms.normalise_observations"), ("use_gpu", "device"), ("exp_name", "name"),
+        ],
+    )  # fmt: skip
+    def test_names_of_other_programs(self, name: str, places: str, write: Any) -> None:
+        values = {**SMALL, "algo": "iql", "algo_kwargs": {}, name: 1}
+        assert unreadable(write(values)) == f"c.yaml: {name}: no such option; did you mean '{places}'?"
+
+    def test_what_the_algorithm_does_not_have(self, write: Any) -> None:
+        said = "c.yaml: discount: no such option; bc has no gamma (rl-training algos bc)"
+        assert unreadable(write({**SMALL, "algo": "bc", "discount": 0.9})) == said
+
+    def test_names_of_other_programs_stand_for_options_that_exist(self) -> None:
+        options = set(TrainConfig.model_fields)
+        parameters = {name for algo in algorithms.find() for name in algorithms.load(algo).Params.model_fields}
+        assert not set(FOREIGN) & (options | parameters)
+        for place in {place for places in FOREIGN.values() for place in places}:
+            section, _, name = place.partition(".")
+            inner: dict[str, Any] = {
+                "evaluation": EvaluationConfig,
+                "transforms": TransformConfig,
+                "dataset": FileDatasetConfig,
+            }
+            inner |= {"early_stopping": EarlyStoppingConfig}
+            known = parameters if section == "algo_kwargs" else inner[section].model_fields if name else options
+            assert (name or section) in known, place
 
     def test_a_fault_names_file_and_key(self, write: Any) -> None:
         assert unreadable(write({**SMALL, "log_interval": 0})) == "c.yaml: log_interval: must be at least 1, got 0"

@@ -87,6 +87,36 @@ def test_few_records_are_not_judged() -> None:
     assert metric_doubts(RunContents(0, Path("run"), "run", run.summary, metrics=few)) == ()
 
 
+def curve_of(values: Any, records: int) -> RunContents:
+    steps = 1_000 * np.arange(1, records + 1)
+    curve = Curve(tuple(steps.tolist()), (0,), np.asarray(values, dtype=np.float64)[:, None])
+    run = run_with({})
+    return RunContents(0, Path("run"), "run", run.summary, metrics={"critic/q_data": curve})
+
+
+@pytest.mark.parametrize("records", [9, 15, 20, 40])
+def test_a_short_run_is_judged_as_well(records: int) -> None:
+    (doubt,) = metric_doubts(curve_of(np.arange(1, records + 1), records))
+    assert doubt == (
+        f"critic/q_data still moves in a straight line at the end (from {records - (7 if records == 40 else 4)} to"
+        f" {records} in the last {'7,000' if records == 40 else '4,000'} updates): the critic is not finished; train"
+        " longer"
+    )
+    settled = -50 * (1 - np.exp(-3.3 * np.arange(1, records + 1) / records))
+    assert metric_doubts(curve_of(settled, records)) == ()
+
+
+def test_of_eight_records_nothing_is_said() -> None:
+    assert metric_doubts(curve_of(np.arange(8), 8)) == ()
+
+
+@pytest.mark.parametrize("records", [9, 15, 20])
+@pytest.mark.parametrize("noise", [0.02, 0.1, 0.5])
+def test_noise_of_a_short_run_is_no_trend(records: int, noise: float) -> None:
+    draws = 10 + 10 * noise * np.random.default_rng(records).normal(size=(400, records))
+    assert sum(bool(metric_doubts(curve_of(one, records))) for one in draws) <= 8  # of 400
+
+
 def test_every_metric_has_its_sentence() -> None:
     source = Path(rl_training.__file__).parent / "algorithms"
     text = "".join(path.read_text("utf-8") for path in source.rglob("*.py"))

@@ -17,7 +17,7 @@ from rl_training.errors import CheckpointError, ConfigError, DataError
 from rl_training.experiment import offline_evaluation as module
 from rl_training.experiment import statistics
 from rl_training.experiment.manager import LoadedPolicy, load_policy
-from rl_training.experiment.offline_doubts import FEWEST_EPISODES, doubts, unsettled
+from rl_training.experiment.offline_doubts import FEWEST_EPISODES, caution_of_cuts, doubts, unsettled
 from rl_training.experiment.shipping.card import offline_evaluation
 from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig
 from rl_training.runtime.run_directory import RunDirectory
@@ -123,6 +123,13 @@ class TestDoubts:
         (said,) = doubts(cut, 0, 0.0)
         assert "the behaviour itself is fitted as -9" in said
         assert doubts(replace(cut, observed=cut.observed + 3.0), 0, 0.0) == []
+
+    def test_cuts_that_nothing_is_like(self) -> None:
+        behind = np.full(20, 0.1)
+        (said,) = caution_of_cuts(fitted(behind=behind, lone_cuts=0.4))
+        assert said.startswith("40% of the cuts are in states that the first half of no other episode comes near")
+        assert caution_of_cuts(fitted(behind=behind, lone_cuts=0.1)) == []
+        assert caution_of_cuts(fitted(behind=np.full(20, 0.001), lone_cuts=0.4)) == []
 
     def test_few_episodes(self) -> None:
         sound = fitted()
@@ -281,11 +288,23 @@ def test_values_that_lie_behind_the_cuts_are_said_to(run: Path, gamma: float, sa
     assert found.observed.behind == pytest.approx(gamma**200)
 
 
+def test_cuts_far_from_all_else_are_told(run: Path, dataset: TransitionDataset) -> None:
+    policy = load_policy(run)
+    said = "of the cuts are in states that the first half of no other episode comes near"
+    assert not any(said in one for one in policy.evaluate_offline(dataset, **QUICK, store=False).cautions)
+    lengths = dataset.episode_lengths()
+    rise = 0.05 * np.concatenate([np.arange(length) for length in lengths])[:, None]
+    drifting = replace(dataset, obs=dataset.obs + rise, next_obs=dataset.next_obs + rise + 0.05)
+    found = policy.evaluate_offline(drifting, **QUICK, store=False)
+    assert any(one.startswith("100% " + said) for one in found.to_json()["cautions"])
+
+
 def test_mistakes(run: Path, dataset: TransitionDataset) -> None:
     policy = load_policy(run)
     for wrong, said in (
         ({"updates": 3}, "updates"),
         ({"repeats": 1}, "repeats"),
+        ({"update": 20}, "update: no such option; did you mean 'updates'?"),
         ({"gamma": 1.0}, "gamma: must be at least 0 and below 1, got 1"),
         ({"members": [7]}, "7 is not in this run; it has 4, 2"),
     ):

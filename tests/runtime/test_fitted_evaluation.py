@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from rl_training.errors import DataError
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.runtime import fitted_checks
 from rl_training.runtime.acting import Actor
-from rl_training.runtime.action_support import rows_like_those_after_cuts, share_outside
+from rl_training.runtime.action_support import rows_like_those_after_cuts, share_of_lone_cuts, share_outside
 from rl_training.runtime.fitted_evaluation import EpisodeBootstrap, FittedValues, OfflineEvaluationConfig, fit_values
 from rl_training.runtime.trainer import train
 from small_runs import small_config
@@ -263,3 +264,31 @@ def test_it_goes_on_from_where_it_was(policy: LoadedPolicy) -> None:
     once = fit_values(policy.actor, [0], data, settings, gamma=GAMMA, deterministic=True)
     assert (asked, told[-1], len(told), found.updates) == ([20, 40, 60], 60, 30, 60)
     assert found.course[:10] == pytest.approx(once.course)
+
+
+def climbs(drift: float) -> TransitionDataset:
+    """Forty walks of fifty steps around a level that rises by `drift` deviations until they are cut."""
+    rng = np.random.default_rng(1)
+    level = drift * np.linspace(0.0, 1.0, 51)[:, None] + rng.normal(size=(40, 51, 2))
+    ends = np.arange(50) == 49
+    return TransitionDataset.from_dict(
+        {
+            "obs": level[:, :-1].reshape(-1, 2),
+            "actions": rng.uniform(-1.0, 1.0, (2_000, 1)),
+            "rewards": np.ones(2_000),
+            "next_obs": level[:, 1:].reshape(-1, 2),
+            "terminations": np.zeros(2_000, bool),
+            "truncations": np.tile(ends, 40),
+        }
+    )
+
+
+@pytest.mark.parametrize(("drift", "least", "most"), [(0.0, 0.0, 0.05), (20.0, 0.95, 1.0)])
+def test_cuts_that_nothing_is_like(drift: float, least: float, most: float) -> None:
+    data = climbs(drift)
+    standard = fit_transforms(
+        data, Spaces(2, np.array([-1.0]), np.array([1.0])), TransformConfig(normalise_observations=True)
+    )
+    assert least <= share_of_lone_cuts(data, standard) <= most
+    ended = replace(data, terminations=data.truncations, truncations=np.zeros(2_000, bool))
+    assert share_of_lone_cuts(ended, standard) == 0.0

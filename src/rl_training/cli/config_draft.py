@@ -54,6 +54,7 @@ class Draft:
     reasons: Mapping[str, int] = field(default_factory=dict)  # the texts that say why episodes ended, and their rows
     observed: tuple[tuple[str, float, float], ...] = ()  # actions with their smallest and largest, if bounds are open
 
+    incomplete: str = ""  # how many rows lack a value, in words
     by_position: tuple[str, ...] = ()  # where columns have no names: what each begins with, in words
     is_table: bool = False
 
@@ -141,6 +142,8 @@ class Draft:
             lines.append("  # rewards_are: costs  # if lower is better")
         if self.guesses.dones_are is not None:
             lines.append(f"  dones_are: {self.guesses.dones_are}  # of what ends an episode, the data mark only this")
+        if self.incomplete:
+            lines.append(f"  # missing: drop  # {self.incomplete} lack a value: this leaves them out, and cuts there")
         lines += [*self._reasons(), *self._bounds()]
         if self.guesses.left:
             lines += _comment(f"Not used: {listed(self.guesses.left)}. Add to obs what the policy should see.", "  ")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -23,13 +23,17 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standar
 
 
 def _named(
-    path: Path | None, config: str | None, env_id: str | None, reading: Reading
+    path: Path | None,
+    config: str | None,
+    env_id: str | None,
+    reading: Reading,
+    verb: Literal["check", "split"] = "check",
 ) -> tuple[Path, str | None, Reading]:
     """The data that were named, by themselves or by a configuration, and how they are read."""
     if config is not None and path is None:
         from rl_training.cli.data_of_config import data_of_config
 
-        return data_of_config(config, env_id, reading)
+        return data_of_config(config, env_id, reading, verb)
     if path is None or config is not None:
         wrong = "Missing argument 'path'" if path is None else f"--config {config}: not beside {path}"
         raise ConfigError(f"{wrong}; give a dataset, or -c CONFIG for the data it names")
@@ -115,7 +119,7 @@ def split(
     """Set whole episodes aside, drawn at random: one dataset to train on, one to judge the policy by."""
     from rl_training.cli import data_split
 
-    path, env_id, reading = _named(path, config, env_id, reading)
+    path, env_id, reading = _named(path, config, env_id, reading, "split")
     chosen = data_split.Choice(held_out, seed)
     data_split.split(str(path), output, env_id, reading, chosen, force=force, as_json=as_json)
 

@@ -1,11 +1,13 @@
-"""`rl-training data check -c CONFIG`: the data that a configuration names, read as it says."""
+"""`rl-training data check -c CONFIG`, and `data split`: the data that a configuration names, read as it says."""
 
 from __future__ import annotations
 
 import csv
 import io
 import re
+import shlex
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
@@ -25,9 +27,13 @@ from rl_training.data.formats.places import expand
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.config import read_config
 
+Verb = Literal["check", "split"]
 
-def data_of_config(name: str, env_id: str | None, reading: Reading) -> tuple[Path, str | None, Reading]:
-    """Where the data lie, their environment, and how they are read."""
+
+def data_of_config(
+    name: str, env_id: str | None, reading: Reading, verb: Verb = "check"
+) -> tuple[Path, str | None, Reading]:
+    """Where the data lie, their environment, and how they are read. verb: what is to be done with them."""
     if given := [word for word in reading.options() if word.startswith("--") and word != "--download"]:
         raise ConfigError(f"{given[0]}: {name} says how its data are read; leave it out")
     config = read_config(name)
@@ -39,12 +45,24 @@ def data_of_config(name: str, env_id: str | None, reading: Reading) -> tuple[Pat
             fetch = reading.download or section.download
             said = Reading(_columns(section.columns), section.time_limits, section.max_episode_steps, download=fetch)
             return Path(f"{MINARI_PREFIX}{section.id}"), env_id, said
-        case MixtureDatasetConfig():
-            raise ConfigError(f"{name}: its data are a mixture; check every part of it, `rl-training data check FILE`")
+        case MixtureDatasetConfig() as section:
+            raise ConfigError(f"{name}: its data are a mixture; {_by_parts(section, verb)}")
         case None:
-            raise ConfigError(f"{name}: names no data (dataset), there is nothing to check")
+            raise ConfigError(f"{name}: names no data (dataset), there is nothing to {verb}")
         case section:
-            raise ConfigError(f"{name}: its data ({section.source}) are made when it is trained; nothing to check")
+            made = f"{name}: its data ({section.source}) are made when it is trained; nothing to {verb}"
+            raise ConfigError(made + ("; another seed makes others to judge a policy by" if verb == "split" else ""))
+
+
+def _by_parts(mixture: MixtureDatasetConfig, verb: Verb) -> str:
+    """What to do with a mixture: the same with every file of it."""
+    paths = [part.dataset.path for part in mixture.parts if isinstance(part.dataset, FileDatasetConfig)]
+    path = paths[0] if paths else Path("FILE.npz")
+    command = f"`rl-training data {verb} {shlex.quote(str(path))}"
+    if verb == "check":
+        return f"check every part of it, {command}`"
+    ways = " ".join(shlex.quote(f"{path.stem}_{name}.npz") for name in ("train", "held_out"))
+    return f"split every part of it by itself, {command} -o {ways}`, and name what is to train on in its parts"
 
 
 def check_files(name: str, section: DatasetConfig | None, place: str = "dataset") -> list[str]:

@@ -44,6 +44,8 @@ def split(
     with told_as_json(Path(source), as_json):
         if not 0 < choice.held_out < 1:
             raise ConfigError(f"--held-out {choice.held_out:g}: must be a share between 0 and 1, such as 0.25")
+        if source.endswith((".yaml", ".yml")):
+            raise ConfigError(f"{source}: is a configuration, not data; -c {source} splits the data it names")
         goals = [writers.target_of(text) for text in output]
         _require_apart(*(goal.path for goal in goals))
         for goal in goals:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import typer
 
 from rl_training import algorithms
@@ -24,10 +25,12 @@ from rl_training.data.formats.peek import Peek, peek, texts_of
 from rl_training.data.formats.places import expand, locate
 from rl_training.data.formats.tables import matches
 from rl_training.data.guessing import Guess, Guesses, guess_fields, pattern_of
+from rl_training.data.missing_rows import LEFT_OUT
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import read_spaces
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError
 from rl_training.experiment.config import read_config
+from rl_training.reading_choices import Missing
 from rl_training.validation import printable, shown
 from rl_training.wording import amount
 
@@ -37,7 +40,7 @@ _NO_DATA = (
 )
 _SAMPLE = 5_000  # rows that guesses look at
 _MOST_KINDS = 20  # whole numbers among actions that look like the numbers of choices
-_MOST_TOLD = 5  # columns of text that are left
+_MOST_TOLD = 5  # columns with missing cells, and columns of text that are left
 _MOST_BOUNDS = 16  # actions whose bounds are proposed
 _TABLES = ("csv", "parquet")
 _EXACT = ("npz", "hdf5")
@@ -77,6 +80,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         env_note,
         reasons,
         _observed(dataset, guesses, first),
+        _incomplete(place, draft, first) if dataset is None else "",
         _by_position(first),
         is_table=first.kind in _TABLES,
     )
@@ -120,15 +124,36 @@ def _reasons(place: Path, first: Peek, guesses: Guesses) -> Counter[str]:
     return Counter(dict(texts_of(expand(place), first.kind, column).most_common()))
 
 
+def _cells_used(first: Peek, guesses: Guesses) -> dict[str, npt.NDArray[np.bool_]]:
+    """Where a column that is used, or may be, has a missing cell, `[K]`, if it has one."""
+    chosen = [name for guess in guesses.fields for columns in (guess.columns, *guess.candidates) for name in columns]
+    cells = {name: first.columns[name] for name in chosen if first.columns[name].dtype.kind == "f"}
+    missing = {name: np.isnan(values).reshape(len(values), -1).any(1) for name, values in cells.items()}
+    return {name: lacks for name, lacks in missing.items() if lacks.any()}
+
+
+def _incomplete(place: Path, draft: Draft, first: Peek) -> str:
+    """`3 of 100 rows`: those that lack a value, all of them where the rest can be read, else those looked at."""
+    dataset, _ = _try(place, draft, missing="drop")
+    left_out = [] if dataset is None else [note for note in dataset.notes if LEFT_OUT in note]
+    if left_out:
+        return left_out[0].partition(LEFT_OUT)[0]
+    missing = list(_cells_used(first, draft.guesses).values())
+    if not missing or len({len(lacks) for lacks in missing}) != 1:
+        return ""
+    rows = len(missing[0])
+    return (
+        f"{int(np.any(missing, axis=0).sum()):,} of {'' if rows == first.rows else 'the first '}{amount(rows, 'row')}"
+    )
+
+
 def _of_cells(first: Peek, guesses: Guesses) -> list[str]:
     """What stands in the way of using a column: missing cells of those that are, text in those that are not."""
     notes = []
-    for name in (name for guess in guesses.fields for name in guess.columns):
-        cells = first.columns[name]
-        if cells.dtype.kind == "f" and (missing := int(np.isnan(cells).any(axis=tuple(range(1, cells.ndim))).sum())):
-            many = f"{amount(missing, 'cell')} of the first {len(cells):,}"
-            way = "fill them in, or say missing: drop to leave out those rows"
-            notes.append(f"{printable(name)} is missing in {many}; {way}")
+    for name, lacks in list(_cells_used(first, guesses).items())[:_MOST_TOLD]:
+        many = f"{amount(int(lacks.sum()), 'cell')} of the first {len(lacks):,}"
+        way = "fill them in, or say missing: drop to leave out those rows"
+        notes.append(f"{printable(name)} is missing in {many}; {way}")
     texts = [name for name in guesses.left if first.columns[name].dtype.kind in "OU" and len(first.columns[name])]
     for name in texts[:_MOST_TOLD]:
         example = next((str(cell) for cell in first.columns[name].tolist() if not _is_number(str(cell))), None)
@@ -181,7 +206,7 @@ def _patterns(guesses: Guesses, first: Peek) -> dict[str, str]:
     return {field: pattern for field, pattern in found.items() if pattern is not None}
 
 
-def _try(place: Path, draft: Draft) -> tuple[TransitionDataset | None, str | None]:
+def _try(place: Path, draft: Draft, missing: Missing = "refuse") -> tuple[TransitionDataset | None, str | None]:
     """The data as the draft would have them read, or why they cannot be."""
     if draft.to_fill_in:
         return None, None
@@ -191,6 +216,7 @@ def _try(place: Path, draft: Draft) -> tuple[TransitionDataset | None, str | Non
             columns=draft.mapping or None,
             end_reasons=draft.end_reasons or None,
             dones_are=draft.guesses.dones_are,
+            missing=missing,
         )
         infer_spaces(dataset)
     except DataError as error:

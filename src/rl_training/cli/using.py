@@ -81,6 +81,8 @@ def _numbers(text: str) -> list[float]:
     except ValueError:
         is_file = Path(text).suffix in _OF_FILES
         hint = f"; for observations in a file: --obs-file {shlex.quote(text)}" if is_file else ""
+        if ";" in text:
+            hint = f"; write decimals with a point: --obs {text.replace(',', '.').replace(';', ',')}"
         raise DataError(f"--obs {text}: must be numbers separated by commas{hint}") from None
 
 

@@ -7,7 +7,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-_LIKE_BUDGET = ("steps", "n_steps", "num_steps", "max_steps", "total_steps", "timesteps", "updates", "iterations")
+from rl_training.foreign_names import places_of
+
+_OF_OBSERVATIONS = (".npy", ".npz", ".csv", ".json")
 
 
 def told(error: Any, words: Sequence[str]) -> str:
@@ -27,23 +29,38 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
         return f"Missing option '--config' / '-c': a configuration; for data of your own `{written}` writes one"
     if message.startswith("Option '--compare' requires 2"):
         return "--compare: takes two names, --compare RUN RUN"
+    if message.startswith("Got unexpected extra argument"):
+        return _too_many(command, message)
+    if command == "predict" and option in ("--data", "--file", "--input"):
+        return f"No such option: {option}; did you mean --obs-file?"
     if not message.startswith("No such option") or not isinstance(option, str):
         return None
     if command == "resume" and option == "--set":
         return "No such option: --set; a resumed run keeps its settings, only --total-timesteps gives it another budget"
-    if command in ("train", "finetune") and option.lstrip("-").replace("-", "_") in _LIKE_BUDGET:
-        return f"No such option: {option}; did you mean --set {_setting(option, words, 'total_timesteps')}?"
     if command in ("train", "finetune") and (setting := _setting(option, words)):
         return f"No such option: {option}; did you mean --set {setting}?"
     return None
 
 
-def _setting(option: str, words: Sequence[str], meant: str | None = None) -> str | None:
-    """`total_timesteps=10` for `--total-timesteps 10`."""
+def _too_many(command: str, message: str) -> str | None:
+    """What one word more than there is a place for may have been meant as."""
+    extra = message.partition("(s) (")[2].rstrip(".)").split()
+    if command == "predict" and extra and Path(extra[0]).suffix in _OF_OBSERVATIONS:
+        return f"{extra[0]}: is one word too many; observations in a file: --obs-file {shlex.quote(extra[0])}"
+    if command == "predict":
+        return f"{' '.join(extra)}: one observation is one word, its numbers separated by commas: --obs 0.1,0.2"
+    if command in ("check", "info", "split"):
+        return f"{message}: one dataset at a time"
+    return None
+
+
+def _setting(option: str, words: Sequence[str]) -> str | None:
+    """`total_timesteps=10` for `--total-timesteps 10`, and for `--n-steps 10`, as other programs call it."""
     from rl_training.runtime.config import TrainConfig
 
-    key = meant or option.lstrip("-").replace("-", "_")
-    if key not in TrainConfig.model_fields:
+    name = option.lstrip("-").replace("-", "_")
+    key = name if name in TrainConfig.model_fields else next(iter(places_of(name)), None)
+    if key is None:
         return None
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word.partition("=")[0] == option:

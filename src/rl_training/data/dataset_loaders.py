@@ -175,6 +175,10 @@ def path_alone(value: Any) -> Any:
     """`dataset: log.npz` is short for a file, `dataset: minari:ID` for a Minari dataset."""
     if isinstance(value, str) and value.startswith(MINARI_PREFIX):
         return {"source": "minari", "id": value.removeprefix(MINARI_PREFIX)}
+    if isinstance(value, list | tuple):
+        raise ValueError(
+            "must be one dataset; several are mixed: {source: mixture, parts: [{dataset: a.npz}, {dataset: b.npz}]}"
+        )
     return {"source": "file", "path": value} if isinstance(value, str | Path) else value
 
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Container
 from difflib import get_close_matches
 
+from rl_training.data.guess_words import folded
+
 FIELD_ALIASES: dict[str, tuple[str, ...]] = {
     "obs": ("observations", "observation"),
     "actions": ("action", "act"),
@@ -42,31 +44,44 @@ TO_FILL_IN = "TODO"  # stands in a mapping of columns for what its user must sti
 STEP = "step"  # the number of a row inside its episode; not a field of a transition, but it tells their order
 END_REASONS = "end_reasons"  # text that says why an episode ended; no field either, it becomes the flags
 # What columns of other names often hold, without the separators in them.
-_NUMBER = "(id|idx|index|no|num|number)?"
+_NUMBER = "(id|idx|index|no|num|number|nr|nummer|numero)?"
 _LIKE_IDS = re.compile(
     "(ep|eps|episode|traj|trajectory|rollout|run|trial|demo|seq|sequence|trip|session|game|match|patient|batch|flight"
-    f"|cycle|case|stay|admission|encounter){_NUMBER}"
+    "|cycle|case|stay|admission|encounter|lauf|durchlauf|versuch|versuchs|durchgang|fahrt|spiel|chargen|essai|episodio"
+    f"|ensayo){_NUMBER}"
 )
+_PERHAPS_IDS = re.compile(f"(charge|lot|los){_NUMBER}")
 _UNIT = "(s|sec|secs|seconds|ms|us|ns|min|mins|minutes|h|hours|utc|local)?"
 _LIKE_STEPS = re.compile(
-    f"(t|step|steps|time|timestep|timesteps|timestamp|timestamps|frame|tick|ts|datetime|date|elapsed){_NUMBER}{_UNIT}"
+    "(t|step|steps|time|timestep|timesteps|timestamp|timestamps|frame|tick|ts|datetime|date|elapsed|schritt|zeitschritt"
+    f"|zeit|zeitstempel|datum|uhrzeit|pas|tiempo|paso|fecha){_NUMBER}{_UNIT}"
 )
 _PERHAPS_STEPS = re.compile(
-    f"(turn|move|minute|minutes|hour|hours|day|days|sample|row|n|i|k|count|counter|index){_NUMBER}"
+    "(turn|move|minute|minutes|hour|hours|day|days|sample|row|n|i|k|count|counter|index|minuten|stunde|stunden|tag|tage"
+    f"|zeile|zaehler|takt|heure|jour|hora){_NUMBER}"
 )
 
 _ALIKE = 0.9  # of difflib's ratio: a letter or two of a long name
 
 
+def _bare(name: str) -> str:
+    return "".join(character for character in folded(name) if character.isalnum())
+
+
 def looks_like(name: str) -> str | None:
     """`episode_ids` or `step`, if a name is one that columns of them often have."""
-    bare = "".join(character for character in name.lower() if character.isalnum())
+    bare = _bare(name)
     return EPISODE_IDS if _LIKE_IDS.fullmatch(bare) else STEP if _LIKE_STEPS.fullmatch(bare) else None
+
+
+def may_be_ids(name: str) -> bool:
+    """Whether a column with this name may tell episodes apart; `Charge` is a batch in German."""
+    return _PERHAPS_IDS.fullmatch(_bare(name)) is not None
 
 
 def may_be_step(name: str) -> bool:
     """Whether a column with this name may count steps; `hour` may as well be the time of the day."""
-    return _PERHAPS_STEPS.fullmatch("".join(character for character in name.lower() if character.isalnum())) is not None
+    return _PERHAPS_STEPS.fullmatch(_bare(name)) is not None
 
 
 def hint(name: str, known: Container[str]) -> str | None:

@@ -1,13 +1,38 @@
-"""Words in the names of columns, and the fields that they point to."""
+"""Words in the names of columns, and the fields that they point to: English, German, some French and Spanish.
+
+They stand as `folded` writes them, `stellgroesse` for Stellgröße.
+"""
 
 from __future__ import annotations
 
-NEXT = {"next", "new", "nxt", "succ", "successor", "prime", "following", "tp1"}
+import re
+import unicodedata
+
+_UPPER, _LOWER = "A-ZÀ-ÖØ-Þ", "a-zß-öø-ÿ"
+_UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
+
+
+def folded(text: str) -> str:
+    """In small letters without marks: `Stellgröße` and `Stellgroesse` are one word."""
+    plain = unicodedata.normalize("NFC", text).casefold().translate(_UMLAUTS)
+    return "".join(mark for mark in unicodedata.normalize("NFD", plain) if not unicodedata.combining(mark))
+
+
+NEXT = {
+    "next", "new", "nxt", "succ", "successor", "prime", "following", "tp1", "naechste", "naechster", "naechstes",
+    "folgend", "folgender",
+}  # fmt: skip
 # Words of a field's columns. A single letter counts only where a name begins with it.
 PLAIN = {
-    "obs": {"obs", "ob", "observation", "observations", "state", "states", "s", "st", "feature", "features", "feat"},
-    "actions": {"a", "act", "action", "actions", "u", "ctrl", "control", "controls", "cmd", "command", "torque"},
-}
+    "obs": {
+        "obs", "ob", "observation", "observations", "state", "states", "s", "st", "feature", "features", "feat",
+        "zustand", "zustaende", "beobachtung", "beobachtungen", "etat", "estado", "observacion",
+    },
+    "actions": {
+        "a", "act", "action", "actions", "u", "ctrl", "control", "controls", "cmd", "command", "torque",
+        "aktion", "aktionen", "stellgroesse", "stellgroessen", "stellwert", "accion", "acciones", "commande",
+    },
+}  # fmt: skip
 LIKELY = {
     "obs": {
         "sensor", "sensors", "pos", "position", "vel", "velocity", "speed", "angle", "theta", "omega", "qpos", "qvel",
@@ -16,27 +41,72 @@ LIKELY = {
         "yaw", "pitch", "roll", "acc", "accel", "gyro", "imu", "measurement", "cos",
         "sin", "proprio", "error", "flow", "rpm", "current", "humidity", "weight", "mass", "glucose", "bp", "hr",
         "spo2", "hp", "health", "battery", "fuel", "density", "concentration",
+        "messwert", "istwert", "temperatur", "druck", "fuellstand", "winkel", "geschwindigkeit", "drehzahl", "feuchte",
+        "durchfluss", "abstand", "hoehe", "gewicht", "pression", "vitesse", "niveau", "temperatura", "presion",
+        "velocidad", "posicion", "nivel",
     },
     "actions": {
         "force", "throttle", "steer", "steering", "brake", "thrust", "dose", "setpoint", "motor", "valve", "voltage",
         "thruster", "torques", "accelerator", "aileron", "elevator", "rudder", "pedal",
         "insulin", "dosage", "heater", "fan",
+        "sollwert", "ventil", "ventilstellung", "stellung", "drossel", "heizleistung", "brenner", "pumpe", "dosis",
+        "consigne", "consigna",
     },
 }  # fmt: skip
-REWARD, LIKE_REWARD = (
-    {"r", "rew", "reward", "rewards"},
-    {"score", "scores", "gain", "utility", "payoff", "payout", "profit", "points", "revenue", "benefit", "bonus"},
-)
-COST = {"cost", "costs", "penalty", "loss"}
+REWARD = {"r", "rew", "reward", "rewards", "belohnung", "belohnungen", "recompense", "recompensa"}
+LIKE_REWARD = {
+    "score", "scores", "gain", "utility", "payoff", "payout", "profit", "points", "revenue", "benefit", "bonus",
+    "punkte", "gewinn", "ertrag", "nutzen", "ganancia",
+}  # fmt: skip
+COST = {"cost", "costs", "penalty", "loss", "kosten", "verlust", "cout", "couts", "coste", "costes"}
+# At the end of a longer word as well, as German puts them together: `Vorlaufsollwert`.
+HEADS = {
+    "sollwert", "stellgroesse", "stellwert", "istwert", "messwert", "temperatur", "temp", "druck", "feuchte",
+    "drehzahl", "fuellstand", "durchfluss", "geschwindigkeit", "belohnung",
+}  # fmt: skip
 # Other words for what should be small, at the end of a longer one as well: `Energiekosten`. An error may be seen, too.
 LIKE_COST = ("cost", "costs", "kosten", "penalty", "penalties", "strafe", "verbrauch", "consumption", "fehler", "error")
-WHOLE_REWARD = {"total", "sum", "all", "overall"}
+WHOLE_REWARD = {"total", "sum", "all", "overall", "gesamt", "summe"}
 BESIDE_R = {"t", *WHOLE_REWARD}
 FLAGS = {
-    "truncations": {"truncated", "truncation", "truncations", "trunc", "cut", "timeout", "timeouts", "timelimit"},
+    "truncations": {
+        "truncated", "truncation", "truncations", "trunc", "cut", "timeout", "timeouts", "timelimit", "zeitlimit",
+        "zeitueberschreitung", "abgeschnitten", "tronque", "truncado",
+    },
     "terminations": {
         "terminal", "terminals", "terminated", "termination", "terminations", "crash", "crashed", "collision",
         "collided", "fell", "fallen", "failed", "failure", "dead", "died", "death",
+        "abbruch", "abgebrochen", "absturz", "abgestuerzt", "gestuerzt", "kollision", "ausfall", "stoerung", "echec",
+        "fallo", "choque",
     },
-    "dones": {"d", "done", "dones", "end", "ended", "finished", "finish", "over", "last", "final"},
+    "dones": {
+        "d", "done", "dones", "end", "ended", "finished", "finish", "over", "last", "final", "ende", "beendet",
+        "schluss", "fertig", "letzte", "letzter", "fin", "fini", "termine", "terminado",
+    },
 }  # fmt: skip
+
+
+def words_in(name: str) -> list[str]:
+    """`robot/jointPos_12` is robot, joint, pos, 12."""
+    return [folded(word) for word in re.findall(rf"[{_UPPER}]?[{_LOWER}]+|[{_UPPER}]+(?![{_LOWER}])|[0-9]+", name)]
+
+
+def first_of(name: str, known: set[str]) -> str | None:
+    heads = tuple(known & HEADS)
+    for place, word in enumerate(words_in(name)):
+        if (word in known and (len(word) > 1 or place == 0)) or (heads and word.endswith(heads)):
+            return word
+    return None
+
+
+def is_cost(name: str, *, sure: bool = False) -> bool:
+    """Whether a word of the name ends like one of costs; sure: and cannot be a measurement."""
+    endings = tuple(word for word in LIKE_COST if not (sure and word in ("fehler", "error")))
+    return any(word.endswith(endings) for word in words_in(name))
+
+
+def is_reward(name: str) -> bool:
+    words = words_in(name)
+    if words[:1] == ["r"]:
+        return set(words[1:]) <= BESIDE_R
+    return first_of(name, REWARD - {"r"}) is not None

@@ -22,21 +22,24 @@ from rl_training.data.fields import (
     IGNORED_PREFIXES,
     STEP,
     looks_like,
+    may_be_ids,
     may_be_step,
 )
 from rl_training.data.flags import DONES
 from rl_training.data.formats.names import listed, natural, split_number
 from rl_training.data.guess_words import (
-    BESIDE_R,
     COST,
     FLAGS,
-    LIKE_COST,
     LIKE_REWARD,
     LIKELY,
     NEXT,
     PLAIN,
     REWARD,
     WHOLE_REWARD,
+    first_of,
+    is_cost,
+    is_reward,
+    words_in,
 )
 from rl_training.data.reason_guesses import column_of_reasons
 from rl_training.data.value_looks import at_ends, counts_up, is_flag, is_in_blocks, is_time, mostly_empty, tells_apart
@@ -151,8 +154,8 @@ class _Table:
             return self._take(Guess(field, _ordered(by_name), "so named", found_by_name=True))
         groups: dict[str, list[str]] = {}
         for name in present:
-            word = _first_of(name, PLAIN[field])
-            if word is not None and not (field == "obs" and _first_of(name, PLAIN["actions"] - {"a", "u"})):
+            word = first_of(name, PLAIN[field])
+            if word is not None and not (field == "obs" and first_of(name, PLAIN["actions"] - {"a", "u"})):
                 groups.setdefault(word.rstrip("s") or word, []).append(name)
         if len(groups) == 1:
             ((word, names),) = groups.items()
@@ -160,9 +163,9 @@ class _Table:
         if groups:
             several = tuple(_ordered(names) for names in groups.values())
             return Guess(field, (), f"more than one may hold the {_spoken(field)}", several)
-        likely = [name for name in present if _first_of(name, LIKELY[field]) is not None]
+        likely = [name for name in present if first_of(name, LIKELY[field]) is not None]
         if field == "obs":
-            likely = [name for name in likely if _first_of(name, LIKELY["actions"]) is None]
+            likely = [name for name in likely if first_of(name, LIKELY["actions"]) is None]
         if not likely:
             return None
         kind = "measurements" if field == "obs" else "controls"
@@ -181,8 +184,8 @@ class _Table:
             name
             for name in self._numeric()
             if not is_flag(self.columns[name])
-            and not _first_of(name, scores)
-            and not _is_cost(name, sure=True)
+            and not first_of(name, scores)
+            and not is_cost(name, sure=True)
             and not _is_next(name, self.columns)
             and bool((self.columns[name] != self.columns[name][:1]).any())
         ]
@@ -203,7 +206,7 @@ class _Table:
                 Guess(field, tuple(name for name in pairs if name), "the same names, and a word for next")
             )
         words = PLAIN.get(base, set())
-        single = [name for name in marked if _first_of(name, words) is not None]
+        single = [name for name in marked if first_of(name, words) is not None]
         if single and self._width(single) == self._width(of.columns):
             return self._take(Guess(field, _ordered(single), "a word for next in the name"))
         return None
@@ -217,17 +220,17 @@ class _Table:
         named = [name for name in numeric if self._alias(name, "rewards") and split_number(name)[1] is None]
         if len(named) == 1:
             return self._take(Guess("rewards", (named[0],), "so named", found_by_name=True))
-        found = [name for name in numeric if _is_reward(name)]
-        whole = [name for name in found if WHOLE_REWARD & set(_words(name))]
+        found = [name for name in numeric if is_reward(name)]
+        whole = [name for name in found if WHOLE_REWARD & set(words_in(name))]
         chosen = found if len(found) == 1 else whole
         if len(chosen) == 1:
-            word = _first_of(chosen[0], REWARD)
+            word = first_of(chosen[0], REWARD)
             why = f"{word!r} in the name" if len(found) == 1 else "the whole reward, by its name"
             return self._take(Guess("rewards", (chosen[0],), why))
         if found:
             return Guess("rewards", (), "more than one may hold the reward", tuple((name,) for name in found))
-        costs = [name for name in numeric if _first_of(name, COST) is not None or _is_cost(name)]
-        likely = [name for name in numeric if name in costs or _first_of(name, LIKE_REWARD) is not None]
+        costs = [name for name in numeric if first_of(name, COST) is not None or is_cost(name)]
+        likely = [name for name in numeric if name in costs or first_of(name, LIKE_REWARD) is not None]
         if not likely:
             return None
         why = "it may be the reward of each step, or a running sum"
@@ -237,7 +240,7 @@ class _Table:
 
     def reasons(self) -> Guess | None:
         """A column of text that says why episodes ended; only a table has one."""
-        words = {name: _words(name) for name in self.free}
+        words = {name: words_in(name) for name in self.free}
         name = None if self.exact_names else column_of_reasons({n: self.columns[n] for n in self.free}, words)
         return None if name is None else self._take(Guess(END_REASONS, (name,), "by its name and its texts"))
 
@@ -255,7 +258,7 @@ class _Table:
     def only_block(self) -> Guess | None:
         """The one column of whole numbers or text that stays the same for a while and never comes back to a value."""
         known = REWARD | LIKE_REWARD | COST | LIKELY["obs"] | LIKELY["actions"] | PLAIN["obs"] | PLAIN["actions"]
-        found = [name for (name,) in self.blocks() if _first_of(name, known) is None]
+        found = [name for (name,) in self.blocks() if first_of(name, known) is None]
         found = [name for name in found if name not in self._numeric() or _is_whole(self.columns[name])]
         if self.exact_names or len(found) != 1:
             return None
@@ -269,9 +272,9 @@ class _Table:
                 continue
             flags = [name for name in self.free if is_flag(self.columns[name])]
             named = [name for name in flags if self._alias_of_end(name, field)]
-            chosen = named or [name for name in flags if _first_of(name, words) is not None]
+            chosen = named or [name for name in flags if first_of(name, words) is not None]
             if len(chosen) == 1:
-                why = "so named" if named else f"{_first_of(chosen[0], words)!r} in the name, 0 or 1 in the rows"
+                why = "so named" if named else f"{first_of(chosen[0], words)!r} in the name, 0 or 1 in the rows"
                 found.append(self._take(Guess(field, (chosen[0],), why, found_by_name=bool(named))))
             elif chosen:
                 found.append(Guess(field, (), "more than one may mark it", tuple((name,) for name in chosen)))
@@ -291,7 +294,7 @@ class _Table:
         else:
             named = [name for name in single if not self.exact_names and name.strip().lower() in (STEP, "t")]
             single = [name for name in single if is_time(name, self.columns[name])]
-        chosen = named or [name for name in single if looks_like(name) == field]
+        chosen = named or [name for name in single if self._looks_like(name) == field]
         if field == STEP and len(chosen) > 1:  # any of them will do: whole numbers rather than a clock
             counters = [name for name in chosen if _is_whole(self.columns[name])]
             chosen = (counters or chosen)[:1]
@@ -306,6 +309,11 @@ class _Table:
         if chosen:
             return Guess(field, (), "more than one looks like it", tuple((name,) for name in chosen))
         return None
+
+    def _looks_like(self, name: str) -> str | None:
+        """By its name; a word with another meaning, as the charge of a battery, counts where its values are ids."""
+        ids = may_be_ids(name) and is_in_blocks(self.columns[name])
+        return EPISODE_IDS if ids else looks_like(name)
 
     def counter(self, ids: Guess | None) -> Guess | None:
         """A column that counts the rows of every episode, whatever its name."""
@@ -324,7 +332,7 @@ class _Table:
         rest = [name for name in self._numeric() if self.columns[name].ndim == 1] if single else self._unclaimed()
         several = tuple((name,) for name in rest) if single else ((tuple(rest),) if rest else ())
         for name in self.free:
-            if name not in self._numeric() and (self._alias(name, field) or _first_of(name, PLAIN.get(field, set()))):
+            if name not in self._numeric() and (self._alias(name, field) or first_of(name, PLAIN.get(field, set()))):
                 text = shown(str(self.columns[name][0])) if len(self.columns[name]) else "text"
                 why = f"column {name!r} holds text, {text}; give numbers, one column for each, or lists in Parquet"
                 if field == "actions":
@@ -337,38 +345,15 @@ class _Table:
         return tuple((name,) for name in self.free if is_in_blocks(self.columns[name]))
 
 
-def _words(name: str) -> list[str]:
-    """`robot/jointPos_12` is robot, joint, pos, 12."""
-    return [word.lower() for word in re.findall(r"[A-ZÄÖÜ]?[a-zäöüß]+|[A-ZÄÖÜ]+(?![a-zäöüß])|[0-9]+", name)]
-
-
-def _first_of(name: str, known: set[str]) -> str | None:
-    words = _words(name)
-    return next((word for place, word in enumerate(words) if word in known and (len(word) > 1 or place == 0)), None)
-
-
-def _is_cost(name: str, *, sure: bool = False) -> bool:
-    """Whether a word of the name ends like one of costs; sure: and cannot be a measurement."""
-    endings = tuple(word for word in LIKE_COST if not (sure and word in ("fehler", "error")))
-    return any(word.endswith(endings) for word in _words(name))
-
-
-def _is_reward(name: str) -> bool:
-    words = _words(name)
-    if words[:1] == ["r"]:
-        return set(words[1:]) <= BESIDE_R
-    return _first_of(name, REWARD - {"r"}) is not None
-
-
 def _is_next(name: str, columns: Columns) -> bool:
     """`next_x`, `x'`, and `s2` or `sp` beside `s`."""
-    if name.endswith("'") or NEXT & set(_words(name)):
+    if name.endswith("'") or NEXT & set(words_in(name)):
         return True
     return len(name) > 1 and name[-1] in "2p_" and name[:-1] in columns and f"{name[:-1]}1" not in columns
 
 
 def _without_next(name: str) -> tuple[str, ...]:
-    words = [word for word in _words(name) if word not in NEXT]
+    words = [word for word in words_in(name) if word not in NEXT]
     return tuple(words)
 
 

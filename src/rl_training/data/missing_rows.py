@@ -15,6 +15,7 @@ from rl_training.data.formats.raw import RawData
 from rl_training.errors import DataError
 from rl_training.wording import amount
 
+LEFT_OUT = " left out: a value is missing there"  # in the note, after how many of how many rows
 _MEASURED = tuple(field for field in (*MATRIX_FIELDS, *VECTOR_FIELDS) if field not in TELL_ENDS)
 
 
@@ -37,7 +38,7 @@ def without_missing(raw: RawData, arrays: dict[str, Any]) -> RawData:
     kept = np.flatnonzero(~bad)
     count = int(bad.sum())
     cuts = int((before & ~bad).sum())
-    note = f"{count:,} of {amount(len(bad), 'row')} left out: a value is missing there (missing: drop)"
+    note = f"{count:,} of {amount(len(bad), 'row')}{LEFT_OUT} (missing: drop)"
     note += f"; {amount(cuts, 'episode')} cut before them" if cuts else ""
     return replace(
         raw,

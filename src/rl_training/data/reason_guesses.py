@@ -10,50 +10,69 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats.end_reasons import ONGOING, text_of
+from rl_training.data.guess_words import folded
 from rl_training.reading_choices import Ending
 
-_NAMED_SO = {"reason", "reasons", "outcome", "cause", "ending", "grund", "ursache"}
+_NAMED_SO = {
+    "reason", "reasons", "outcome", "cause", "ending", "grund", "ursache", "raison", "motif", "motivo", "causa",
+    "razon", "abbruchgrund", "endgrund", "endegrund", "abbruchursache",
+}  # fmt: skip
 _PERHAPS = {
     "end", "ended", "stop", "stopped", "exit", "status", "event", "result", "done", "termination", "terminated",
     "terminal", "finish", "finished", "over", "verdict", "state", "flag",
+    "ende", "schluss", "ergebnis", "abbruch", "ereignis", "zustand", "fin", "resultat", "resultado", "estado",
 }  # fmt: skip
 _MOST_TEXTS = 30
 _MOSTLY = 0.5  # of the rows in which an episode goes on, where the name alone does not tell
 _SHORT = 4  # letters
 _ENDINGS = {"", "s", "es", "ed", "d", "en", "ing", "ure", "ures", "er", "ner", "out"}
-_LINKS = {"connection", "signal", "link", "communication", "contact", "data"}  # their loss ends a log, not a task
-_NEGATIONS = {"no", "not", "non", "without"}
+_LINKS = {
+    "connection",
+    "signal",
+    "link",
+    "communication",
+    "contact",
+    "data",
+    "verbindung",
+}
+_LOST = {"lost", "verloren"}
+_NEGATIONS = {"no", "not", "non", "without", "kein", "keine", "nicht", "ohne", "pas", "sans", "sin"}
 _NEARLY_ALL = 0.8  # where it tells nothing
 # Beginnings of words. Of a text with words of two kinds the first kind counts: `time limit reached` is a time limit.
 _WORDS: dict[Ending, tuple[str, ...]] = {
     "truncation": (
         "timeout", "time", "limit", "trunc", "cut", "max", "abort", "interrupt", "cancel", "quit", "disconnect",
         "shutdown", "manual", "operator", "transfer", "censor", "expired", "left", "paused", "reset", "maintenance",
-        "shift",
+        "shift", "zeit", "zeitlimit", "zeitueber", "abgelaufen", "unterbroch", "manuell", "bediener", "wartung",
+        "abgeschnitten", "delai", "ecoule", "tiempo", "agotado", "interrump",
     ),
     "termination": (
         "goal", "success", "succeed", "reach", "win", "won", "lose", "lost", "loss", "crash", "colli", "fell", "fall",
         "fail", "dead", "die", "death", "decease", "kill", "solve", "complete", "done", "finish", "terminat",
         "terminal", "trip", "fault", "error", "overheat", "alarm", "discharg", "recover", "cured", "victory",
         "defeat", "draw", "gameover", "explo", "broke", "stuck", "target", "arriv",
+        "ziel", "erreicht", "fehler", "abbruch", "abgebroch", "absturz", "abgestuerzt", "gestuerzt", "kollision",
+        "ausfall", "stoerung", "erfolg", "gewonnen", "verloren", "fertig", "beendet", "abgeschlossen", "ueberhitz",
+        "notaus", "defaut", "echec", "succes", "atteint", "exito", "fallo", "choque", "objetivo", "alcanzad",
     ),
     "ongoing": (
         "running", "run", "ok", "none", "no", "active", "ongoing", "continu", "progress", "normal", "play", "alive",
         "nan", "null", "na", "in", "step", "false", "ready",
+        "laeuft", "aktiv", "weiter", "kein", "keine", "nein", "betrieb", "encours", "enmarcha",
     ),
 }  # fmt: skip
 
 
 def meaning_of(text: str) -> Ending | None:
     """What a text probably says of its row; none where no word tells."""
-    words = re.findall(r"[^\W\d_]+", text.casefold().replace("_", " "))
+    words = re.findall(r"[^\W\d_]+", folded(text).replace("_", " "))
     if not words:
         return ONGOING if text.strip() in ("", "-", "0", "--") else None
     if "n/a" in text.casefold():
         return ONGOING
     if len(words) > 1 and not _NEGATIONS.isdisjoint(words):
         return None  # `no fault` goes on and `no fuel` does not: for the user to say
-    if "lost" in words and not _LINKS.isdisjoint(words):
+    if not _LOST.isdisjoint(words) and not _LINKS.isdisjoint(words):
         return None
     joined = "".join(words)
     for ending, beginnings in _WORDS.items():

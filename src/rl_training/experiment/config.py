@@ -10,10 +10,12 @@ from typing import Any
 from rl_training import algorithms, yaml_dialect
 from rl_training.errors import ConfigError, closest, did_you_mean
 from rl_training.experiment.assets import ASSETS, packaged_configs
+from rl_training.foreign_names import places_of
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.presets import with_preset
 from rl_training.validation import printable, shortened, shown
 
+_OF_ALGORITHM = "algo_kwargs."
 _OF_CONFIGS = (".yaml", ".yml")
 _OF_DATA = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".gz")
 
@@ -95,12 +97,20 @@ def _read_file(path: Path) -> dict[str, Any]:
 
 
 def _misplaced(values: Mapping[str, Any]) -> str | None:
-    """What to say of an algorithm's parameter that stands beside `algo_kwargs` instead of inside it."""
-    if values.get("algo") not in list(algorithms.find()):
+    """What to say of an algorithm's parameter that stands beside `algo_kwargs` instead of inside it, by its own name or
+    by another program's."""
+    if (algo := values.get("algo")) not in list(algorithms.find()):
         return None
-    parameters = algorithms.load(values["algo"]).Params.model_fields
-    found = [key for key in values if key in parameters and key not in TrainConfig.model_fields]
-    return f"{found[0]}: no such option; did you mean 'algo_kwargs.{found[0]}'?" if found else None
+    parameters = algorithms.load(algo).Params.model_fields
+    for key in (key for key in values if key not in TrainConfig.model_fields):
+        if key in parameters:
+            return f"{key}: no such option; did you mean 'algo_kwargs.{key}'?"
+        places = [place.removeprefix(_OF_ALGORITHM) for place in places_of(key) if place.startswith(_OF_ALGORITHM)]
+        if found := [name for name in places if name in parameters]:
+            return f"{key}: no such option; did you mean {' or '.join(repr(_OF_ALGORITHM + name) for name in found)}?"
+        if places:
+            return f"{key}: no such option; {algo} has no {places[0]} (rl-training algos {algo})"
+    return None
 
 
 def _is_overridden(line: str, overrides: Sequence[str]) -> bool:

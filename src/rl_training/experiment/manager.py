@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -54,7 +54,7 @@ from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import explain, printable, shown
 
 if TYPE_CHECKING:
-    from rl_training.experiment.offline_evaluation import OfflineEvaluation
+    from rl_training.experiment.offline_evaluation import OfflineEvaluation, OfflineOptions
 
 _COPIES = 32  # bytes at once for each value observed: as given, as float32, normalised, and in the first layer
 _ALWAYS_FINE = 2**20  # values, for which nobody asks how much memory is free
@@ -164,34 +164,19 @@ class LoadedPolicy:
         self,
         dataset: TransitionDataset | str | Path | None = None,
         *,
-        updates: int | None = None,
-        repeats: int | None = None,
-        gamma: float | None = None,
-        seed: int | None = None,
-        deterministic: bool | None = None,
-        members: Sequence[int] | None = None,
-        device: str | None = None,
         store: bool = True,
+        **options: Unpack[OfflineOptions],
     ) -> OfflineEvaluation:
         """Estimate what every member's policy is worth from logged episodes alone: fitted Q evaluation.
 
         dataset: whole episodes, as arrays, a path or minari:ID (read as the run reads its own); the run's own, if none
         is given. updates, repeats: how long each fit is, and how many resamples of the episodes are fitted. gamma: the
-        discount, if not the run's. seed: of the fits. store: add the result to the run's directory, where there is one.
+        discount, if not the run's. seed, device: of the fits. deterministic, members: as in `evaluate`. store: add
+        the result to the run's directory, where there is one.
         """
         from rl_training.experiment.offline_evaluation import evaluate_offline
 
-        found = evaluate_offline(
-            self,
-            str(dataset) if isinstance(dataset, Path) else dataset,
-            updates=updates,
-            repeats=repeats,
-            gamma=gamma,
-            seed=seed,
-            deterministic=deterministic,
-            members=members,
-            device=device,
-        )
+        found = evaluate_offline(self, str(dataset) if isinstance(dataset, Path) else dataset, **options)
         if store:
             try:
                 found.store(self)

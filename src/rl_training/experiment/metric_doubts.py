@@ -21,7 +21,8 @@ STILL_MOVING = 0.25
 # Of its variance, explained by a straight line: noise around a settled level explains next to none.
 STRAIGHT = 0.9
 _LAST, _HALF = 0.2, 0.5  # of the run, that is looked at
-_FEWEST = 4  # records, below which a line is none
+_FEWEST = 4  # records that say anything of a level
+_FEWEST_OF_A_LINE = 5  # records: of so many without a trend, one window in 70 looks straight
 
 # By algorithm: the metric of its weights, and what makes them differ more.
 _WEIGHTS = {
@@ -47,7 +48,7 @@ def _nearly_clones(run: RunContents) -> str | None:
     curve = run.metrics.get(name)
     if curve is None or binary or not curve.sound:
         return None
-    values = _end(curve, _HALF)
+    _, values = _end(curve, _HALF)
     if len(values) < _FEWEST or not (np.abs(values - 1) <= NEAR_ONE).all():
         return None
     way = f"{_scaling(run.config)}{way}"
@@ -63,33 +64,45 @@ def _scaling(config: Mapping[str, Any]) -> str:
 def _unfinished(curve: Curve | None) -> str | None:
     if curve is None or not curve.sound:
         return None
-    values = _end(curve, _LAST)
-    steps = np.asarray(curve.steps[-len(values) :], dtype=np.float64)
-    if len(values) < _FEWEST or steps[-1] <= steps[0]:
+    at, values = _line(curve)
+    if len(values) < _FEWEST_OF_A_LINE or at[-1] <= at[0]:
         return None
     level = np.nanmax(np.abs(curve.values[:, curve.sound]), axis=0)
-    moving = [_moves(steps, values[:, seed], float(level[seed])) for seed in range(values.shape[1])]
+    moving = [_moves(at, values[:, seed], float(level[seed])) for seed in range(values.shape[1])]
     if 2 * sum(moving) <= len(moving):
         return None
     first, last = number(float(values[0].mean())), number(float(values[-1].mean()))
     return (
-        f"critic/q_data still moves in a straight line at the end (from {first} to {last} in the last fifth): the"
-        " critic is not finished; train longer"
+        f"critic/q_data still moves in a straight line at the end (from {first} to {last} in the last"
+        f" {at[-1] - at[0]:,.0f} updates): the critic is not finished; train longer"
     )
 
 
+def _line(curve: Curve) -> tuple[Scores, Scores]:
+    """Steps and values of the last fifth; where that has few records, of as many as a line takes in the last half."""
+    at, values = _end(curve, _LAST)
+    if len(values) < _FEWEST_OF_A_LINE:
+        at, values = (part[-_FEWEST_OF_A_LINE:] for part in _end(curve, _HALF))
+    return at, values
+
+
 def _moves(steps: Scores, values: Scores, level: float) -> bool:
-    """Whether one seed's values go on in a straight line that is steep against their level."""
+    """Whether one seed's values go on in a straight line that is steep against their level, and so at its end."""
     x, y = steps - steps.mean(), values - values.mean()
     across, along = float((y * y).sum()), float((x * y).sum())
     if not across > 0:
         return False
     slope, explained = along / float((x * x).sum()), along**2 / (float((x * x).sum()) * across)
-    return explained >= STRAIGHT and abs(slope) * float(steps[-1]) > STILL_MOVING * level
+    middle = len(steps) // 2
+    lately = float((values[-1] - values[middle]) / (steps[-1] - steps[middle]))
+    least = STILL_MOVING * level / float(steps[-1])
+    return explained >= STRAIGHT and abs(slope) > least and lately * np.sign(slope) > least
 
 
-def _end(curve: Curve, share: float) -> Scores:
-    """The records of the last part of the run, of the seeds that came to its end, where all of them have one."""
-    values = curve.values[np.asarray(curve.steps) > (1 - share) * curve.steps[-1]][:, curve.sound]
-    kept: Scores = values[np.isfinite(values).all(axis=1)]
-    return kept
+def _end(curve: Curve, share: float) -> tuple[Scores, Scores]:
+    """Steps and values of the last part of the run, of the seeds that came to its end, where all of them have one."""
+    steps = np.asarray(curve.steps, dtype=np.float64)
+    late = steps > (1 - share) * steps[-1]
+    values = curve.values[late][:, curve.sound]
+    there = np.isfinite(values).all(axis=1)
+    return steps[late][there], values[there]

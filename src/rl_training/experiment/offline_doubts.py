@@ -19,6 +19,7 @@ LARGEST_INTERVAL = 1.0  # half of it
 BEYOND = 0.1  # by how much of the range that rewards allow a Q may leave it
 MOST_BEHIND_CUTS = 0.5  # of an episode's discounted weight: beyond, nothing in the data can contradict the fit
 LEAST_BEHIND = 0.01  # worth a sentence
+MOST_LONE_CUTS = 0.1  # of the cuts, without a word on them
 MOST_ROUNDS = 4  # of the default updates, while a fit has not settled
 _PARTS = 10  # of one round
 
@@ -64,6 +65,16 @@ def doubts(fitted: FittedValues, column: int, outside: float) -> list[str]:
             f" --updates {2 * fitted.updates}"
         )
     return found + _behaviour_lost(fitted, spread)
+
+
+def caution_of_cuts(fitted: FittedValues) -> list[str]:
+    """A word on cuts that the fit bridges to states that are not like them, where what lies behind them counts."""
+    if fitted.lone_cuts <= MOST_LONE_CUTS or float(fitted.behind.mean()) < LEAST_BEHIND:
+        return []
+    return [
+        f"{fitted.lone_cuts:.0%} of the cuts are in states that the first half of no other episode comes near: what"
+        " lies behind them is guessed from states that are not alike; record longer episodes, or try a smaller --gamma"
+    ]
 
 
 def unsettled(fitted: FittedValues) -> bool:

@@ -7,9 +7,9 @@ evaluated by the same fits, so that their common errors cancel in the improvemen
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 from pydantic import ValidationError
@@ -23,6 +23,7 @@ from rl_training.experiment.offline_doubts import (
     FEW_EPISODES,
     FEWEST_EPISODES,
     MOST_ROUNDS,
+    caution_of_cuts,
     doubts,
     mean_left_out,
     unsettled,
@@ -39,6 +40,7 @@ from rl_training.wording import amount
 if TYPE_CHECKING:
     from rl_training.experiment.manager import LoadedPolicy
 
+_OF_POLICIES = ("gamma", "deterministic", "members")  # options that no fit is told
 MOST_ROWS = 500_000  # whole episodes are left out beyond
 _NEARLY_ALL = 0.99  # of the rows: as good as all
 DEFAULT_GAMMA = 0.99  # where the algorithm has none (bc)
@@ -193,33 +195,37 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
+class OfflineOptions(TypedDict, total=False):
+    """What may be asked of an evaluation; none is the same as left out."""
+
+    updates: int | None  # of each fit; where none are given, a fit that has not settled goes on
+    repeats: int | None  # resamples of the episodes, each fitted anew
+    gamma: float | None  # the discount, if not the run's
+    seed: int | None  # of the fits
+    deterministic: bool | None  # the policies' mode, or draws; if not the run's
+    members: Sequence[int] | None  # seeds; all, if none are named
+    device: str | None
+
+
 def evaluate_offline(
     policy: LoadedPolicy,
     dataset: TransitionDataset | str | None = None,
     *,
-    updates: int | None = None,
-    repeats: int | None = None,
-    gamma: float | None = None,
-    seed: int | None = None,
-    deterministic: bool | None = None,
-    members: Sequence[int] | None = None,
-    device: str | None = None,
     on_part: Callable[[int], None] = lambda updates: None,
+    **options: Unpack[OfflineOptions],
 ) -> OfflineEvaluation:
     """See `LoadedPolicy.evaluate_offline`; `on_part` is told how many updates are done."""
-    given = {"updates": updates, "repeats": repeats, "seed": seed, "device": device}
-    try:
-        settings = OfflineEvaluationConfig(**{name: value for name, value in given.items() if value is not None})
-    except ValidationError as error:
-        raise ConfigError(explain(error, OfflineEvaluationConfig)) from None
+    given = {name: value for name, value in options.items() if value is not None}
+    settings = _settings({name: value for name, value in given.items() if name not in _OF_POLICIES})
     learner, config = policy.actor.learner, policy.checkpoint.config
+    gamma, deterministic = options.get("gamma"), options.get("deterministic")
     discount = float(getattr(learner.params, "gamma", DEFAULT_GAMMA)) if gamma is None else gamma
     if not 0.0 <= discount < 1.0:
         raise ConfigError(f"gamma: must be at least 0 and below 1, got {discount:g}")
-    places = np.flatnonzero((policy.chosen(members) & learner.active).cpu().numpy()).tolist()
+    places = np.flatnonzero((policy.chosen(options.get("members")) & learner.active).cpu().numpy()).tolist()
     data, used, cautions = _data(policy, dataset)
     mode = config.evaluation.deterministic if deterministic is None else deterministic
-    most = settings.updates * (MOST_ROUNDS if updates is None else 1)
+    most = settings.updates * (1 if "updates" in given else MOST_ROUNDS)
     fitted = fit_values(
         policy.actor,
         places,
@@ -241,11 +247,18 @@ def evaluate_offline(
         _observed(data, fitted),
         statistics.student_estimate(behaviour, fitted.repeats[:, -1], besides=missed),
         tuple(_judge(fitted, column, learner.seeds[p], float(outside[column])) for column, p in enumerate(places)),
-        tuple(cautions),
+        (*cautions, *caution_of_cuts(fitted)),
         fitted.repeats,
         fitted.updates,
         missed,
     )
+
+
+def _settings(given: Mapping[str, Any]) -> OfflineEvaluationConfig:
+    try:
+        return OfflineEvaluationConfig(**given)
+    except ValidationError as error:
+        raise ConfigError(explain(error, OfflineEvaluationConfig)) from None
 
 
 def _observed(data: TransitionDataset, fitted: FittedValues) -> Observed:

@@ -21,6 +21,7 @@ _KNOWN = 20_000  # rows among which similar states are looked for
 _SIMILAR = 50
 _USUAL = 0.99  # of the data's own actions count as inside
 _CONTINUED = 5  # similar states, one of which an episode that was cut goes on from
+_NEAR = 0.25  # of a deviation in each column: near, however dense the data are
 _AT_ONCE = 100
 _DRAWS = 8  # actions of each state where the policy is sampled
 _CHUNK = 4_096
@@ -47,10 +48,7 @@ def policy_actions(actor: Actor, members: Sequence[int], obs: FloatArray, determ
 def rows_like_those_after_cuts(dataset: TransitionDataset, standard: Transforms, seed: int) -> npt.NDArray[np.int64]:
     """For each episode, a row of the first half of another one in a state like that after its last row, `[E]`."""
     rng, ends = np.random.default_rng(seed), dataset.episode_ends
-    lengths = dataset.episode_lengths()
-    position = np.arange(len(dataset)) - np.repeat(ends - lengths + 1, lengths)
-    early = np.flatnonzero(2 * position < np.repeat(lengths, lengths))
-    known = early[_spread(len(early), _KNOWN)]
+    known = _early(dataset)
     asked, others = (
         (obs + _JITTER * rng.standard_normal(obs.shape)).astype(np.float32)
         for obs in (standard.observations(dataset.next_obs[ends]), standard.observations(dataset.obs[known]))
@@ -58,6 +56,32 @@ def rows_like_those_after_cuts(dataset: TransitionDataset, standard: Transforms,
     similar = _similar(asked, others, dataset.episode_ids[ends], dataset.episode_ids[known], _CONTINUED)
     chosen = similar[np.arange(len(ends)), rng.integers(similar.shape[1], size=len(ends))]
     return np.asarray(known[chosen])
+
+
+def share_of_lone_cuts(dataset: TransitionDataset, standard: Transforms) -> float:
+    """The share of cut episodes after which no state of another episode's first half is near: farther than such states
+    nearly all are from one another, and than a part of a deviation."""
+    known, ends = _early(dataset), dataset.episode_ends[~dataset.terminations[dataset.episode_ends]]
+    if not len(ends):
+        return 0.0
+    obs, episodes = standard.observations(dataset.obs[known]), dataset.episode_ids
+
+    def nearest(asked: npt.NDArray[np.float32], asked_in: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        found = obs[_similar(asked, obs, asked_in, episodes[known], 1)[:, 0]]
+        return np.asarray(np.sqrt(np.square(asked - found).mean(-1, dtype=np.float64)))
+
+    some = _spread(len(known), _ASKED)
+    usual = float(np.quantile(nearest(obs[some], episodes[known[some]]), _USUAL))
+    gaps = nearest(standard.observations(dataset.next_obs[ends]), episodes[ends])
+    return float((gaps > max(usual, _NEAR)).mean())
+
+
+def _early(dataset: TransitionDataset) -> npt.NDArray[np.int64]:
+    """Rows of the first halves of episodes, some of them where these are many."""
+    lengths = dataset.episode_lengths()
+    position = np.arange(len(dataset)) - np.repeat(dataset.episode_ends - lengths + 1, lengths)
+    early = np.flatnonzero(2 * position < np.repeat(lengths, lengths))
+    return np.asarray(early[_spread(len(early), _KNOWN)])
 
 
 def share_outside(

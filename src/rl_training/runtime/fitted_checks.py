@@ -77,6 +77,7 @@ class Logged:
     start_actions: Tensor  # [S, P + 1, E, act]
     resamples: Tensor  # [R, E]
     scale: float
+    lone_cuts: float = 0.0  # share of the cuts that nothing in the data is like
 
 
 def start_values(learner: FittedQ, logged: Logged, columns: int) -> Values:

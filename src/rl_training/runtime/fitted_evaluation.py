@@ -24,7 +24,7 @@ from rl_training.data.transforms import TransformConfig, Transforms, fit_transfo
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
 from rl_training.runtime.acting import Actor
-from rl_training.runtime.action_support import policy_actions, rows_like_those_after_cuts
+from rl_training.runtime.action_support import policy_actions, rows_like_those_after_cuts, share_of_lone_cuts
 from rl_training.runtime.engine import Engine, choose_device, choose_mode, set_arithmetic
 from rl_training.runtime.fitted_checks import EpisodeBootstrap, Logged, Values, check, start_values
 from rl_training.validation import Section
@@ -60,6 +60,7 @@ class FittedValues:
     behind: Values  # [E]: γ^T of an episode that was cut after T rows, 0 of one that terminated
     after: Values  # [P + 1, E]: the fitted value after the cut
     updates: int = 0  # done
+    lone_cuts: float = 0.0  # share of the cuts that nothing in the data is like
 
     @property
     def tails(self) -> Values:
@@ -163,6 +164,7 @@ class _Fits:
             alive * gamma ** data.episode_lengths(),
             checks.after,
             self._rounds * self._settings.updates,
+            self._logged.lone_cuts,
         )
 
 
@@ -182,6 +184,7 @@ def _prepare(
     # Standardised whatever the run did: this network is not the policy's, which sees its observations as it always did.
     standard = TransformConfig(normalise_observations=True, reward_scale=1.0 / scale)
     transforms = fit_transforms(data, Spaces(data.obs_dim, bounds.action_low, bounds.action_high), standard)
+    lone_cuts = share_of_lone_cuts(data, transforms)
     data = _continued(data, transforms, settings.seed)
     returns = discounted_returns_to_go(data.rewards, data.episode_ends, gamma, _usual_value(data, gamma))
     first = _first_rows(data)
@@ -212,6 +215,7 @@ def _prepare(
         tensor(chosen).transpose(0, 1).contiguous(),
         resamples,
         scale,
+        lone_cuts,
     )
 
 

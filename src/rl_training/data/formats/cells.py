@@ -16,6 +16,7 @@ from rl_training.validation import shown
 from rl_training.wording import amount
 
 _WORDS = {"": np.nan, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "on": 1.0, "off": 0.0}
+_WORDS |= {"ja": 1.0, "nein": 0.0, "wahr": 1.0, "falsch": 0.0, "vrai": 1.0, "faux": 0.0}  # as spreadsheets write them
 _FLAG_WORDS = {"y": 1.0, "n": 0.0, "t": 1.0, "f": 0.0}
 _MISSING_WORDS = ("na", "n/a", "null", "none", "missing", "-", "?", "#n/a")
 # Days first where points stand between, years first where slashes do; 3/1/2024 could be either and is refused.
