@@ -128,7 +128,7 @@ class TestReasons:
             ("failed", "termination"), ("power failure", "termination"), ("fallen", "termination"),
             ("game over", "termination"), ("timed out", "truncation"), ("winner", "termination"),
             ("window", None), ("drawdown", None), ("gameplay", None), ("lossless", None), ("connection lost", None),
-            ("Fehler", "termination"), ("Ziel erreicht", "termination"), ("Abbruch", "termination"),
+            ("Fehler", "termination"), ("Ziel erreicht", "termination"), ("Abbruch", "truncation"),
             ("abgestürzt", "termination"), ("Zeitlimit", "truncation"), ("Zeit abgelaufen", "truncation"),
             ("Zeitüberschreitung", "truncation"), ("Abbruch durch Bediener", "truncation"), ("läuft", "ongoing"),
             ("kein Fehler", None), ("Verbindung verloren", None), ("Tagesende", None), ("échec", "termination"),

@@ -43,7 +43,7 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
     "truncation": (
         "timeout", "time", "limit", "trunc", "cut", "max", "abort", "interrupt", "cancel", "quit", "disconnect",
         "shutdown", "manual", "operator", "transfer", "censor", "expired", "left", "paused", "reset", "maintenance",
-        "shift", "zeit", "zeitlimit", "zeitueber", "abgelaufen", "unterbroch", "manuell", "bediener", "wartung",
+        "shift", "zeit", "zeitlimit", "zeitueber", "abgelaufen", "unterbroch", "abbruch", "abgebroch", "manuell", "bediener", "wartung",
         "abgeschnitten", "delai", "ecoule", "tiempo", "agotado", "interrump",
     ),
     "termination": (
@@ -51,7 +51,7 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
         "fail", "dead", "die", "death", "decease", "kill", "solve", "complete", "done", "finish", "terminat",
         "terminal", "trip", "fault", "error", "overheat", "alarm", "discharg", "recover", "cured", "victory",
         "defeat", "draw", "gameover", "explo", "broke", "stuck", "target", "arriv",
-        "ziel", "erreicht", "fehler", "abbruch", "abgebroch", "absturz", "abgestuerzt", "gestuerzt", "kollision",
+        "ziel", "erreicht", "fehler", "absturz", "abgestuerzt", "gestuerzt", "kollision",
         "ausfall", "stoerung", "erfolg", "gewonnen", "verloren", "fertig", "beendet", "abgeschlossen", "ueberhitz",
         "notaus", "defaut", "echec", "succes", "atteint", "exito", "fallo", "choque", "objetivo", "alcanzad",
     ),

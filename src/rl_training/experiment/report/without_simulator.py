@@ -7,11 +7,11 @@ from html import escape
 from typing import Any
 
 from rl_training.data.doctor.wording import listed, number
+from rl_training.experiment.offline_doubts import LEAST_BEHIND
 from rl_training.experiment.report.contents import RunContents, as_number
 from rl_training.experiment.report.tables import Cell, Row, interval, name_cell, table
 from rl_training.experiment.statistics import LEVEL, Estimate
 
-_LEAST_BEHIND = 0.01  # worth a sentence
 HEADING = "Without a simulator: fitted Q evaluation"
 _HEADS = ("run", "at", "policy", f"value [{LEVEL:.0%}]", f"improvement [{LEVEL:.0%}]", "probability", "trust")
 
@@ -87,7 +87,7 @@ def _recorded(behaviour: Mapping[str, Any]) -> list[str]:
         as_number(behaviour.get(name), None) for name in ("undiscounted", "weight_behind_cuts", "behind_the_cuts")
     )
     told = [] if whole is None else [f"an episode returned {number(whole)} undiscounted"]
-    if share is not None and tail is not None and share >= _LEAST_BEHIND:
+    if share is not None and tail is not None and share >= LEAST_BEHIND:
         told.append(
             f"{share:.0%} of the weight lies behind the cuts of time limits, where the fit alone speaks"
             f" ({number(tail)} of the behaviour's value)"
