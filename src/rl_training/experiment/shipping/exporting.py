@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,6 +37,19 @@ class Exported:
     card: Mapping[str, Any]
 
 
+@dataclass(frozen=True)
+class Made:
+    """A policy's file and card that are not written yet."""
+
+    data: bytes
+    card: Mapping[str, Any]
+
+    @property
+    def card_data(self) -> bytes:
+        """The card's file."""
+        return (json.dumps(self.card, indent=1, allow_nan=False) + "\n").encode()
+
+
 class _Format(Protocol):
     def build(self, network: PolicyNetwork, *, stochastic: bool, batch: int | None, facts: Mapping[str, str]) -> bytes:
         """The file's bytes."""
@@ -64,9 +78,24 @@ def export_policy(
     """
     kind = choose_format(format, path)
     target = _told(path) if path is not None else Path(f"{run_name(policy)}{ENDINGS[kind]}")
-    card_path = _card_path(target)
     if not force:
         require_free(target)
+    made = make_files(policy, target, kind, seed=seed, deterministic=deterministic, batch=batch)
+    card_path = card_path_of(target)
+    _write(target, made.data, card_path, made.card_data, force=force)
+    return Exported(target, card_path, made.card)
+
+
+def make_files(
+    policy: LoadedPolicy,
+    target: Path,
+    kind: str,
+    *,
+    seed: int | None = None,
+    deterministic: bool = True,
+    batch: int | None = None,
+) -> Made:
+    """What `export_policy` writes, in memory."""
     if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
         raise ConfigError(f"batch: must be a whole number of at least 1, got {shown(batch)}")
     member = policy.member(seed)
@@ -84,9 +113,7 @@ def export_policy(
         "largest_difference_over_range": difference,
     }
     circumstances = Circumstances(kind, not deterministic, batch, member, _made_with(kind), checked)
-    card = make_card(policy, network, circumstances, target, data)
-    _write(target, data, card_path, (json.dumps(card, indent=1, allow_nan=False) + "\n").encode())
-    return Exported(target, card_path, card)
+    return Made(data, make_card(policy, network, circumstances, target, data))
 
 
 def choose_format(format: str | None, path: str | Path | None) -> str:  # noqa: A002
@@ -171,24 +198,34 @@ def _told(path: str | Path) -> Path:
         raise ConfigError(f"{shortened(str(path))}: {error}") from None
 
 
-def _card_path(target: Path) -> Path:
+def card_path_of(target: Path) -> Path:
+    """Where the card of a policy's file lies."""
     return target.with_name(f"{target.name}.json")
 
 
 def require_free(target: Path) -> None:
     """Refuse a file that exists, or whose card does."""
-    for path in (target, _card_path(target)):
-        if path.exists():
-            raise ConfigError(f"{path}: exists already; --force replaces it")
+    for path in (target, card_path_of(target)):
+        if os.path.lexists(path):
+            raise ConfigError(_taken(path))
 
 
-def _write(target: Path, data: bytes, card_path: Path, card: bytes) -> None:
+def _taken(path: str | Path) -> str:
+    return f"{path}: exists already; --force replaces it"
+
+
+def _write(target: Path, data: bytes, card_path: Path, card: bytes, *, force: bool) -> None:
     """Both files or none; whenever it is killed, no card lies beside a file that it does not describe."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with new_file(card_path) as temporary_card, new_file(target) as temporary:
+        with new_file(card_path, replace=force) as temporary_card, new_file(target, replace=force) as temporary:
             temporary_card.write_bytes(card)
             temporary.write_bytes(data)
-            card_path.unlink(missing_ok=True)
+            if force:
+                card_path.unlink(missing_ok=True)
     except OSError as error:
+        if isinstance(error, FileExistsError) and error.filename in (str(target), str(card_path)):  # it has come since
+            if error.filename == str(card_path):
+                target.unlink(missing_ok=True)
+            raise ConfigError(_taken(error.filename)) from None
         raise ConfigError(f"{target}: cannot be written ({error.strerror or error})") from None
