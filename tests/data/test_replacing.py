@@ -24,6 +24,10 @@ def dataset(rows: int) -> TransitionDataset:
     return TransitionDataset.from_dict({"obs": noise, "actions": noise, "rewards": noise[:, 0], "terminations": ends})
 
 
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
 @pytest.fixture(params=["in one step", "in two"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With what Linux offers, and as on a system without it."""
@@ -80,7 +84,7 @@ class TestKilled:
             if code == 0:
                 break
         assert (code, after) == (0, 2)  # there were two places to be killed at
-        assert os.listdir(target.parent) == ["cols"]
+        assert names(target.parent) == ["cols"]
 
     def test_elsewhere_the_old_one_is_named(self, tmp_path: Path) -> None:
         target = tmp_path / "cols"
@@ -94,6 +98,18 @@ class TestKilled:
         )
         old.rename(target)
         assert len(TransitionDataset.load(target)) == 10
+
+
+def come(target: Path, kind: str) -> None:
+    """Somebody else makes something there."""
+    if kind == "file":
+        target.write_text("theirs")
+    elif kind == "link to nowhere":
+        target.symlink_to("nowhere")
+    else:
+        target.mkdir()
+        if kind == "folder":
+            (target / "b").write_text("theirs")
 
 
 @pytest.mark.usefixtures("way")
@@ -112,28 +128,26 @@ class TestNames:
         (tmp_path / "a").symlink_to("far")
         with new_folder(tmp_path / "a") as temporary:
             temporary.mkdir()
-        assert sorted(os.listdir(tmp_path)) == ["a", "far"]
+        assert names(tmp_path) == ["a", "far"]
         assert (tmp_path / "far" / "old").is_file()
 
     @pytest.mark.parametrize("kind", ["file", "folder", "empty folder", "link to nowhere"])
     @pytest.mark.parametrize("new", [new_file, new_folder])
     def test_what_has_come_stays(self, new: Any, kind: str, tmp_path: Path) -> None:
         target = tmp_path / "a"
-        with pytest.raises(FileExistsError) as caught, new(target, replace=False) as temporary:
-            if new is new_file:
-                temporary.write_text("new")
-            else:
-                temporary.mkdir()
-            if kind == "file":
-                target.write_text("theirs")
-            elif kind == "link to nowhere":
-                target.symlink_to("nowhere")
-            else:
-                target.mkdir()
-                if kind == "folder":
-                    (target / "b").write_text("theirs")
+
+        def work() -> None:
+            with new(target, replace=False) as temporary:
+                if new is new_file:
+                    temporary.write_text("new")
+                else:
+                    temporary.mkdir()
+                come(target, kind)
+
+        with pytest.raises(FileExistsError) as caught:
+            work()
         assert caught.value.filename == str(target)
-        assert os.listdir(tmp_path) == ["a"]
+        assert names(tmp_path) == ["a"]
         assert (target.is_symlink(), target.is_dir()) == (kind == "link to nowhere", "folder" in kind)
 
     def test_a_file_system_without_links(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

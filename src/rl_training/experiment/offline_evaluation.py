@@ -7,7 +7,7 @@ evaluated by the same fits, so that their common errors cancel in the improvemen
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.runtime.action_support import share_outside
 from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig, fit_values
 from rl_training.runtime.run_directory import OFFLINE_EVALUATIONS, RunDirectory, run_of
-from rl_training.validation import explain
+from rl_training.validation import explain, require_flag, shown
 from rl_training.wording import amount
 
 if TYPE_CHECKING:
@@ -213,12 +213,14 @@ def evaluate_offline(
     except ValidationError as error:
         raise ConfigError(explain(error, OfflineEvaluationConfig)) from None
     learner, config = policy.actor.learner, policy.checkpoint.config
-    discount = float(getattr(learner.params, "gamma", DEFAULT_GAMMA)) if gamma is None else gamma
-    if not 0.0 <= discount < 1.0:
-        raise ConfigError(f"gamma: must be at least 0 and below 1, got {discount:g}")
+    discount: Any = float(getattr(learner.params, "gamma", DEFAULT_GAMMA)) if gamma is None else gamma
+    is_number = isinstance(discount, int | float | np.floating)
+    if not (is_number and 0.0 <= discount < 1.0):
+        got = f"{discount:g}" if is_number else shown(discount)
+        raise ConfigError(f"gamma: must be at least 0 and below 1, got {got}")
     places = np.flatnonzero((policy.chosen(members) & learner.active).cpu().numpy()).tolist()
     data, used, cautions = _data(policy, dataset)
-    mode = config.evaluation.deterministic if deterministic is None else deterministic
+    mode = config.evaluation.deterministic if deterministic is None else require_flag("deterministic", deterministic)
     most = settings.updates * (MOST_ROUNDS if updates is None else 1)
     fitted = fit_values(
         policy.actor,
@@ -343,6 +345,8 @@ def _open(policy: LoadedPolicy, given: TransitionDataset | str | None) -> tuple[
     config = policy.checkpoint.config
     if isinstance(given, TransitionDataset):
         return given, given.origin or "arrays in memory"
+    if given is not None and not isinstance(given, str | Mapping):
+        raise DataError(f"dataset: must be a TransitionDataset or a path, got {shown(given)}")
     section = config.dataset if given is None else read_alike(config.to_plain(), given)
     if section is None:
         raise ConfigError("data: this policy was trained from arrays in memory; name the data to evaluate it on")

@@ -21,7 +21,7 @@ from rl_training.experiment.shipping.card import Circumstances, make_card, run_n
 from rl_training.experiment.shipping.network import PolicyNetwork, read_network, require_samples
 from rl_training.paths import user_path
 from rl_training.runtime.acting import Actor
-from rl_training.validation import shortened, shown
+from rl_training.validation import require_flag, shortened, shown
 
 ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
 CHECKED_ROWS = 256
@@ -76,8 +76,9 @@ def export_policy(
     deterministic: the mode; otherwise the file takes standard normal `noise` as well, and answers with a sample.
     batch: a fixed number of rows; not given, any. force: replace what is there.
     """
-    kind = choose_format(format, path)
-    target = _told(path) if path is not None else Path(f"{run_name(policy)}{ENDINGS[kind]}")
+    told = None if path is None else _told(path)
+    kind = choose_format(format, told)
+    target = Path(f"{run_name(policy)}{ENDINGS[kind]}") if told is None else told
     if not force:
         require_free(target)
     made = make_files(policy, target, kind, seed=seed, deterministic=deterministic, batch=batch)
@@ -96,6 +97,7 @@ def make_files(
     batch: int | None = None,
 ) -> Made:
     """What `export_policy` writes, in memory."""
+    deterministic = require_flag("deterministic", deterministic)
     if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
         raise ConfigError(f"batch: must be a whole number of at least 1, got {shown(batch)}")
     member = policy.member(seed)
@@ -194,6 +196,8 @@ def _made_with(kind: str) -> dict[str, Any]:
 def _told(path: str | Path) -> Path:
     try:
         return user_path(path)
+    except TypeError as error:
+        raise ConfigError(f"path: {error}, got {shown(path)}") from None
     except ValueError as error:
         raise ConfigError(f"{shortened(str(path))}: {error}") from None
 
