@@ -54,7 +54,9 @@ class TestValues:
         assert said == f"env_id: must be an environment's name, such as 'Pendulum-v1', got {wrong!r}"
 
     def test_an_environment_without_a_name(self, model: Any) -> None:
-        assert "environment '' cannot be opened" in refusal(EnvironmentUnsupportedError, lambda: model.evaluate(1, env_id=""))
+        assert "environment '' cannot be opened" in refusal(
+            EnvironmentUnsupportedError, lambda: model.evaluate(1, env_id="")
+        )
 
     @pytest.mark.parametrize("wrong", ["no", None, 2, 0.5])
     def test_a_flag(self, model: Any, wrong: Any, tmp_path: Path) -> None:
