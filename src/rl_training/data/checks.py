@@ -82,6 +82,8 @@ def masked_cells(value: Any) -> BoolArray | None:
 
     As plain arrays they would be numbers again: whatever lies under the mask.
     """
+    if type(value) is np.ndarray:  # as nearly always
+        return None
     rows = value if isinstance(value, list | tuple) else [value]
     if not any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows):
         return None
