@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.errors import CheckpointError, EnvironmentFailedError, EnvironmentUnsupportedError, did_you_mean
-from rl_training.validation import printable, shortened
+from rl_training.validation import printable, shortened, shown
 
 if TYPE_CHECKING:
     import gymnasium
@@ -111,6 +111,10 @@ def make_env(env_id: str, **kwargs: Any) -> Env:
 
     from rl_training.guarded_environment import GuardedEnvironment, in_words
 
+    if not isinstance(env_id, str):
+        raise EnvironmentUnsupportedError(
+            f"env_id: must be an environment's name, such as 'Pendulum-v1', got {shown(env_id)}"
+        )
     module = env_id.rpartition(":")[0]
     if module and module not in sys.modules:  # Gymnasium would import it, and env_id may be a stranger's
         raise EnvironmentUnsupportedError(

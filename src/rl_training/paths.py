@@ -9,11 +9,15 @@ from pathlib import Path, PurePath
 from typing import Any
 
 _LONGEST_NAME = 255  # bytes; what every common file system takes
+NOT_A_PATH = "must be a text or a pathlib.Path"
 _PLACES = ("path", "init_from", "runs_dir")  # keys of a configuration that name files and folders
 
 
 def user_path(text: str | Path) -> Path:
-    """The path with ~ for the home folder; ValueError with the reason where no file could ever be there."""
+    """The path with ~ for the home folder; ValueError with the reason where no file could ever be there, TypeError
+    where it is no path at all."""
+    if not isinstance(text, str | PurePath):
+        raise TypeError(NOT_A_PATH)
     if "\0" in str(text):
         raise ValueError("must not contain a null character")
     try:

@@ -11,7 +11,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
-from rl_training.errors import did_you_mean
+from rl_training.errors import ConfigError, did_you_mean
 
 
 class Section(BaseModel):
@@ -36,6 +36,14 @@ class Section(BaseModel):
                 if isinstance(number, int) and abs(number) >= 2**63:
                     raise ValueError(f"{name}: must be below 2^63, got {shown(number)}")
         return self
+
+
+def require_flag(name: str, value: Any) -> bool:
+    """A caller's True or False, of numpy too; a text such as `'no'`, which Python takes for true, is refused."""
+    of_numpy = type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")
+    if not (isinstance(value, bool) or of_numpy or (isinstance(value, int) and value in (0, 1))):
+        raise ConfigError(f"{name}: must be True or False, got {shown(value)}")
+    return bool(value)
 
 
 _SHOWN = 60  # characters of a value that a message shows

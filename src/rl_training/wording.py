@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 WARNING = "warning: "  # begins a notice that is more than a note
+_LARGE = 1e7  # from where on a number is written with an exponent
 
 
 def notice_line(notice: str) -> str:
@@ -19,5 +20,7 @@ def amount(count: int, noun: str) -> str:
 
 
 def readable(value: float) -> str:
-    """A score with as many digits as mean something to a person: -152.3, 1.25, 0.00413."""
+    """A score with as many digits as mean something to a person: -152.3, 1.25, 0.00413, 1.718e+38."""
+    if abs(value) >= _LARGE:
+        return f"{value:.4g}"
     return f"{value:.1f}" if abs(value) >= 10 or value == 0 else f"{value:.3g}"

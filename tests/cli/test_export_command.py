@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from rl_training import yaml_dialect
+from rl_training.experiment.shipping import exporting
 from rl_training.experiment.shipping.hub import SCRIPT
 from small_runs import files_under
 
@@ -92,6 +93,21 @@ class TestExport:
         assert file.is_file()
         assert not (tmp_path / "policy.onnx.json").exists()
 
+    @pytest.mark.parametrize("theirs", ["p.onnx", "p.onnx.json"])
+    def test_what_came_meanwhile_stays(
+        self, command: Any, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, theirs: str
+    ) -> None:
+        make = exporting.make_card
+
+        def slow(*arguments: Any) -> Any:
+            Path(theirs).write_text("theirs")
+            return make(*arguments)
+
+        monkeypatch.setattr(exporting, "make_card", slow)
+        code, out, err = command("export", run, "-o", "p.onnx")
+        assert (code, out, err) == (2, "", f"error: {theirs}: exists already; --force replaces it\n")
+        assert files_under(tmp_path) == {theirs: b"theirs"}
+
     def test_no_such_run(self, mistake: Any) -> None:
         assert mistake("export", "nowhere") == "error: nowhere: no such run"
 
@@ -161,6 +177,51 @@ class TestPush:
         monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(HfApi=Api))
         assert mistake("push", run, "--repo", "me/swing") == (
             "error: me/swing: could not be uploaded (Name or service not known); `hf auth login` logs you in"
+        )
+
+    def test_what_came_meanwhile_stays(
+        self, command: Any, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        make = exporting.make_card
+
+        def slow(*arguments: Any) -> Any:
+            Path("folder").mkdir()
+            return make(*arguments)
+
+        monkeypatch.setattr(exporting, "make_card", slow)
+        code, out, err = command("push", run, "--repo", "me/swing", "--dry-run", "-o", "folder")
+        assert (code, out, err) == (2, "", "error: folder: exists already; name a folder that does not\n")
+        assert [path.name for path in tmp_path.rglob("*")] == ["folder"]
+
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            (["--dry-run", "-o", "folder"], "folder: cannot be written (No space left on device)"),
+            (
+                [],
+                "me/swing: what is uploaded cannot be written into the system's temporary folder; -o FOLDER writes it"
+                " elsewhere (No space left on device)",
+            ),
+        ],
+    )
+    def test_no_room(
+        self, mistake: Any, run: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], said: str
+    ) -> None:
+        def full(self: Path, data: bytes) -> int:
+            raise OSError(28, "No space left on device", str(self))
+
+        monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(HfApi=None))
+        monkeypatch.setattr(Path, "write_bytes", full)
+        assert mistake("push", run, "--repo", "me/swing", *words) == f"error: {said}"
+
+    def test_no_temporary_folder(self, mistake: Any, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def none(*_: object, **__: object) -> None:
+            raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+
+        monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(HfApi=None))
+        monkeypatch.setattr("tempfile.TemporaryDirectory", none)
+        assert mistake("push", run, "--repo", "me/swing").endswith(
+            "elsewhere (No usable temporary directory found in ['/tmp'])"
         )
 
     def test_without_the_extra(self, mistake: Any, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,6 +119,36 @@ class TestHeaders:
         assert dataset.fingerprint() == plain(tmp_path).fingerprint()
         assert "2 lines of remarks above the table left out" in dataset.notes
 
+    @pytest.mark.parametrize(
+        "above",
+        [
+            ["# exported 2024-01-01"],
+            ["# exported 2024-01-01", "# by me"],
+            ["# exported, 2024-01-01, by, me, again"],
+            ["  # exported, 2024-01-01, by, me, again", "", "# and checked"],
+            ["# a remark of some length"] * 400,
+        ],
+        ids=["one", "two", "as many commas", "blanks", "many"],
+    )
+    def test_no_remark_is_taken_for_the_header(self, above: list[str], tmp_path: Path) -> None:
+        path = tmp_path / "log.csv"
+        path.write_text(text(*above, HEADER))
+        dataset = TransitionDataset.load(path)
+        assert dataset.fingerprint() == plain(tmp_path).fingerprint()
+        assert list(peek(path, 10).columns) == HEADER.split(",")
+        path.write_text(text(*above, HEADER).replace("5.5,-5,", "5.5,"))
+        with pytest.raises(DataError, match=f"line {len(above) + 7} has 4 values, but the header names 5 columns"):
+            TransitionDataset.load(path)
+
+    def test_a_header_with_a_hash_below_a_remark(self, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text(text("# on, Monday, by, me, again", "#x,y,action,reward,terminal"))
+        assert csv_text.layout_of(tmp_path / "log.csv").names == ["#x", "y", "action", "reward", "terminal"]
+
+    def test_nothing_but_remarks(self, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text("# exported 2024-01-01\n# by me\n")
+        with pytest.raises(DataError, match=r"log.csv: holds nothing but remarks \(lines that begin with #\)$"):
+            TransitionDataset.load(tmp_path / "log.csv")
+
     def test_units_below_the_header_are_left_out(self, tmp_path: Path) -> None:
         (tmp_path / "log.csv").write_text(text(HEADER, "m,°C,%,-,-"))
         dataset = TransitionDataset.load(tmp_path / "log.csv")

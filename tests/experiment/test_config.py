@@ -244,13 +244,33 @@ class TestOverrides:
         apply_override({"b": inner}, "b.c=4")
         assert inner == {"c": 3}
 
-    @pytest.mark.parametrize("override", ["seed", "=3", " =3", ""])
+    @pytest.mark.parametrize("override", ["seed", "seed 3", ""])
     def test_not_key_and_value(self, override: str) -> None:
         with pytest.raises(ConfigError) as caught:
             apply_override({}, override)
         assert str(caught.value) == (
             f"--set {override}: must have the form key=value, such as algo_kwargs.batch_size=128"
         )
+
+    @pytest.mark.parametrize(
+        ("override", "what"),
+        [
+            ("=1", "there is no name before ="),
+            (" =3", "there is no name before ="),
+            (".=1", "the name '.' has an empty part"),
+            ("a..b=1", "the name 'a..b' has an empty part"),
+            ("evaluation. .episodes=1", "the name 'evaluation. .episodes' has an empty part"),
+            (".seed=1", "the name '.seed' has an empty part"),
+            ("seed.=1", "the name 'seed.' has an empty part"),
+        ],
+    )
+    def test_an_empty_name(self, override: str, what: str) -> None:
+        values: dict[str, Any] = {}
+        with pytest.raises(ConfigError) as caught:
+            apply_override(values, override)
+        form = "the form is key=value, such as algo_kwargs.batch_size=128"
+        assert str(caught.value) == f"--set {override}: {what}; {form}"
+        assert values == {}
 
     def test_a_value_that_is_no_yaml(self) -> None:
         with pytest.raises(ConfigError, match=r"--set seed=\[0,: '\[0,' is not a valid YAML value"):

@@ -98,10 +98,11 @@ def test_inputs_may_differ_by_copy_and_lie_apart() -> None:
 
 
 def test_only_suitable_networks_are_fused() -> None:
-    assert fused_mlp.supports((17, 256, 256, 6))
-    assert fused_mlp.supports((17, 256, 256, 256, 1))
+    cpu = torch.device("cpu")
+    assert fused_mlp.supports((17, 256, 256, 6), cpu)
+    assert fused_mlp.supports((17, 256, 256, 256, 1), cpu)
     for sizes in ((17, 256, 6), (17, 256, 128, 6), (17, 100, 100, 1), (300, 256, 256, 6), (17, *5 * (64,), 1), (3, 1)):
-        assert not fused_mlp.supports(sizes)
+        assert not fused_mlp.supports(sizes, cpu)
 
 
 @pytest.mark.parametrize(("capability", "wide"), [((8, 0), True), ((8, 9), False), ((9, 0), True), ((12, 0), False)])
@@ -109,11 +110,29 @@ def test_what_a_small_gpu_has_no_room_for_is_not_fused(
     capability: tuple[int, int], wide: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    gpu = torch.device("cuda", 0)
     for sizes in ((120, 256, 256, 1), (17, 256, 256, 64)):
-        assert fused_mlp.supports(sizes) == wide
+        assert fused_mlp.supports(sizes, gpu) == wide
+        assert fused_mlp.supports(sizes, torch.device("cpu"))
     for sizes in ((60, 256, 256, 12), (120, 128, 128, 1)):
-        assert fused_mlp.supports(sizes)
+        assert fused_mlp.supports(sizes, gpu)
+
+
+def test_the_device_of_the_parameters_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a machine with several GPUs, not the one that is current."""
+    capabilities = {torch.device("cuda", 0): (7, 0), torch.device("cuda", 1): (9, 0), torch.device("cuda", 2): (8, 9)}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", capabilities.__getitem__)
+    monkeypatch.setattr(fused_mlp, "kernels", object())
+    assert [fused_mlp.available(device) for device in capabilities] == [False, True, True]
+    assert not fused_mlp.available(torch.device("cpu"))
+    assert [fused_mlp.supports((120, 256, 256, 1), device) for device in capabilities] == [True, True, False]
+    asked = []
+    monkeypatch.setattr(fused_mlp, "supports", lambda sizes, device: asked.append(device) or False)
+    net = StackedMLP(MLPSpec((3, 64, 64, 1), "none", Initialiser(), {}), [0], "test").to("meta")
+    net.compute_with("fp32", fused=True)
+    assert asked == [torch.device("meta")]
 
 
 @pytest.mark.skipif(not compiler_available(), reason="needs a C++ compiler")

@@ -59,8 +59,19 @@ class TestCreate:
 
     def test_a_place_that_cannot_be_written(self, tmp_path: Path) -> None:
         (tmp_path / "runs").write_text("a file")
-        with pytest.raises(ConfigError, match=r"runs_dir: .*/runs/run cannot be made \(Not a directory\)"):
-            RunDirectory.create(small_config(None, tmp_path / "runs"), FACTS)
+        for folder in ("runs", "runs/below"):
+            with pytest.raises(ConfigError) as caught:
+                RunDirectory.create(small_config(None, tmp_path / folder), FACTS)
+            why = f"{tmp_path / 'runs'} is not a folder"
+            assert str(caught.value) == f"runs_dir: the folder {tmp_path / folder} cannot be made ({why})"
+
+    @pytest.mark.skipif(not Path("/proc/1").is_dir(), reason="this system has no /proc")
+    def test_a_place_where_nothing_can_be_made(self) -> None:
+        for folder in ("/proc/1/foo", "/proc/1/foo/bar"):
+            with pytest.raises(ConfigError) as caught:
+                RunDirectory.create(small_config(None, Path(folder)), FACTS)
+            why = "nothing can be made in /proc/1"
+            assert str(caught.value) == f"runs_dir: the folder {folder} cannot be made ({why})"
 
     def test_a_made_up_name_says_algorithm_and_task(self, tmp_path: Path) -> None:
         config = small_config(None, tmp_path, name=None, env_id="ALE/Pong-v5")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -53,9 +54,39 @@ class TestOnline:
 
     def test_every_entry_is_needed(self, state: dict[str, Tensor]) -> None:
         assert "drawn" in state  # which the first versions did not write
-        for name in state:
+        for name in state.keys() - {"suspect"}:
             missing = {other: value for other, value in state.items() if other != name}
             assert refusal(missing) == f"{name}: in the algorithm only"
+
+    def test_what_was_odd_is_remembered(self) -> None:
+        """A run that goes on from it names the same cause as one that was never broken off."""
+        source = online_source()
+        source.advance(1)
+        step = source.collector.step
+        source.collector.step = lambda slot, action: (step(slot, action)[0], math.inf, False)  # type: ignore[method-assign]
+        source.advance(1)
+        source.collector.step = step  # type: ignore[method-assign]
+        for _ in range(20):  # the buffer has forgotten it
+            source.advance(1)
+        cause = f"environment '{CLIFF}', which gave a reward that is not finite at step 1"
+        assert (source.suspicion, source.largest_reward) == (cause, math.inf)
+        again = online_source()
+        again.restore(source.state())
+        assert (again.suspicion, again.largest_reward) == (cause, math.inf)
+
+    def test_what_earlier_versions_did_not_write(self, state: dict[str, Tensor]) -> None:
+        largest = float(state["largest_reward"])
+        old = {name: value for name, value in state.items() if name not in ("suspect", "largest_reward")}
+        source = online_source()
+        source.restore(old)
+        assert source.steps == 7
+        assert (source.suspicion, source.largest_reward) == ("", pytest.approx(largest))
+        assert refusal({**old, "buffer.rows": torch.zeros(2, 4, 1)}).startswith("buffer.rows: has shape (2, 4, 1)")
+
+    @pytest.mark.parametrize("step", [-2, 7])
+    def test_a_step_that_was_never_taken(self, state: dict[str, Tensor], step: int) -> None:
+        said = "suspect: holds what no run of this configuration can have written"
+        assert refusal({**state, "suspect": torch.tensor([step, 1])}) == said
 
     def test_every_entry_is_known(self, state: dict[str, Tensor]) -> None:
         assert refusal({**state, "envs.moods": torch.zeros(2)}) == "envs.moods: in the checkpoint only"

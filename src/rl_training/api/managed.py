@@ -29,7 +29,7 @@ from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trackers import make_tracker
 from rl_training.runtime.tracking import Tracker, Tracking
 from rl_training.runtime.trainer import TrainResult
-from rl_training.validation import shown
+from rl_training.validation import require_flag, shown
 
 Dataset = TransitionDataset | Mapping[str, Any] | str | Path
 
@@ -70,6 +70,11 @@ class ManagedAlgorithm:
         self._policy: manager.LoadedPolicy | None = None
         self._run: RunDirectory | None = None
         self._draws = 0
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a copy, or a pickle: everything but the run, which only one model may train on. The copy's `learn` makes
+        a run of its own, as that of a saved checkpoint does."""
+        return {**self.__dict__, "_run": None}
 
     def _start(self, config: TrainConfig | str | Path | None, preset: Mapping[str, Any]) -> dict[str, Any]:
         """The values that the other keywords are laid over."""
@@ -171,6 +176,7 @@ class ManagedAlgorithm:
 
         seed: whose policy, where several were trained together (the first, if not given).
         """
+        deterministic = require_flag("deterministic", deterministic)
         self._draws += 0 if deterministic else 1
         return self.policy.predict(obs, deterministic=deterministic, seed=seed, draw=self._draws), state
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ from rl_training.experiment.shipping import hub
 from rl_training.experiment.shipping.exporting import Exported, export_policy, require_free, seed_path
 from rl_training.validation import shown
 from rl_training.wording import readable
+
+_NO_ROOM = "what is uploaded cannot be written into the system's temporary folder; -o FOLDER writes it elsewhere"
 
 
 def export(
@@ -55,13 +58,27 @@ def push(
     if not dry_run:
         hub.require_client()
     policy = load_told(run, which)
-    with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings(action="ignore"):
-        folder = output if output is not None else Path(scratch) / "policy"
-        hub.write_folder(policy, folder, repo, seed=seed)
+    told = None if output is not None else f"{repo}: {_NO_ROOM}"
+    with _place(output, repo) as folder, warnings.catch_warnings(action="ignore"):
+        hub.write_folder(policy, folder, repo, seed=seed, told=told)
         if dry_run:
             typer.echo(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}; nothing was uploaded")
             return
         typer.echo(hub.upload(folder, repo, private=private))
+
+
+@contextmanager
+def _place(output: Path | None, repo: str) -> Iterator[Path]:
+    """The folder that is uploaded: the user's, or one that goes again."""
+    if output is not None:
+        yield output
+        return
+    try:
+        scratch = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+    except OSError as error:
+        raise ConfigError(f"{repo}: {_NO_ROOM} ({error.strerror or error})") from None
+    with scratch as folder:
+        yield Path(folder) / "policy"
 
 
 def _seed_at(policy: LoadedPolicy, member: str) -> int:

@@ -19,8 +19,6 @@ from rl_training.data.checks import column_extremes
 from rl_training.data.dataset_loaders import check_spaces, infer_spaces
 from rl_training.data.fields import END_REASONS, TO_FILL_IN
 from rl_training.data.formats import MINARI_PREFIX
-from rl_training.data.formats.atomic import new_file
-from rl_training.data.formats.nearby import is_there
 from rl_training.data.formats.peek import Peek, peek, texts_of
 from rl_training.data.formats.places import expand, locate
 from rl_training.data.formats.tables import matches
@@ -30,6 +28,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import read_spaces
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError
 from rl_training.experiment.config import read_config
+from rl_training.experiment.output_file import require_free, write_output
 from rl_training.reading_choices import Missing
 from rl_training.validation import printable, shown
 from rl_training.wording import amount
@@ -84,7 +83,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         _by_position(first),
         is_table=first.kind in _TABLES,
     )
-    _write(output, draft.text())
+    write_output(output, draft.text(), force=force)
     complete = not draft.to_fill_in and dataset is not None
     if complete:
         read_config(str(output))  # what is not accepted as it stands is a mistake that is told here
@@ -96,8 +95,7 @@ def _check_target(output: Path, *, force: bool) -> None:
         raise ConfigError(f"--output {output}: is a folder; name a file, such as {output / 'config.yaml'}")
     if not output.parent.is_dir():
         raise ConfigError(f"--output {output}: no folder {output.parent} to write into")
-    if is_there(output) and not force:
-        raise ConfigError(f"--output {output}: exists already; --force replaces it, -o FILE writes another")
+    require_free(output, force=force)
 
 
 def _first_look(source: str, place: Path) -> Peek:
@@ -262,14 +260,6 @@ def _notes(dataset: TransitionDataset | None, fault: str | None) -> tuple[str, .
             f"actions take {amount(len(kinds), 'whole value')} only; numbers of choices cannot be learned here"
         )
     return tuple(notes)
-
-
-def _write(output: Path, text: str) -> None:
-    try:
-        with new_file(output) as temporary:
-            temporary.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--output {output}: cannot be written ({error.strerror or error})") from None
 
 
 def _tell(draft: Draft, output: Path, *, complete: bool) -> None:

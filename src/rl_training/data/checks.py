@@ -66,11 +66,29 @@ def convert_fields(raw: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:
 
 
 def as_array(name: str, value: Any) -> npt.NDArray[Any]:
-    """The value as an array; what has rows of different lengths is refused."""
+    """The value as an array; what has rows of different lengths, or values that are masked, is refused."""
+    if (masked := masked_cells(value)) is not None:
+        row, *column = np.argwhere(masked)[0].tolist() or [0]
+        place = f"row {row}" + "".join(f", column {number}" for number in column)
+        raise DataError(f"{name}: masked at {place}; fill it in, or leave the row out")
     try:
         return np.asarray(value)
     except (ValueError, TypeError) as error:
         raise DataError(f"{name}: not a rectangular array of numbers ({' '.join(str(error).split())})") from error
+
+
+def masked_cells(value: Any) -> BoolArray | None:
+    """Which values of a `numpy.ma` array, or of a list of such rows, are masked; None where none is.
+
+    As plain arrays they would be numbers again: whatever lies under the mask.
+    """
+    if type(value) is np.ndarray:  # as nearly always
+        return None
+    rows = value if isinstance(value, list | tuple) else [value]
+    if not any(isinstance(row, np.ma.MaskedArray) and np.ma.is_masked(row) for row in rows):
+        return None
+    masks = [np.ma.getmaskarray(np.ma.asanyarray(row)) for row in rows]
+    return np.asarray(masks) if isinstance(value, list | tuple) else masks[0]
 
 
 def check_rows(fields: Mapping[str, npt.NDArray[Any]]) -> None:

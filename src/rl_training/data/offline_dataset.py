@@ -27,7 +27,7 @@ from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.flags import complete_flags, dones_hide_time_limits, refuse_mixed_dones, resolve_names
 from rl_training.data.formats import Columns, RawData, is_there, read, read_table, writers
 from rl_training.data.formats.columns import SCHEMA, open_columns
-from rl_training.data.formats.places import expand
+from rl_training.data.formats.places import expand, text_of
 from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.data.offline_mixers import Mixture
 from rl_training.data.resolution import CoarseColumn, coarse_columns
@@ -309,7 +309,7 @@ class TransitionDataset:
         The name's ending chooses the format as in `rl-training data convert` (`log.npz`, `log.hdf5`, `log.parquet`,
         `log.csv`, `log/`, `minari:ID`), or `file_format` does. What the format cannot hold is warned of.
         """
-        for note in writers.write(self, writers.target_of(os.fspath(path), file_format), force=True):
+        for note in writers.write(self, writers.target_of(text_of(path), file_format), force=True):
             warnings.warn(note, stacklevel=2)
 
     @classmethod
@@ -333,7 +333,7 @@ class TransitionDataset:
         missing: `drop` leaves out rows with a missing value; each cuts its episode there.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
-        place = expand(Path(path))
+        place = expand(path)
         plain = (None, "keep", "rewards", "refuse")
         said = [value for value in (columns, end_reasons, *understood.values()) if value not in plain]
         if not said and is_there(place / SCHEMA):
@@ -362,7 +362,7 @@ class TransitionDataset:
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> TransitionDataset:
         """A column directory, memory-mapped: nothing is read or checked until it is used (see `formats.columns`)."""
-        path = expand(Path(folder))
+        path = expand(folder)
         try:
             arrays, schema = open_columns(path)
         except DataError as error:

@@ -43,7 +43,8 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
     "truncation": (
         "timeout", "time", "limit", "trunc", "cut", "max", "abort", "interrupt", "cancel", "quit", "disconnect",
         "shutdown", "manual", "operator", "transfer", "censor", "expired", "left", "paused", "reset", "maintenance",
-        "shift", "zeit", "zeitlimit", "zeitueber", "abgelaufen", "unterbroch", "abbruch", "abgebroch", "manuell", "bediener", "wartung",
+        "shift", "zeit", "zeitlimit", "zeitueber", "abgelaufen", "unterbroch", "abbruch",
+        "abgebroch", "manuell", "bediener", "wartung",
         "abgeschnitten", "delai", "ecoule", "tiempo", "agotado", "interrump",
     ),
     "termination": (

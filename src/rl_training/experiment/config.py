@@ -124,13 +124,16 @@ def apply_override(values: dict[str, Any], override: str) -> None:
     """Set `a.b=value` in nested mappings; the value is read as YAML (`0.5`, `true`, `[1, 2]`, `null`, `'2024'`)."""
     key, separator, text = override.partition("=")
     said = f"--set {printable(override)}"
-    if not separator or not key.strip():
+    *parents, last = (part.strip() for part in key.split("."))
+    if separator and not all((*parents, last)):
+        where = f"the name {key.strip()!r} has an empty part" if key.strip() else "there is no name before ="
+        raise ConfigError(f"{said}: {where}; the form is key=value, such as algo_kwargs.batch_size=128")
+    if not separator:
         raise ConfigError(f"{said}: must have the form key=value, such as algo_kwargs.batch_size=128")
     try:
         value = yaml_dialect.read(text)
     except ValueError as error:
         raise ConfigError(f"{said}: {shown(text)} is not a valid YAML value {error}") from None
-    *parents, last = key.strip().split(".")
     place: Any = values
     for parent in parents:
         inner = place.get(parent)

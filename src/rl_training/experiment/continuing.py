@@ -5,12 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from rl_training.data.dataset_loaders import with_absolute_paths
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import CheckpointError, ConfigError, RLTrainingError
+from rl_training.paths import NOT_A_PATH
 from rl_training.run_places import RUNS_DIR
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, is_checkpoint
@@ -18,7 +19,7 @@ from rl_training.runtime.config import TrackerConfig, TrainConfig
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import TrainResult, train
-from rl_training.validation import shortened
+from rl_training.validation import shortened, shown
 
 RUNS = Path(RUNS_DIR)  # where a run is looked for by its bare name
 
@@ -196,6 +197,8 @@ def _budgeted(config: TrainConfig, total_timesteps: int) -> TrainConfig:
 
 def find_run(path: str | Path) -> Path:
     """The run or checkpoint at a path; a bare name that is not here is looked for in `runs/`."""
+    if not isinstance(path, str | PurePath):
+        raise CheckpointError(f"path: {NOT_A_PATH} of a run or a checkpoint, got {shown(path)}")
     try:
         place = Path(path).expanduser()
         (place / MANIFEST).is_file()  # raises whatever keeps us from looking inside

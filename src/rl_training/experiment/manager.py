@@ -19,6 +19,7 @@ from torch import Tensor
 
 from rl_training import algorithms, streams
 from rl_training.algorithms.base import PriorDataParams
+from rl_training.data.checks import masked_cells
 from rl_training.data.formats.limits import free_memory
 from rl_training.data.formats.names import listed
 from rl_training.data.offline_dataset import TransitionDataset
@@ -51,7 +52,7 @@ from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import TrainResult, train
-from rl_training.validation import explain, printable, shown
+from rl_training.validation import explain, printable, require_flag, shown
 
 if TYPE_CHECKING:
     from rl_training.experiment.offline_evaluation import OfflineEvaluation, OfflineOptions
@@ -133,7 +134,7 @@ class LoadedPolicy:
         seed: of the first episode. members: the seeds whose policies to score, where not all.
         """
         config = self.checkpoint.config
-        env_id = env_id or config.env_id
+        env_id = config.env_id if env_id is None else env_id
         if env_id is None:
             raise ConfigError(
                 "env_id: this policy was trained without an environment; name one to evaluate in, or call"
@@ -233,6 +234,7 @@ class LoadedPolicy:
         seed: which member (the first that has not diverged, if none is named). draw: numbers repeated samples of a
         stochastic policy.
         """
+        deterministic = require_flag("deterministic", deterministic)
         member = self.member(seed)
         rows = _observations(obs, self.actor.learner.obs_dim, self.checkpoint.spaces.obs_columns)
         actions = self.actor.mode(rows, member) if deterministic else self._sampled(rows, member, draw)
@@ -242,7 +244,7 @@ class LoadedPolicy:
 
     def _sampled(self, obs: FloatArray, member: int, draw: int) -> FloatArray:
         """Actions drawn for `[obs]` or `[B, obs]`, the same ones for the same `draw`."""
-        if not isinstance(draw, int | np.integer) or not 0 <= draw < 2**63:
+        if not _is_whole(draw) or not 0 <= draw < 2**63:
             raise ConfigError(f"draw: must be a whole number from 0 to 2^63 - 1, got {shown(draw)}")
         learner, rows = self.actor.learner, np.atleast_2d(obs)
         noise = streams.NoiseStreams(learner.acting_noise(len(rows)), "prediction/").draw(learner.keys, draw)
@@ -252,8 +254,8 @@ class LoadedPolicy:
     def member(self, seed: int | None) -> int:
         """Which member a seed is; the first that has not diverged, if none is named."""
         seeds = self.actor.learner.seeds
-        if seed is not None and seed not in seeds:
-            raise ConfigError(f"seed: {seed} is not in this run; it has {', '.join(map(str, seeds))}")
+        if seed is not None and not (_is_whole(seed) and seed in seeds):
+            raise ConfigError(f"seed: {shown(seed)} is not in this run; it has {', '.join(map(str, seeds))}")
         stopped = self.stopped_seeds
         if seed in stopped:
             warnings.warn(str(stopped[seed]), stacklevel=3)
@@ -273,6 +275,10 @@ def load_policy(path: str | Path, which: str | int = "last") -> LoadedPolicy:
     else:
         raise ConfigError(f"{path}: is one checkpoint; {shown(which)} can be asked of a run only")
     return LoadedPolicy(checkpoint, Actor(checkpoint.build_learner(), checkpoint.transforms), place)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
 def _number_or_word(which: str | int) -> str | int:
@@ -301,10 +307,12 @@ def _observations(obs: npt.ArrayLike, width: int, columns: Sequence[NamedColumn]
         raise DataError("obs: must be numbers, one row per observation") from None
     if rows.ndim not in (1, 2) or rows.shape[-1] != width:
         raise DataError(f"obs: has shape {rows.shape}; {_expected(width, columns)}")
-    if not np.isfinite(rows).all():
-        bad = np.argwhere(~np.isfinite(np.atleast_2d(rows)))[0]
-        named = f" ({printable(columns[bad[1]].name)})" if columns else ""
-        raise DataError(f"obs: value {bad[1]}{named} of row {bad[0]} is not finite")
+    faulty = {"masked": masked_cells(obs), "not finite": None if np.isfinite(rows).all() else ~np.isfinite(rows)}
+    for what, cells in faulty.items():
+        if cells is not None:
+            row, column = np.argwhere(np.atleast_2d(cells))[0]
+            named = f" ({printable(columns[column].name)})" if columns else ""
+            raise DataError(f"obs: value {column}{named} of row {row} is {what}")
     return rows
 
 

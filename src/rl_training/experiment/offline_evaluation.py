@@ -34,7 +34,7 @@ from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.runtime.action_support import share_outside
 from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig, fit_values
 from rl_training.runtime.run_directory import OFFLINE_EVALUATIONS, RunDirectory, run_of
-from rl_training.validation import explain
+from rl_training.validation import explain, require_flag, shown
 from rl_training.wording import amount
 
 if TYPE_CHECKING:
@@ -219,12 +219,14 @@ def evaluate_offline(
     settings = _settings({name: value for name, value in given.items() if name not in _OF_POLICIES})
     learner, config = policy.actor.learner, policy.checkpoint.config
     gamma, deterministic = options.get("gamma"), options.get("deterministic")
-    discount = float(getattr(learner.params, "gamma", DEFAULT_GAMMA)) if gamma is None else gamma
-    if not 0.0 <= discount < 1.0:
-        raise ConfigError(f"gamma: must be at least 0 and below 1, got {discount:g}")
+    discount: Any = float(getattr(learner.params, "gamma", DEFAULT_GAMMA)) if gamma is None else gamma
+    is_number = isinstance(discount, int | float | np.floating)
+    if not (is_number and 0.0 <= discount < 1.0):
+        got = f"{discount:g}" if is_number else shown(discount)
+        raise ConfigError(f"gamma: must be at least 0 and below 1, got {got}")
     places = np.flatnonzero((policy.chosen(options.get("members")) & learner.active).cpu().numpy()).tolist()
     data, used, cautions = _data(policy, dataset)
-    mode = config.evaluation.deterministic if deterministic is None else deterministic
+    mode = config.evaluation.deterministic if deterministic is None else require_flag("deterministic", deterministic)
     most = settings.updates * (1 if "updates" in given else MOST_ROUNDS)
     fitted = fit_values(
         policy.actor,
@@ -356,6 +358,8 @@ def _open(policy: LoadedPolicy, given: TransitionDataset | str | None) -> tuple[
     config = policy.checkpoint.config
     if isinstance(given, TransitionDataset):
         return given, given.origin or "arrays in memory"
+    if given is not None and not isinstance(given, str | Mapping):
+        raise DataError(f"dataset: must be a TransitionDataset or a path, got {shown(given)}")
     section = config.dataset if given is None else read_alike(config.to_plain(), given)
     if section is None:
         raise ConfigError("data: this policy was trained from arrays in memory; name the data to evaluate it on")

@@ -83,24 +83,28 @@ class Layout(NamedTuple):
         return layers
 
 
-def available() -> bool:
-    """Whether the GPU and what is installed can run the kernels: TF32 came with compute capability 8."""
-    return kernels is not None and torch.cuda.is_available() and torch.cuda.get_device_capability()[0] >= 8
+def available(device: torch.device) -> bool:
+    """Whether this GPU and what is installed can run the kernels: TF32 came with compute capability 8."""
+    return kernels is not None and _is_there(device) and torch.cuda.get_device_capability(device)[0] >= 8
 
 
-def supports(sizes: tuple[int, ...]) -> bool:
-    """Whether networks of these widths can be fused."""
+def supports(sizes: tuple[int, ...], device: torch.device) -> bool:
+    """Whether networks of these widths, whose parameters lie on this device, can be fused."""
     inputs, *hidden, outputs = sizes
     equal = len(set(hidden)) == 1 and hidden[0] in _WIDTHS and 2 <= len(hidden) <= _MAX_HIDDEN
-    return equal and inputs <= _MAX_INPUTS and outputs <= _MAX_OUTPUTS and _has_room(inputs, hidden[0], outputs)
+    return equal and inputs <= _MAX_INPUTS and outputs <= _MAX_OUTPUTS and _has_room(inputs, hidden[0], outputs, device)
 
 
-def _has_room(inputs: int, width: int, outputs: int) -> bool:
+def _is_there(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.is_available()
+
+
+def _has_room(inputs: int, width: int, outputs: int, device: torch.device) -> bool:
     """Whether the GPU holds a network's tiles: beside 256 units, wide inputs or outputs take 100 to 149 KB (compiled
     for capability 8.9), and a launch would fail."""
-    if width < 256 or (inputs <= 64 and outputs <= 32) or not torch.cuda.is_available():
+    if width < 256 or (inputs <= 64 and outputs <= 32) or not _is_there(device):
         return True
-    return torch.cuda.get_device_capability() not in _SMALL_GPUS
+    return torch.cuda.get_device_capability(device) not in _SMALL_GPUS
 
 
 def apply(x: Tensor, flat: Tensor, layout: Layout, eps: float, copies: int, precision: str) -> Tensor:

@@ -83,7 +83,7 @@ class StackedMLP(nn.Module):
         """
         self.arithmetic = arithmetic
         self._precision = "ieee" if arithmetic == "fp32" else arithmetic  # as Triton names it
-        self._fused = fused and fused_mlp.supports(self.spec.sizes)
+        self._fused = fused and fused_mlp.supports(self.spec.sizes, self.flat.device)
         self._blocked = blocked and arithmetic == "fp32" and blocked_mlp.supports(self.spec.sizes)
 
     @property

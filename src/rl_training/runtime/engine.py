@@ -63,7 +63,7 @@ def set_arithmetic(learner: Learner, precision: Precision = "auto", kernels: Ker
     on_gpu = learner.device.type == "cuda"
     if precision == "tf32" and not on_gpu:
         raise ConfigError("precision: 'tf32' is a mode of CUDA devices; use fp32, bf16 or auto")
-    fusable = on_gpu and fused_mlp.available()
+    fusable = fused_mlp.available(learner.device)
     if kernels == "fused" and not fusable:
         raise ConfigError("kernels: 'fused' needs a CUDA device and Triton; use 'plain'")
     arithmetic: Arithmetic = ("tf32" if on_gpu else "fp32") if precision == "auto" else precision

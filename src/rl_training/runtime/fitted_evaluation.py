@@ -249,7 +249,7 @@ def _continued(data: TransitionDataset, standard: Transforms, seed: int) -> Tran
 def _usual_value(data: TransitionDataset, gamma: float) -> Values:
     """What the fits start from after each cut, `[E]`: the mean reward for ever, ended as often as episodes here are."""
     going_on = 1.0 - float(data.terminations.mean())
-    usual = float(data.rewards.mean()) / (1.0 - gamma * going_on)
+    usual = float(data.rewards.mean(dtype=np.float64)) / (1.0 - gamma * going_on)
     return np.where(data.terminations[data.episode_ends], 0.0, usual)
 
 

@@ -25,6 +25,7 @@ from rl_training.runtime.sources import BATCH_STREAM, Turn
 _PRIOR_STREAM = streams.stream_id("prior batch")
 _UNIFORM_STREAM = streams.stream_id("explore/uniform")
 _RESET_STREAM = streams.stream_id("explore/reset")
+_NO_SUSPECT = (-1, 0)
 
 
 class Collector:
@@ -137,7 +138,7 @@ class OnlineSource:
         self.collector = Collector(env_id, learner.act_dim, learner.keys, settings.n_envs)
         self.steps = 0
         self.largest_reward = 0.0
-        self.suspicion = ""
+        self._suspect: tuple[int, bool] | None = None  # the first step whose values were not finite; the reward's?
         self.drawn = [0, 0]  # rows of the batches paid for since last asked, and how many of them are prior data
         self.chosen = np.zeros((learner.members, settings.n_envs, learner.act_dim), dtype=np.float32)
         self._noise = streams.NoiseStreams(learner.acting_noise(settings.n_envs), "explore/")
@@ -178,11 +179,8 @@ class OnlineSource:
             obs = self.transforms.observations(self.collector.obs[slot]).copy()  # stepping overwrites it
             action = self.transforms.from_unit_actions(unit)
             successor, reward, terminated = self.collector.step(slot, action)
-            if not self.suspicion and not (math.isfinite(reward) and np.isfinite(successor).all()):
-                what = "an observation" if math.isfinite(reward) else "a reward"
-                self.suspicion = (
-                    f"environment {self.env_id!r}, which gave {what} that is not finite at step {self.steps}"
-                )
+            if self._suspect is None and not (math.isfinite(reward) and np.isfinite(successor).all()):
+                self._suspect = (self.steps, not math.isfinite(reward))
             scaled = np.atleast_1d(self.transforms.rewards(reward))
             self.largest_reward = max(self.largest_reward, abs(float(scaled[0])))
             rows[member, 0] = np.concatenate(
@@ -223,6 +221,15 @@ class OnlineSource:
 
     # Reporting and resuming -------------------------------------------------------------------------------------
 
+    @property
+    def suspicion(self) -> str:
+        """What is likely to be the cause where a member diverges, if there is something."""
+        if self._suspect is None:
+            return ""
+        step, is_reward = self._suspect
+        what = "a reward" if is_reward else "an observation"
+        return f"environment {self.env_id!r}, which gave {what} that is not finite at step {step}"
+
     def take_metrics(self) -> dict[str, list[float]]:
         """What was mixed and what was earned since last asked, one value per member."""
         members = range(self.learner.members)
@@ -239,19 +246,31 @@ class OnlineSource:
     def state(self) -> dict[str, Tensor]:
         counters = {"steps": torch.tensor(self.steps), "pretraining": torch.tensor(self.pretraining)}
         counters["drawn"] = torch.tensor(self.drawn)
+        counters["suspect"] = torch.tensor(_NO_SUSPECT if self._suspect is None else self._suspect)
+        counters["largest_reward"] = torch.tensor(self.largest_reward, dtype=torch.float64)
         counters["chosen"] = torch.from_numpy(self.chosen.copy())
         buffer = {f"buffer.{name}": value for name, value in self.buffer.state().items()}
         return {**counters, **buffer, **{f"envs.{k}": v for k, v in self.collector.state().items()}}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
+        state = self._completed(state)
         self._require_own(state)
         self.steps, self.pretraining = int(state["steps"]), int(state["pretraining"])
         self.drawn = state["drawn"].tolist()
         self.chosen = state["chosen"].numpy().copy()
         self.buffer.restore(_below(state, "buffer."))
-        rewards = unpack(state["buffer.rows"], self.widths).rewards
-        self.largest_reward = float(rewards.nan_to_num().abs().max()) if rewards.numel() else 0.0
+        step, is_reward = state["suspect"].tolist()
+        self._suspect = None if step < 0 else (step, bool(is_reward))
+        self.largest_reward = float(state["largest_reward"])
         self.collector.restore(_below(state, "envs."))
+
+    def _completed(self, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """With what earlier versions did not write: no suspicion, and the largest reward that is still known."""
+        if not state or "suspect" in state or "buffer.rows" not in state:
+            return state
+        rewards = state["buffer.rows"][..., self.widths["obs"] + self.widths["actions"] :][..., :1]
+        largest = rewards.nan_to_num().abs().max() if rewards.numel() else torch.tensor(0.0)
+        return {**state, "suspect": torch.tensor(_NO_SUSPECT), "largest_reward": largest.double()}
 
     def _require_own(self, state: Mapping[str, Tensor]) -> None:
         """Refuse a state that this source cannot have written, such as an earlier version's."""
@@ -262,6 +281,7 @@ class OnlineSource:
         require_alike(live, state, {"buffer.rows": 1, **ragged})
         counters = ("steps", "pretraining", "drawn", "buffer.position", "envs.episodes")
         wrong = [name for name in counters if bool((state[name] < 0).any())]
+        wrong += [] if -1 <= int(state["suspect"][0]) < max(int(state["steps"]), 1) else ["suspect"]
         wrong += ["buffer.position"] if int(state["buffer.position"]) >= self.buffer.capacity else []
         wrong += ["buffer.rows"] if state["buffer.rows"].shape[1] > self.buffer.capacity else []
         owners = state["envs.finished"][:, 0]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rl_training.algorithms.base import PriorDataParams
 from rl_training.data.summaries import known_facts
 from rl_training.runtime.run_directory import new_path
-from rl_training.wording import amount, notice_line
+from rl_training.wording import amount, notice_line, readable
 
 if TYPE_CHECKING:
     from rl_training.runtime.trainer import Parts, Trainer
@@ -43,7 +43,7 @@ def _data(facts: dict[str, Any]) -> str:
     rows = amount(facts["transitions"], "transition")
     if "episodes" not in facts:
         return f"{rows} (sampled)"
-    return f"{rows} in {amount(facts['episodes'], 'episode')}, mean return {facts['return_mean']:.1f}"
+    return f"{rows} in {amount(facts['episodes'], 'episode')}, mean return {readable(facts['return_mean'])}"
 
 
 def _rows_of_data(trainer: Trainer, parts: Parts) -> int:

@@ -65,8 +65,8 @@ class RunDirectory:
         """A new directory `runs_dir/name` with its configuration and `run.json`."""
         path = new_path(config)
         temporary: Path | None = None
+        _make_parent(path)
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
             temporary = temporary_folder(path.parent, f".{path.name}{TEMPORARY}")
             run = cls(temporary)
             run.write_config(config)
@@ -79,8 +79,7 @@ class RunDirectory:
             if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST) and path.exists():
                 raise ConfigError(_taken(path)) from None
             if isinstance(error, OSError):
-                why = "Not a directory" if isinstance(error, FileExistsError) else reason(error, path.parent)
-                raise ConfigError(f"runs_dir: {path} cannot be made ({why})") from None
+                raise ConfigError(f"runs_dir: {path} cannot be made ({reason(error, path.parent)})") from None
             raise
         return cls(path)
 
@@ -334,6 +333,22 @@ def new_path(config: TrainConfig) -> Path:
     name = f"{config.algo}-{task}-{time.strftime('%Y%m%d-%H%M%S')}"
     names = (name, *(f"{name}-{i}" for i in range(2, 10_000)))
     return next(parent / candidate for candidate in names if not (parent / candidate).exists())
+
+
+def _make_parent(path: Path) -> None:
+    """The folder that a run is to lie in."""
+    folder = path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+        if not there.is_dir():
+            why = f"{there} is not a folder"
+        elif error.errno == errno.ENOENT:  # as /proc has it, which is no place for files
+            why = f"nothing can be made in {there}"
+        else:
+            why = reason(error, folder)
+        raise ConfigError(f"runs_dir: the folder {folder} cannot be made ({why})") from None
 
 
 def how_it_ended(error: BaseException) -> dict[str, str]:

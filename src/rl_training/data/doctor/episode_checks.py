@@ -83,7 +83,7 @@ def check_rewards(subject: Subject) -> Iterator[Finding]:
             advice = "Only behaviour cloning can use such data; see whether the rewards were recorded at all."
             yield Finding("warning", "rewards.constant", "rewards", what, advice)
         return
-    usual = float(np.median(rewards))
+    usual = float(np.median(rewards.astype(np.float64)))
     part = float((rewards == np.float32(usual)).mean())
     if part > _SPARSE:
         what = f"Rewards are sparse: {share(part)} of them are {number(usual)}."

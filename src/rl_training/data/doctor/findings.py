@@ -85,6 +85,7 @@ class Distribution:
         """The distribution of finite values, of which there is at least one; whole numbers get whole-numbered bins."""
         low, high = float(values.min()), float(values.max())
         whole = values.dtype.kind in "iu"
+        values = values.astype(np.float64)  # sums of float32 may be beyond its range
         if whole:
             width = max(1, math.ceil((high - low + 1) / bins))
             edges = low + width * np.arange(math.ceil((high - low + 1) / width) + 1)

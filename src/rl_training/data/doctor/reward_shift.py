@@ -68,7 +68,7 @@ def shift_scores(subject: Subject) -> dict[int, float] | None:
     rows = _rows_with_neighbours(subject)
     if (
         len(rows) < max(_LEAST_ROWS, _ROWS_PER_TERM * (2 * obs.shape[1] + actions.shape[1]))
-        or float(rewards[rows].std()) == 0.0
+        or float(rewards[rows].std(dtype=np.float64)) == 0.0
     ):
         return None
     transitions = _standard(np.concatenate([obs[rows], actions[rows], obs[rows + 1]], axis=1).astype(np.float64))

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from rl_training.data.formats.nearby import ASIDE
+from rl_training.data.formats.renames import exchange, take_free_name
 from rl_training.errors import DataError
 
 
@@ -26,13 +28,19 @@ def temporary_folder(parent: Path, prefix: str) -> Path:
 
 
 @contextmanager
-def new_file(target: Path) -> Iterator[Path]:
-    """A temporary name to write a file under; at the end it takes the target's place."""
+def new_file(target: Path, *, replace: bool = True) -> Iterator[Path]:
+    """A temporary name to write a file under; at the end it takes the target's place.
+
+    replace: put it in the place of what is there; else FileExistsError, whenever that came.
+    """
     temporary = temporary_name(target)
     try:
         yield temporary
         sync(temporary)
-        temporary.replace(target)
+        if replace:
+            temporary.replace(target)
+        else:
+            take_free_name(temporary, target)
     finally:
         temporary.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # not every system lets a folder be synced
@@ -40,28 +48,47 @@ def new_file(target: Path) -> Iterator[Path]:
 
 
 @contextmanager
-def new_folder(target: Path) -> Iterator[Path]:
+def new_folder(target: Path, *, replace: bool = True) -> Iterator[Path]:
     """A temporary name to make a folder under; at the end it takes the target's place.
 
-    What lies there already is moved aside first and removed last: a crash leaves one of the two under its name or
-    beside it.
+    replace: put it in the place of what is there, which is removed then; else FileExistsError, whenever that came.
     """
-    temporary, aside = temporary_name(target), temporary_name(target)
+    temporary = temporary_name(target)
     try:
         yield temporary
         for file in temporary.rglob("*"):
             if file.is_file():
                 sync(file)
-        if target.exists():
-            target.replace(aside)
-        temporary.replace(target)
+        if replace and os.path.lexists(target):
+            _replace_folder(temporary, target)
+        else:
+            take_free_name(temporary, target)
     finally:
-        shutil.rmtree(temporary, ignore_errors=True)
-        if aside.exists() and not target.exists():
-            aside.replace(target)
-        shutil.rmtree(aside, ignore_errors=True)
+        _remove(temporary)
     with contextlib.suppress(OSError):
         sync(target.parent)
+
+
+def _replace_folder(temporary: Path, target: Path) -> None:
+    """In one step where the system can: there is a whole folder under the target's name at any time. Else in two,
+    between which the old one lies beside it, where `near_names` tells of it."""
+    if exchange(temporary, target):
+        return
+    aside = target.with_name(f".{target.name}{ASIDE}{uuid.uuid4().hex}")
+    target.replace(aside)
+    try:
+        temporary.replace(target)
+    except BaseException:
+        aside.replace(target)
+        raise
+    _remove(aside)
+
+
+def _remove(folder: Path) -> None:
+    """Whatever lies there now; a link, not what it leads to."""
+    if folder.is_symlink():
+        folder.unlink(missing_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager

@@ -50,7 +50,7 @@ class ColumnWriter:
 
     def __init__(self, target: Path) -> None:
         if target.exists():
-            raise DataError(f"{target}: exists already")
+            raise DataError(_taken(target))
         self.target = target
 
     def write(self, dataset: TransitionDataset) -> None:
@@ -64,14 +64,26 @@ class ColumnWriter:
 
     def _write(self, blocks: Iterable[TransitionDataset]) -> None:
         try:
-            with new_folder(self.target) as folder, ExitStack() as open_files:
-                folder.mkdir(parents=True)
-                facts = Facts()
-                names = _write_fields(folder, blocks, facts, open_files)
-                open_files.close()
-                (folder / SCHEMA).write_text(json.dumps(_schema(folder, names, facts), indent=1), encoding="utf-8")
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+            with new_folder(self.target, replace=False) as folder:
+                fill(folder, blocks)
         except OSError as error:
+            if isinstance(error, FileExistsError) and self.target.exists():  # it has come since
+                raise DataError(_taken(self.target)) from None
             raise DataError(f"{self.target}: cannot be written: {error.strerror or error}") from error
+
+
+def fill(folder: Path, blocks: Iterable[TransitionDataset]) -> None:
+    """Make the folder and write the blocks into it, the schema last."""
+    folder.mkdir()
+    facts = Facts()
+    with ExitStack() as open_files:
+        names = _write_fields(folder, blocks, facts, open_files)
+    (folder / SCHEMA).write_text(json.dumps(_schema(folder, names, facts), indent=1), encoding="utf-8")
+
+
+def _taken(target: Path) -> str:
+    return f"{target}: exists already"
 
 
 def closed(part: TransitionDataset) -> TransitionDataset:

@@ -29,7 +29,8 @@ _LONGEST_LINE = 2**26  # characters
 _MOST_EMPTY = 1_000_000  # lines, one after another
 _BLOCK = 2**20
 _BETWEEN_CHECKS = 2**26  # bytes unpacked from one look at the free memory to the next
-_MOST_REMARKS = 50  # lines above the header
+_MOST_ABOVE = 50  # lines above the header that do not begin with #
+_MOST_REMARKS = 1_000  # lines that do
 _LONGEST_UNIT = 20  # characters
 _LONGEST_NUMBER = 100  # characters
 _POINT, _COMMA = re.compile(rb"[-+]?\d*\.\d+"), re.compile(rb"[-+]?(?:\d*,(?:\d{1,2}|\d{4,})|0,\d+)")
@@ -81,6 +82,8 @@ def is_text(start: bytes) -> bool:
     if start.startswith(_BYTE_ORDER_MARKS):
         return True
     lines = start.decode("utf-8-sig", "replace").splitlines()
+    if lines and all(_is_remark(line) or not line.strip() for line in lines):  # the table begins further down
+        return b"\0" not in start
     first = next((line for line in lines if _fields(line) > 1 and not _is_remark(line)), lines[0] if lines else "")
     if b"\0" in start or not first or first.lstrip()[:1] in ("{", "[", "<"):
         return False
@@ -141,6 +144,8 @@ def layout_of(path: Path) -> Layout:
     separator = _separator(lines)
     above = next((n for n, line in enumerate(lines) if not _is_above(line, lines[n + 1 :], separator)), 0)
     text = lines[above]
+    if _is_remark(text) and above + 1 == len(lines) and separator not in text:
+        raise DataError("holds nothing but remarks (lines that begin with #)")
     names = [name.strip() for name in _split(text, separator)]
     if not any(names):
         raise DataError(f"the first line must name the columns; it is {shown(shortened(text))}")
@@ -202,7 +207,9 @@ def check_memory(path: Path, layout: Layout) -> None:
 def _first_lines(file: IO[bytes]) -> list[str]:
     """Those that may stand above the table, the header and the first row."""
     lines: list[str] = []
-    for number in range(_MOST_REMARKS + 2):
+    remarks = size = 0
+    while remarks <= _MOST_REMARKS and len(lines) - remarks < _MOST_ABOVE + 2 and size < _MOST_ABOVE * _LONGEST_HEADER:
+        number = len(lines)
         line = file.readline(_LONGEST_HEADER)
         if line.startswith(_BYTE_ORDER_MARKS) and not number:
             raise DataError("is UTF-16 text; save it as UTF-8")
@@ -216,6 +223,7 @@ def _first_lines(file: IO[bytes]) -> list[str]:
         if "\r" in text and not number:
             raise DataError("its lines end with carriage returns alone; save it with line feeds (LF or CRLF)")
         lines.append(text)
+        remarks, size = remarks + _is_remark(text), size + len(line)
     return lines
 
 
@@ -244,9 +252,16 @@ def _is_above(line: str, below: list[str], separator: str) -> bool:
     if following is None:
         return False
     if _is_remark(line):
-        return line.count(separator) != following.count(separator)
+        return not _names_columns(line, following, separator)
     cells, others = (sum(map(bool, _split(text, separator))) for text in (line, following))
     return cells == 1 < others
+
+
+def _names_columns(remark: str, following: str, separator: str) -> bool:
+    """Whether a remark is the header itself: `# x,y,u` right above a row with a value for each."""
+    if _is_remark(following) or not 0 < remark.count(separator) == following.count(separator):
+        return False
+    return any(_is_value(cell.strip()) for cell in _split(following, separator))
 
 
 def _fields(line: str) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 _SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".gz")
 _ALIKE = 0.65  # of difflib's ratio, endings left out: all of a folder may share theirs
 _MOST = 3
+ASIDE = ".replaced-"  # in the hidden name of a folder whose place is being taken
 
 
 def is_there(path: Path) -> bool:
@@ -25,9 +26,13 @@ def near_names(path: Path) -> str:
     if not is_there(folder):
         return f" (folder {str(folder)!r} does not exist)"
     try:
-        entries = [entry for entry in folder.iterdir() if not entry.name.startswith(".")]
+        listed = list(folder.iterdir())
     except OSError:
         return ""
+    left = [entry.name for entry in listed if entry.name.startswith(f".{path.name}{ASIDE}")]
+    if left:
+        return f" (its replacement was cut short; what was there is {left[0]!r} beside it: rename it back)"
+    entries = [entry for entry in listed if not entry.name.startswith(".")]
     scores = {
         entry.name: _likeness(path, entry)
         for entry in entries

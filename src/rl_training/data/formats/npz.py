@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_OF
-from rl_training.data.formats.atomic import new_file
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import check_names, listed
 from rl_training.data.formats.raw import Arrays, Columns, RawData
@@ -29,9 +28,9 @@ TOLD = "metadata/"  # before the names of what is told beside the fields: env_id
 _TOLD_LIMIT = 1 << 20  # bytes of one of them
 
 
-def write(target: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write the arrays by name: complete under `target` or not there at all."""
-    with new_file(target) as temporary, temporary.open("xb") as file:
+def write(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write the arrays by name into a new file."""
+    with path.open("xb") as file:
         np.savez(file, allow_pickle=False, **arrays)
 
 

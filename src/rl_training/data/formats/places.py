@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from rl_training.errors import DataError
-from rl_training.paths import user_path
-from rl_training.validation import shortened
+from rl_training.paths import NOT_A_PATH, user_path
+from rl_training.validation import shortened, shown
 
 MINARI_PREFIX = "minari:"  # before an id, where a dataset is named in one word
 
 
-def expand(path: Path) -> Path:
+def expand(path: str | os.PathLike[str]) -> Path:
     """The path with ~ for the home folder, where there is such a home."""
     try:
-        return user_path(path)
+        return user_path(text_of(path))
     except ValueError as error:
         raise DataError(f"{shortened(str(path))}: {error}") from None
+
+
+def text_of(path: str | os.PathLike[str]) -> str:
+    """A path that a caller gives, as text; whatever is none is refused."""
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    if not isinstance(text, str):
+        raise DataError(f"path: {NOT_A_PATH}, got {shown(path)}")
+    return text
 
 
 def place_of(source: str) -> Path:

@@ -336,6 +336,8 @@ def _level(frame: Any, level: int) -> Any:
 
 
 def _as_array(values: Any) -> npt.NDArray[Any]:
+    if np.ma.is_masked(values) and values.dtype.kind in "biuf":
+        return np.asarray(values.astype(np.float64).filled(np.nan))  # missing, as pandas has it
     try:
         return np.asarray(values)
     except ValueError:  # lists of different lengths

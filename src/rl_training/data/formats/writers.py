@@ -90,8 +90,14 @@ def write(
         raise DataError(f"{path}: the rows were sampled or reordered; only .npz and a folder of columns can say so")
     try:
         named = dataset if env_id is None else replace(dataset, env_id=env_id)
-        with new_parents(path):
-            return _WRITERS[target.format](named, target)
+        place = new_folder if target.is_folder else new_file
+        with new_parents(path), place(path, replace=force) as temporary:
+            notes = _WRITERS[target.format](named, replace(target, path=temporary))
+        if target.format == "minari":
+            _name_spaces(target)
+        return notes
+    except FileExistsError:  # it has come since
+        raise DataError(_taken(path)) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
     except ModuleNotFoundError as error:
@@ -111,16 +117,20 @@ def check_free(target: Target, *, force: bool, source: str | None = None) -> Non
     try:
         if source is not None:
             _require_apart(path, source)
-        if not path.exists():
+        if not path.exists() and not path.is_symlink():
             return
     except OSError as error:  # no file can have such a name
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
     if not force:
-        raise DataError(f"{path}: exists already; --force replaces it")
+        raise DataError(_taken(path))
     if path.is_dir() != target.is_folder:
         raise DataError(f"{path}: is {'a folder' if path.is_dir() else 'a file'} and will not be replaced")
     if path.is_dir() and not _is_dataset(path, target.format):
         raise DataError(f"{path}: is a folder, but no dataset, and will not be replaced")
+
+
+def _taken(path: Path) -> str:
+    return f"{path}: exists already; --force replaces it"
 
 
 def _require_apart(target: Path, source: str) -> None:
@@ -163,11 +173,7 @@ def _told(dataset: TransitionDataset) -> dict[str, Any]:
 def _columns(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     from rl_training.data.formats import columns
 
-    if not target.path.exists():
-        columns.write(dataset, target.path)
-        return ()
-    with new_folder(target.path) as temporary:
-        columns.write(dataset, temporary)
+    columns.fill(target.path, [dataset])
     return ()
 
 
@@ -180,8 +186,7 @@ def _hdf5(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
         for name, values in dataset.to_dict().items():
             file.create_dataset(_D4RL_NAMES.get(name, name), data=values, compression="gzip", shuffle=True)
         file.attrs.update(_told(dataset))
-    with new_file(target.path) as temporary:
-        temporary.write_bytes(image.getbuffer())
+    target.path.write_bytes(image.getbuffer())
     return ()
 
 
@@ -201,8 +206,7 @@ def _parquet(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     told |= {} if not (names := _own_names(dataset)) else {NAMES: json.dumps(names)}
     if told:
         table = table.replace_schema_metadata(told)
-    with new_file(target.path) as temporary:
-        pq.write_table(table, temporary, compression="zstd")
+    pq.write_table(table, target.path, compression="zstd")
     return ()
 
 
@@ -219,7 +223,7 @@ def _csv(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     arrays = dataset.to_dict()
     header = [name for field, values in arrays.items() for name in _column_names(field, values)]
     line = ",".join(part for values in arrays.values() for part in _formats(values))
-    with new_file(target.path) as temporary, temporary.open("x", encoding="utf-8", newline="") as file:
+    with target.path.open("x", encoding="utf-8", newline="") as file:
         file.write(",".join(header) + "\n")
         for first in range(0, len(dataset), _ROWS_AT_A_TIME):
             block = [values[first : first + _ROWS_AT_A_TIME] for values in arrays.values()]
@@ -243,7 +247,7 @@ def _formats(values: npt.NDArray[Any]) -> list[str]:
 
 
 def _minari(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
-    """By way of Minari's own storage, in a temporary folder. An episode has one observation more than rows."""
+    """By way of Minari's own storage. An episode has one observation more than rows."""
     from minari.data_collector.episode_buffer import EpisodeBuffer
     from minari.dataset.minari_storage import MinariStorage
 
@@ -257,17 +261,15 @@ def _minari(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     if lost := [name for name in ("next_actions", "returns_to_go", "part_ids") if getattr(dataset, name) is not None]:
         notes.append(f"Minari does not hold {', '.join(lost)}")
     _require_successors(usable)
-    with new_folder(target.path) as temporary:
-        temporary.mkdir()
-        spec = _registered(dataset.env_id)
-        storage = MinariStorage.new(temporary / "data", env_spec=spec, **_spaces(usable))
-        storage.update_metadata(_minari_metadata(target.dataset_id or ""))
-        if dataset.env_id is not None and spec is None:
-            storage.update_metadata({"env_id": dataset.env_id})
-        if dataset.bounds is None or dataset.bounds.action_low is None:  # a Box must have some; these are no knowledge
-            storage.update_metadata({ASSUMED_BOUNDS: True})
-        storage.update_episodes(EpisodeBuffer(**episode) for episode in _episodes(usable))
-    _name_spaces(target)
+    target.path.mkdir()
+    spec = _registered(dataset.env_id)
+    storage = MinariStorage.new(target.path / "data", env_spec=spec, **_spaces(usable))
+    storage.update_metadata(_minari_metadata(target.dataset_id or ""))
+    if dataset.env_id is not None and spec is None:
+        storage.update_metadata({"env_id": dataset.env_id})
+    if dataset.bounds is None or dataset.bounds.action_low is None:  # a Box must have some; these are no knowledge
+        storage.update_metadata({ASSUMED_BOUNDS: True})
+    storage.update_episodes(EpisodeBuffer(**episode) for episode in _episodes(usable))
     return tuple(notes)
 
 
@@ -343,6 +345,7 @@ def _name_spaces(target: Target) -> None:
                 temporary.write_text("{}", "utf-8")
 
 
+# Each writes a new file or folder under the path it is given, which is the target's only in the end.
 _WRITERS: dict[Format, Callable[[TransitionDataset, Target], tuple[str, ...]]] = {
     "npz": _npz,
     "columns": _columns,

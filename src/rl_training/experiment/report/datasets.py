@@ -10,8 +10,6 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
-import numpy as np
-
 from rl_training.data.column_names import names_of
 from rl_training.data.dataset_loaders import (
     DatasetConfig,
@@ -256,8 +254,9 @@ def _contents(members: Sequence[tuple[RunContents, TransitionDataset | str]]) ->
     shown = min(opened.act_dim, MOST_DIMENSIONS)
     for column in range(shown):
         named[_action_title(opened, column)] = opened.actions[:, column]
-    spread = {name: Distribution.of(values, _bins(len(values))) for name, values in named.items() if np.ptp(values) > 0}
-    constant = {name: f"{float(values[0]):g}" for name, values in named.items() if np.ptp(values) == 0}
+    varying = {name for name, values in named.items() if values.min() < values.max()}
+    spread = {name: Distribution.of(values, _bins(len(values))) for name, values in named.items() if name in varying}
+    constant = {name: f"{float(values[0]):g}" for name, values in named.items() if name not in varying}
     notes = tuple(" ".join(note.split()) for note in data_notices(opened, first.summary.env_id))
     more = opened.act_dim - shown
     return DataContents(*about, spread, constant, more_dimensions=more, notes=notes, unit=unit)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from rl_training import __version__
-from rl_training.data.formats.nearby import is_there
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
+from rl_training.experiment.output_file import require_free, write_output
 from rl_training.experiment.report.contents import RunContents, read_runs
 from rl_training.experiment.report.datasets import Shelf, examine
 from rl_training.experiment.report.page import Contents, page
@@ -42,8 +40,7 @@ def write_report(
             raise CheckpointError(f"{path}: {'holds no run (no run.json)' if path.is_dir() else f'no such run{hint}'}")
     if output.is_dir():
         raise ConfigError(f"--output {output}: is a folder; name a file")
-    if is_there(output) and not force:
-        raise ConfigError(f"--output {output}: exists already; --force replaces it, -o FILE writes another")
+    require_free(output, force=force)
     if held_out is not None and not with_data:
         raise ConfigError("--held-out: needs the data, which --no-data leaves closed; choose one of them")
     runs = read_runs(paths)
@@ -59,7 +56,7 @@ def write_report(
     made = page(
         Contents(title or _title(runs), about, runs, data, diagnostics, differing_values([r.config for r in sound]))
     )
-    _write(output, made)
+    write_output(output, made, force=force)
     return runs
 
 
@@ -67,14 +64,3 @@ def _title(runs: Sequence[RunContents]) -> str:
     names = ", ".join(run.label for run in runs[:3]) + (f" and {len(runs) - 3} more" if len(runs) > 3 else "")
     places = {run.summary.env_id for run in runs}
     return names if len(places) > 1 or None in places else f"{names} in {places.pop()}"
-
-
-def _write(output: Path, text: str) -> None:
-    temporary = output.with_name(f".{output.name}.{os.getpid()}")
-    try:
-        temporary.write_text(text, encoding="utf-8", errors="replace")
-        temporary.replace(output)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise ConfigError(f"--output {output}: cannot be written ({error.strerror or error})") from None

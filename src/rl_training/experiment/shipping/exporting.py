@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from rl_training.experiment.shipping.card import Circumstances, make_card, run_n
 from rl_training.experiment.shipping.network import PolicyNetwork, read_network, require_samples
 from rl_training.paths import user_path
 from rl_training.runtime.acting import Actor
-from rl_training.validation import shortened, shown
+from rl_training.validation import require_flag, shortened, shown
 
 ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
 CHECKED_ROWS = 256
@@ -34,6 +35,19 @@ class Exported:
     path: Path
     card_path: Path
     card: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Made:
+    """A policy's file and card that are not written yet."""
+
+    data: bytes
+    card: Mapping[str, Any]
+
+    @property
+    def card_data(self) -> bytes:
+        """The card's file."""
+        return (json.dumps(self.card, indent=1, allow_nan=False) + "\n").encode()
 
 
 class _Format(Protocol):
@@ -62,11 +76,28 @@ def export_policy(
     deterministic: the mode; otherwise the file takes standard normal `noise` as well, and answers with a sample.
     batch: a fixed number of rows; not given, any. force: replace what is there.
     """
-    kind = choose_format(format, path)
-    target = _told(path) if path is not None else Path(f"{run_name(policy)}{ENDINGS[kind]}")
-    card_path = _card_path(target)
+    told = None if path is None else _told(path)
+    kind = choose_format(format, told)
+    target = Path(f"{run_name(policy)}{ENDINGS[kind]}") if told is None else told
     if not force:
         require_free(target)
+    made = make_files(policy, target, kind, seed=seed, deterministic=deterministic, batch=batch)
+    card_path = card_path_of(target)
+    _write(target, made.data, card_path, made.card_data, force=force)
+    return Exported(target, card_path, made.card)
+
+
+def make_files(
+    policy: LoadedPolicy,
+    target: Path,
+    kind: str,
+    *,
+    seed: int | None = None,
+    deterministic: bool = True,
+    batch: int | None = None,
+) -> Made:
+    """What `export_policy` writes, in memory."""
+    deterministic = require_flag("deterministic", deterministic)
     if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
         raise ConfigError(f"batch: must be a whole number of at least 1, got {shown(batch)}")
     member = policy.member(seed)
@@ -84,9 +115,7 @@ def export_policy(
         "largest_difference_over_range": difference,
     }
     circumstances = Circumstances(kind, not deterministic, batch, member, _made_with(kind), checked)
-    card = make_card(policy, network, circumstances, target, data)
-    _write(target, data, card_path, (json.dumps(card, indent=1, allow_nan=False) + "\n").encode())
-    return Exported(target, card_path, card)
+    return Made(data, make_card(policy, network, circumstances, target, data))
 
 
 def choose_format(format: str | None, path: str | Path | None) -> str:  # noqa: A002
@@ -167,28 +196,40 @@ def _made_with(kind: str) -> dict[str, Any]:
 def _told(path: str | Path) -> Path:
     try:
         return user_path(path)
+    except TypeError as error:
+        raise ConfigError(f"path: {error}, got {shown(path)}") from None
     except ValueError as error:
         raise ConfigError(f"{shortened(str(path))}: {error}") from None
 
 
-def _card_path(target: Path) -> Path:
+def card_path_of(target: Path) -> Path:
+    """Where the card of a policy's file lies."""
     return target.with_name(f"{target.name}.json")
 
 
 def require_free(target: Path) -> None:
     """Refuse a file that exists, or whose card does."""
-    for path in (target, _card_path(target)):
-        if path.exists():
-            raise ConfigError(f"{path}: exists already; --force replaces it")
+    for path in (target, card_path_of(target)):
+        if os.path.lexists(path):
+            raise ConfigError(_taken(path))
 
 
-def _write(target: Path, data: bytes, card_path: Path, card: bytes) -> None:
+def _taken(path: str | Path) -> str:
+    return f"{path}: exists already; --force replaces it"
+
+
+def _write(target: Path, data: bytes, card_path: Path, card: bytes, *, force: bool) -> None:
     """Both files or none; whenever it is killed, no card lies beside a file that it does not describe."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with new_file(card_path) as temporary_card, new_file(target) as temporary:
+        with new_file(card_path, replace=force) as temporary_card, new_file(target, replace=force) as temporary:
             temporary_card.write_bytes(card)
             temporary.write_bytes(data)
-            card_path.unlink(missing_ok=True)
+            if force:
+                card_path.unlink(missing_ok=True)
     except OSError as error:
+        if isinstance(error, FileExistsError) and error.filename in (str(target), str(card_path)):  # it has come since
+            if error.filename == str(card_path):
+                target.unlink(missing_ok=True)
+            raise ConfigError(_taken(error.filename)) from None
         raise ConfigError(f"{target}: cannot be written ({error.strerror or error})") from None

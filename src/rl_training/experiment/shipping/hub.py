@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ from rl_training.data.formats.atomic import new_folder
 from rl_training.errors import ConfigError
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping.card import plain_config
-from rl_training.experiment.shipping.exporting import export_policy
+from rl_training.experiment.shipping.exporting import card_path_of, make_files
 from rl_training.validation import shown
 from rl_training.wording import amount, readable
 
@@ -51,19 +52,36 @@ def require_client() -> Any:
     return huggingface_hub
 
 
-def write_folder(policy: LoadedPolicy, folder: Path, repo: str, *, seed: int | None = None) -> None:
-    """Everything the hub gets, in a new folder that is there completely or not at all."""
-    if folder.exists():
-        raise ConfigError(f"{folder}: exists already; name a folder that does not")
+def write_folder(
+    policy: LoadedPolicy, folder: Path, repo: str, *, seed: int | None = None, told: str | None = None
+) -> None:
+    """Everything the hub gets, in a new folder that is there completely or not at all.
+
+    told: what to say of a folder that cannot be written, where its name is none that the user knows.
+    """
+    if os.path.lexists(folder):
+        raise ConfigError(_taken(folder))
+    made = make_files(policy, Path(POLICY), "onnx", seed=seed)
+    files = {
+        POLICY: made.data,
+        card_path_of(Path(POLICY)).name: made.card_data,
+        "config.yaml": yaml_dialect.write(plain_config(policy)).encode(),
+        "README.md": page(made.card, repo).encode(),
+    }
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with new_folder(folder) as temporary:
+        with new_folder(folder, replace=False) as temporary:
             temporary.mkdir()
-            card = export_policy(policy, temporary / POLICY, seed=seed).card
-            (temporary / "config.yaml").write_text(yaml_dialect.write(plain_config(policy)), "utf-8")
-            (temporary / "README.md").write_text(page(card, repo), "utf-8")
+            for name, data in files.items():
+                (temporary / name).write_bytes(data)
     except OSError as error:
-        raise ConfigError(f"{folder}: cannot be written ({error.strerror or error})") from None
+        if isinstance(error, FileExistsError) and os.path.lexists(folder):  # it has come since
+            raise ConfigError(_taken(folder)) from None
+        raise ConfigError(f"{told or f'{folder}: cannot be written'} ({error.strerror or error})") from None
+
+
+def _taken(folder: Path) -> str:
+    return f"{folder}: exists already; name a folder that does not"
 
 
 def upload(folder: Path, repo: str, *, private: bool) -> str:
