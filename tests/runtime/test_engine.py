@@ -12,9 +12,23 @@ from rl_training import streams
 from rl_training.data.batch import Batch
 from rl_training.errors import ConfigError
 from rl_training.runtime import engine as engines
-from rl_training.runtime.engine import Engine, choose_mode, compiler_available
+from rl_training.runtime.engine import Engine, choose_device, choose_mode, compiler_available
 from rl_training.runtime.trainer import Trainer
 from small_runs import digest, small_config
+
+
+class TestDevice:
+    def test_a_gpu_named_by_its_number_becomes_the_current_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        current: list[int] = []
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+        monkeypatch.setattr(torch.cuda, "set_device", current.append)
+        assert [choose_device(name) for name in ("cpu", "cuda", "cuda:1", "cuda:0")] == ["cpu", "cuda", "cuda:1", "cuda:0"]
+        assert current == [1, 0]
+
+    def test_a_gpu_that_is_not_there_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+        with pytest.raises(ConfigError, match=r"device: 'cuda:2' asked for, but torch sees 2 CUDA devices"):
+            choose_device("cuda:2")
 
 
 class TestMode:

@@ -35,12 +35,15 @@ CAPTURED_BLOCKS = (64, 8, 1)  # updates captured at once: what is due is made up
 
 
 def choose_device(name: str) -> str:
-    """`auto` is CUDA where there is one."""
+    """`auto` is CUDA where there is one. A GPU named by its number becomes the current one: graphs and kernels start
+    there, wherever their tensors lie."""
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    index = int(name.partition(":")[2] or 0)
-    if name != "cpu" and index >= torch.cuda.device_count():
+    _, _, number = name.partition(":")
+    if name != "cpu" and int(number or 0) >= torch.cuda.device_count():
         raise ConfigError(f"device: {name!r} asked for, but torch sees {torch.cuda.device_count()} CUDA devices")
+    if number:
+        torch.cuda.set_device(int(number))
     return name
 
 
