@@ -22,7 +22,8 @@ class TestDevice:
         current: list[int] = []
         monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
         monkeypatch.setattr(torch.cuda, "set_device", current.append)
-        assert [choose_device(name) for name in ("cpu", "cuda", "cuda:1", "cuda:0")] == ["cpu", "cuda", "cuda:1", "cuda:0"]
+        names = ["cpu", "cuda", "cuda:1", "cuda:0"]
+        assert [choose_device(name) for name in names] == names
         assert current == [1, 0]
 
     def test_a_gpu_that_is_not_there_is_refused(self, monkeypatch: pytest.MonkeyPatch) -> None:
