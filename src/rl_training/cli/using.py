@@ -59,12 +59,19 @@ def _tell_names(observations: Any, spaces: Spaces) -> None:
         for values, column in zip(observations.T, spaces.obs_columns, strict=True):
             rounding = 1e-6 * max(abs(column.low), abs(column.high))  # the data are held as float32
             if (wrong := values[(values < column.low - rounding) | (values > column.high + rounding)]).size:
-                seen = f"{readable(column.low)} to {readable(column.high)}"
-                outside.append(f"{printable(column.name)} {readable(float(wrong[0]))} ({seen})")
+                given, low, high = _told_apart(float(wrong[0]), column.low, column.high)
+                outside.append(f"{printable(column.name)} {given} ({low} to {high})")
         if outside:
             typer.echo(f"note: outside what was seen in training: {first_of(outside)}", err=True)
     if any(not re.fullmatch(r"column_\d+", column.name) for column in spaces.action_columns):
         typer.echo(f"note: actions are {listed(column.name for column in spaces.action_columns)}", err=True)
+
+
+def _told_apart(value: float, low: float, high: float) -> list[str]:
+    """The three in words, with digits enough that the value is seen to lie outside."""
+    texts = [readable(number) for number in (value, low, high)]
+    given, least, most = map(float, texts)
+    return [f"{number:.9g}" for number in (value, low, high)] if least <= given <= most else texts
 
 
 def load_told(run: Path, which: str) -> LoadedPolicy:
