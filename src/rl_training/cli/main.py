@@ -15,6 +15,7 @@ from rl_training.cli.data import data_app
 from rl_training.cli.examples import complete_help
 from rl_training.cli.welcome import WELCOME
 from rl_training.errors import DivergenceError, RLTrainingError
+from rl_training.runtime.signals import ending_signals
 from rl_training.validation import printable
 
 app = typer.Typer(
@@ -327,8 +328,10 @@ def main() -> None:
     """Entry point: users' mistakes become one line on standard error and exit code 2."""
     standard_streams.prepare()
     try:
-        code = _run()
+        with ending_signals() as signalled:
+            code = _run()
         standard_streams.finish()
+        code = signalled[0] if signalled else code
     except OSError as error:
         if not standard_streams.is_lost(error):
             raise
