@@ -121,7 +121,10 @@ def read(text: str) -> Any:
 
 def write(value: Any) -> str:
     """Text that `read` turns back into `value`."""
-    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    if text.replace("\n", "").isprintable():
+        return text
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=False)  # a stranger's: as escapes
 
 
 def inline(value: Any) -> str:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
 from rl_training import algorithms
 from rl_training.cli.config_draft import Draft, described
 from rl_training.cli.recommendation import recommend
+from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import beside
 from rl_training.data.checks import column_extremes
 from rl_training.data.dataset_loaders import check_spaces, infer_spaces
@@ -256,4 +256,4 @@ def _tell(draft: Draft, output: Path, *, complete: bool) -> None:
     config = shlex.quote(str(output))
     lines.append(f"{'then' if draft.to_fill_in else 'next'}: rl-training data check -c {config}")
     lines.append(f"      rl-training train -c {config}" + ("" if complete else " --dry-run"))
-    typer.echo("\n".join(lines))
+    tell("\n".join(lines))
