@@ -27,8 +27,8 @@ from rl_training.data.transforms import TransformConfig
 from rl_training.errors import ConfigError
 from rl_training.experiment.config import apply_override, packaged_configs, read_config
 from rl_training.runtime.config import EarlyStoppingConfig, EvaluationConfig, OnlineConfig, TrainConfig
-from rl_training.runtime.evaluation import EVALUATION_METRICS
 from rl_training.runtime.presets import presets
+from rl_training.runtime.records import EVALUATION_METRICS
 from small_runs import knobs
 from website.reference import algorithm_index, algorithm_page
 from website.site import generated_pages

@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 
 from rl_training.data import TransitionDataset
-from rl_training.errors import ConfigError, DataError
+from rl_training.errors import CheckpointError, ConfigError, DataError
+from rl_training.experiment.config import read_config
 from rl_training.paths import user_path
 from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.run_description import read_description, read_plain_config
 
 IMPOSSIBLE = {
     "~nobody-of-this-name/x": "there is no home folder for ~nobody-of-this-name",
@@ -33,6 +35,18 @@ class TestImpossiblePlaces:
     def test_of_data(self, place: str, reason: str) -> None:
         with pytest.raises(DataError, match=reason):
             TransitionDataset.load(place)
+
+
+def test_a_file_larger_than_any_that_people_write_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "c.yaml").open("wb") as file:
+        file.truncate(10**12)  # a hole: nothing is stored
+    with pytest.raises(ConfigError, match=r"c\.yaml: cannot be read \(1,000,000,000,000 bytes; at most 4,194,304 are"):
+        read_config(str(tmp_path / "c.yaml"))
+    for name in ("run.json", "config.yaml"):
+        (tmp_path / "c.yaml").rename(tmp_path / name)
+        with pytest.raises(CheckpointError, match=rf"{name}: cannot be read \(1,000,000,000,000 bytes"):
+            {"run.json": read_description, "config.yaml": read_plain_config}[name](tmp_path)
+        (tmp_path / name).rename(tmp_path / "c.yaml")
 
 
 def test_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

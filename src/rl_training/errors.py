@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable
 
 from rl_training.foreign_names import FOREIGN, foreign_hint
+from rl_training.harmless import escaped
 
 
 class RLTrainingError(Exception):
@@ -18,8 +19,7 @@ class RLTrainingError(Exception):
 
     def __str__(self) -> str:
         """The message with nothing in it that a terminal would obey: it may quote a stranger's file."""
-        text = super().__str__()
-        return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+        return escaped(super().__str__())
 
 
 class ConfigError(RLTrainingError):

@@ -13,6 +13,8 @@ from pydantic.fields import FieldInfo
 
 from rl_training.errors import ConfigError, did_you_mean
 
+_LARGEST_FLOAT = 3.4e38  # just below the largest of float32
+
 
 class Section(BaseModel):
     """A part of a configuration: immutable, no unknown keys, no infinities, and `yes` is not a number."""
@@ -29,12 +31,14 @@ class Section(BaseModel):
 
     @model_validator(mode="after")
     def _no_number_without_end(self) -> Self:
-        """Whole numbers fit into 64 bits: larger ones cannot be computed with, nor always be written."""
+        """Whole numbers fit into 64 bits, others into float32: larger ones cannot be computed with."""
         for name in type(self).model_fields:
             value = getattr(self, name)
-            for number in value if isinstance(value, tuple) else (value,):
+            for number in value if isinstance(value, tuple | list) else (value,):
                 if isinstance(number, int) and abs(number) >= 2**63:
                     raise ValueError(f"{name}: must be below 2^63, got {shown(number)}")
+                if isinstance(number, float) and abs(number) > _LARGEST_FLOAT:
+                    raise ValueError(f"{name}: must be at most 3.4e+38 in size (float32), got {shown(number)}")
         return self
 
 

@@ -42,8 +42,15 @@ class _Loader(yaml.SafeLoader):
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         """Refuse numbers that Python would not write out again."""
         number = int(super().construct_yaml_int(node))
+        _require_plain(node, number)
         if number.bit_length() > _LONGEST_NUMBER:
             raise yaml.MarkedYAMLError(problem="a whole number without end", problem_mark=node.start_mark)
+        return number
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        """Refuse numbers that are not what they look like."""
+        number = float(super().construct_yaml_float(node))
+        _require_plain(node, number)
         return number
 
     def construct_scalar(self, node: Any) -> Any:
@@ -65,6 +72,14 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
+def _require_plain(node: yaml.ScalarNode, number: float) -> None:
+    """Refuse what YAML 1.1 reads as octal (0310 is 200) or to the base of sixty (3:20 is 200, too)."""
+    digits = node.value.replace("_", "").lstrip("+-")
+    if ":" in digits or (digits.isdecimal() and int(digits) != abs(number)):
+        what = f"{node.value[:40]} may mean several numbers; write it without colons or leading zeros, text in quotes"
+        raise yaml.MarkedYAMLError(problem=what, problem_mark=node.start_mark)
+
+
 class _Dumper(yaml.SafeDumper):
     pass
 
@@ -78,6 +93,7 @@ class _QuotingDumper(_Dumper):
 
 _QuotingDumper.add_representer(str, _QuotingDumper.represent_str)
 _Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
+_Loader.add_constructor(_FLOAT, _Loader.construct_yaml_float)
 for _side in (_Loader, _Dumper):
     _side.add_implicit_resolver(_FLOAT, _EXPONENT, list("-+.0123456789"))
 
@@ -105,7 +121,10 @@ def read(text: str) -> Any:
 
 def write(value: Any) -> str:
     """Text that `read` turns back into `value`."""
-    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    text = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
+    if text.replace("\n", "").isprintable():
+        return text
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=False)  # a stranger's: as escapes
 
 
 def inline(value: Any) -> str:

@@ -182,6 +182,7 @@ class TestUsing:
         action, state = model.predict(OBS, deterministic=True)
         assert (action.shape, state) == ((1,), None)
         np.testing.assert_array_equal(model.predict(OBS)[0], action)
+        assert model.predict(np.array([OBS, OBS])[::-1], deterministic=False)[0].shape == (2, 1)
         samples = [model.predict(OBS, deterministic=False)[0].item() for _ in range(5)]
         assert len(set(samples)) == 5
 

@@ -412,6 +412,14 @@ class TestBrokenRuns:
         if line == "{broken":
             assert "evaluations.jsonl: 1 line damaged and left out (4)" in page.text
 
+    def test_a_line_of_records_without_end(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        run = copied(folder, "one", tmp_path / "damaged")
+        with (run / "metrics.jsonl").open("ab") as file:
+            line = (run / "metrics.jsonl").read_bytes().count(b"\n") + 1
+            file.truncate(10**12)  # a hole: nothing is stored
+        page = write(run, options=("--no-data",))
+        assert f"metrics.jsonl: line {line} is longer than any record (16,777,216 bytes); it and what" in page.text
+
     def test_a_damaged_checkpoint(self, write: Any, folder: Path, tmp_path: Path) -> None:
         run = copied(folder, "one", tmp_path / "damaged")
         for weights in run.glob("checkpoints/*/weights.safetensors"):

@@ -11,7 +11,7 @@ import pytest
 
 from rl_training import yaml_dialect
 from rl_training.runtime.config import TrainConfig
-from rl_training.runtime.evaluation import EVALUATION_METRICS
+from rl_training.runtime.records import EVALUATION_METRICS
 from rl_training.runtime.trackers import TRACKERS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "tracking.md").read_text("utf-8")

@@ -102,6 +102,8 @@ def test_from_a_log_to_a_file_to_ship(command: Any, mistake: Any, tmp_path: Path
     told = err.splitlines()
     assert told[0].startswith("note: outside what was seen in training: Battery 7 (0.3 ")
     assert told[1:] == ["note: actions are Throttle"]
+    just_outside = command("predict", "fleet", "--obs", "50,1.00001").err.splitlines()[0]
+    assert just_outside.endswith("Battery 1.00001 (0.3 to 1)")
     assert "column 'Battery' must be one number, got 'full'" in mistake("predict", "fleet", "--obs", "Battery=full")
     assert command("predict", "fleet", "--obs", "Battery=0.5,Speed [km/h]=50").out == by_place
     assert mistake("predict", "fleet", "--obs", "50") == ("error: --obs 50: 1 value, 2 expected: Speed [km/h], Battery")

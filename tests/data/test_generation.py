@@ -8,6 +8,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from rl_training.data.dataset_loaders import load_dataset
 from rl_training.data.generation import (
     PENDULUM_QUALITIES,
     generate_pendulum_dataset,
@@ -17,11 +18,24 @@ from rl_training.data.generation import (
 )
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import ConfigError, EnvironmentUnsupportedError
+from rl_training.runtime.config import TrainConfig
 from tiny_environments import CLIFF, THRIFTY
 
 
 def test_an_environment_may_reuse_the_array_it_shows() -> None:
     assert generate_random_dataset(THRIFTY, 60, 0).fingerprint() == generate_random_dataset(CLIFF, 60, 0).fingerprint()
+
+
+@pytest.mark.parametrize("source", ["scripted", "random"])
+@pytest.mark.parametrize("mixed", [False, True])
+def test_more_than_there_is_memory_for_is_refused_before_the_first(source: str, mixed: bool) -> None:
+    section: Any = {"source": source, "size": 10**15}
+    section = {"source": "mixture", "parts": [{"dataset": section}]} if mixed else section
+    config = TrainConfig.parse({"algo": "bc", "total_timesteps": 1, "env_id": "Pendulum-v1", "dataset": section})
+    assert config.dataset is not None
+    told = r"^dataset\.size: 1,000,000,000,000,000 needs 89,406,967\.2 GiB of memory to be made, but only .* are free$"
+    with pytest.raises(ConfigError, match=told):
+        load_dataset(config.dataset, "Pendulum-v1", None)
 
 
 def test_a_longer_collection_starts_with_the_shorter_one() -> None:

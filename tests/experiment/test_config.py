@@ -121,8 +121,18 @@ class TestReading:
             raise PermissionError(13, "Permission denied")
 
         name = write(SMALL)
-        monkeypatch.setattr(Path, "read_text", refuse)
+        monkeypatch.setattr(Path, "open", refuse)
         assert unreadable(name) == "c.yaml: cannot be read (Permission denied)"
+
+    @pytest.mark.parametrize("number", ["0310", "-0310", "3:20", "3:20.5", "0_310"])
+    def test_numbers_that_yaml_reads_otherwise(self, number: str, write: Any) -> None:
+        told = unreadable(write(f"algo: bc\ntotal_timesteps: {number}\n"))
+        assert told.startswith(f"c.yaml: is not valid YAML at line 2 ({number} may mean several numbers; write it")
+        assert f"--set seed={number}: " in unreadable("cql/pendulum", f"seed={number}")
+
+    @pytest.mark.parametrize(("text", "number"), [("00", 0), ("07", 7), ("0x1F", 31), ("1_000", 1000), ("'3'", 3)])
+    def test_numbers_that_are_what_they_look_like(self, text: str, number: int) -> None:
+        assert read_config("cql/pendulum", [f"evaluation.seed={text}"]).evaluation.seed == number
 
     def test_a_key_given_twice(self, write: Any) -> None:
         twice = unreadable(write("algo: bc\ntotal_timesteps: 3\nseed: 1\nseed: 2\n"))

@@ -23,7 +23,7 @@ from rl_training.algorithms.bc import BC as BCLearner  # noqa: N811
 from rl_training.algorithms.bc import BCModel
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
-from rl_training.errors import ConfigError
+from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment.manager import load_policy
 from rl_training.experiment.shipping import onnx_graph, torch_program
 from rl_training.experiment.shipping.exporting import export_policy
@@ -348,6 +348,11 @@ class TestFiles:
         assert scores["return_mean"] == record["return_mean"][1]
         assert scores["how"]["episodes"] == 2
         assert scores["how"]["evaluations_in_the_run"] == 2
+        with (path / "evaluations.jsonl").open("a") as file:
+            file.write('{"step": 20}\n')
+        with pytest.raises(CheckpointError, match=r"evaluations\.jsonl: line 3 is damaged"):
+            export_policy(load_policy(path), tmp_path / "q.onnx")
+        assert not (tmp_path / "q.onnx").exists()
 
 
 def test_without_onnx(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -185,6 +185,17 @@ class TestCheckpoints:
         assert not is_answered(lambda: load_policy(place), str(wide))
         assert "larger than the" in refusal(CheckpointError, lambda: load_policy(place))
 
+    def test_a_million_empty_tensors(self, run: Path, tmp_path: Path) -> None:
+        place = self.edited(run, tmp_path / "edited", "progress")
+        empty = {f"t{i}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]} for i in range(1_000_000)}
+        header = json.dumps(empty).encode()
+        (place / "weights.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+        del empty, header
+        make_sums_agree(place)
+        assert not is_answered(lambda: load_policy(place), "a million")
+        told = refusal(CheckpointError, lambda: load_policy(place))
+        assert told.endswith("malformed checkpoint (ValueError: a list of tensors of more than 4,194,304 bytes)")
+
     def test_every_seed_diverged(self, run: Path, tmp_path: Path) -> None:
         finding = {"since": 0, "step": 3, "what": "x", "causes": "y", "now_at": "step 0"}
         place = self.edited(

@@ -17,7 +17,7 @@ from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint, load_checkpoint
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.loop import Loop
-from rl_training.runtime.records import Records
+from rl_training.runtime.records import EVALUATION_METRICS, Records, entries
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
 from small_runs import StopAt, files_under, small_config
@@ -25,6 +25,7 @@ from small_runs import StopAt, files_under, small_config
 pytestmark = pytest.mark.usefixtures("saved_at_once")
 
 FACTS = {"fingerprint": "0" * 64, "return_mean": -1.0}
+EVALUATION = {"step": 10, "seeds": [0], "episodes": 2, **{name: [1.0] for name in EVALUATION_METRICS}}
 
 
 @pytest.fixture
@@ -157,7 +158,7 @@ class TestRecords:
     def test_rewind_forgets_what_came_later(self, run: RunDirectory) -> None:
         for kind in ("metrics", "evaluations", "timing"):
             for step in (5, 10, 15):
-                run.append(kind, {"step": step, "value": [step / 3]})
+                run.append(kind, EVALUATION | {"step": step, "value": [step / 3]})
         (run.path / "metrics.jsonl").write_bytes((run.path / "metrics.jsonl").read_bytes() + b'{"step": 20')
         first_two = b"".join((run.path / "metrics.jsonl").read_bytes().splitlines(keepends=True)[:2])
         run.rewind(10)
@@ -206,6 +207,64 @@ class TestRecords:
         (warning,) = RunDirectory(run.path).rewind(60, 0, tallies)
         assert "0 of the 6 records up to step 60 are there. The policy" in warning
         assert not (run.path / "metrics.jsonl").exists()
+
+    @pytest.mark.parametrize("end", [b"", b"\n"])
+    def test_a_line_without_end_is_not_read_to_its_end(self, end: bytes, run: RunDirectory) -> None:
+        run.append("metrics", {"step": 1})
+        file = run.path / "metrics.jsonl"
+        with file.open("ab") as stream:
+            stream.truncate(10**12)  # a hole: nothing is stored
+            stream.write(end)
+        with pytest.raises(CheckpointError, match=r"line 2 is longer than any record \(16,777,216 bytes\)$"):
+            run.records("metrics")
+        (warning,) = RunDirectory(run.path).rewind(1)
+        assert "metrics.jsonl: 1 line could not be read; kept as it was in metrics.jsonl.aside" in warning
+        assert run.records("metrics") == [{"step": 1}]
+        (run.path / "metrics.jsonl.aside").unlink()
+
+    @pytest.mark.parametrize("blank", [b"\n", b" \r\n"])
+    def test_blank_lines_are_no_records(self, blank: bytes, run: RunDirectory) -> None:
+        run.append("metrics", {"step": 1})
+        with (run.path / "metrics.jsonl").open("ab") as stream:
+            stream.write(blank * 3_000_000 + b'{"step": 2}\nx\n')
+        began = time.process_time()
+        with pytest.raises(CheckpointError, match=r"line 3000003 is damaged$"):
+            run.records("metrics")
+        assert time.process_time() - began < 3.0
+
+    def test_a_file_of_rubbish_is_not_read_to_its_end(self, run: RunDirectory) -> None:
+        (run.path / "metrics.jsonl").write_bytes(b"{}\n" * 10_000)
+        assert len(list(entries(run.path / "metrics.jsonl"))) == 1_001
+
+    @pytest.mark.parametrize("length", [0, 1, 3_000_000])
+    def test_half_a_line_is_dropped_before_the_next(self, length: int, run: RunDirectory) -> None:
+        run.append("metrics", {"step": 1})
+        with (run.path / "metrics.jsonl").open("ab") as stream:
+            stream.write(b"x" * length)
+        run.append_late("metrics", {"step": 2})
+        assert run.records("metrics") == [{"step": 1}, {"step": 2}]
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            {"seeds": None},
+            {"seeds": 5},
+            {"seeds": []},
+            {"seeds": [0, 0]},
+            {"episodes": 0},
+            {"return_mean": []},
+            {"return_std": ["1"]},
+            {"length_mean": None},
+        ],
+    )
+    def test_an_evaluation_that_none_writes_is_damage(self, change: dict[str, Any], run: RunDirectory) -> None:
+        run.append("evaluations", EVALUATION)
+        run.append("evaluations", EVALUATION | change)
+        with pytest.raises(CheckpointError, match=r"evaluations\.jsonl: line 2 is damaged$"):
+            run.records("evaluations")
+        (warning,) = RunDirectory(run.path).rewind(10)
+        assert "1 line could not be read" in warning
+        assert run.records("evaluations") == [EVALUATION]
 
     def test_rewind_makes_no_files(self, run: RunDirectory) -> None:
         run.append("metrics", {"step": 1})

@@ -6,9 +6,8 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-import typer
-
 from rl_training import algorithms, yaml_dialect
+from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import beside, terminal_width
 from rl_training.experiment.assets import ASSETS, packaged_configs
 from rl_training.experiment.registry import Entry, class_names, entries, entry
@@ -19,21 +18,21 @@ _INDENT = 9
 def every(*, as_json: bool) -> None:
     """All algorithms, in a line or two each."""
     if as_json:
-        typer.echo(json.dumps([{"name": e.name, "summary": e.summary, "configs": e.configs} for e in entries()]))
+        tell(json.dumps([{"name": e.name, "summary": e.summary, "configs": e.configs} for e in entries()]))
         return
     for e in entries():
-        typer.echo("\n".join(beside(e.name, e.summary, _INDENT)))
-        typer.echo(f"{'':<{_INDENT}}configs: {', '.join(e.configs) or 'none packaged'}")
-    typer.echo("parameters, presets and paper of one: rl-training algos NAME")
+        tell("\n".join(beside(e.name, e.summary, _INDENT)))
+        tell(f"{'':<{_INDENT}}configs: {', '.join(e.configs) or 'none packaged'}")
+    tell("parameters, presets and paper of one: rl-training algos NAME")
 
 
 def one(name: str, *, as_json: bool) -> None:
     """One algorithm: everything its schema and its assets say of it."""
     about = entry(name)
     if as_json:
-        typer.echo(json.dumps(_facts(about), indent=1))
+        tell(json.dumps(_facts(about), indent=1))
     else:
-        typer.echo("\n".join(_page(about)))
+        tell("\n".join(_page(about)))
 
 
 def _facts(about: Entry) -> dict[str, Any]:
@@ -97,12 +96,12 @@ def configs(*, as_json: bool) -> None:
     """The packaged configurations and what each is of."""
     found = [{"name": name, **_of_config(name)} for name in packaged_configs()]
     if as_json:
-        typer.echo(json.dumps(found, indent=1))
+        tell(json.dumps(found, indent=1))
         return
     indent = 2 + max(len(str(config["name"])) for config in found)
     for config in found:
-        typer.echo("\n".join(beside(str(config["name"]), str(config["summary"]), indent)))
-    typer.echo("train with it: rl-training train -c NAME; see it: rl-training config show NAME")
+        tell("\n".join(beside(str(config["name"]), str(config["summary"]), indent)))
+    tell("train with it: rl-training train -c NAME; see it: rl-training config show NAME")
 
 
 def _of_config(name: str) -> dict[str, Any]:

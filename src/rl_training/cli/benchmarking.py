@@ -8,8 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import typer
-
+from rl_training.cli.telling import tell
 from rl_training.errors import ConfigError
 from rl_training.experiment.benchmark import Work, default_threads, machine, measure
 
@@ -26,12 +25,12 @@ def bench(
         for count in dict.fromkeys(members)
     ]
     about = {**machine(works[0].device), "threads": default_threads()}
-    rows = measure(works, seconds, tell=lambda line: typer.echo(line, err=True))
-    typer.echo(f"{about.get('gpu') or about['cpu']}, {about['threads']} threads, torch {about['torch']}")
-    typer.echo("\n".join(table(rows)))
+    rows = measure(works, seconds, tell=lambda line: tell(line, err=True))
+    tell(f"{about.get('gpu') or about['cpu']}, {about['threads']} threads, torch {about['torch']}")
+    tell("\n".join(table(rows)))
     if output is not None:
         output.write_text(json.dumps({"machine": about, "results": rows}, indent=1) + "\n", "utf-8")
-        typer.echo(f"written to {output}")
+        tell(f"written to {output}")
     if all("failure" in row for row in rows):
         raise ConfigError(rows[0]["failure"])
 

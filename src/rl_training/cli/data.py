@@ -9,6 +9,7 @@ import typer
 
 from rl_training.cli.data_collect import collect
 from rl_training.cli.reading_options import Reading, reads_data
+from rl_training.cli.telling import tell
 from rl_training.errors import ConfigError
 
 data_app = typer.Typer(help="Look at, check, convert, split and record datasets.", rich_markup_mode=None)
@@ -43,7 +44,7 @@ def _named(
 @data_app.callback(invoke_without_command=True)
 def _help_alone(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        tell(context.get_help())
 
 
 @data_app.command()

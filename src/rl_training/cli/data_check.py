@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import typer
 from rich.console import Console
 from rich.text import Text
 
 from rl_training.cli.reading_options import Reading, in_options
+from rl_training.cli.telling import tell
 from rl_training.data import formats
 from rl_training.data.doctor import Finding, Report, describe, examine
 from rl_training.data.doctor.facts_in_words import fact_lines
@@ -30,6 +30,7 @@ from rl_training.data.reference_returns import reference_returns
 from rl_training.data.settling import settle
 from rl_training.environments import Spaces, env_spaces, make_env, observation_bounds
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError, RLTrainingError
+from rl_training.harmless import escaped, for_page
 
 _WIDEST = 100  # columns of text that are still easy to read
 _STYLES = {"title": "bold", "error": "bold red", "warning": "bold yellow", "note": "bold", "good": "bold green"}
@@ -47,13 +48,13 @@ def check(
         if not of_config:
             report = replace(report, findings=tuple(_in_options(finding) for finding in report.findings))
     if html is not None:
-        _write(html, report_page(report, path.name))
+        _write(html, for_page(report_page(report, path.name)))
     if as_json:
-        typer.echo(json.dumps({"path": str(path), **report.to_json()}, allow_nan=False))
+        tell(json.dumps({"path": str(path), **report.to_json()}, allow_nan=False))
     else:
         _show(report, path.name)
         if html is not None:
-            typer.echo(f"page: {html}")
+            tell(f"page: {html}")
     return 0 if report.ok else 1
 
 
@@ -77,7 +78,7 @@ def info(path: Path, env_id: str | None, reading: Reading, *, as_json: bool) -> 
     notes += packed_copies(place)
     if as_json:
         about = {"warnings": [finding.to_json() for finding in found], "notes": notes}
-        typer.echo(json.dumps({"path": str(path), **facts.to_json(), **about, "transforms": transforms.to_json()}))
+        tell(json.dumps({"path": str(path), **facts.to_json(), **about, "transforms": transforms.to_json()}))
         return
     console, width = _console()
     lines = [Line(path.name, "title"), *labelled(fact_lines(facts, brief=True), width)]
@@ -98,7 +99,7 @@ def _show_run(place: Path, *, as_json: bool) -> None:
     checkpoint = load_any(place)
     transforms = checkpoint.transforms.to_json()
     if as_json:
-        typer.echo(json.dumps({"path": str(place), "algo": checkpoint.config.algo, "transforms": transforms}))
+        tell(json.dumps({"path": str(place), "algo": checkpoint.config.algo, "transforms": transforms}))
         return
     console, width = _console()
     title = f"{place.name}: {checkpoint.config.algo} on {checkpoint.config.env_id or 'data alone'}"
@@ -117,7 +118,7 @@ def told_as_json(path: Path, as_json: bool) -> Iterator[None]:
         yield
     except RLTrainingError as error:
         if as_json:
-            typer.echo(json.dumps({"path": str(path), "ok": False, "error": str(error)}))
+            tell(json.dumps({"path": str(path), "ok": False, "error": str(error)}))
         raise
 
 
@@ -195,7 +196,7 @@ def _show(report: Report, title: str) -> None:
 
 def _print(console: Console, lines: Sequence[Line]) -> None:
     for line in lines:
-        console.print(Text(line.text, style=_STYLES.get(line.kind, "")), soft_wrap=True)
+        console.print(Text(escaped(line.text), style=_STYLES.get(line.kind, "")), soft_wrap=True)
 
 
 def _write(path: Path, text: str) -> None:

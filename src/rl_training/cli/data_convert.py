@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
 from rl_training.cli.data_check import read_source
 from rl_training.cli.reading_options import Reading, in_options
+from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import size
 from rl_training.data.checks import MATRIX_FIELDS, VECTOR_FIELDS
 from rl_training.data.dataset_loaders import check_spaces
@@ -29,7 +29,7 @@ def convert(source: str, target: str, env_id: str | None, reading: Reading, *, f
     goal = writers.target_of(target)
     writers.check_free(goal, force=force, source=source)
     dataset, told = read_and_describe(source, env_id, reading)
-    typer.echo("\n".join([*told, *written_lines(dataset, goal, force=force)]))
+    tell("\n".join([*told, *written_lines(dataset, goal, force=force)]))
 
 
 def read_and_describe(source: str, env_id: str | None, reading: Reading) -> tuple[TransitionDataset, list[str]]:

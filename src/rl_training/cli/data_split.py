@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import typer
 
 from rl_training.cli.data_check import told_as_json
 from rl_training.cli.data_convert import read_and_describe, written_lines
 from rl_training.cli.reading_options import Reading
+from rl_training.cli.telling import tell
 from rl_training.data.checks import BoolArray
 from rl_training.data.formats import writers
 from rl_training.data.offline_dataset import TransitionDataset
@@ -57,9 +57,9 @@ def split(
     if as_json:
         about = {name: _facts(part, goal) for name, part, goal in zip(_NAMES, parts, goals, strict=True)}
         notes = [line.strip().removeprefix("note: ") for line in told if line.startswith(("  note:", "  warning:"))]
-        typer.echo(json.dumps({"path": source, "seed": choice.seed, **about, "notes": list(dict.fromkeys(notes))}))
+        tell(json.dumps({"path": source, "seed": choice.seed, **about, "notes": list(dict.fromkeys(notes))}))
     else:
-        typer.echo("\n".join(dict.fromkeys(told)))
+        tell("\n".join(dict.fromkeys(told)))
 
 
 def _aside(dataset: TransitionDataset, choice: Choice, source: str) -> BoolArray:

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import typer
-
+from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import table
 from rl_training.cli.using import load_told
 from rl_training.data.reference_returns import Reference, reference_of
@@ -111,20 +110,20 @@ def evaluate(runs: Sequence[Path], asked: Asked, *, as_json: bool) -> None:
     pairs = list(_compared(scored))
     if as_json:
         told: Any = [one.to_json() for one in scored]
-        typer.echo(json.dumps(told[0] if len(told) == 1 else {"runs": told, "improvement": [_json(*p) for p in pairs]}))
+        tell(json.dumps(told[0] if len(told) == 1 else {"runs": told, "improvement": [_json(*p) for p in pairs]}))
         return
     for one in scored:
-        typer.echo("\n".join(_lines(one, asked.episodes)))
+        tell("\n".join(_lines(one, asked.episodes)))
     if pairs:
         unit = pairs[0][0].over.removesuffix("s")
-        typer.echo(f"probability of improvement (a random {unit} of the one scores higher than one of the other)")
+        tell(f"probability of improvement (a random {unit} of the one scores higher than one of the other)")
         rows = [
             (f"  {ours.run.name}", f"over {theirs.run.name}", _chance(ours, theirs, found))
             for ours, theirs, found in pairs
         ]
-        typer.echo("\n".join(table(("", "", ""), rows)[1:]))
+        tell("\n".join(table(("", "", ""), rows)[1:]))
     elif len(scored) > 1:
-        typer.echo("not compared: that takes runs in one environment, all of several seeds or all of one")
+        tell("not compared: that takes runs in one environment, all of several seeds or all of one")
 
 
 def _score(run: Path, asked: Asked, members: list[int] | None) -> Scored:
@@ -153,7 +152,7 @@ def _film(policy: LoadedPolicy, evaluation: Evaluation, asked: Asked) -> None:
     first = policy.checkpoint.config.evaluation.seed if asked.seed is None else asked.seed
     frames, rate = record_episode(policy, asked.env_id, evaluation.seeds[0], first)
     write_video(asked.video, frames, rate)
-    typer.echo(f"film of seed {evaluation.seeds[0]}: {asked.video} ({amount(len(frames), 'picture')})", err=True)
+    tell(f"film of seed {evaluation.seeds[0]}: {asked.video} ({amount(len(frames), 'picture')})", err=True)
 
 
 def _compared(scored: Sequence[Scored]) -> Any:

@@ -15,6 +15,7 @@ from typing import Any
 
 import typer
 
+from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import table
 from rl_training.cli.using import load_told
 from rl_training.errors import CheckpointError, ConfigError
@@ -63,7 +64,7 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
         one = Estimated(run, asked.which, _estimate(policy, asked))
         estimated.append(one)
         if not as_json:
-            typer.echo("\n".join(_lines(one)))
+            tell("\n".join(_lines(one)))
         _store(one, policy)
     pairs = list(_compared(estimated))
     if as_json:
@@ -71,13 +72,13 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
         better = [
             {"run": str(a.run), "over": str(b.run), **gain.to_json(), "probability": p} for a, b, gain, p in pairs
         ]
-        typer.echo(json.dumps(told[0] if len(told) == 1 else {"runs": told, "improvement": better}))
+        tell(json.dumps(told[0] if len(told) == 1 else {"runs": told, "improvement": better}))
     elif pairs:
-        typer.echo("improvement of one run over another, on the same episodes (means over the trusted seeds)")
+        tell("improvement of one run over another, on the same episodes (means over the trusted seeds)")
         rows = [(f"  {a.run.name}", f"over {b.run.name}", *_gain(gain, p)) for a, b, gain, p in pairs]
-        typer.echo("\n".join(table(("", "", "", "", ""), rows)[1:]))
+        tell("\n".join(table(("", "", "", "", ""), rows)[1:]))
     elif len(estimated) > 1:
-        typer.echo(
+        tell(
             "not compared: that takes the same episodes, discount (--gamma) and repeats, and estimates that are trusted"
         )
 
@@ -122,14 +123,14 @@ class _Seldom:
     def __call__(self, updates: int) -> None:
         if time.monotonic() - self._told >= _SELDOM:
             self._told = time.monotonic()
-            typer.echo(f"fitted: {amount(updates, 'update')}", err=True)
+            tell(f"fitted: {amount(updates, 'update')}", err=True)
 
 
 def _store(one: Estimated, policy: LoadedPolicy) -> None:
     try:
         one.found.store(policy)
     except CheckpointError as error:  # a run that may only be read has been evaluated all the same
-        typer.echo(f"note: not stored: {error}", err=True)
+        tell(f"note: not stored: {error}", err=True)
 
 
 def _lines(one: Estimated) -> list[str]:

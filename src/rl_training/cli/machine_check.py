@@ -16,11 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import typer
-
 from rl_training import __version__
 from rl_training.cli import torch_probe
 from rl_training.cli.requirements import DISTRIBUTION, Requirement, allows, needed_python, own_requirements
+from rl_training.cli.telling import tell
 from rl_training.wording import amount
 
 Level = Literal["ok", "note", "problem"]
@@ -57,16 +56,16 @@ def doctor(runs_dir: str, *, quick: bool, as_json: bool) -> int:
     for check in examine(Path(runs_dir).expanduser(), quick=quick):
         checks.append(check)
         if not as_json:
-            typer.echo("\n".join(_lines(check, width)))
+            tell("\n".join(_lines(check, width)))
     problems = [check for check in checks if check.level == "problem"]
     if as_json:
         told = {"version": __version__, "usable": not problems, "checks": [asdict(check) for check in checks]}
-        typer.echo(json.dumps(told, indent=1))
+        tell(json.dumps(told, indent=1))
     elif problems:
-        typer.echo(f"not usable: {amount(len(problems), 'problem')}: {', '.join(p.name for p in problems)}")
+        tell(f"not usable: {amount(len(problems), 'problem')}: {', '.join(p.name for p in problems)}")
     else:
         notes = sum(check.level == "note" for check in checks)
-        typer.echo("usable" + (f"; {amount(notes, 'note')} above on what would add to it" if notes else ""))
+        tell("usable" + (f"; {amount(notes, 'note')} above on what would add to it" if notes else ""))
     return 1 if problems else 0
 
 

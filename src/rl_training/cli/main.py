@@ -13,8 +13,10 @@ from rl_training import __version__
 from rl_training.cli import completion, first_steps, judging, listing, standard_streams, wrong_usage
 from rl_training.cli.data import data_app
 from rl_training.cli.examples import complete_help
+from rl_training.cli.telling import tell
 from rl_training.cli.welcome import WELCOME
 from rl_training.errors import DivergenceError, RLTrainingError
+from rl_training.runtime.signals import ending_signals
 from rl_training.validation import printable
 
 app = typer.Typer(
@@ -76,16 +78,16 @@ def _root(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
     if version:
-        typer.echo(__version__)
+        tell(__version__)
         raise typer.Exit
     if context.invoked_subcommand is None:
-        typer.echo(WELCOME.format(version=__version__), nl=False)
+        tell(WELCOME.format(version=__version__), nl=False)
 
 
 @config_app.callback(invoke_without_command=True)
 def _help_alone(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
+        tell(context.get_help())
 
 
 app.command()(first_steps.doctor)
@@ -277,7 +279,7 @@ def config_list() -> None:
     """List the packaged configurations."""
     from rl_training.experiment.assets import packaged_configs
 
-    typer.echo("\n".join(packaged_configs()))
+    tell("\n".join(packaged_configs()))
 
 
 @config_app.command("presets")
@@ -291,7 +293,7 @@ def config_presets(
 
     found = presets(algo)
     width = max(map(len, found), default=0)
-    typer.echo("\n".join(f"{name:<{width}}  {entry['source']}" for name, entry in found.items()) or f"{algo} has none")
+    tell("\n".join(f"{name:<{width}}  {entry['source']}" for name, entry in found.items()) or f"{algo} has none")
 
 
 @config_app.command("show")
@@ -299,7 +301,7 @@ def config_show(name: ConfigName, set_: Overrides = None) -> None:
     """Print a complete configuration, every default filled in."""
     from rl_training.experiment.config import read_config, to_yaml
 
-    typer.echo(to_yaml(read_config(name, set_ or ())), nl=False)
+    tell(to_yaml(read_config(name, set_ or ())), nl=False)
 
 
 @config_app.command("validate")
@@ -310,9 +312,9 @@ def config_validate(name: ConfigName, set_: Overrides = None) -> None:
 
     config = read_config(name, set_ or ())
     notes = check_files(name, config.dataset)
-    typer.echo(f"{name}: valid ({config.algo}, {config.env_id or 'no environment'})")
+    tell(f"{name}: valid ({config.algo}, {config.env_id or 'no environment'})")
     for note in notes:
-        typer.echo(f"note: {note}", err=True)
+        tell(f"note: {note}", err=True)
 
 
 complete_help(app)
@@ -327,8 +329,10 @@ def main() -> None:
     """Entry point: users' mistakes become one line on standard error and exit code 2."""
     standard_streams.prepare()
     try:
-        code = _run()
+        with ending_signals() as signalled:
+            code = _run()
         standard_streams.finish()
+        code = signalled[0] if signalled else code
     except OSError as error:
         if not standard_streams.is_lost(error):
             raise
@@ -365,7 +369,7 @@ def _run() -> int:
 
 def _say(mistake: object, code: int = 2) -> int:
     """Messages quote users and libraries, who may write more than one line."""
-    typer.echo(f"error: {' '.join(line.strip() for line in str(mistake).splitlines())}", err=True)
+    tell(f"error: {' '.join(line.strip() for line in str(mistake).splitlines())}", err=True)
     return code
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import typer
-
+from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import size
 from rl_training.experiment.continuing import find_run
 from rl_training.experiment.report import write_report
@@ -35,7 +34,7 @@ def report(
     )
     for run in shown:
         for fault in run.faults:
-            typer.echo(f"note: {fault}", err=True)
+            tell(f"note: {fault}", err=True)
     for doubt in dict.fromkeys(doubt for run in shown for doubt in run.doubts):
-        typer.echo(f"{WARNING}{doubt}", err=True)
-    typer.echo(f"{output}: {amount(len(shown), 'run')}, {size(output.stat().st_size)}; open it in a browser")
+        tell(f"{WARNING}{doubt}", err=True)
+    tell(f"{output}: {amount(len(shown), 'run')}, {size(output.stat().st_size)}; open it in a browser")

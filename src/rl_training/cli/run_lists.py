@@ -8,9 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from rl_training import algorithms, yaml_dialect
+from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import age, beside, fits, table
 from rl_training.experiment.run_listing import RunSummary, differences, find, list_runs, summarise
 from rl_training.run_places import DAMAGED, STOPPED
@@ -33,16 +32,16 @@ def runs(folder: Path, algo: str | None, status: str | None, sort: str, limit: i
     found = sorted(found, key=_ORDERS[sort]) if sort in _ORDERS else found
     shown = found[:limit]
     if as_json:
-        typer.echo(json.dumps([run.to_json() for run in shown], indent=1))
+        tell(json.dumps([run.to_json() for run in shown], indent=1))
     elif shown:
-        typer.echo("\n".join(_list(shown)))
+        tell("\n".join(_list(shown)))
         if len(shown) < len(every):
-            typer.echo(f"{len(shown)} of {amount(len(every), 'run')} in {folder}")
+            tell(f"{len(shown)} of {amount(len(every), 'run')} in {folder}")
     else:
         what = "of that kind among " + amount(len(every), "run") if every else ""
-        typer.echo(f"no runs {what}{' ' if what else ''}in {folder}")
+        tell(f"no runs {what}{' ' if what else ''}in {folder}")
         if not every:
-            typer.echo("start one: rl-training train -c cql/pendulum, or rl-training init FILE for data of your own")
+            tell("start one: rl-training train -c cql/pendulum, or rl-training init FILE for data of your own")
 
 
 def _list(found: list[RunSummary]) -> list[str]:
@@ -114,7 +113,7 @@ def compare(one: str, other: str, folder: Path, *, as_json: bool) -> None:
     differing = differences(*paths)  # a damaged configuration is an error here: there is nothing to compare
     if as_json:
         told = {"runs": [left.to_json(), right.to_json()], "differences": differing}
-        typer.echo(json.dumps(told, indent=1))
+        tell(json.dumps(told, indent=1))
         return
     cells = [_cells(run) if run.fault is None else {} for run in (left, right)]
     names = [run.name if left.name != right.name else str(run.path) for run in (left, right)]
@@ -123,9 +122,9 @@ def compare(one: str, other: str, folder: Path, *, as_json: bool) -> None:
     rows += [(key, *map(_value, values)) for key, values in differing.items()]
     lines = table(("", *names), rows)
     for line in [*lines[: len(shown) + 1], "", *lines[len(shown) + 1 :]]:
-        typer.echo(line)
+        tell(line)
     if not differing:
-        typer.echo("the configurations are the same")
+        tell("the configurations are the same")
 
 
 def _value(value: Any) -> str:

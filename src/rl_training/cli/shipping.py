@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import typer
-
+from rl_training.cli.telling import tell
 from rl_training.cli.using import load_told
 from rl_training.errors import ConfigError
 from rl_training.experiment.manager import LoadedPolicy
@@ -62,9 +61,9 @@ def push(
     with _place(output, repo) as folder, warnings.catch_warnings(action="ignore"):
         hub.write_folder(policy, folder, repo, seed=seed, told=told)
         if dry_run:
-            typer.echo(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}; nothing was uploaded")
+            tell(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}; nothing was uploaded")
             return
-        typer.echo(hub.upload(folder, repo, private=private))
+        tell(hub.upload(folder, repo, private=private))
 
 
 @contextmanager
@@ -94,11 +93,11 @@ def _tell(exported: Exported) -> None:
     policy, file, scores = card["policy"], card["file"], card["scores"]
     difference = card["check"]["largest_difference_over_range"]
     score = _estimated(card["offline_evaluation"]) if scores is None else f"return {readable(scores['return_mean'])}"
-    typer.echo(
+    tell(
         f"{exported.path}: {policy['algo']} seed {policy['seed']}, {policy['step_unit'][:-1]} {policy['step']:,},"
         f" {score}; {file['bytes'] / 1e3:,.0f} kB, differs from predict by {difference:.0e} of the range"
     )
-    typer.echo(f"{exported.card_path}: how to call it, what it is, how to make it again")
+    tell(f"{exported.card_path}: how to call it, what it is, how to make it again")
 
 
 def _estimated(estimate: Mapping[str, Any] | None) -> str:

@@ -40,7 +40,7 @@ class _Lossy(FileIO):
 
 
 def prepare() -> None:
-    """At the start of a command: what was closed leads nowhere, and what cannot be said on standard error is not said.
+    """At the start of a command: what was closed takes nothing, and what cannot be said on standard error is not said.
 
     A closed descriptor would be given to the next file that is opened, and messages would end up in it.
     """
@@ -48,7 +48,7 @@ def prepare() -> None:
         try:
             os.fstat(descriptor)
         except OSError:
-            _lead_nowhere(descriptor)
+            _lead_nowhere(descriptor, os.O_RDONLY)  # not to be written, as what is closed: `_Lossy` says so
         if getattr(sys, name) is None:
             mode = "w" if descriptor else "r"
             setattr(sys, name, open(descriptor, mode, encoding="utf-8", closefd=False))  # noqa: SIM115
@@ -78,8 +78,8 @@ def _say_why(error: OSError) -> None:
         print(f"standard output cannot be written ({error.strerror}): going on without a display", file=sys.stderr)
 
 
-def _lead_nowhere(descriptor: int) -> None:
-    nowhere = os.open(os.devnull, os.O_RDWR)
+def _lead_nowhere(descriptor: int, mode: int = os.O_RDWR) -> None:
+    nowhere = os.open(os.devnull, mode)
     if nowhere != descriptor:
         os.dup2(nowhere, descriptor)
         os.close(nowhere)

@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import typer
 
 from rl_training import algorithms
 from rl_training.cli.config_draft import Draft, described
 from rl_training.cli.recommendation import recommend
+from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import beside
 from rl_training.data.checks import column_extremes
 from rl_training.data.dataset_loaders import check_spaces, infer_spaces
@@ -282,4 +282,4 @@ def _tell(draft: Draft, output: Path, *, complete: bool) -> None:
     config = shlex.quote(str(output))
     lines.append(f"{'then' if draft.to_fill_in else 'next'}: rl-training data check -c {config}")
     lines.append(f"      rl-training train -c {config}" + ("" if complete else " --dry-run"))
-    typer.echo("\n".join(lines))
+    tell("\n".join(lines))

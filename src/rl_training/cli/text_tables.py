@@ -8,6 +8,8 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from rl_training.harmless import escaped
+
 
 def terminal_width() -> int | None:
     """Columns of the terminal; none where there is none and nobody says how wide to write."""
@@ -18,6 +20,7 @@ def terminal_width() -> int | None:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], right: Sequence[str] = ()) -> list[str]:
     """Columns two blanks apart; those named in `right` end flush."""
+    heads, rows = [escaped(head) for head in heads], [[escaped(cell) for cell in row] for row in rows]
     widths = [max(len(line[i]) for line in (heads, *rows)) for i in range(len(heads))]
     return [
         "  ".join(

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import typer
 
+from rl_training.cli.telling import tell
 from rl_training.data.formats import csv_text, npz
 from rl_training.data.formats.cells import numbers
 from rl_training.data.formats.limits import check_size
@@ -49,7 +49,7 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
         actions = policy.predict(_rectangular(observations), deterministic=not stochastic, seed=seed)
     for action in actions:
         # float32 by way of text: 0.3, not 0.30000001192092896
-        typer.echo(json.dumps([float(str(value)) for value in action]))
+        tell(json.dumps([float(str(value)) for value in action]))
 
 
 def _tell_names(observations: Any, spaces: Spaces) -> None:
@@ -59,19 +59,26 @@ def _tell_names(observations: Any, spaces: Spaces) -> None:
         for values, column in zip(observations.T, spaces.obs_columns, strict=True):
             rounding = 1e-6 * max(abs(column.low), abs(column.high))  # the data are held as float32
             if (wrong := values[(values < column.low - rounding) | (values > column.high + rounding)]).size:
-                seen = f"{readable(column.low)} to {readable(column.high)}"
-                outside.append(f"{printable(column.name)} {readable(float(wrong[0]))} ({seen})")
+                given, low, high = _told_apart(float(wrong[0]), column.low, column.high)
+                outside.append(f"{printable(column.name)} {given} ({low} to {high})")
         if outside:
-            typer.echo(f"note: outside what was seen in training: {first_of(outside)}", err=True)
+            tell(f"note: outside what was seen in training: {first_of(outside)}", err=True)
     if any(not re.fullmatch(r"column_\d+", column.name) for column in spaces.action_columns):
-        typer.echo(f"note: actions are {listed(column.name for column in spaces.action_columns)}", err=True)
+        tell(f"note: actions are {listed(column.name for column in spaces.action_columns)}", err=True)
+
+
+def _told_apart(value: float, low: float, high: float) -> list[str]:
+    """The three in words, with digits enough that the value is seen to lie outside."""
+    texts = [readable(number) for number in (value, low, high)]
+    given, least, most = map(float, texts)
+    return [f"{number:.9g}" for number in (value, low, high)] if least <= given <= most else texts
 
 
 def load_told(run: Path, which: str) -> LoadedPolicy:
     """The policy; what diverged in its run is said beside the result."""
     policy = load_policy(run, which)
     for finding in policy.stopped_seeds.values():
-        typer.echo(f"note: {finding}", err=True)
+        tell(f"note: {finding}", err=True)
     return policy
 
 

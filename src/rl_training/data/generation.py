@@ -15,9 +15,10 @@ from rl_training.data.behaviours import Behaviour, Uniform
 from rl_training.data.checks import FloatArray
 from rl_training.data.collection import Budget, run_behaviour
 from rl_training.data.episodes import Episode
+from rl_training.data.formats.limits import check_size
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.environments import read_spaces
-from rl_training.errors import ConfigError
+from rl_training.environments import Spaces, read_spaces
+from rl_training.errors import ConfigError, DataError
 from rl_training.wording import amount
 
 PENDULUM = "Pendulum-v1"
@@ -25,12 +26,17 @@ PENDULUM = "Pendulum-v1"
 
 def generate_random_dataset(env_id: str, size: int, seed: int) -> TransitionDataset:
     """Actions drawn uniformly between the bounds of any environment with Box spaces."""
-    return run_behaviour(env_id, Uniform(read_spaces(env_id)), _budget(size), seed=seed)
+    spaces = read_spaces(env_id)
+    return run_behaviour(env_id, Uniform(spaces), _budget(size, spaces), seed=seed)
 
 
-def _budget(size: int) -> Budget:
+def _budget(size: int, spaces: Spaces) -> Budget:
     if size < 1:
         raise ConfigError(f"size: {amount(size, 'transition')}; at least 1 is needed")
+    try:
+        check_size(4 * size * (2 * spaces.obs_dim + spaces.act_dim + 1), purpose="made")
+    except DataError as error:
+        raise ConfigError(f"dataset.size: {size:,} {error}") from None
     return Budget(steps=size)
 
 
@@ -79,7 +85,7 @@ class ScriptedPendulum(Behaviour):
 
 def generate_pendulum_dataset(size: int = 40_000, seed: int = 0) -> TransitionDataset:
     """Scripted Pendulum-v1 data of mixed quality: from energy swing-up and balancing down to noise."""
-    return run_behaviour(PENDULUM, ScriptedPendulum(), _budget(size), seed=seed)
+    return run_behaviour(PENDULUM, ScriptedPendulum(), _budget(size, read_spaces(PENDULUM)), seed=seed)
 
 
 def pendulum_torque(cosine: float, sine: float, velocity: float) -> float:

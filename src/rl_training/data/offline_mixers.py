@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
 
 
+_SMALLEST_SHARE = 1e-30  # of a batch: less would never be drawn
+
+
 @dataclass(frozen=True)
 class Mixture:
     """What a mixed dataset is made of. `shares` sum to one; `exact` holds them in every batch, not on average."""
@@ -66,8 +69,12 @@ def mix_datasets(
             )
         if part.folder is not None:
             verify(part.folder)  # all of it is read now
-    total = sum(given.values())
-    mixture = Mixture(tuple(parts), tuple(given[name] / total for name in parts), exact)
+    largest = max(given.values())  # whose sum with others may be beyond all numbers
+    total = math.fsum(weight / largest for weight in given.values())
+    shares = {name: float(given[name] / largest / total) for name in parts}
+    for name in (name for name, share in shares.items() if share < _SMALLEST_SHARE):
+        raise ConfigError(f"mixture: the weight of {name}, {given[name]:g}, is nothing beside {largest:g}")
+    mixture = Mixture(tuple(parts), tuple(shares.values()), exact)
     return _concatenate(mixture, [replace(part, part_ids=None) for part in parts.values()])
 
 

@@ -23,6 +23,7 @@ from rl_training.data.episodes import Trajectory, join
 from rl_training.data.formats.atomic import sync, temporary_name
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import DataError
+from rl_training.paths import read_plain_file
 
 SETTINGS = "settings.json"
 # A block is written when it holds so many rows, or when so much work would be lost.
@@ -153,7 +154,7 @@ def _create(path: Path, contents: Mapping[str, Any]) -> None:
 def _read(path: Path) -> dict[str, Any]:
     """What `_create` wrote."""
     try:
-        contents = json.loads((path / SETTINGS).read_text("utf-8"))
+        contents = json.loads(read_plain_file(path / SETTINGS))
         return {"settings": dict(contents["settings"]), "command": str(contents["command"])}
     except (OSError, ValueError, TypeError, KeyError, RecursionError):
         raise DataError(f"{path}: {SETTINGS} cannot be read; {_discard(path)}") from None

@@ -11,6 +11,7 @@ from rl_training import algorithms, yaml_dialect
 from rl_training.errors import ConfigError, closest, did_you_mean
 from rl_training.experiment.assets import ASSETS, packaged_configs
 from rl_training.foreign_names import places_of
+from rl_training.paths import read_plain_file
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.presets import with_preset
 from rl_training.validation import printable, shortened, shown
@@ -84,7 +85,7 @@ def _laid_over(below: Mapping[str, Any], overrides: Sequence[str], values: Mappi
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        values = yaml_dialect.read(path.read_text("utf-8"))
+        values = yaml_dialect.read(read_plain_file(path))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:

@@ -28,8 +28,9 @@ class Actor:
 
     def __call__(self, obs: npt.NDArray[Any], noise: Mapping[str, Tensor] | None = None) -> FloatArray:
         """Actions `[M, B, act]` for raw observations `[M, B, obs]`; with `noise`, sampled ones."""
-        # A copy in torch's own memory: numpy's is aligned by chance, and matrix products may round by alignment.
-        transformed = torch.tensor(self.transforms.observations(obs))
+        # A copy in torch's own memory: numpy's is aligned by chance, and matrix products may round by alignment. It may
+        # also run backwards, which torch does not take.
+        transformed = torch.tensor(np.ascontiguousarray(self.transforms.observations(obs)))
         unit = self.learner.act(transformed.to(self.learner.device), noise)
         return np.asarray(self.transforms.from_unit_actions(unit.cpu().numpy()), dtype=np.float32)
 

@@ -44,6 +44,7 @@ TEMPORARY = ".tmp-"  # in the name of whatever is being written or removed
 _WEIGHTS, _TRAINING, _STATE = "weights.safetensors", "training.safetensors", "state.json"
 _SOURCE = "source.safetensors"
 _LARGEST_MANIFEST = 2**20  # bytes; a real one has a few hundred
+_LONGEST_LIST = 2**22  # bytes of a safetensors header: some ten thousand tensors, where networks have hundreds
 _MALFORMED = (KeyError, TypeError, ValueError, OverflowError, RecursionError)  # of JSON that is not what was written
 
 
@@ -187,8 +188,8 @@ def load_checkpoint(path: Path) -> Checkpoint:
         spaces = Spaces.from_json(state["spaces"])
         transforms = Transforms.from_json(state["transforms"])
         transforms.require_widths(spaces)
-        training = safetensors.torch.load(files[_TRAINING])
-        tensors = {**safetensors.torch.load(files[_WEIGHTS])}
+        training = _unpack(files[_TRAINING])
+        tensors = _unpack(files[_WEIGHTS])
         tensors.update({k: v for k, v in training.items() if not k.startswith("metric.")})
         return Checkpoint(
             TrainConfig.parse(state["config"]),
@@ -197,7 +198,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             state["progress"],
             tensors,
             {k.removeprefix("metric."): v for k, v in training.items() if k.startswith("metric.")},
-            safetensors.torch.load(files[_SOURCE]) if _SOURCE in files else {},
+            _unpack(files[_SOURCE]) if _SOURCE in files else {},
         )
     except RLTrainingError as error:
         raise CheckpointError(f"{path}: {error}") from error
@@ -244,6 +245,13 @@ def _named(error: BaseException) -> str:
 
 def _pack(tensors: Mapping[str, Tensor]) -> bytes:
     return bytes(safetensors.torch.save({name: value.detach().cpu().contiguous() for name, value in tensors.items()}))
+
+
+def _unpack(data: bytes) -> dict[str, Tensor]:
+    """Its tensors; the list of their names comes first, after its length, and is held to a bound before any is made."""
+    if int.from_bytes(data[:8], "little") > _LONGEST_LIST:
+        raise ValueError(f"a list of tensors of more than {_LONGEST_LIST:,} bytes")
+    return dict(safetensors.torch.load(data))
 
 
 def _json_bytes(value: Any) -> bytes:

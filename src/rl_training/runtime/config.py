@@ -16,7 +16,7 @@ from rl_training.paths import user_path
 from rl_training.run_places import RUNS_DIR
 from rl_training.runtime.presets import merge, preset_values
 from rl_training.tracker_names import TrackerName
-from rl_training.validation import Section, explain
+from rl_training.validation import Section, explain, shown
 
 Count = Annotated[int, Field(ge=1)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
@@ -175,6 +175,8 @@ class TrainConfig(Section):
     @classmethod
     def _can_be_a_place(cls, value: str) -> str:
         user_path(value)
+        if any(ord(letter) < ord(" ") for letter in value):
+            raise ValueError(f"must not contain control characters, got {shown(value)}")
         return value
 
     @field_validator("seed", mode="after")

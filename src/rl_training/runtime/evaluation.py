@@ -19,8 +19,6 @@ from rl_training.runtime.acting import Actor, episode_noise
 from rl_training.runtime.config import EvaluationConfig
 from rl_training.wording import amount
 
-EVALUATION_METRICS = ("return_mean", "return_std", "return_min", "return_max", "length_mean")
-
 
 @dataclass(frozen=True)
 class Fault:

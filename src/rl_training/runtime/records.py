@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -22,19 +22,56 @@ from rl_training.paths import require_plain
 from rl_training.wording import WARNING, amount
 
 ASIDE = ".aside"  # in the name of what a run went back behind, or went on without
+EVALUATION_METRICS = ("return_mean", "return_std", "return_min", "return_max", "length_mean")  # by seed
+LONGEST_LINE = 2**24  # bytes; thousands of seeds fill one
+_CHUNK = 2**20  # bytes read at a time
+_MOST_DAMAGED = 1_000  # lines; a file with more is no file of records, and reading all of it could take minutes
 _SHOWN_GAPS = 3
+
+
+def entries(file: Path) -> Iterator[tuple[int, bytes, dict[str, Any] | None]]:
+    """Number and bytes of each whole line that is not blank, and its record if it is one; none where there is no file.
+
+    What follows a line longer than any record, or many that are damaged, is not read.
+    """
+    damaged = 0
+    for number, line in _lines(file) if file.is_file() else ():
+        record = None if len(line) > LONGEST_LINE else _parsed(line)
+        damaged += record is None
+        yield number, line, record
+        if damaged > _MOST_DAMAGED or len(line) > LONGEST_LINE:
+            return
+
+
+def fault(line: bytes) -> str:
+    """What is wrong with a line that is no record."""
+    return "is damaged" if len(line) <= LONGEST_LINE else f"is longer than any record ({LONGEST_LINE:,} bytes)"
+
+
+def is_evaluation(record: Mapping[str, Any]) -> bool:
+    """Whether a record is what an evaluation writes: a number of each kind for each of its seeds."""
+    seeds, episodes = record.get("seeds"), record.get("episodes")
+    if not isinstance(seeds, list) or not seeds or type(episodes) is not int or episodes < 1:
+        return False
+    if not all(type(seed) is int for seed in seeds) or len(set(seeds)) < len(seeds):
+        return False
+    values = [record.get(name) for name in EVALUATION_METRICS]
+    return all(isinstance(each, list) and len(each) == len(seeds) and all(map(_is_number, each)) for each in values)
 
 
 class Records:
     """Reads and writes one file. What the system refuses is raised as it is.
 
     once: training wrote it, one record for a step and in their order. What people add when they like, of one checkpoint
-    several times or of an older one last, stays as it is.
+    several times or of an older one last, stays as it is. is_sound: what a record has to be besides one with a step.
     """
 
-    def __init__(self, file: Path, *, once: bool = True) -> None:
+    def __init__(
+        self, file: Path, *, once: bool = True, is_sound: Callable[[Mapping[str, Any]], bool] = lambda _: True
+    ) -> None:
         self.file = file
         self._once = once
+        self._is_sound = is_sound
         self._lines = 0
         self._sum = hashlib.sha256()
 
@@ -50,15 +87,21 @@ class Records:
     def drop_torn_line(self) -> None:
         """Forget what a crash left of a last line, so that the next one does not stand behind it."""
         with suppress(FileNotFoundError), self.file.open("r+b") as file:
-            file.truncate(file.read().rfind(b"\n") + 1)
+            end = file.seek(0, os.SEEK_END)
+            while end > 0:
+                begin = file.seek(max(0, end - _CHUNK))
+                if (last := file.read(end - begin).rfind(b"\n")) >= 0:
+                    end = begin + last + 1
+                    break
+                end = begin
+            file.truncate(end)
 
     def read(self) -> list[dict[str, Any]]:
         """Every complete record (a line cut short by a crash is not one)."""
         found = []
-        for number, line in enumerate(self._whole_lines(), start=1):
-            record = _parsed(line)
-            if record is None:
-                raise CheckpointError(f"{self.file}: line {number} is damaged")
+        for number, line, record in entries(self.file):
+            if record is None or not self._is_sound(record):
+                raise CheckpointError(f"{self.file}: line {number} {fault(line)}")
             found.append(record)
         return found
 
@@ -73,17 +116,20 @@ class Records:
         things of one step both are kept.
         """
         require_plain(self.file)
-        found = [(line + b"\n", _parsed(line)) for line in self._whole_lines()]
-        kept = [(record["step"], line) for line, record in found if record is not None and record["step"] <= step]
+        kept, damaged = [], 0
+        for _, line, record in entries(self.file):
+            if record is None or not self._is_sound(record):
+                damaged += 1
+            elif record["step"] <= step:
+                kept.append((record["step"], line + b"\n"))
         mended = sorted(dict.fromkeys(kept), key=lambda entry: entry[0]) if self._once else kept
         self._lines, self._sum = 0, hashlib.sha256()
         for _, line in mended:
             self._count(line)
         whole = b"".join(line for _, line in mended)
         if told is None or self.tally() == told:
-            damaged = told is None and len([1 for _, record in found if record is None])
             disorder = _disorder(kept) if self._once else None
-            what = f"{amount(damaged, 'line')} could not be read" if damaged else disorder
+            what = f"{amount(damaged, 'line')} could not be read" if damaged and told is None else disorder
         elif self._lines == told["lines"]:
             what = f"the records up to step {step} are not those that were written"
         else:
@@ -94,15 +140,15 @@ class Records:
         """Keep the file as it is under another name, beside the one that is written anew."""
         names = (self.file.with_name(f"{self.file.name}{ASIDE}{n or ''}") for n in range(10_000))
         aside = next(name for name in names if not os.path.lexists(name))
-        shutil.copyfile(self.file, aside)
+        try:
+            os.link(self.file, aside)  # of whatever size: the one that is written anew is another file
+        except OSError:
+            shutil.copyfile(self.file, aside)
         return aside
 
     def _count(self, line: bytes) -> None:
         self._lines += 1
         self._sum.update(line)
-
-    def _whole_lines(self) -> list[bytes]:
-        return self.file.read_bytes().split(b"\n")[:-1] if self.file.is_file() else []
 
 
 def are_tallies(values: Any) -> bool:
@@ -117,13 +163,32 @@ def are_tallies(values: Any) -> bool:
     )
 
 
+def _lines(file: Path) -> Iterator[tuple[int, bytes]]:
+    """Number and bytes of each line that has an end and is not blank; the beginning of one that is too long, and then
+    none."""
+    number, rest = 1, b""
+    with file.open("rb") as stream:
+        while len(rest) <= LONGEST_LINE and (chunk := stream.read(_CHUNK)):
+            *lines, rest = (rest + chunk).split(b"\n")
+            yield from ((count, line) for count, line in enumerate(lines, start=number) if line and not line.isspace())
+            number += len(lines)
+    if len(rest) > LONGEST_LINE:
+        yield number, rest
+
+
 def _parsed(line: bytes) -> dict[str, Any] | None:
     """The record in a line, if it is one."""
+    if not line.startswith(b"{"):
+        return None
     try:
         record = json.loads(line.decode())
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) and type(record.get("step")) is int else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _disorder(kept: Sequence[tuple[int, bytes]]) -> str | None:

@@ -40,11 +40,10 @@ from rl_training.runtime.checkpoint import (
 )
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
-from rl_training.runtime.records import ASIDE, Records
+from rl_training.runtime.records import ASIDE, Records, is_evaluation
 from rl_training.runtime.run_description import read_description, read_plain_config
 
 OFFLINE_EVALUATIONS = "offline_evaluations"
-_RECORDS = ("metrics", "evaluations", "timing", OFFLINE_EVALUATIONS)
 _GLANCES = 10
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
 
@@ -56,7 +55,9 @@ class RunDirectory:
         self.path = path
         self._is_locked = False
         self._noting = threading.Lock()
-        self._records = {kind: Records(path / f"{kind}.jsonl", once=kind != OFFLINE_EVALUATIONS) for kind in _RECORDS}
+        self._records = {kind: Records(path / f"{kind}.jsonl") for kind in ("metrics", "timing")}
+        self._records["evaluations"] = Records(path / "evaluations.jsonl", is_sound=is_evaluation)
+        self._records[OFFLINE_EVALUATIONS] = Records(path / f"{OFFLINE_EVALUATIONS}.jsonl", once=False)
 
     # Making and opening -----------------------------------------------------------------------------------------
 

@@ -27,6 +27,33 @@ class CutOffError(KeyboardInterrupt):
         self.exit_code = EXIT_CODES[name]
 
 
+@contextmanager
+def ending_signals() -> Iterator[list[int]]:
+    """`STOPPING` end a command as Ctrl-C does, by an exception: what it was writing is cleared away behind it.
+
+    Yields a list that is empty until then; it then holds the exit code.
+    """
+    codes: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield codes
+        return
+
+    def end(number: int, frame: Any) -> None:
+        for once in heard:
+            signal.signal(once, signal.SIG_IGN)  # clearing away is not cut short
+        codes.append(128 + number)
+        raise CutOffError(signal.Signals(number).name)
+
+    heard = [number for number in STOPPING[1:] if signal.getsignal(number) is signal.SIG_DFL]
+    for number in heard:
+        signal.signal(number, end)
+    try:
+        yield codes
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
+
+
 class Stoppable(Protocol):
     """What can be asked to end at the next opportunity."""
 

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from rl_training.errors import CheckpointError
 from rl_training.runtime.callbacks import Callback
-from rl_training.runtime.evaluation import EVALUATION_METRICS, Evaluation
+from rl_training.runtime.evaluation import Evaluation
+from rl_training.runtime.records import EVALUATION_METRICS
 from rl_training.runtime.run_directory import RunDirectory, how_it_ended
 from rl_training.validation import shortened
 
@@ -278,9 +279,12 @@ def read_history(run: RunDirectory, all_seeds: Sequence[int]) -> list[Record]:
     for record in run.records("metrics"):
         step, then = record["step"], timing.get(record["step"], {})
         metrics = {name: each for name, each in record.items() if isinstance(each, list) and name != "seeds"}
-        values = by_seed(metrics, record.get("seeds", all_seeds), several=several)
-        counters = _counters(record["updates"], record["epoch"], then.get("steps_per_second"))
-        found[step] = Record(step, then.get("time", time.time()), {**values, **counters})
+        try:
+            values = by_seed(metrics, record.get("seeds", all_seeds), several=several)
+            counters = _counters(record["updates"], record["epoch"], then.get("steps_per_second"))
+            found[step] = Record(step, float(then.get("time", time.time())), {**values, **counters})
+        except (KeyError, TypeError, ValueError, OverflowError):
+            raise CheckpointError(f"{run.path / 'metrics.jsonl'}: what it says of step {step} makes no sense") from None
     for record in run.records("evaluations"):
         own = found.setdefault(record["step"], Record(record["step"]))
         own.values.update(evaluation_values(record, several=several))

@@ -42,13 +42,14 @@ from rl_training.runtime.checkpoint_writer import CheckpointWriter
 from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.divergence import DivergenceGuard, largest_reward
 from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose_mode, set_arithmetic, uses_blocks
-from rl_training.runtime.evaluation import EVALUATION_METRICS, EnvironmentEvaluator, Evaluator
+from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluator
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk, verify_folder
 from rl_training.runtime.memory import DataBytes, MemoryNeed, data_bytes, predict
 from rl_training.runtime.online import OnlineSource, check_prior, updates_in
 from rl_training.runtime.plan import plan_in_words
 from rl_training.runtime.progress import Progress
+from rl_training.runtime.records import EVALUATION_METRICS
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
+import re
 import shutil
 import uuid
 from collections.abc import Iterator
@@ -28,21 +30,66 @@ def temporary_folder(parent: Path, prefix: str) -> Path:
 
 
 @contextmanager
+def _workplace(target: Path) -> Iterator[Path]:
+    """A free name in a hidden folder beside the target, which goes at the end with whatever is in it.
+
+    The folder is locked as long as the process lives; what killed ones left beside the same target is removed.
+    """
+    _remove_left(target)
+    while True:
+        folder = temporary_folder(target.parent, f".{target.name}.")
+        try:
+            lock = _lock(folder)
+        except (BlockingIOError, FileNotFoundError):  # another process has just taken it for a dead one's
+            continue
+        break
+    try:
+        yield folder / "new"
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _remove_left(target: Path) -> None:
+    """What no process locks any more was left by one that is dead."""
+    name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{32}}")
+    with contextlib.suppress(OSError):
+        for left in [Path(entry.path) for entry in os.scandir(target.parent) if name.fullmatch(entry.name)]:
+            with contextlib.suppress(OSError):
+                lock = _lock(left, required=True)
+                shutil.rmtree(left, ignore_errors=True)
+                os.close(lock)
+
+
+def _lock(folder: Path, *, required: bool = False) -> int:
+    """A descriptor that locks a folder until it is closed, or the process ends; BlockingIOError where another does.
+
+    required: OSError on a disk without locks, too.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder.stat()  # removed before it was locked: FileNotFoundError
+    except OSError as error:
+        if required or isinstance(error, BlockingIOError | FileNotFoundError):
+            os.close(descriptor)
+            raise
+    return descriptor
+
+
+@contextmanager
 def new_file(target: Path, *, replace: bool = True) -> Iterator[Path]:
     """A temporary name to write a file under; at the end it takes the target's place.
 
     replace: put it in the place of what is there; else FileExistsError, whenever that came.
     """
-    temporary = temporary_name(target)
-    try:
+    with _workplace(target) as temporary:
         yield temporary
         sync(temporary)
         if replace:
             temporary.replace(target)
         else:
             take_free_name(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
     with contextlib.suppress(OSError):  # not every system lets a folder be synced
         sync(target.parent)
 
@@ -53,8 +100,7 @@ def new_folder(target: Path, *, replace: bool = True) -> Iterator[Path]:
 
     replace: put it in the place of what is there, which is removed then; else FileExistsError, whenever that came.
     """
-    temporary = temporary_name(target)
-    try:
+    with _workplace(target) as temporary:
         yield temporary
         for file in temporary.rglob("*"):
             if file.is_file():
@@ -63,8 +109,6 @@ def new_folder(target: Path, *, replace: bool = True) -> Iterator[Path]:
             _replace_folder(temporary, target)
         else:
             take_free_name(temporary, target)
-    finally:
-        _remove(temporary)
     with contextlib.suppress(OSError):
         sync(target.parent)
 

@@ -23,7 +23,7 @@ _LARGEST_RATIO = 200  # that real data are packed by
 _ALWAYS_FINE = 2**28  # bytes of constant fields, whose ratio is any
 
 
-def check_size(size: int, stored: int | None = None) -> None:
+def check_size(size: int, stored: int | None = None, purpose: str = "read") -> None:
     """Refuse `size` bytes that would not fit into the free memory, or of which next to nothing is `stored`."""
     if stored is not None and size > most_unpacked(stored):
         raise DataError(
@@ -32,7 +32,8 @@ def check_size(size: int, stored: int | None = None) -> None:
         )
     limit = free_memory()
     if _COPIES * size > limit:
-        raise DataError(f"needs {_amount(_COPIES * size)} of memory to be read, but only {_amount(limit)} are free")
+        needed = f"{_amount(_COPIES * size)} of memory to be {purpose}"
+        raise DataError(f"needs {needed}, but only {_amount(limit)} are free")
 
 
 def most_unpacked(stored: int) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,6 +19,7 @@ from rl_training.experiment.metric_doubts import metric_doubts
 from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
 from rl_training.run_places import DAMAGED, STOPPED
+from rl_training.runtime.records import LONGEST_LINE, entries, fault
 from rl_training.runtime.run_description import read_description, read_plain_config
 from rl_training.wording import amount
 
@@ -210,21 +210,18 @@ def _reference(config: Mapping[str, Any], env_id: str | None) -> Reference | Non
 def _records(path: Path, kind: str, faults: list[str]) -> list[dict[str, Any]]:
     """The sound records of `kind`.jsonl; a last line without an end is one that is being written."""
     file = path / f"{kind}.jsonl"
+    found, damaged = [], []
     try:
-        lines = file.read_bytes().split(b"\n")[:-1] if file.is_file() else []
+        for number, line, record in entries(file):
+            if len(line) > LONGEST_LINE:
+                faults.append(f"{file}: line {number} {fault(line)}; it and what follows it are left out")
+            elif record is None or not 0 <= record["step"] < _LARGEST_STEP:
+                damaged.append(number)
+            else:
+                found.append(record)
     except OSError as error:
         faults.append(f"{file}: cannot be read ({error.strerror or error})")
         return []
-    found, damaged = [], []
-    for number, line in enumerate(lines, start=1):
-        try:
-            record = json.loads(line)
-            step = record["step"]
-            if type(step) is not int or not 0 <= step < _LARGEST_STEP:
-                raise ValueError
-            found.append(record)
-        except (ValueError, TypeError, KeyError, RecursionError):
-            damaged.append(number)
     if damaged:
         which = ", ".join(map(str, damaged[:5])) + (", …" if len(damaged) > 5 else "")
         faults.append(f"{file}: {amount(len(damaged), 'line')} damaged and left out ({which})")

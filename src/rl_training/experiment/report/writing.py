@@ -14,6 +14,7 @@ from rl_training.experiment.report.contents import RunContents, read_runs
 from rl_training.experiment.report.datasets import Shelf, examine
 from rl_training.experiment.report.page import Contents, page
 from rl_training.experiment.run_listing import differing_values
+from rl_training.harmless import for_page
 from rl_training.run_places import run_folders
 from rl_training.wording import amount
 
@@ -56,7 +57,7 @@ def write_report(
     made = page(
         Contents(title or _title(runs), about, runs, data, diagnostics, differing_values([r.config for r in sound]))
     )
-    write_output(output, made, force=force)
+    write_output(output, for_page(made), force=force)
     return runs
 
 

@@ -20,6 +20,7 @@ from rl_training.errors import CheckpointError
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping.network import Floats, PolicyNetwork
 from rl_training.paths import bare_paths
+from rl_training.runtime.records import EVALUATION_METRICS
 from rl_training.runtime.run_directory import OFFLINE_EVALUATIONS, RunDirectory, run_of
 
 CARD_FORMAT = 1
@@ -127,11 +128,10 @@ def scores(policy: LoadedPolicy, run: RunDirectory | None, seed: int) -> dict[st
     if record is None or seed not in record["seeds"]:
         return None
     row = record["seeds"].index(seed)
-    names = ("return_mean", "return_std", "return_min", "return_max", "length_mean")
     best = (run.describe().get("best") or {}).get("step") if run is not None else None
     reference = reference_returns(config.env_id)
     return {
-        **{name: record[name][row] for name in names},
+        **{name: record[name][row] for name in EVALUATION_METRICS},
         "d4rl_normalised": None if reference is None else reference.score(record["return_mean"][row]),
         "return_mean_of_every_seed": dict(zip(map(str, record["seeds"]), record["return_mean"], strict=True)),
         "how": {

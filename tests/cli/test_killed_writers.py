@@ -1,0 +1,88 @@
+"""Commands that write are ended in the middle: nothing half-written stays, or the next one removes it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rl_training.data.formats.atomic import new_file, new_folder
+from rl_training.runtime.signals import ending_signals
+
+# The command itself; the signal comes while the file is being written, which no clock could hit.
+COMMAND = """
+import os, sys
+from rl_training.cli import main
+from rl_training.data.formats import writers
+whole, number = writers._WRITERS["csv"], int(sys.argv.pop(1))
+def cut_short(dataset, target):
+    target.path.write_text("half")
+    os.kill(os.getpid(), number)
+    return whole(dataset, target)
+writers._WRITERS["csv"] = cut_short
+main.main()
+"""
+
+
+def convert(number: signal.Signals, data: Path, target: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", COMMAND, str(int(number)), "data", "convert", str(data), str(target)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGUSR1, 138)],
+)
+def test_a_signal_leaves_nothing(number: signal.Signals, code: int, data_file: Path, tmp_path: Path) -> None:
+    ended = convert(number, data_file, tmp_path / "o.csv")
+    assert ended.returncode == code
+    assert "Traceback" not in ended.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_was_killed_is_cleared_away_by_the_next(data_file: Path, tmp_path: Path) -> None:
+    assert convert(signal.SIGKILL, data_file, tmp_path / "o.csv").returncode == -9
+    (left,) = tmp_path.iterdir()
+    assert (left / "new").read_text() == "half"
+    with new_file(tmp_path / "other.csv") as temporary:
+        temporary.write_text("1")
+    assert left.exists()  # of another target
+    with new_file(tmp_path / "o.csv") as temporary:
+        temporary.write_text("1")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["o.csv", "other.csv"]
+
+
+def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
+    with new_folder(tmp_path / "o") as slow:
+        slow.mkdir()
+        with new_folder(tmp_path / "o") as quick:
+            quick.mkdir()
+            (quick / "a").write_text("quick")
+        (slow / "a").write_text("slow")
+    assert (tmp_path / "o" / "a").read_text() == "slow"
+    assert [path.name for path in tmp_path.iterdir()] == ["o"]
+
+
+def test_nothing_else_is_removed(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / f".o.csv.{'0' * 32}").symlink_to(tmp_path / "mine")
+    (tmp_path / f".o.csv.{'1' * 32}").write_text("mine")
+    (tmp_path / ".o.csv.mine").mkdir()
+    before = sorted(tmp_path.iterdir())
+    with new_file(tmp_path / "o.csv") as temporary:
+        temporary.write_text("1")
+    assert sorted(tmp_path.iterdir()) == sorted([*before, tmp_path / "o.csv"])
+
+
+def test_what_is_ignored_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as under nohup
+    try:
+        with ending_signals() as signalled:
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signalled == []
+    finally:
+        signal.signal(signal.SIGHUP, before)
