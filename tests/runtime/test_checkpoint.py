@@ -79,7 +79,7 @@ class TestContents:
 
     def test_is_complete_in_itself(self, saved: Path, checkpoint: Checkpoint) -> None:
         state = json.loads((saved / "state.json").read_text())
-        assert sorted(state) == ["config", "format", "progress", "rl_training", "spaces", "transforms"]
+        assert sorted(state) == ["config", "data", "format", "progress", "rl_training", "spaces", "transforms"]
         assert state["config"] == checkpoint.config.to_plain()
         assert state["spaces"] == checkpoint.spaces.to_json()
         assert load_policy(saved).predict(np.zeros(3), seed=5).shape == (1,)

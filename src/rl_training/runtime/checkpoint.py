@@ -50,7 +50,8 @@ _MALFORMED = (KeyError, TypeError, ValueError, OverflowError, RecursionError)  #
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds. `tensors` are the learner's state by name; `metric_sums` what was not yet logged."""
+    """What a checkpoint holds. `tensors` are the learner's state by name; `metric_sums` what was not yet logged; `data`
+    the fingerprint of the dataset, in a run that has one."""
 
     config: TrainConfig
     spaces: Spaces
@@ -59,6 +60,7 @@ class Checkpoint:
     tensors: dict[str, Tensor]
     metric_sums: dict[str, Tensor]
     source: dict[str, Tensor] = field(default_factory=dict)
+    data: str | None = None
 
     def copied(self) -> Checkpoint:
         """The same with tensors of its own on the CPU, which training leaves alone."""
@@ -141,6 +143,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "spaces": checkpoint.spaces.to_json(),
         "transforms": checkpoint.transforms.to_json(),
         "progress": checkpoint.progress,
+        **({} if checkpoint.data is None else {"data": checkpoint.data}),
     }
     weights = {name: value for name, value in checkpoint.tensors.items() if name.startswith("model.")}
     training = {name: value for name, value in checkpoint.tensors.items() if name not in weights}
@@ -215,6 +218,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
             tensors,
             {k.removeprefix("metric."): v for k, v in training.items() if k.startswith("metric.")},
             safetensors.torch.load(files[_SOURCE]) if _SOURCE in files else {},
+            data=state.get("data"),  # earlier versions did not say
         )
         checkpoint.require_sound()
         return checkpoint
