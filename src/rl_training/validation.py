@@ -42,6 +42,11 @@ class Section(BaseModel):
         return self
 
 
+def is_count(value: Any, least: int = 0) -> bool:
+    """Whether this is a whole number that a file can have counted up to; larger ones cannot be computed with."""
+    return type(value) is int and least <= value < 2**63
+
+
 def require_flag(name: str, value: Any) -> bool:
     """A caller's True or False, of numpy too; a text such as `'no'`, which Python takes for true, is refused."""
     of_numpy = type(value).__module__ == "numpy" and type(value).__name__ in ("bool", "bool_")

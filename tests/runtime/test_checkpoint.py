@@ -6,6 +6,7 @@ import hashlib
 import json
 import pickle
 import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,7 @@ class TestContents:
 
     def test_is_complete_in_itself(self, saved: Path, checkpoint: Checkpoint) -> None:
         state = json.loads((saved / "state.json").read_text())
-        assert sorted(state) == ["config", "format", "progress", "rl_training", "spaces", "transforms"]
+        assert sorted(state) == ["config", "data", "format", "progress", "rl_training", "spaces", "transforms"]
         assert state["config"] == checkpoint.config.to_plain()
         assert state["spaces"] == checkpoint.spaces.to_json()
         assert load_policy(saved).predict(np.zeros(3), seed=5).shape == (1,)
@@ -192,6 +193,70 @@ class TestDamage:
         damage(run.checkpoint_path(10) / "training.safetensors")
         with pytest.raises(CheckpointError, match=r"step-15/.*damaged.*no other is sound"):
             run.load("last")
+
+
+Tensors = dict[str, torch.Tensor]
+FLAT = "model.actor.flat"
+
+
+class TestRightSums:
+    """Damage that the manifest agrees with: named with its checkpoint, and the newest sound one offered."""
+
+    @pytest.fixture
+    def run(self, trained: RunDirectory, tmp_path: Path) -> RunDirectory:
+        return RunDirectory(Path(shutil.copytree(trained.path, tmp_path / "run")))
+
+    def refusal(self, run: RunDirectory) -> str:
+        with pytest.raises(CheckpointError) as caught:
+            run.load()
+        start, end = f"{run.checkpoint_path(15)}", "; the newest sound one is step-10 (--which 10)"
+        said = str(caught.value)
+        assert said.startswith(start), said
+        assert said.endswith(end), said
+        return said.removeprefix(start).removesuffix(end)
+
+    @pytest.mark.parametrize(
+        ("change", "complaint"),
+        [
+            (lambda t: {**t, FLAT: t[FLAT].int()}, f": {FLAT}: has type torch.int32, expected torch.float32"),
+            (lambda t: {**t, FLAT: t[FLAT][:1]}, f": {FLAT}: has shape (1, 160), expected (2, 160)"),
+            (lambda t: {**t, "model.z": t[FLAT].clone()}, ": model.z: in the checkpoint only"),
+            (lambda t: {n: v for n, v in t.items() if n != FLAT}, f": {FLAT}: in the algorithm only"),
+            (
+                lambda t: {**t, FLAT: torch.full_like(t[FLAT], torch.nan)},
+                f": {FLAT}: holds values that are not finite, which no run saves",
+            ),
+        ],
+    )
+    def test_of_tensors(self, change: Callable[[Tensors], Tensors], complaint: str, run: RunDirectory) -> None:
+        weights = change(safetensors.torch.load_file(run.checkpoint_path(15) / "weights.safetensors"))
+        replace_file(run.checkpoint_path(15), "weights.safetensors", safetensors.torch.save(weights))
+        assert self.refusal(run) == complaint
+
+    @pytest.mark.parametrize(
+        ("entry", "value", "complaint"),
+        [
+            ("total_updates", 0, ": total_updates: must be at least 1, got 0"),
+            ("total_steps", 2**63, ": progress.total_steps: 9223372036854775808 is not a value it can have"),
+            ("best", {"step": 2**63, "return_mean": 1.0}, ": progress.best: {'return_mean': 1.0, 'step': "),
+            ("best", {"step": 3, "return_mean": 10**400}, ": progress.best: {'return_mean': 1"),
+        ],
+    )
+    def test_of_progress(self, entry: str, value: Any, complaint: str, run: RunDirectory) -> None:
+        progress = json.loads((run.checkpoint_path(15) / "state.json").read_text())["progress"]
+        rewrite(run.checkpoint_path(15), progress={**progress, entry: value})
+        said = self.refusal(run)
+        assert said.startswith(complaint)
+        assert len(said) < 200
+
+    @pytest.mark.parametrize("size", [10**400, -1, 2**63, 2060.0, True, "2060", None, [1]])
+    def test_of_a_size_in_the_manifest(self, size: Any, run: RunDirectory) -> None:
+        manifest = json.loads((run.checkpoint_path(15) / "manifest.json").read_text())
+        manifest["files"]["weights.safetensors"]["bytes"] = size
+        (run.checkpoint_path(15) / "manifest.json").write_text(json.dumps(manifest))
+        said = self.refusal(run)
+        assert said.startswith("/manifest.json: malformed (ValueError: weights.safetensors has ")
+        assert len(said) < 200
 
 
 def damage(file: Path) -> None:

@@ -203,6 +203,56 @@ def test_a_damaged_folder_is_not_trained_from(folder: Path, tmp_path: Path, memo
         train(given.model_copy(update={"dataset": section}) if mixed else given)
 
 
+class TestPackedRowsAreNotTrusted:
+    @pytest.fixture
+    def packed(self, folder: Path, tmp_path: Path) -> Path:
+        train(config(folder, tmp_path / "runs", name="first", data_memory="mapped", total_timesteps=20))
+        (file,) = (folder / ".packed").iterdir()
+        return file
+
+    def weights_after_resuming(self, tmp_path: Path) -> str:
+        return digest(manager.resume(tmp_path / "runs" / "first", total_timesteps=30).checkpoint.tensors)
+
+    def expected(self, folder: Path, tmp_path: Path) -> str:
+        whole = config(folder, tmp_path / "runs", name="whole", data_memory="ram", total_timesteps=30)
+        return digest(train(whole).checkpoint.tensors)
+
+    def test_other_values_are_packed_again(self, packed: Path, folder: Path, tmp_path: Path) -> None:
+        own = packed.read_bytes()
+        packed.write_bytes(bytes(len(own)))
+        assert self.weights_after_resuming(tmp_path) == self.expected(folder, tmp_path)
+        assert packed.read_bytes() == own
+
+    def test_a_link_is_not_followed(self, packed: Path, folder: Path, tmp_path: Path) -> None:
+        outside = tmp_path / "outside"
+        outside.write_bytes(packed.read_bytes())
+        packed.unlink()
+        packed.symlink_to(outside)
+        assert self.weights_after_resuming(tmp_path) == self.expected(folder, tmp_path)
+        assert not packed.is_symlink()
+
+    def test_they_hide_no_damage_of_the_columns(self, packed: Path, folder: Path, tmp_path: Path) -> None:
+        raw = bytearray((folder / "obs.npy").read_bytes())
+        raw[-8000:] = bytes(8000)
+        (folder / "obs.npy").write_bytes(raw)
+        with pytest.raises(DataError, match=r"log: obs.npy: damaged \(its SHA-256 is not the schema's\)"):
+            train(config(folder, tmp_path / "runs", name="new", data_memory="mapped"))
+        assert not (tmp_path / "runs" / "new").exists()
+
+    def test_no_folder_elsewhere_is_written_to(self, folder: Path, tmp_path: Path) -> None:
+        (tmp_path / "outside").mkdir()
+        (folder / ".packed").symlink_to(tmp_path / "outside")
+        with pytest.raises(DataError, match=r"/log/.packed: is a link, and none is followed; remove it, and the rows"):
+            train(config(folder, tmp_path / "runs", data_memory="mapped"))
+        assert list((tmp_path / "outside").iterdir()) == []
+        assert not (tmp_path / "runs").exists()
+
+    def test_a_file_in_the_place_of_the_folder(self, folder: Path, tmp_path: Path) -> None:
+        (folder / ".packed").write_text("")
+        with pytest.raises(DataError, match=r"/log/.packed: is not a folder; remove it, and the rows are packed again"):
+            train(config(folder, tmp_path / "runs", data_memory="mapped"))
+
+
 def test_a_folder_is_verified_once(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     monkeypatch.setattr("rl_training.data.formats.columns.verify", seen.append)

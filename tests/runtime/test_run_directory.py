@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
 import yaml
 
+from rl_training.data.generation import generate_pendulum_dataset
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import manager
 from rl_training.runtime.callbacks import Callback
-from rl_training.runtime.checkpoint import Checkpoint, load_checkpoint
+from rl_training.runtime.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.records import EVALUATION_METRICS, Records, entries
-from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trainer import train
 from small_runs import StopAt, files_under, small_config
 
@@ -327,19 +331,21 @@ class TestLoad:
         self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         run = train(small_config(data_file, tmp_path, checkpoint_interval=10)).run
+        newer = run.checkpoint_path(20).rename(run.path / "newer")
         places: list[Path] = []
 
         def slowly(path: Path) -> Checkpoint:
             if not places:  # a newer one is written and this one goes while it is being read
-                path.rename(path.with_name("step-30"))
+                newer.rename(run.checkpoint_path(20))
+                path.rename(run.path / "gone")
             places.append(path)
             return load_checkpoint(path)
 
         monkeypatch.setattr("rl_training.runtime.run_directory.load_checkpoint", slowly)
         assert run.load().progress["steps"] == 20
-        assert [path.name for path in places] == ["step-20", "step-30"]
-        with pytest.raises(CheckpointError, match="no checkpoint 20; choose from last"):
-            run.load(20)
+        assert [path.name for path in places] == ["step-10", "step-20"]
+        with pytest.raises(CheckpointError, match="no checkpoint 10; choose from last"):
+            run.load(10)
 
     def test_before_the_first_checkpoint(self, run: RunDirectory) -> None:
         with pytest.raises(CheckpointError, match="first: has no checkpoint yet"):
@@ -362,6 +368,112 @@ class TestLoad:
     def test_a_number_as_text(self, data_file: Path, tmp_path: Path) -> None:
         run = train(small_config(data_file, tmp_path)).run
         assert run.load("20").progress["updates"] == 20
+
+
+class TestWhoseACheckpointIs:
+    @pytest.fixture
+    def run(self, data_file: Path, tmp_path: Path) -> RunDirectory:
+        return train(small_config(data_file, tmp_path, name="own", checkpoint_interval=10)).run
+
+    def refusal(self, run: RunDirectory) -> str:
+        with pytest.raises(CheckpointError) as caught:
+            run.load()
+        with pytest.raises(CheckpointError):
+            manager.resume(run.path, total_timesteps=30)
+        end = "; the newest sound one is step-10 (--which 10)"
+        said = str(caught.value)
+        assert said.endswith(end), said
+        return said.removeprefix(f"{run.checkpoint_path(20)}: ").removesuffix(end)
+
+    @pytest.mark.parametrize(
+        ("changes", "complaint"),
+        [
+            ({"algo": "awr"}, "is of another run (algo: 'awr', not 'bc')"),
+            ({"seed": [0, 7]}, "is of another run (seeds: [0, 7], not [0])"),
+        ],
+    )
+    def test_another_runs(
+        self, changes: dict[str, Any], complaint: str, run: RunDirectory, data_file: Path, tmp_path: Path
+    ) -> None:
+        other = train(small_config(data_file, tmp_path, name="other", **changes)).run
+        shutil.rmtree(run.checkpoint_path(20))
+        shutil.copytree(other.checkpoint_path(20), run.checkpoint_path(20))
+        assert self.refusal(run) == complaint
+
+    def test_of_other_data(self, run: RunDirectory, tmp_path: Path) -> None:
+        generate_pendulum_dataset(300, 5).save(tmp_path / "other.npz")
+        other = train(small_config(tmp_path / "other.npz", tmp_path, name="other")).run
+        shutil.rmtree(run.checkpoint_path(20))
+        shutil.copytree(other.checkpoint_path(20), run.checkpoint_path(20))
+        assert self.refusal(run).startswith("is of another run (data: '")
+
+    def test_of_another_step(self, run: RunDirectory) -> None:
+        shutil.rmtree(run.checkpoint_path(20))
+        shutil.copytree(run.checkpoint_path(10), run.checkpoint_path(20))
+        assert self.refusal(run) == "damaged (it was saved at step 10)"
+
+    def test_a_run_is_its_own_in_another_place_and_when_it_goes_on(self, run: RunDirectory, tmp_path: Path) -> None:
+        copy = Path(shutil.copytree(run.path, tmp_path / "elsewhere" / "renamed"))
+        assert manager.resume(copy, total_timesteps=30).progress.steps == 30
+        assert RunDirectory(copy).load(30).progress["steps"] == 30
+
+    def test_a_single_one_has_any_name(self, run: RunDirectory, tmp_path: Path) -> None:
+        place = shutil.copytree(run.checkpoint_path(20), tmp_path / "step-7")
+        assert load_any(Path(place)).progress["steps"] == 20
+
+    def test_what_earlier_versions_did_not_write_is_not_compared(self, run: RunDirectory) -> None:
+        facts = {name: value for name, value in run.describe().items() if name not in ("algo", "seeds")}
+        (run.path / "run.json").write_text(json.dumps(facts))
+        checkpoint = replace(run.load(20), data=None)
+        shutil.rmtree(run.checkpoint_path(20))
+        save_checkpoint(run.checkpoint_path(20), checkpoint)
+        assert manager.resume(run.path, total_timesteps=30).progress.steps == 30
+
+
+class TestWhatLiesAbout:
+    @pytest.fixture
+    def run(self, data_file: Path, tmp_path: Path) -> RunDirectory:
+        """Stopped at step 12, with one checkpoint to be let go of on the way to its end."""
+        config = small_config(data_file, tmp_path, name="own", checkpoint_interval=5, keep_checkpoints=1)
+        return manager.start(config, callbacks=[StopAt(12)]).run
+
+    def test_own_leftovers_go_whatever_they_are_and_nothing_else(self, run: RunDirectory, tmp_path: Path) -> None:
+        (tmp_path / "outside").mkdir()
+        (tmp_path / "outside" / "mine").write_text("")
+        own = [run.path / ".run.json.tmp-1", run.path / ".metrics.jsonl.tmp-2-3", run.path / ".config.yaml.tmp-4"]
+        own += [run.path / "checkpoints" / name for name in ("step-12.tmp-removed", "step-9.tmp-1", "step-8.tmp-1")]
+        for place in own[:4]:
+            (place / "a").mkdir(parents=True)
+        own[4].symlink_to(tmp_path / "outside")
+        own[5].write_text("")
+        others = [run.path / ".foo.tmp-1", run.path / "checkpoints" / "notes.tmp-1"]
+        for place in others:
+            (place / "a").mkdir(parents=True)
+        assert manager.resume(run.path).status == "finished"
+        assert [place.name for place in own if os.path.lexists(place)] == []
+        assert all((place / "a").is_dir() for place in others)
+        assert (tmp_path / "outside" / "mine").is_file()
+
+    @pytest.mark.parametrize(
+        ("put", "why"),
+        [
+            (lambda place: place.write_text(""), "Not a directory"),
+            (lambda place: place.symlink_to(place.name), "Too many levels of symbolic links"),
+            (lambda place: place.symlink_to("nowhere"), "No such file or directory"),
+        ],
+    )
+    def test_a_run_does_not_begin_anew_where_its_checkpoints_are_out_of_reach(
+        self, put: Callable[[Path], Any], why: str, run: RunDirectory
+    ) -> None:
+        shutil.rmtree(run.path / "checkpoints")
+        put(run.path / "checkpoints")
+        before = files_under(run.path)
+        with pytest.raises(CheckpointError) as caught:
+            manager.resume(run.path)
+        assert str(caught.value) == f"{run.path / 'checkpoints'}: cannot be read ({why}); it has to be a folder"
+        with pytest.raises(CheckpointError, match="it has to be a folder"):
+            manager.start_or_resume(run.config())
+        assert {**files_under(run.path), ".lock": b""} == {**before, ".lock": b""}
 
 
 def test_a_run_that_is_running_is_not_resumed_by_another(data_file: Path, tmp_path: Path) -> None:

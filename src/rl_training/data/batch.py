@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -138,6 +138,34 @@ def packed_widths(dataset: TransitionDataset) -> dict[str, int]:
 
 def pack_rows(dataset: TransitionDataset, transforms: Transforms, out: FloatArray) -> None:
     """Fill `out` with the usable rows, transformed, a block at a time; refuses what is not finite then."""
+    if len(out) == 0:
+        raise DataError("next_obs: no row has a recorded successor; nothing can be trained on")
+    for block, place in _blocks(dataset):
+        _pack_block(dataset, transforms, block, out[place])
+
+
+def are_packed(dataset: TransitionDataset, transforms: Transforms, rows: FloatArray) -> bool:
+    """Whether `rows` are, bit for bit, what `pack_rows` would fill them with."""
+    packed = np.empty((_CHUNK, rows.shape[1]), dtype=np.float32)
+    for block, place in _blocks(dataset):
+        ours = packed[: place.stop - place.start]
+        _pack_block(dataset, transforms, block, ours)
+        if not np.array_equal(ours.view(np.uint32), rows[place].view(np.uint32)):
+            return False
+    return True
+
+
+def _blocks(dataset: TransitionDataset) -> Iterator[tuple[slice, slice]]:
+    """Rows of the dataset, and where those of them that are usable lie in the packed matrix."""
+    known, place = dataset.has_next_obs, 0
+    for first in range(0, len(dataset), _CHUNK):
+        block = slice(first, min(first + _CHUNK, len(dataset)))
+        count = block.stop - first if known is None else int(known[block].sum())
+        yield block, slice(place, place + count)
+        place += count
+
+
+def _pack_block(dataset: TransitionDataset, transforms: Transforms, block: slice, packed: FloatArray) -> None:
     maps: dict[str, Any] = {
         "obs": transforms.observations,
         "actions": transforms.to_unit_actions,
@@ -145,24 +173,16 @@ def pack_rows(dataset: TransitionDataset, transforms: Transforms, out: FloatArra
         "next_obs": transforms.observations,
         "next_actions": transforms.to_unit_actions,
     }
-    if len(out) == 0:
-        raise DataError("next_obs: no row has a recorded successor; nothing can be trained on")
-    known, place, widths = dataset.has_next_obs, 0, packed_widths(dataset)
-    for first in range(0, len(dataset), _CHUNK):
-        block = slice(first, first + _CHUNK)
-        keep = slice(None) if known is None else known[block]
-        count = len(dataset.rewards[block]) if known is None else int(known[block].sum())
-        packed = out[place : place + count]
-        column = 0
-        for name, width in widths.items():
-            values = getattr(dataset, name)[block][keep]
-            with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused
-                packed[:, column : column + width] = (maps[name](values) if name in maps else values).reshape(-1, width)
-            column += width
-        if not np.isfinite(packed).all():
-            with by_the_files_rows(dataset):
-                raise _infinite(packed, widths, np.arange(len(dataset))[block][keep], dataset)
-        place += count
+    keep = slice(None) if dataset.has_next_obs is None else dataset.has_next_obs[block]
+    column, widths = 0, packed_widths(dataset)
+    for name, width in widths.items():
+        values = getattr(dataset, name)[block][keep]
+        with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused
+            packed[:, column : column + width] = (maps[name](values) if name in maps else values).reshape(-1, width)
+        column += width
+    if not np.isfinite(packed).all():
+        with by_the_files_rows(dataset):
+            raise _infinite(packed, widths, np.arange(len(dataset))[block][keep], dataset)
 
 
 def _infinite(

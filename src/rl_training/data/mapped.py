@@ -1,7 +1,8 @@
 """Packed transitions in a file instead of memory, for datasets larger than it.
 
 The file holds the very matrix `PackedTransitions` would hold, so training from it gives the same numbers. It lies in
-the column directory, is made once for every choice of transforms, and can be deleted at any time.
+the column directory, is made once for every choice of transforms, and can be deleted at any time. Nothing in it is
+taken on trust: whoever opens it has it compared with what the columns give.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from rl_training.data.batch import PackedTransitions, pack_rows, packed_widths
+from rl_training.data.batch import PackedTransitions, are_packed, pack_rows, packed_widths
 from rl_training.data.direct_reads import DirectReader
 from rl_training.data.formats.atomic import new_file
-from rl_training.data.formats.columns import PACKED, verify
+from rl_training.data.formats.columns import packed_folder, verify
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
 from rl_training.errors import DataError
@@ -56,13 +57,13 @@ class MappedTransitions(PackedTransitions):
 
     @classmethod
     def of_folder(cls, dataset: TransitionDataset, transforms: Transforms) -> MappedTransitions:
-        """The packed file of a column directory, made if it is not there yet."""
+        """The packed file of a column directory, made if it is not there yet or not what the columns give."""
         assert dataset.folder is not None
         shape = (dataset.n_usable, sum(packed_widths(dataset).values()))
         text = json.dumps([dataset.fingerprint(), transforms.to_json(), packed_widths(dataset)])
-        path = dataset.folder / PACKED / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.f32"
-        if not path.is_file() or path.stat().st_size != shape[0] * shape[1] * 4:
-            verify(dataset.folder)  # all of it is read now; what is packed is not looked at again
+        path = packed_folder(dataset.folder) / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.f32"
+        if not _is_sound(dataset, transforms, path, shape):
+            verify(dataset.folder)
             _write(dataset, transforms, path, shape)
         return cls(path, dataset)
 
@@ -101,6 +102,13 @@ class MappedTransitions(PackedTransitions):
             self._direct.close()
             self._direct = None
         self.rows = self.rows.new_empty(0, self.rows.shape[1])  # the map, and a descriptor of its own, end with it
+
+
+def _is_sound(dataset: TransitionDataset, transforms: Transforms, path: Path, shape: tuple[int, int]) -> bool:
+    """Whether the file is the folder's own and holds what the columns give: both are read through."""
+    if path.is_symlink() or not path.is_file() or path.stat().st_size != shape[0] * shape[1] * 4:
+        return False
+    return are_packed(dataset, transforms, np.memmap(path, dtype=np.float32, mode="r", shape=shape))
 
 
 def _write(dataset: TransitionDataset, transforms: Transforms, path: Path, shape: tuple[int, int]) -> None:

@@ -18,13 +18,14 @@ import json
 import shutil
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import safetensors
 import safetensors.torch
+import torch
 from torch import Tensor
 
 from rl_training import __version__
@@ -36,7 +37,7 @@ from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, RLTrainingError
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
-from rl_training.validation import printable, shortened, shown
+from rl_training.validation import is_count, printable, shortened, shown
 
 FORMAT = 1
 MANIFEST = "manifest.json"
@@ -50,7 +51,8 @@ _MALFORMED = (KeyError, TypeError, ValueError, OverflowError, RecursionError)  #
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """What a checkpoint holds. `tensors` are the learner's state by name; `metric_sums` what was not yet logged."""
+    """What a checkpoint holds. `tensors` are the learner's state by name; `metric_sums` what was not yet logged; `data`
+    the fingerprint of the dataset, in a run that has one."""
 
     config: TrainConfig
     spaces: Spaces
@@ -59,6 +61,7 @@ class Checkpoint:
     tensors: dict[str, Tensor]
     metric_sums: dict[str, Tensor]
     source: dict[str, Tensor] = field(default_factory=dict)
+    data: str | None = None
 
     def copied(self) -> Checkpoint:
         """The same with tensors of its own on the CPU, which training leaves alone."""
@@ -70,21 +73,37 @@ class Checkpoint:
 
     def build_learner(self, device: str = "cpu", total_updates: int | None = None) -> Learner:
         """The learner as it was."""
+        learner = self._new_learner(self.config.seeds, device, total_updates)
+        restore(learner.state(), {"active": learner.active, **self.tensors})  # earlier versions froze nobody
+        return learner
+
+    def require_sound(self) -> None:
+        """Refuse tensors that do not fit the algorithm, and what no run saves: a member that trains is finite."""
+        members, one = len(self.config.seeds), self._new_learner(self.config.seeds[:1]).state()
+        live = {  # one member tells the shapes of all, and is built the fastest
+            name: value.new_empty(members * len(value), *value.shape[1:], device="meta") if value.dim() else value
+            for name, value in one.items()
+        }
+        require_alike(live, {"active": live["active"], **self.tensors})
+        trains = self.tensors.get("active", torch.ones(members, dtype=torch.bool))
+        for name, value in self.tensors.items():
+            if value.dim() and not bool(value.view(members, -1)[trains].isfinite().all()):
+                raise CheckpointError(f"{name}: holds values that are not finite, which no run saves")
+
+    def _new_learner(self, seeds: Sequence[int], device: str = "cpu", total_updates: int | None = None) -> Learner:
         learner_type = load_algorithm(self.config.algo)
         params = learner_type.parse(self.config.algo_kwargs)
         stored = sum(tensor.numel() for tensor in self.tensors.values())
         if len(self.config.seeds) * params.least_values(self.spaces.obs_dim) > stored:
             raise CheckpointError(f"config: describes networks larger than the {stored:,} values that are stored")
-        learner = learner_type(
+        return learner_type(
             self.spaces.obs_dim,
             self.spaces.act_dim,
             params,
-            seeds=self.config.seeds,
+            seeds=seeds,
             total_updates=total_updates or int(self.progress["total_updates"]),
             device=device,
         )
-        restore(learner.state(), {"active": learner.active, **self.tensors})  # earlier versions froze nobody
-        return learner
 
 
 def require_alike(
@@ -125,6 +144,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         "spaces": checkpoint.spaces.to_json(),
         "transforms": checkpoint.transforms.to_json(),
         "progress": checkpoint.progress,
+        **({} if checkpoint.data is None else {"data": checkpoint.data}),
     }
     weights = {name: value for name, value in checkpoint.tensors.items() if name.startswith("model.")}
     training = {name: value for name, value in checkpoint.tensors.items() if name not in weights}
@@ -191,7 +211,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         training = _unpack(files[_TRAINING])
         tensors = _unpack(files[_WEIGHTS])
         tensors.update({k: v for k, v in training.items() if not k.startswith("metric.")})
-        return Checkpoint(
+        checkpoint = Checkpoint(
             TrainConfig.parse(state["config"]),
             spaces,
             transforms,
@@ -199,7 +219,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
             tensors,
             {k.removeprefix("metric."): v for k, v in training.items() if k.startswith("metric.")},
             _unpack(files[_SOURCE]) if _SOURCE in files else {},
+            data=state.get("data"),  # earlier versions did not say
         )
+        checkpoint.require_sound()
+        return checkpoint
     except RLTrainingError as error:
         raise CheckpointError(f"{path}: {error}") from error
     except (*_MALFORMED, AttributeError, safetensors.SafetensorError) as error:
@@ -217,7 +240,9 @@ def _read_verified(path: Path) -> dict[str, bytes]:
             promised[_SOURCE] = manifest["files"][_SOURCE]
         files = {}
         for name, entry in promised.items():
-            data = _read_file(path / name, size=int(entry["bytes"]))
+            if not is_count(entry["bytes"]):
+                raise ValueError(f"{name} has {shown(entry['bytes'])} bytes")
+            data = _read_file(path / name, size=entry["bytes"])
             if len(data) != entry["bytes"] or hashlib.sha256(data).hexdigest() != entry["sha256"]:
                 raise CheckpointError(f"{path / name}: damaged (its SHA-256 is not the manifest's)")
             files[name] = data

@@ -28,6 +28,7 @@ from rl_training.runtime.engine import Engine
 from rl_training.runtime.evaluation import EnvironmentEvaluator, EvaluationStoppedError, Evaluator
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.run_identity import data_of
 
 _PULSE_SECONDS = 0.2  # how often callbacks, signals and the progress display get a turn
 _CUT_OFF_SECONDS = 1.0  # what a run that was cut off still waits for its last write
@@ -71,6 +72,7 @@ class Loop:
         self._saved_at: int | None = None
         self._held: Checkpoint | None = None  # this very step, while the device works ahead of it
         guard.before_stopping = self._settle
+        self._data = data_of(run.describe())
         self._clock = (progress.steps, time.perf_counter())
 
     def stop(self, reason: str, status: str = "finished") -> None:
@@ -271,6 +273,7 @@ class Loop:
             self.actor.learner.state(),
             sums,
             self.engine.source.state(),
+            self._data,
         )
 
     def _progress_told(self) -> dict[str, Any]:

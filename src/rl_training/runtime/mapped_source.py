@@ -101,9 +101,10 @@ def trains_from_disk(
     return True
 
 
-def verify_folder(dataset: TransitionDataset, device: torch.device, memory: Literal["auto", "ram", "mapped"]) -> None:
-    """Refuse a damaged column directory that is loaded into memory; what trains from disk is verified when packed."""
-    if dataset.folder is not None and not trains_from_disk(dataset, device, memory):
+def verify_folder(dataset: TransitionDataset) -> None:
+    """Refuse a damaged column directory, also where rows of it were packed before the damage."""
+    if dataset.folder is not None:
+        columns.packed_folder(dataset.folder)
         columns.verify(dataset.folder)
 
 

@@ -11,7 +11,7 @@ from rl_training.errors import CheckpointError
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.records import are_tallies
-from rl_training.validation import shown
+from rl_training.validation import is_count, shown
 
 _COUNTED = re.compile(r"(0|[1-9][0-9]{0,8})/[^/]+/.+")
 
@@ -73,7 +73,7 @@ class Progress:
         if odd:
             raise CheckpointError(f"progress.{odd[0]}: {'is not known' if odd[0] in stored else 'is missing'}")
         counters = ("total_steps", "total_updates", "updates_per_epoch", "steps", "updates")
-        wrong = [name for name in counters if type(stored[name]) is not int or stored[name] < 0]
+        wrong = [name for name in counters if not is_count(stored[name])]
         scores = ("last", "best")
         wrong += [name for name in scores if not (stored[name] is None or _is_score(stored[name]))]
         wrong += [name for name in ("metric_counts", "callbacks") if not isinstance(stored[name], dict)]
@@ -90,12 +90,12 @@ class Progress:
 def _are_counts(values: dict[Any, Any]) -> bool:
     """Whether keys are a phase and a metric, as in `0/critic/loss`, and each was recorded at least once."""
     return all(
-        isinstance(key, str) and _COUNTED.fullmatch(key) and type(count) is int and count > 0
-        for key, count in values.items()
+        isinstance(key, str) and _COUNTED.fullmatch(key) and is_count(count, least=1) for key, count in values.items()
     )
 
 
 def _is_score(value: Any) -> bool:
-    return (
-        isinstance(value, dict) and type(value.get("step")) is int and isinstance(value.get("return_mean"), int | float)
-    )
+    if not isinstance(value, dict) or not is_count(value.get("step")):
+        return False
+    score = value.get("return_mean")
+    return isinstance(score, float) or (type(score) is int and abs(score) < 2**63)

@@ -19,6 +19,7 @@ from typing import Any
 
 from rl_training.errors import CheckpointError
 from rl_training.paths import require_plain
+from rl_training.validation import is_count
 from rl_training.wording import WARNING, amount
 
 ASIDE = ".aside"  # in the name of what a run went back behind, or went on without
@@ -156,8 +157,7 @@ def are_tallies(values: Any) -> bool:
     return isinstance(values, dict) and all(
         isinstance(tally, dict)
         and tally.keys() == {"lines", "sha256"}
-        and type(tally["lines"]) is int
-        and tally["lines"] >= 0
+        and is_count(tally["lines"])
         and isinstance(tally["sha256"], str)
         for tally in values.values()
     )

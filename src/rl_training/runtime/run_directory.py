@@ -14,18 +14,18 @@ from __future__ import annotations
 import errno
 import json
 import os
-import platform
 import re
 import shutil
 import threading
 import time
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from rl_training import __version__, yaml_dialect
-from rl_training.data.formats.atomic import sync, temporary_folder
+from rl_training import yaml_dialect
+from rl_training.data.formats.atomic import remove, sync, temporary_folder
 from rl_training.errors import CheckpointError, ConfigError, DivergenceError
 from rl_training.run_places import DESCRIPTION, RUNS_DIR
 from rl_training.runtime import run_lock
@@ -42,6 +42,7 @@ from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import ASIDE, Records, is_evaluation
 from rl_training.runtime.run_description import read_description, read_plain_config
+from rl_training.runtime.run_identity import circumstances, require_own
 
 OFFLINE_EVALUATIONS = "offline_evaluations"
 _GLANCES = 10
@@ -71,7 +72,7 @@ class RunDirectory:
             temporary = temporary_folder(path.parent, f".{path.name}{TEMPORARY}")
             run = cls(temporary)
             run.write_config(config)
-            run._write_json("run.json", {"status": "running", **_circumstances(), "dataset": dataset})
+            run._write_json("run.json", {"status": "running", **circumstances(config), "dataset": dataset})
             temporary.rename(path)  # refused where there is something by now
             sync(path.parent)
         except BaseException as error:
@@ -158,10 +159,11 @@ class RunDirectory:
             path = self.checkpoint_path(later)
             names = (path.with_name(f"{path.name}{ASIDE}{n or ''}") for n in range(10_000))
             with self._writing("checkpoints"):
-                path.rename(next(name for name in names if not name.exists()))
-        for leftover in self.path.glob(f".*{TEMPORARY}*"):
-            with self._writing(leftover.name):
-                leftover.unlink(missing_ok=True)
+                path.rename(next(name for name in names if not os.path.lexists(name)))
+        for name in ("config.yaml", DESCRIPTION, *(f"{kind}.jsonl" for kind in self._records)):
+            for leftover in self.path.glob(f".{name}{TEMPORARY}*"):
+                with self._writing(leftover.name):
+                    remove(leftover)
         return warnings
 
     def describe(self) -> dict[str, Any]:
@@ -201,8 +203,12 @@ class RunDirectory:
 
     def steps(self) -> list[int]:
         """The steps of the checkpoints, oldest first. One has its name only when it is complete."""
-        found = (self.path / "checkpoints").glob("step-*")
-        return sorted(int(path.name[5:]) for path in found if _STEP.fullmatch(path.name))
+        folder = self.path / "checkpoints"
+        try:
+            names = [path.name for path in folder.iterdir()] if os.path.lexists(folder) else []
+        except OSError as error:  # not the same as none: a run must not begin anew because they are out of reach
+            raise CheckpointError(f"{folder}: cannot be read ({error.strerror}); it has to be a folder") from error
+        return sorted(int(name[5:]) for name in names if _STEP.fullmatch(name))
 
     def steps_after(self, step: int) -> list[int]:
         return [later for later in self.steps() if later > step]
@@ -240,20 +246,18 @@ class RunDirectory:
             for old in self.steps()[:-keep]:
                 if old != best and (every is None or old % every):
                     path = self.checkpoint_path(old)  # renamed first: a removal cut short must not look complete
-                    path.rename(path.with_name(f"{path.name}{TEMPORARY}removed"))
-            for leftover in (self.path / "checkpoints").glob(f"*{TEMPORARY}*"):
-                shutil.rmtree(leftover, ignore_errors=True)
+                    path.rename(path.with_name(f"{path.name}{TEMPORARY}{uuid.uuid4().hex}"))
+            for leftover in (self.path / "checkpoints").glob(f"step-*{TEMPORARY}*"):
+                remove(leftover)
 
     def load(self, which: str | int = "last") -> Checkpoint:
         """The last (or `latest`), the best, or the checkpoint of a given step (30, `30` or `step-30`)."""
         while True:
             step = self._step_of(which)
             try:
-                return load_checkpoint(self.checkpoint_path(step))
+                return self._load_own(step)
             except CheckpointError as error:
-                if not os.path.lexists(
-                    self.checkpoint_path(step)
-                ):  # a process that trains let go of it: it has a newer one
+                if not os.path.lexists(self.checkpoint_path(step)):  # let go of by a process that has a newer one
                     continue
                 sound = self.newest_sound(self.steps(), step)
                 hint = f"; the newest sound one is step-{sound} (--which {sound})" if sound is not None else ""
@@ -275,9 +279,17 @@ class RunDirectory:
         """The step of the newest checkpoint that can be loaded; `damaged` is known not to."""
         for step in reversed(self.steps() if steps is None else steps):
             with suppress(CheckpointError):
-                if step != damaged and load_checkpoint(self.checkpoint_path(step)):
+                if step != damaged and self._load_own(step):
                     return step
         return None
+
+    def _load_own(self, step: int) -> Checkpoint:
+        checkpoint = load_checkpoint(self.checkpoint_path(step))
+        try:
+            require_own(checkpoint, step, self.describe())
+        except CheckpointError as error:
+            raise CheckpointError(f"{self.checkpoint_path(step)}: {error}") from error
+        return checkpoint
 
     # Files ------------------------------------------------------------------------------------------------------
 
@@ -380,19 +392,3 @@ def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
     for key, value in values.items():
         found |= flat(value, f"{above}{key}.") if isinstance(value, Mapping) and value else {f"{above}{key}": value}
     return found
-
-
-def _circumstances() -> dict[str, Any]:
-    import numpy
-    import torch
-
-    return {
-        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
-        "versions": {
-            "rl_training": __version__,
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "numpy": numpy.__version__,
-        },
-        "machine": {"system": platform.platform(), "cpu_count": os.cpu_count(), "threads": torch.get_num_threads()},
-    }

@@ -263,7 +263,7 @@ class Trainer:
         if self.online is not None:
             check_prior(parts.dataset, self.online, in_buffer=self.prior_in_buffer, memory=self.config.data_memory)
         if parts.dataset is not None:
-            verify_folder(parts.dataset, parts.learner.device, "ram" if self.online else self.config.data_memory)
+            verify_folder(parts.dataset)
 
     @property
     def prior_in_buffer(self) -> bool:

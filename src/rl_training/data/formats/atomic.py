@@ -125,14 +125,15 @@ def _replace_folder(temporary: Path, target: Path) -> None:
     except BaseException:
         aside.replace(target)
         raise
-    _remove(aside)
+    remove(aside)
 
 
-def _remove(folder: Path) -> None:
-    """Whatever lies there now; a link, not what it leads to."""
-    if folder.is_symlink():
-        folder.unlink(missing_ok=True)
-    shutil.rmtree(folder, ignore_errors=True)
+def remove(path: Path) -> None:
+    """Whatever lies there now, as far as it can be; a link, not what it leads to."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 @contextmanager

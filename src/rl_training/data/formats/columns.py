@@ -189,9 +189,19 @@ def verify(folder: Path) -> None:
         raise DataError(f"{folder}: {error}") from error
 
 
+def packed_folder(folder: Path) -> Path:
+    """Where the packed rows of a folder lie; a link, which may lead anywhere, is not written through."""
+    path = folder / PACKED
+    if path.is_symlink():
+        raise DataError(f"{path}: is a link, and none is followed; remove it, and the rows are packed again")
+    if path.exists() and not path.is_dir():
+        raise DataError(f"{path}: is not a folder; remove it, and the rows are packed again")
+    return path
+
+
 def packed_copies(folder: Path) -> list[str]:
     """A note on the packed rows that training from disk has left in a folder, if there are any."""
-    sizes = [file.stat().st_size for file in (folder / PACKED).glob("*.f32")]
+    sizes = [file.lstat().st_size for file in (folder / PACKED).glob("*.f32")]
     if not sizes:
         return []
     size = f"{amount(len(sizes), 'file')}, {sum(sizes) / 1e9:.3g} GB"

@@ -1,0 +1,54 @@
+"""What tells a run from others, and whether a checkpoint in its folder is its own.
+
+A folder may be renamed, moved and copied, and config.yaml edited: what counts was written into run.json at the start.
+Where an earlier version did not write it, it is not compared.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import numpy
+import torch
+
+from rl_training import __version__
+from rl_training.errors import CheckpointError
+from rl_training.runtime.checkpoint import Checkpoint
+from rl_training.runtime.config import TrainConfig
+from rl_training.validation import shown
+
+
+def circumstances(config: TrainConfig) -> dict[str, Any]:
+    """Entries of run.json that stay what they are: which run it is, when and where it was started."""
+    return {
+        "algo": config.algo,
+        "seeds": list(config.seeds),
+        "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "versions": {
+            "rl_training": __version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": numpy.__version__,
+        },
+        "machine": {"system": platform.platform(), "cpu_count": os.cpu_count(), "threads": torch.get_num_threads()},
+    }
+
+
+def data_of(facts: Mapping[str, Any]) -> str | None:
+    """The fingerprint of the data that a run was started with."""
+    return (facts.get("dataset") or {}).get("fingerprint")
+
+
+def require_own(checkpoint: Checkpoint, step: int, facts: Mapping[str, Any]) -> None:
+    """Refuse a checkpoint that is not the one of this step, or is another run's. facts: of run.json."""
+    if checkpoint.progress["steps"] != step:
+        raise CheckpointError(f"damaged (it was saved at step {checkpoint.progress['steps']})")
+    own = {"algo": facts.get("algo"), "seeds": facts.get("seeds"), "data": data_of(facts)}
+    found = {"algo": checkpoint.config.algo, "seeds": list(checkpoint.config.seeds), "data": checkpoint.data}
+    for name, value in found.items():
+        if value is not None and own[name] is not None and value != own[name]:
+            raise CheckpointError(f"is of another run ({name}: {shown(value)}, not {shown(own[name])})")
