@@ -12,7 +12,7 @@ from rl_training.cli.recommendation import Recommendation
 from rl_training.data.fields import END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP, TO_FILL_IN
 from rl_training.data.formats.names import listed
 from rl_training.data.guessing import Guess, Guesses
-from rl_training.data.reason_guesses import meaning_of
+from rl_training.data.reason_guesses import ReasonGuess
 from rl_training.data.transforms import RETURN_SPAN
 from rl_training.reading_choices import Ending
 from rl_training.validation import printable
@@ -51,18 +51,18 @@ class Draft:
     recommended: Recommendation
     env_id: str | None
     env_note: str
-    reasons: Mapping[str, int] = field(default_factory=dict)  # the texts that say why episodes ended, and their rows
+    reasons: Mapping[str, ReasonGuess] = field(default_factory=dict)  # by the texts that say why episodes ended
     observed: tuple[tuple[str, float, float], ...] = ()  # actions with their smallest and largest, if bounds are open
 
     incomplete: str = ""  # how many rows lack a value, in words
     by_position: tuple[str, ...] = ()  # where columns have no names: what each begins with, in words
+    unused: tuple[str, ...] = ()  # the columns that are left, in words
     is_table: bool = False
 
     @property
     def end_reasons(self) -> dict[str, Ending]:
         """What the texts mean, as far as their words tell."""
-        told = {text: meaning_of(text) for text in self.reasons}
-        return {text: meaning for text, meaning in told.items() if meaning is not None}
+        return {text: guess.meaning for text, guess in self.reasons.items() if guess.meaning is not None}
 
     @property
     def unclear_reasons(self) -> list[str]:
@@ -145,8 +145,8 @@ class Draft:
         if self.incomplete:
             lines.append(f"  # missing: drop  # {self.incomplete} lack a value: this leaves them out, and cuts there")
         lines += [*self._reasons(), *self._bounds()]
-        if self.guesses.left:
-            lines += _comment(f"Not used: {listed(self.guesses.left)}. Add to obs what the policy should see.", "  ")
+        if self.unused:
+            lines += _comment(f"Not used: {', '.join(self.unused)}. Add to obs what the policy should see.", "  ")
         for note in self.notes:
             lines += _comment(f"Note: {note}.", "  ")
         return lines
@@ -170,15 +170,18 @@ class Draft:
         about = (
             "termination: the task ended there; truncation: cut from outside, as by a time limit; ongoing: it goes on"
         )
-        lines = [f"  {END_REASONS}:", *_comment(f"{about}. Guessed from the words; rows of each are counted.", "    ")]
-        for text, rows in self.reasons.items():
+        lines = [
+            f"  {END_REASONS}:",
+            *_comment(f"{about}. Guessed from the words, or as said; rows of each are counted.", "    "),
+        ]
+        for text, guess in self.reasons.items():
             if text:
                 meaning = self.end_reasons.get(text, TO_FILL_IN)
                 key = yaml_dialect.inline(text)
                 head = [f"    {key}:"] if len(key) <= _LONGEST_KEY else [f"    ? {key}", "    :"]
-                lines += [*head[:-1], f"{head[-1]} {meaning}  # {amount(rows, 'row')}"]
+                lines += [*head[:-1], f"{head[-1]} {meaning}  # {_counted(guess)}"]
         if empty := self.reasons.get(""):
-            lines += _comment(f"{amount(empty, 'row')} say nothing: the episode goes on", "    ")
+            lines += _comment(f"{amount(empty.rows, 'row')} say nothing: the episode goes on", "    ")
         return lines
 
     def _bounds(self) -> list[str]:
@@ -244,6 +247,17 @@ def _comment(text: str, indent: str = "") -> list[str]:
     return textwrap.wrap(
         printable, _WIDTH, initial_indent=start, subsequent_indent=start, break_long_words=False, break_on_hyphens=False
     )
+
+
+def _counted(guess: ReasonGuess) -> str:
+    """`44 rows; all after 96 rows, as by a time limit`."""
+    return amount(guess.rows, "row") + (f"; {guess.why}" if guess.why else "")
+
+
+def described_reason(guess: ReasonGuess) -> str:
+    """What a text means, for the terminal."""
+    meaning = guess.meaning or f"{TO_FILL_IN}: termination, truncation or ongoing?"
+    return f"({amount(guess.rows, 'row')}): {meaning}" + (f" ({guess.why})" if guess.why else "")
 
 
 def _spoken(columns: Sequence[str]) -> str:

@@ -20,7 +20,7 @@ from rl_training.data.offline_mixers import mix_datasets
 from rl_training.data.space_bounds import action_bounds
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
-from rl_training.reading_choices import DonesAre, Ending, Missing, RewardsAre, TimeLimits
+from rl_training.reading_choices import DonesAre, Ending, Missing, RewardsAre, RewardsAt, TimeLimits
 from rl_training.validation import Section
 from rl_training.wording import amount
 
@@ -79,6 +79,9 @@ class FileDatasetConfig(MappedDatasetConfig):
     )
     rewards_are: RewardsAre = Field(
         default="rewards", description="costs: lower is better in the data, and every reward is the negative of them."
+    )
+    rewards_at: RewardsAt = Field(
+        default="same", description="next: a step's reward stands in the row after it; last rows have none and go."
     )
     end_reasons: dict[str, Ending] | None = Field(
         default=None,
@@ -295,6 +298,7 @@ def _read_file(config: FileDatasetConfig) -> TransitionDataset:
         max_episode_steps=config.max_episode_steps,
         dones_are=config.dones_are,
         rewards_are=config.rewards_are,
+        rewards_at=config.rewards_at,
         end_reasons=config.end_reasons,
         action_low=config.action_low,
         action_high=config.action_high,

@@ -50,8 +50,8 @@ def checked(given: Any) -> dict[str, Ending]:
 
 def ends_by_reason(
     name: str, cells: npt.NDArray[Any], reasons: EndReasons | None, episodes: Any, step: npt.NDArray[Any] | None
-) -> tuple[Arrays, str]:
-    """Terminations and truncations `[N]`, and a note on what was counted.
+) -> tuple[Arrays, dict[int, str], str]:
+    """Terminations and truncations `[N]`, the texts of the rows that have ended something, and a note on them.
 
     A log may repeat an episode's reason in all of its rows. Where `episodes` `[N]` tell that it does, only the last
     row of each, by `step` if there is one, has ended anything.
@@ -72,7 +72,8 @@ def ends_by_reason(
         for ending, field in _FIELDS.items()
     }
     ended = np.flatnonzero(flags["terminations"] | flags["truncations"]).tolist()
-    return flags, _note(name, known, Counter(texts[row] for row in ended), repeated=repeated)
+    said = {row: texts[row] for row in ended}
+    return flags, said, _note(name, known, Counter(said.values()), repeated=repeated)
 
 
 def _note(name: str, known: Mapping[str, Ending | None], counted: Mapping[str, int], *, repeated: bool) -> str:
