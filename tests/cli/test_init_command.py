@@ -237,11 +237,11 @@ class TestUnclear:
     ) -> None:
         command("init", "log.csv")
         lines = {mistake(*words) for words in (("train", "-c", "config.yaml"), ("config", "validate", "config.yaml"))}
-        told = "dataset.columns: {} is still TODO; name the column, or columns, that hold it"
-        assert lines == {f"error: config.yaml: {told.format('obs')}"}
+        told = "dataset.columns: {} still TODO; name the column, or columns, that hold it"
+        assert lines == {f"error: config.yaml: {told.format('obs, rewards are')}"}
         file = tmp_path / "config.yaml"
         file.write_text(file.read_text().replace("obs: TODO", "obs: [foo, bar]"))
-        assert told.format("rewards") in mistake("train", "-c", "config.yaml")
+        assert told.format("rewards is") in mistake("train", "-c", "config.yaml")
         file.write_text(file.read_text().replace("rewards: TODO", "rewards: score"))
         assert command("train", "-c", "config.yaml", "--dry-run").code == 0
 
@@ -457,6 +457,21 @@ class TestColumnsInTheWay:
 
 
 class TestMistakes:
+    def test_all_that_is_to_do_is_told_at_once(self, mistake: Any, tmp_path: Path) -> None:
+        (tmp_path / "c.yaml").write_text(
+            "algo: iql\ndataset:\n  source: file\n  path: log.csv\n  columns: {obs: TODO, rewards: TODO}\n"
+            "  end_reasons: {frost: TODO, wind: TODO, crash: termination}\n"
+        )
+        said = mistake("config", "validate", "c.yaml")
+        assert "dataset.columns: obs, rewards are still TODO; name the column" in said
+        assert "dataset.end_reasons: frost, wind are still TODO; say termination, truncation or ongoing" in said
+
+    def test_the_command_in_its_first_line_works(self, data_file: Path, command: Any, tmp_path: Path) -> None:
+        command("init", data_file, "-o", "mine.yaml")
+        text = (tmp_path / "mine.yaml").read_text()
+        assert "every option: rl-training config show mine.yaml." in " ".join(text[:200].replace("#", "").split())
+        assert command("config", "show", "mine.yaml").code == 0
+
     def test_nothing_is_overwritten(self, data_file: Path, command: Any, mistake: Any, tmp_path: Path) -> None:
         (tmp_path / "config.yaml").write_text("mine")
         told = "error: --output config.yaml: exists already; --force replaces it, -o FILE writes another"

@@ -19,12 +19,21 @@ _INDENT = 9
 def every(*, as_json: bool) -> None:
     """All algorithms, in a line or two each."""
     if as_json:
-        typer.echo(json.dumps([{"name": e.name, "summary": e.summary, "configs": e.configs} for e in entries()]))
+        kept = [
+            {"name": e.name, "learns": _learns(e.name), "summary": e.summary, "configs": e.configs} for e in entries()
+        ]
+        typer.echo(json.dumps(kept))
         return
     for e in entries():
-        typer.echo("\n".join(beside(e.name, e.summary, _INDENT)))
+        typer.echo("\n".join(beside(e.name, f"[{_learns(e.name)}] {e.summary}", _INDENT)))
         typer.echo(f"{'':<{_INDENT}}configs: {', '.join(e.configs) or 'none packaged'}")
+    typer.echo("offline: from data alone; online: in an environment (rlpd: with data besides)")
     typer.echo("parameters, presets and paper of one: rl-training algos NAME")
+
+
+def _learns(name: str) -> str:
+    """From data alone, or in an environment."""
+    return "online" if algorithms.is_online(name) else "offline"
 
 
 def one(name: str, *, as_json: bool) -> None:
@@ -47,6 +56,7 @@ def _facts(about: Entry) -> dict[str, Any]:
     return {
         "name": about.name,
         "class": _class_name(about.name),
+        "learns": _learns(about.name),
         "summary": about.summary,
         "paper": algorithms.paper(about.name),
         "docs": _docs(about.name),
@@ -63,6 +73,7 @@ def _page(about: Entry) -> list[str]:
     width = terminal_width() or 100
     lines = beside(f"{about.name}:", about.summary, len(about.name) + 2)
     pairs = {
+        "learns": "in an environment (online)" if algorithms.is_online(about.name) else "from data alone (offline)",
         "paper": algorithms.paper(about.name) or "none",
         "python": f"from rl_training import {_class_name(about.name)}",
         "docs": _docs(about.name),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -99,9 +100,10 @@ class Draft:
             return self.patterns[guess.field]
         return guess.columns[0] if len(guess.columns) == 1 else list(guess.columns)
 
-    def text(self) -> str:
-        """The file."""
-        lines = ["# Written by `rl-training init`. Every value may be changed; every option: rl-training config show."]
+    def text(self, place: str) -> str:
+        """The file, which will lie in this place."""
+        shown = f"rl-training config show {printable(shlex.quote(place))}"
+        lines = _comment(f"Written by `rl-training init`. Every value may be changed; every option: {shown}.")
         lines += _comment(f"Data: {self.found}.")
         if self.missing:
             fields = ", ".join(guess.field for guess in self.missing)

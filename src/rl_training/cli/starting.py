@@ -89,7 +89,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         unused(first, guesses),
         is_table=first.kind in _TABLES,
     )
-    write_output(output, draft.text(), force=force)
+    write_output(output, draft.text(str(output)), force=force)
     complete = not draft.to_fill_in and dataset is not None
     if complete:
         read_config(str(output))  # what is not accepted as it stands is a mistake that is told here

@@ -12,7 +12,7 @@ from rl_training.data.checks import column_extremes
 from rl_training.data.doctor.screening import screened
 from rl_training.data.fields import TO_FILL_IN
 from rl_training.data.formats.end_reasons import checked as checked_reasons
-from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.end_reasons import still_to_do, text_of
 from rl_training.data.formats.places import MINARI_PREFIX, expand, locate
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
@@ -54,9 +54,9 @@ class MappedDatasetConfig(Section):
     @classmethod
     def _are_filled_in(cls, columns: dict[str, str | list[str]] | None) -> dict[str, str | list[str]] | None:
         """What `rl-training init` could not guess must be said before anything is read."""
-        for field, names in (columns or {}).items():
-            if TO_FILL_IN in ([names] if isinstance(names, str) else names):
-                raise ValueError(f"{field} is still {TO_FILL_IN}; name the column, or columns, that hold it")
+        given = {field: [names] if isinstance(names, str) else names for field, names in (columns or {}).items()}
+        if left := [field for field, names in given.items() if TO_FILL_IN in names]:
+            raise ValueError(f"{still_to_do(left)}; name the column, or columns, that hold it")
         return columns
 
 

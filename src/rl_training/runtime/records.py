@@ -21,6 +21,7 @@ from rl_training.errors import CheckpointError
 from rl_training.paths import require_plain
 from rl_training.wording import WARNING, amount
 
+OFFLINE_EVALUATIONS = "offline_evaluations"  # the kind that people add, without an environment
 ASIDE = ".aside"  # in the name of what a run went back behind, or went on without
 _SHOWN_GAPS = 3
 

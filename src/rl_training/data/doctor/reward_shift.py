@@ -32,7 +32,7 @@ _EXPLAINED = 0.3  # what the better fit must explain of the variance at least
 _NEARLY_EXACT = 2e-4  # an error of the row's own fit below which there is nothing to improve
 _CLEARLY = 0.4  # the better fit's error, as a share of the other's
 _LEAST_EPISODES = 5
-_NEARLY_ALL, _HARDLY_EVER = 0.9, 0.02  # of the episodes, and of all other rows, with a reward of exactly 0
+_NEARLY_ALL, _HARDLY_EVER = 0.8, 0.02  # of the episodes, and of all other rows, with a reward of exactly 0
 _LATE = (
     "Compare a few rows with the task's reward; if so, say rewards_at: next, which takes each from the row after and"
     " leaves out the last row of every episode, whose reward is not recorded."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -36,9 +36,9 @@ def checked(given: Any) -> dict[str, Ending]:
     if not isinstance(given, Mapping):
         raise DataError(f"{END_REASONS}: must say what each text means: {{goal: termination, timeout: truncation}}")
     meanings: dict[str, Ending] = {}
+    if left := [str(text) for text, meaning in given.items() if meaning == TO_FILL_IN]:
+        raise DataError(f"{END_REASONS}: {still_to_do(left)}; say termination, truncation or ongoing")
     for text, meaning in given.items():
-        if meaning == TO_FILL_IN:
-            raise DataError(f"{END_REASONS}: {text} is still {TO_FILL_IN}; say termination, truncation or ongoing")
         if meaning not in ENDINGS:
             hint = did_you_mean(str(meaning), ENDINGS) or f"; choose from {', '.join(ENDINGS)}"
             raise DataError(f"{END_REASONS}: {shown(text)} cannot mean {shown(meaning)}{hint}")
@@ -46,6 +46,11 @@ def checked(given: Any) -> dict[str, Ending]:
         if meanings.setdefault(key, meaning) != meaning:
             raise DataError(f"{END_REASONS}: {shown(text)} is given two meanings; capitals make no difference")
     return meanings
+
+
+def still_to_do(names: Sequence[str]) -> str:
+    """`obs is still TODO`, `obs, actions are still TODO`."""
+    return f"{first_of(map(printable, names))} {'is' if len(names) == 1 else 'are'} still {TO_FILL_IN}"
 
 
 def ends_by_reason(
