@@ -11,7 +11,7 @@ from typing import Any
 from rl_training import yaml_dialect
 from rl_training.cli.recommendation import Recommendation
 from rl_training.data.fields import END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP, TO_FILL_IN
-from rl_training.data.formats.names import listed
+from rl_training.data.formats.names import first_of, listed
 from rl_training.data.guessing import Guess, Guesses
 from rl_training.data.reason_guesses import ReasonGuess
 from rl_training.data.transforms import RETURN_SPAN
@@ -148,7 +148,7 @@ class Draft:
             lines.append(f"  # missing: drop  # {self.incomplete} lack a value: this leaves them out, and cuts there")
         lines += [*self._reasons(), *self._bounds()]
         if self.unused:
-            lines += _comment(f"Not used: {', '.join(self.unused)}. Add to obs what the policy should see.", "  ")
+            lines += _comment(f"Not used: {first_of(self.unused)}. Add to obs what the policy should see.", "  ")
         for note in self.notes:
             lines += _comment(f"Note: {note}.", "  ")
         return lines

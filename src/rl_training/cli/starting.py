@@ -18,6 +18,7 @@ from rl_training.data.checks import column_extremes
 from rl_training.data.dataset_loaders import check_spaces, infer_spaces
 from rl_training.data.fields import END_REASONS, EPISODE_IDS, TO_FILL_IN
 from rl_training.data.formats import MINARI_PREFIX
+from rl_training.data.formats.names import first_of
 from rl_training.data.formats.peek import Peek, peek, texts_of
 from rl_training.data.formats.places import expand, locate
 from rl_training.data.formats.tables import matches
@@ -255,7 +256,7 @@ def _tell(draft: Draft, output: Path, *, complete: bool) -> None:
         for text, reason in draft.reasons.items() if guess.field == END_REASONS else ():
             lines += beside("", f"{printable(text) or 'empty'} {described_reason(reason)}", 18)
     if draft.unused:
-        lines += beside("  not used", ", ".join(draft.unused), 16)
+        lines += beside("  not used", first_of(draft.unused), 16)
     for note in draft.notes:
         lines += beside("  note", note, 16)
     lines += beside("  algorithm", f"{draft.recommended.algo} ({draft.recommended.why})", 16)
