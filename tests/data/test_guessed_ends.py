@@ -9,8 +9,10 @@ import pytest
 
 from rl_training.data.doctor import examine
 from rl_training.data.formats.tables import read_table
-from rl_training.data.guessing import Guess, guess_fields
+from rl_training.data.guesses import Guess
+from rl_training.data.guessing import guess_fields
 from rl_training.data.reason_guesses import guess_reasons, lengths_by_reason
+from rl_training.data.value_looks import repeats
 
 ROWS = 120
 EPISODES = np.arange(ROWS) // 20
@@ -68,6 +70,13 @@ class TestCounters:
         assert rewards is not None
         assert not {"perf/q", "perf/interlock"} & {n for c in rewards.candidates for n in c}
 
+    def test_one_that_starts_again_inside_episodes_is_none(self) -> None:
+        """Flags tell where episodes end: what counts to five is something else."""
+        gear = np.arange(ROWS) % 5
+        assert guessed(log(gear=gear, done=LAST.astype(int)), "step") is None
+        assert guessed(log(gear=gear, crashed=LAST * (EPISODES < 2), timeout=LAST * (EPISODES > 1)), "step") is None
+        assert guessed(log(gear=np.arange(ROWS) % 20, crashed=LAST * (EPISODES < 2)), "step") is not None
+
     def test_a_saw_of_another_stride_is_none(self) -> None:
         assert guessed(log(saw=np.arange(ROWS) % 20 * 5.0), "step") is None
 
@@ -96,6 +105,17 @@ class TestReasons:
         doubled = np.array([False, False, False, False, True, False, False])
         assert lengths_by_reason(cells, None, doubled) == {"up": [3, 3]}
         assert lengths_by_reason(cells, np.array([0, 0, 0, 1, 1, 1, 1]), NOTHING) == {"up": [3, 4]}
+
+    def test_rows_that_come_twice(self) -> None:
+        mixed = np.empty(4, dtype=object)
+        mixed[:] = [[1, 2], [1, 2], "x", "x"]
+        columns = {
+            "a": np.array([1.0, 1.0, np.nan, np.nan]),
+            "b": mixed,
+            "c": np.array([[1, 2], [1, 2], [3, 4], [3, 5]]),
+        }
+        assert repeats(columns).tolist() == [False, True, False, False]
+        assert not repeats({**columns, "d": np.zeros(2)}).any()
 
     def test_the_doctor_says_what_to_write(self) -> None:
         why = np.where(LAST, "day complete", "").astype(object)

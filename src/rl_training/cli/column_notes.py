@@ -8,7 +8,7 @@ import numpy.typing as npt
 from rl_training.data.fields import STEP
 from rl_training.data.formats.cells import is_missing_word
 from rl_training.data.formats.peek import Peek
-from rl_training.data.guessing import Guesses
+from rl_training.data.guesses import Guesses
 from rl_training.data.value_looks import repeats
 from rl_training.validation import printable, shown
 from rl_training.wording import amount

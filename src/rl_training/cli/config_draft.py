@@ -12,7 +12,7 @@ from rl_training import yaml_dialect
 from rl_training.cli.recommendation import Recommendation
 from rl_training.data.fields import END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP, TO_FILL_IN
 from rl_training.data.formats.names import first_of, listed
-from rl_training.data.guessing import Guess, Guesses
+from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.reason_guesses import ReasonGuess
 from rl_training.data.transforms import RETURN_SPAN
 from rl_training.reading_choices import Ending

@@ -22,7 +22,8 @@ from rl_training.data.formats.names import first_of
 from rl_training.data.formats.peek import Peek, peek, texts_of
 from rl_training.data.formats.places import expand, locate
 from rl_training.data.formats.tables import matches
-from rl_training.data.guessing import Guess, Guesses, guess_fields
+from rl_training.data.guesses import Guess, Guesses
+from rl_training.data.guessing import guess_fields
 from rl_training.data.missing_rows import LEFT_OUT
 from rl_training.data.name_series import pattern_of
 from rl_training.data.offline_dataset import TransitionDataset

@@ -6,7 +6,7 @@ A guess says why. What the names leave open is not decided here: it is handed ov
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,6 +41,7 @@ from rl_training.data.guess_words import (
     is_reward,
     words_in,
 )
+from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.name_series import is_next, ordered, without_next
 from rl_training.data.reason_guesses import column_of_reasons
 from rl_training.data.value_looks import (
@@ -54,9 +55,9 @@ from rl_training.data.value_looks import (
     is_whole,
     marked_ends,
     mostly_empty,
+    starts_at_ends,
     tells_apart,
 )
-from rl_training.reading_choices import DonesAre
 from rl_training.validation import shown
 
 Columns = Mapping[str, npt.NDArray[Any]]
@@ -64,38 +65,6 @@ Columns = Mapping[str, npt.NDArray[Any]]
 _BY_NAME_ALONE = ("returns_to_go", "has_next_obs", "part_ids", EPISODE_ENDS)  # nobody else has them
 _MARKED = 2  # ends that a flag of any name marks at least; one row may be an end by chance
 _NO_ENDS = "nothing marks where episodes end; a column with 1 in the last row of each would"
-
-
-@dataclass(frozen=True)
-class Guess:
-    """A field (or `dones`, `step`) and its columns; none where it is unclear, with the candidates for it."""
-
-    field: str
-    columns: tuple[str, ...]
-    why: str
-    candidates: tuple[tuple[str, ...], ...] = ()
-    found_by_name: bool = False  # the reader finds it without being told
-
-    @property
-    def is_clear(self) -> bool:
-        return bool(self.columns)
-
-
-@dataclass(frozen=True)
-class Guesses:
-    """Every field that was found or is needed, in the order of a transition, and the columns left over."""
-
-    fields: tuple[Guess, ...]
-    left: tuple[str, ...]
-    dones_are: DonesAre | None = None  # where the names tell what the only flag of ends means
-
-    def column_of(self, field: str) -> str | None:
-        """The one column of a field that was found."""
-        return next((guess.columns[0] for guess in self.fields if guess.field == field and guess.is_clear), None)
-
-    @property
-    def unclear(self) -> list[Guess]:
-        return [guess for guess in self.fields if not guess.is_clear]
 
 
 def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
@@ -113,7 +82,7 @@ def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
     ids = table.named_once(EPISODE_IDS) or (None if ends else table.only_block())
     if reasons is None and not ends:
         reasons = table.reasons_by_rows(ids)
-    order = [ids, table.named_once(STEP) or table.counter(ids)]
+    order = [ids, table.named_once(STEP) or table.counter(ids, None if reasons else ends)]
     if reasons is None:
         ends += table.ends_by_rows(order, ends)
     rewards = table.rewards()
@@ -360,20 +329,25 @@ class _Table:
         ids = may_be_ids(name) and is_in_blocks(self.columns[name])
         return EPISODE_IDS if ids else looks_like(name)
 
-    def counter(self, ids: Guess | None) -> Guess | None:
-        """A column that counts the rows of every episode, whatever its name."""
+    def counter(self, ids: Guess | None, ends: Sequence[Guess] | None) -> Guess | None:
+        """A column that counts the rows of every episode, whatever its name; ends: the flags it must agree with."""
         episodes = self.columns[ids.columns[0]] if ids is not None and ids.is_clear else None
         found = [name for name in self._numeric() if counts_up(self.columns[name], episodes)]
         if episodes is None:
-            known = PLAIN["obs"] | PLAIN["actions"] | REWARD
-            by_one = [name for name in found if may_be_step(name) or first_of(name, known) is None]
-            found = [name for name in by_one if may_be_step(name) or counts_by_one(self.columns[name])]
+            found = [name for name in found if may_be_step(name) or self._counts_rows(name, ends)]
         if len(found) == 1:
             return self._take(Guess(STEP, (found[0],), "it counts the rows of every episode"))
         named = [name for name in self._numeric() if may_be_step(name) and tells_apart(self.columns[name], episodes)]
         if len(named) == 1:
             return self._take(Guess(STEP, (named[0],), "no number twice in an episode, and named like a time"))
         return None
+
+    def _counts_rows(self, name: str, ends: Sequence[Guess] | None) -> bool:
+        """Whether a column of any name counts by one, and starts again where the flags have episodes end."""
+        if ends is None or first_of(name, PLAIN["obs"] | PLAIN["actions"] | REWARD) is not None:
+            return False
+        flags = {guess.field: self.columns.get(guess.columns[0]) for guess in ends if guess.is_clear}
+        return counts_by_one(self.columns[name]) and starts_at_ends(self.columns[name], flags)
 
     def unclear(self, field: str) -> Guess:
         """A field that no name points to: everything that is left may be it."""

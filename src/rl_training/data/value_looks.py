@@ -109,6 +109,21 @@ def counts_by_one(values: npt.NDArray[Any]) -> bool:
     return bool(values[0] in (0, 1) and values[1] == values[0] + 1)
 
 
+def starts_at_ends(counter: npt.NDArray[Any], flags: Mapping[str, npt.NDArray[Any] | None]) -> bool:
+    """Whether a counter starts again where flags, by their fields, have episodes end; what cannot be read disagrees.
+
+    Flags of both kinds, or of either, mark every end; of one kind, the counter may tell of more.
+    """
+    starts = np.diff(counter.astype(np.float64)) <= 0
+    marked = np.zeros_like(starts)
+    for values in flags.values():
+        if values is None or values.dtype.kind not in "biuf" or values.shape != counter.shape:
+            return False
+        marked |= values[:-1] != 0
+    strays = starts & ~marked if "dones" in flags or len(flags) > 1 else marked & ~starts
+    return not strays.any()
+
+
 def is_whole(values: npt.NDArray[Any]) -> bool:
     """Numbers without a fraction."""
     return values.dtype.kind in "iuf" and bool((values == np.round(values)).all())
@@ -121,6 +136,8 @@ def repeats(columns: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
         return np.zeros(0, dtype=np.bool_)
     same = np.ones(lengths.pop() - 1, dtype=np.bool_)
     for values in columns.values():
+        if values.dtype.kind == "O":  # lists among them compare as no single truth
+            values = np.array([str(cell) for cell in values.tolist()])
         equal = values[1:] == values[:-1]
         if values.dtype.kind == "f":
             equal |= np.isnan(values[1:]) & np.isnan(values[:-1])
