@@ -76,6 +76,11 @@ def places_of(name: str) -> tuple[str, ...]:
     return FOREIGN.get(name.lower().replace("-", "_"), ())
 
 
+def own_place(name: str) -> str | None:
+    """Where an option of ours stands, by its last word: `algo_kwargs.gamma`."""
+    return next((place for places in _ELSEWHERE for place in places if place.rpartition(".")[2] == name), None)
+
+
 def foreign_hint(name: str, known: Collection[str]) -> str:
     """What to append to a complaint about an option that only other programs have, of those `known` at its place."""
     if name.lower() in _SEVERAL_SEEDS and {"seed", "total_timesteps"} <= set(known):

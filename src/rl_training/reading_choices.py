@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, TypedDict
 DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]  # what a plain `dones` flag means
 TimeLimits: TypeAlias = Literal["keep", "d4rl"]  # rows at a time limit: kept, or dropped as D4RL does
 RewardsAre: TypeAlias = Literal["rewards", "costs"]  # higher is better, or lower is
+RewardsAt: TypeAlias = Literal["same", "next"]  # the row that holds a step's reward: its own, or the one after it
 Missing: TypeAlias = Literal["refuse", "drop"]  # rows in which a value is missing
 Ending: TypeAlias = Literal["termination", "truncation", "ongoing"]  # what a text such as `crash` says of its row
 EndReasons: TypeAlias = Mapping[str, Ending]  # by text
@@ -21,6 +22,7 @@ class Understanding(TypedDict, total=False):
     max_episode_steps: int | None
     dones_are: DonesAre | None
     rewards_are: RewardsAre
+    rewards_at: RewardsAt
     action_low: Side | None
     action_high: Side | None
     missing: Missing

@@ -101,10 +101,18 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str = "") ->
             (i for i, p in enumerate(places) if p.path[:1] == places[0].path[:1]), key=lambda i: len(places[i].path)
         )
     )
-    where = f"{prefix}{'.'.join(places[chosen].path)}: " if places[chosen].path else prefix
-    line = where + _complaint(faults[chosen], places[chosen])
+    lines = [_line(faults[chosen], places[chosen], prefix)]
+    if faults[chosen]["type"] == "value_error":  # what a user is told to do in several places: all of it at once
+        also = [i for i, fault in enumerate(faults) if fault["type"] == "value_error" and i != chosen]
+        lines += [_line(faults[i], places[i], prefix) for i in also if places[i].path[:1] == places[chosen].path[:1]]
+    line = "; ".join(dict.fromkeys(lines))
     others = len({place.path[0] if place.path else "" for place in places}) - 1
     return f"{line} (and {others} more)" if others else line
+
+
+def _line(fault: Mapping[str, Any], place: _Place, prefix: str) -> str:
+    where = f"{prefix}{'.'.join(place.path)}: " if place.path else prefix
+    return where + _complaint(fault, place)
 
 
 _PHRASES = {

@@ -57,7 +57,7 @@ class TestAbout:
     def test_algos(self, command: Any) -> None:
         code, out, _ = command("algos")
         assert code == 0
-        assert "td3_bc   TD3+BC: " in out
+        assert "td3_bc   [offline] TD3+BC: " in out
         assert "configs: td3_bc/pendulum" in out
         listed = {entry["name"]: entry for entry in json.loads(command("algos", "--json").out)}
         assert set(listed) >= {"bc", "cql", "iql", "td3_bc"}
@@ -309,6 +309,13 @@ class TestMistakes:
             ("train --total-timesteps=10", "did you mean --set total_timesteps=10?"),
             ("train -c my.yaml --max-timesteps 10", "did you mean --set total_timesteps=10?"),
             ("train -c my.yaml --discount 0.9", "did you mean --set algo_kwargs.gamma=0.9?"),
+            ("train -c my.yaml --batch-size 64", "did you mean --set algo_kwargs.batch_size=64?"),
+            ("train -c my.yaml --gamma 0.9", "did you mean --set algo_kwargs.gamma=0.9?"),
+            ("train -c my.yaml --lr 1e-3", "did you mean --set algo_kwargs.actor_lr=1e-3?"),
+            ("train -c my.yaml --epochs 3", "did you mean --set n_epochs=3?"),
+            ("train -c bc/pendulum --set learning_rate=1", "did you mean 'algo_kwargs.actor_lr'"),
+            ("data split log.csv -o one", "takes two files, one to train on and one held out: -o train.parquet"),
+            ("data split log.csv -o one", "(see rl-training data split --help)"),
             ("train --total-timestep 10", "No such option: --total-timestep"),
             ("resume first --set x=1", "--set; a resumed run keeps its settings, only --total-timesteps gives it"),
             ("runs --compare first", "error: --compare: takes two names, --compare RUN RUN"),
@@ -325,7 +332,9 @@ class TestMistakes:
     def test_a_missing_run(self, arguments: list[str], mistake: Any, run: Path) -> None:
         name, *rest = arguments
         missing = run.with_name("rnu")
-        assert mistake(name, missing, *rest) == f"error: {missing}: no such run; runs in {run.parent}: run"
+        assert mistake(name, missing, *rest) == (
+            f"error: {missing}: no such run; runs in {run.parent}: run; did you mean 'run'?"
+        )
 
     def test_a_finished_run(self, mistake: Any, run: Path) -> None:
         said = mistake("resume", run)

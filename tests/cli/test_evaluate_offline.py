@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, get_type_hints
 
+import numpy as np
 import pytest
 
 from rl_training.cli import judging
@@ -99,6 +100,14 @@ def test_the_help_has_the_defaults_and_bounds_of_the_settings() -> None:
 )
 def test_mistakes(words: list[Any], said: str, mistake: Any, runs: dict[str, Path]) -> None:
     assert said in mistake("evaluate", runs["one"], *words)
+
+
+def test_data_with_names_of_their_own(mistake: Any, runs: dict[str, Path], tmp_path: Path) -> None:
+    """evaluate has no place for columns: it says where there is one."""
+    np.savez(tmp_path / "log.npz", x=np.zeros((9, 3)), u=np.zeros((9, 1)))
+    said = mistake("evaluate", runs["one"], "--offline", *QUICK, "--data", "log.npz")
+    assert "; --data is read as the run's own data are, so bring it into form: rl-training data convert log.npz" in said
+    assert "columns: {" not in said
 
 
 def test_arrays_in_memory(mistake: Any, dataset: Any, tmp_path: Path) -> None:

@@ -74,7 +74,10 @@ def test_a_name_is_made_up(command: Any, trained: Path) -> None:
 def test_mistakes(mistake: Any, trained: Path) -> None:
     assert mistake("finetune", "old", "--steps", 0).startswith("error: Invalid value for '--steps'")
     assert mistake("finetune", "old").startswith("error: Missing option '--steps'")
-    assert mistake("finetune", "odl", "--steps", 5) == "error: runs/odl: no such run; runs in runs: old"
+    assert (
+        mistake("finetune", "odl", "--steps", 5)
+        == "error: runs/odl: no such run; runs in runs: old; did you mean 'old'?"
+    )
     assert mistake("finetune", "old", "--steps", 5, "--env-id", "Pendulun-v1").startswith(
         "error: unknown environment 'Pendulun-v1'; did you mean 'Pendulum-v1'?"
     )

@@ -237,11 +237,11 @@ class TestUnclear:
     ) -> None:
         command("init", "log.csv")
         lines = {mistake(*words) for words in (("train", "-c", "config.yaml"), ("config", "validate", "config.yaml"))}
-        told = "dataset.columns: {} is still TODO; name the column, or columns, that hold it"
-        assert lines == {f"error: config.yaml: {told.format('obs')}"}
+        told = "dataset.columns: {} still TODO; name the column, or columns, that hold it"
+        assert lines == {f"error: config.yaml: {told.format('obs, rewards are')}"}
         file = tmp_path / "config.yaml"
         file.write_text(file.read_text().replace("obs: TODO", "obs: [foo, bar]"))
-        assert told.format("rewards") in mistake("train", "-c", "config.yaml")
+        assert told.format("rewards is") in mistake("train", "-c", "config.yaml")
         file.write_text(file.read_text().replace("rewards: TODO", "rewards: score"))
         assert command("train", "-c", "config.yaml", "--dry-run").code == 0
 
@@ -366,9 +366,13 @@ class TestUnclear:
         command("init", "log.csv")
         text = (tmp_path / "config.yaml").read_text()
         assert "    episode_ids: column_0\n" in text
-        assert "    # candidate: terminations: column_4\n" in text
+        assert "    dones: column_4\n" in text
+        assert "1 in last rows of episodes only" in text
         assert "    # step: COLUMN  # " in text
-        assert "    # end_reasons: COLUMN  # " in text
+        table = zip(voyages, rows["s0"], rows["a"], rows["r"], strict=True)
+        (tmp_path / "log.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in table))
+        command("init", "log.csv", "--force")
+        assert "    # end_reasons: COLUMN  # " in (tmp_path / "config.yaml").read_text()
 
     def test_text_in_few_rows_may_be_reasons(self, rows: Any, command: Any, tmp_path: Path) -> None:
         texts = ["Schluss" if last else "" for last in rows["last"]]
@@ -425,7 +429,49 @@ class TestRecommendation:
         assert "Recommended for these data: iql" in text
 
 
+class TestColumnsInTheWay:
+    def test_text_among_numbers_and_rows_that_come_twice(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        temperature: list[Any] = rows["s1"].tolist()
+        temperature[500], temperature[900] = "ERR", "n/a"
+        columns = {"run": rows["episode"], "t": rows["t"], "s": rows["s0"], "tmp": temperature, "a": rows["a"],
+                   "r": rows["r"], "press": 7.5 + rows["zero"]}  # fmt: skip
+        doubled = {
+            name: [*list(values)[:301], list(values)[300], *list(values)[301:]] for name, values in columns.items()
+        }
+        write_csv(tmp_path / "log.csv", doubled)
+        told = " ".join(command("init", "log.csv").out.split())
+        assert "tmp (text in 1 of the first 2,001 rows, such as 'ERR': correct or empty those cells to use it)" in told
+        assert "press (always 7.5)" in told
+        assert "1 of the first 2,001 rows say the same as the row before, t included" in told
+
+    def test_bounds_of_an_array_of_actions(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        with h5py.File(tmp_path / "log.h5", "w") as file:
+            file["daq/x"] = rows["s0"]
+            file["daq/u_cmd"] = np.stack([rows["a"], 3 * rows["a"]], axis=1)
+            file["k"] = rows["t"]
+        command("init", "log.h5")
+        text = (tmp_path / "config.yaml").read_text()
+        assert "daq/u_cmd[1] -" in " ".join(text.replace("#", "").split())
+        assert "  # action_low: [-" in text
+        assert "    step: k\n" in text
+
+
 class TestMistakes:
+    def test_all_that_is_to_do_is_told_at_once(self, mistake: Any, tmp_path: Path) -> None:
+        (tmp_path / "c.yaml").write_text(
+            "algo: iql\ndataset:\n  source: file\n  path: log.csv\n  columns: {obs: TODO, rewards: TODO}\n"
+            "  end_reasons: {frost: TODO, wind: TODO, crash: termination}\n"
+        )
+        said = mistake("config", "validate", "c.yaml")
+        assert "dataset.columns: obs, rewards are still TODO; name the column" in said
+        assert "dataset.end_reasons: frost, wind are still TODO; say termination, truncation or ongoing" in said
+
+    def test_the_command_in_its_first_line_works(self, data_file: Path, command: Any, tmp_path: Path) -> None:
+        command("init", data_file, "-o", "mine.yaml")
+        text = (tmp_path / "mine.yaml").read_text()
+        assert "every option: rl-training config show mine.yaml." in " ".join(text[:200].replace("#", "").split())
+        assert command("config", "show", "mine.yaml").code == 0
+
     def test_nothing_is_overwritten(self, data_file: Path, command: Any, mistake: Any, tmp_path: Path) -> None:
         (tmp_path / "config.yaml").write_text("mine")
         told = "error: --output config.yaml: exists already; --force replaces it, -o FILE writes another"

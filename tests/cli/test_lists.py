@@ -15,6 +15,7 @@ import pytest
 
 import rl_training
 from rl_training import algorithms
+from rl_training.algorithms.base import OnlineParams
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.experiment.config import packaged_configs
 from rl_training.experiment.registry import class_names
@@ -50,7 +51,7 @@ class TestAlgos:
 
     def test_one_as_json(self, command: Any) -> None:
         told = json.loads(command("algos", "cql", "--json").out)
-        assert set(told) == {"name", "class", "summary", "paper", "docs", "configs", "presets", "parameters"}
+        assert set(told) == {"name", "class", "learns", "summary", "paper", "docs", "configs", "presets", "parameters"}
         assert told["class"] == "CQL"
         found = {parameter["name"]: parameter for parameter in told["parameters"]}
         assert found["cql_alpha"] == {
@@ -62,6 +63,13 @@ class TestAlgos:
 
     def test_a_wrong_name(self, mistake: Any) -> None:
         assert mistake("algos", "iqll") == "error: algo: no algorithm 'iqll'; did you mean 'iql'?"
+
+    def test_what_each_learns_from(self, command: Any) -> None:
+        told = {one["name"]: one["learns"] for one in json.loads(command("algos", "--json").out)}
+        online = {name for name in told if issubclass(algorithms.load(name).Params, OnlineParams)}
+        assert {name for name, learns in told.items() if learns == "online"} == online == {"sac", "td3", "rlpd"}
+        assert "\nsac      [online] Soft actor-critic" in command("algos").out
+        assert "  learns   from data alone (offline)\n" in command("algos", "iql").out
 
     def test_every_paper_is_found(self) -> None:
         assert [name for name in algorithms.find() if not algorithms.paper(name)] == []
@@ -112,7 +120,7 @@ class TestDatasets:
         assert set(told) == {*names, "folder"}
         assert {one["rows"] for one in told.values()} == {2_000}
         assert {name: told[name]["episodes"] for name in told} == {
-            "a.npz": 10, "b.hdf5": 10, "folder": 10, "sub/e.npz": 10, "c.parquet": None, "d.csv": None,
+            "a.npz": 10, "b.hdf5": 10, "folder": 10, "sub/e.npz": 10, "c.parquet": 10, "d.csv": None,
         }  # fmt: skip
         assert all(one["missing"] is None and one["fault"] is None for one in told.values())
         out = command("datasets").out

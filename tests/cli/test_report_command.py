@@ -452,4 +452,5 @@ class TestBrokenRuns:
         assert "is a folder" in mistake("report", folder / "one", "-o", ".", "--no-data")
         (tmp_path / "page.html").write_text("mine")
         assert "exists already; --force replaces it" in mistake("report", folder / "one", "-o", "page.html")
-        assert "cannot be written" in mistake("report", folder / "one", "-o", "no/where.html", "--no-data")
+        said = mistake("report", folder / "one", "-o", "no/where.html", "--no-data")
+        assert said == "error: --output no/where.html: no folder no to write into; make it first"

@@ -46,6 +46,37 @@ def names(command: Any, *options: Any) -> list[str]:
     return [run["name"] for run in json.loads(command("runs", "--json", *options).out)]
 
 
+class TestOffline:
+    """Estimates by data alone, where an environment gave no score."""
+
+    def estimated(self, name: str, *values: float | None) -> None:
+        path = make_run(name, last=None)
+        records = [{"step": 50, "value": None if value is None else {"value": value}} for value in values]
+        (path / "offline_evaluations.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+    def test_the_newest_is_shown_where_there_is_one(self, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "140")
+        self.estimated("a", -3.0, -12.5)
+        self.estimated("b", -3.0, None)
+        head, *lines = command("runs").out.splitlines()
+        assert head.split()[-4:] == ["last", "best", "offline", "age"]
+        shown = {line.split()[0]: line.split()[-5:-2] for line in lines[:2]}
+        assert {name: cells[-1] for name, cells in shown.items()} == {"a": "-12.5", "b": "-"}
+        assert lines[2].startswith("offline: value by the newest evaluate --offline, if trusted")
+        compared = command("runs", "--compare", "a", "b").out
+        assert ["offline", "-12.5", "-"] in [line.split() for line in compared.splitlines()]
+        assert {run["name"]: run["offline"] for run in json.loads(command("runs", "--json").out)} == {
+            "a": -12.5,
+            "b": None,
+        }
+
+    def test_without_any_there_is_no_column(self, command: Any) -> None:
+        make_run("a")
+        self.estimated("b", None)
+        (Path("runs") / "a" / "offline_evaluations.jsonl").write_text("[1]\n{broken\n")
+        assert "offline" not in command("runs").out
+
+
 class TestOne:
     def test_a_real_run(self, command: Any, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (found,) = json.loads(command("runs", "--runs-dir", run.parent, "--json").out)

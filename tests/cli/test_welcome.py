@@ -14,3 +14,4 @@ def test_alone_it_fits_a_screen_and_shows_the_way(command: Any) -> None:
     places = [out.index(f"rl-training {word}") for word in ("init", "data check", "train", "runs", "evaluate")]
     assert places == sorted(places)
     assert "rl-training COMMAND --help" in out
+    assert "rl-training evaluate RUN [--offline]" in out

@@ -158,8 +158,7 @@ class TestOtherFiles:
         out = " ".join(command("init", "log.csv").out.split())
         told = "temp is missing in 1 cell of the first 20; fill them in, or say missing: drop to leave out those rows"
         assert told in out
-        assert "depth holds text, such as '1.000,5 m'" not in out
-        assert "depth holds text, such as '5 m'; only numbers can be observed" in out
+        assert "depth (text, such as '5 m'; only numbers can be observed)" in out
 
     def test_a_configuration_is_no_data(self, mistake: Any, tmp_path: Path) -> None:
         (tmp_path / "config.yaml").write_text("algo: bc\n")

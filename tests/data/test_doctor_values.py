@@ -162,6 +162,19 @@ class TestRewards:
         assert finding.level == "warning"
         assert f"one row {direction}" in finding.what
 
+    def test_first_rewards_of_zero_tell_of_a_shift(self) -> None:
+        """Where no fit explains the rewards, that every episode begins with 0 does."""
+        rewards = np.random.default_rng(0).normal(size=ROWS)
+        ends = ends_of(healthy())
+        assert "rewards.shifted" not in codes(healthy(rewards=rewards))
+        rewards[[0, *(ends[:-1] + 1)]] = 0.0
+        finding = codes(healthy(rewards=rewards))["rewards.shifted"]
+        assert (finding.level, finding.count, finding.place.row) == ("warning", len(ends), 0)
+        assert "one row too late: 24 of 24 episodes begin with a reward of exactly 0" in finding.what
+        assert "rewards_at: next" in finding.advice
+        rewards[::9] = 0.0
+        assert "rewards.shifted" not in codes(healthy(rewards=rewards))
+
     def test_unrelated_rewards_are_not_shifted(self) -> None:
         assert "rewards.shifted" not in codes(healthy(rewards=np.random.default_rng(0).normal(size=ROWS)))
 

@@ -10,7 +10,7 @@ import pytest
 from rl_training.data import TransitionDataset
 from rl_training.data.doctor import examine
 from rl_training.data.formats import read_table
-from rl_training.data.formats.names import natural
+from rl_training.data.formats.names import natural, suggest
 from rl_training.data.formats.tables import plan
 from rl_training.errors import DataError
 
@@ -524,3 +524,9 @@ class TestArrow:
     def test_mistakes(self, values: Any, complaint: str) -> None:
         arrow = pytest.importorskip("pyarrow")
         assert refusal(arrow.table({**table(), "x": arrow.array(values)}), MAPPING | {"obs": "x"}).startswith(complaint)
+
+
+def test_a_part_of_one_name_stands_for_it() -> None:
+    names = ["Kammer Luft [°C]", "Feuchte [%rH]", "Aussen [°C]"]
+    assert suggest("Kammer", names) == "; did you mean 'Kammer Luft [°C]'?"
+    assert suggest("[°C]", names) == "; the data have Kammer Luft [°C], Feuchte [%rH], Aussen [°C]"

@@ -103,7 +103,7 @@ class TestOpen:
         runs = run.path.parent
         with pytest.raises(CheckpointError) as caught:
             RunDirectory.open(runs / "frist")
-        assert str(caught.value) == f"{runs / 'frist'}: no such run; runs in {runs}: first"
+        assert str(caught.value) == f"{runs / 'frist'}: no such run; runs in {runs}: first; did you mean 'first'?"
 
     def test_a_folder_that_is_no_run(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(tmp_path)  # the message lists runs of the present folder, and neighbours

@@ -20,10 +20,25 @@ if TYPE_CHECKING:
     from rl_training.algorithms.base import Learner
 
 
+_ONLINE_PARAMS = ("OnlineParams", "PriorDataParams")  # in `base.params`: what learning in an environment takes
+
+
+@cache
+def _modules() -> dict[str, ast.Module]:
+    files = sorted(Path(__file__).parent.glob("[!_]*.py"))
+    return {file.stem: ast.parse(file.read_text("utf-8")) for file in files}
+
+
 @cache
 def _docstrings() -> dict[str, str]:
-    files = sorted(Path(__file__).parent.glob("[!_]*.py"))
-    return {file.stem: ast.get_docstring(ast.parse(file.read_text("utf-8"))) or "" for file in files}
+    return {name: ast.get_docstring(module) or "" for name, module in _modules().items()}
+
+
+def is_online(name: str) -> bool:
+    """Whether an algorithm learns in an environment; the others learn from data alone. Read without importing it."""
+    require(name)
+    classes = [node for node in _modules()[name].body if isinstance(node, ast.ClassDef)]
+    return any(isinstance(base, ast.Name) and base.id in _ONLINE_PARAMS for node in classes for base in node.bases)
 
 
 @cache

@@ -18,12 +18,21 @@ _INDENT = 9
 def every(*, as_json: bool) -> None:
     """All algorithms, in a line or two each."""
     if as_json:
-        tell(json.dumps([{"name": e.name, "summary": e.summary, "configs": e.configs} for e in entries()]))
+        kept = [
+            {"name": e.name, "learns": _learns(e.name), "summary": e.summary, "configs": e.configs} for e in entries()
+        ]
+        tell(json.dumps(kept))
         return
     for e in entries():
-        tell("\n".join(beside(e.name, e.summary, _INDENT)))
+        tell("\n".join(beside(e.name, f"[{_learns(e.name)}] {e.summary}", _INDENT)))
         tell(f"{'':<{_INDENT}}configs: {', '.join(e.configs) or 'none packaged'}")
+    tell("offline: from data alone; online: in an environment (rlpd: with data besides)")
     tell("parameters, presets and paper of one: rl-training algos NAME")
+
+
+def _learns(name: str) -> str:
+    """From data alone, or in an environment."""
+    return "online" if algorithms.is_online(name) else "offline"
 
 
 def one(name: str, *, as_json: bool) -> None:
@@ -46,6 +55,7 @@ def _facts(about: Entry) -> dict[str, Any]:
     return {
         "name": about.name,
         "class": _class_name(about.name),
+        "learns": _learns(about.name),
         "summary": about.summary,
         "paper": algorithms.paper(about.name),
         "docs": _docs(about.name),
@@ -62,6 +72,7 @@ def _page(about: Entry) -> list[str]:
     width = terminal_width() or 100
     lines = beside(f"{about.name}:", about.summary, len(about.name) + 2)
     pairs = {
+        "learns": "in an environment (online)" if algorithms.is_online(about.name) else "from data alone (offline)",
         "paper": algorithms.paper(about.name) or "none",
         "python": f"from rl_training import {_class_name(about.name)}",
         "docs": _docs(about.name),

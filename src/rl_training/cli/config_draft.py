@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,9 +11,9 @@ from typing import Any
 from rl_training import yaml_dialect
 from rl_training.cli.recommendation import Recommendation
 from rl_training.data.fields import END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP, TO_FILL_IN
-from rl_training.data.formats.names import listed
-from rl_training.data.guessing import Guess, Guesses
-from rl_training.data.reason_guesses import meaning_of
+from rl_training.data.formats.names import first_of, listed
+from rl_training.data.guesses import Guess, Guesses
+from rl_training.data.reason_guesses import ReasonGuess
 from rl_training.data.transforms import RETURN_SPAN
 from rl_training.reading_choices import Ending
 from rl_training.validation import printable
@@ -51,18 +52,18 @@ class Draft:
     recommended: Recommendation
     env_id: str | None
     env_note: str
-    reasons: Mapping[str, int] = field(default_factory=dict)  # the texts that say why episodes ended, and their rows
+    reasons: Mapping[str, ReasonGuess] = field(default_factory=dict)  # by the texts that say why episodes ended
     observed: tuple[tuple[str, float, float], ...] = ()  # actions with their smallest and largest, if bounds are open
 
     incomplete: str = ""  # how many rows lack a value, in words
     by_position: tuple[str, ...] = ()  # where columns have no names: what each begins with, in words
+    unused: tuple[str, ...] = ()  # the columns that are left, in words
     is_table: bool = False
 
     @property
     def end_reasons(self) -> dict[str, Ending]:
         """What the texts mean, as far as their words tell."""
-        told = {text: meaning_of(text) for text in self.reasons}
-        return {text: meaning for text, meaning in told.items() if meaning is not None}
+        return {text: guess.meaning for text, guess in self.reasons.items() if guess.meaning is not None}
 
     @property
     def unclear_reasons(self) -> list[str]:
@@ -99,9 +100,10 @@ class Draft:
             return self.patterns[guess.field]
         return guess.columns[0] if len(guess.columns) == 1 else list(guess.columns)
 
-    def text(self) -> str:
-        """The file."""
-        lines = ["# Written by `rl-training init`. Every value may be changed; every option: rl-training config show."]
+    def text(self, place: str) -> str:
+        """The file, which will lie in this place."""
+        shown = f"rl-training config show {printable(shlex.quote(place))}"
+        lines = _comment(f"Written by `rl-training init`. Every value may be changed; every option: {shown}.")
         lines += _comment(f"Data: {self.found}.")
         if self.missing:
             fields = ", ".join(guess.field for guess in self.missing)
@@ -145,8 +147,8 @@ class Draft:
         if self.incomplete:
             lines.append(f"  # missing: drop  # {self.incomplete} lack a value: this leaves them out, and cuts there")
         lines += [*self._reasons(), *self._bounds()]
-        if self.guesses.left:
-            lines += _comment(f"Not used: {listed(self.guesses.left)}. Add to obs what the policy should see.", "  ")
+        if self.unused:
+            lines += _comment(f"Not used: {first_of(self.unused)}. Add to obs what the policy should see.", "  ")
         for note in self.notes:
             lines += _comment(f"Note: {note}.", "  ")
         return lines
@@ -170,15 +172,18 @@ class Draft:
         about = (
             "termination: the task ended there; truncation: cut from outside, as by a time limit; ongoing: it goes on"
         )
-        lines = [f"  {END_REASONS}:", *_comment(f"{about}. Guessed from the words; rows of each are counted.", "    ")]
-        for text, rows in self.reasons.items():
+        lines = [
+            f"  {END_REASONS}:",
+            *_comment(f"{about}. Guessed from the words, or as said; rows of each are counted.", "    "),
+        ]
+        for text, guess in self.reasons.items():
             if text:
                 meaning = self.end_reasons.get(text, TO_FILL_IN)
                 key = yaml_dialect.inline(text)
                 head = [f"    {key}:"] if len(key) <= _LONGEST_KEY else [f"    ? {key}", "    :"]
-                lines += [*head[:-1], f"{head[-1]} {meaning}  # {amount(rows, 'row')}"]
+                lines += [*head[:-1], f"{head[-1]} {meaning}  # {_counted(guess)}"]
         if empty := self.reasons.get(""):
-            lines += _comment(f"{amount(empty, 'row')} say nothing: the episode goes on", "    ")
+            lines += _comment(f"{amount(empty.rows, 'row')} say nothing: the episode goes on", "    ")
         return lines
 
     def _bounds(self) -> list[str]:
@@ -244,6 +249,17 @@ def _comment(text: str, indent: str = "") -> list[str]:
     return textwrap.wrap(
         printable, _WIDTH, initial_indent=start, subsequent_indent=start, break_long_words=False, break_on_hyphens=False
     )
+
+
+def _counted(guess: ReasonGuess) -> str:
+    """`44 rows; all after 96 rows, as by a time limit`."""
+    return amount(guess.rows, "row") + (f"; {guess.why}" if guess.why else "")
+
+
+def described_reason(guess: ReasonGuess) -> str:
+    """What a text means, for the terminal."""
+    meaning = guess.meaning or f"{TO_FILL_IN}: termination, truncation or ongoing?"
+    return f"({amount(guess.rows, 'row')}): {meaning}" + (f" ({guess.why})" if guess.why else "")
 
 
 def _spoken(columns: Sequence[str]) -> str:

@@ -103,6 +103,7 @@ def reading_of(section: FileDatasetConfig) -> Reading:
         max_episode_steps=section.max_episode_steps,
         dones_are=section.dones_are,
         rewards_are=section.rewards_are,
+        rewards_at=section.rewards_at,
         end_reasons=[f"{text}={meaning}" for text, meaning in (section.end_reasons or {}).items()] or None,
         action_low=_side(section.action_low),
         action_high=_side(section.action_high),

@@ -33,6 +33,9 @@ DonesAre = Annotated[reading_choices.DonesAre | None, typer.Option(help="What a 
 RewardsAre = Annotated[
     reading_choices.RewardsAre, typer.Option(help="costs: lower is better, rewards are their negative.")
 ]
+RewardsAt = Annotated[
+    reading_choices.RewardsAt, typer.Option(help="next: a step's reward stands in the row after; last rows go.")
+]
 Missing = Annotated[
     reading_choices.Missing, typer.Option(help="drop: leave out rows with an empty cell or NaN; each cuts its episode.")
 ]
@@ -59,6 +62,7 @@ class Reading:
     max_episode_steps: MaxEpisodeSteps = None
     dones_are: DonesAre = None
     rewards_are: RewardsAre = "rewards"
+    rewards_at: RewardsAt = "same"
     end_reasons: EndReasons = None
     action_low: Side = None
     action_high: Side = None
@@ -102,6 +106,8 @@ class Reading:
             said["dones_are"] = self.dones_are
         if self.rewards_are != "rewards":
             said["rewards_are"] = self.rewards_are
+        if self.rewards_at != "same":
+            said["rewards_at"] = self.rewards_at
         if self.action_low is not None:
             said["action_low"] = _side("--action-low", self.action_low)
         if self.action_high is not None:
@@ -179,6 +185,7 @@ _AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\bdones_are\b", "--dones-are"),
     (r"(?<!-)\bmax_episode_steps\b", "--max-episode-steps"),
     (r"\brewards_are: costs\b", "--rewards-are costs"),
+    (r"\brewards_at: next\b", "--rewards-at next"),
     (
         r"(?<!\.)\bend_reasons: \{([^{}]+): (\w+)\}",
         lambda found: f"--end-reasons {shlex.quote(f'{found[1]}={found[2]}')}",

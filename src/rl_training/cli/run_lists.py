@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from rl_training.experiment.run_listing import RunSummary, differences, find, li
 from rl_training.run_places import DAMAGED, STOPPED
 from rl_training.wording import amount, readable
 
+_OFFLINE = "offline: value by the newest evaluate --offline, if trusted; alike only for the same data and --gamma"
 _ORDERS: dict[str, Callable[[RunSummary], Any]] = {
     "score": lambda run: (run.last is None, -(run.last or 0.0)),
     "best": lambda run: (run.best is None, -(run.best or 0.0)),
@@ -46,24 +47,36 @@ def runs(folder: Path, algo: str | None, status: str | None, sort: str, limit: i
 
 def _list(found: list[RunSummary]) -> list[str]:
     """One line for each run where the terminal is wide enough, else two."""
-    heads = ("run", "algo", "data", "environment", "seeds", "updates", "status", "last", "best", "age")
+    scores = _scores(found)
+    heads = ("run", "algo", "data", "environment", "seeds", "updates", "status", *scores, "age")
     sound = [run for run in found if run.fault is None]
     cells = {run.path: _cells(run) for run in sound}
     rows = [
         tuple(cells[run.path][head] if run.fault is None else _of_damaged(run, head) for head in heads) for run in found
     ]
-    lines = table(heads, rows, right=("updates", "last", "best", "age"))
+    lines = table(heads, rows, right=("updates", *scores, "age"))
+    about = [_OFFLINE] if "offline" in scores else []
     if fits(lines):
-        return [*lines, *_faults(found), *(f"{STOPPED}: {_way_on(run)}" for run in found if run.status == STOPPED)]
-    short = ("run", "status", "last", "best", "age")
+        return [
+            *lines,
+            *about,
+            *_faults(found),
+            *(f"{STOPPED}: {_way_on(run)}" for run in found if run.status == STOPPED),
+        ]
+    short = ("run", "status", *scores, "age")
     rows = [tuple(row[heads.index(head)] for head in short) for row in rows]
-    lines = table(short, rows, right=("last", "best", "age"))
+    lines = table(short, rows, right=(*scores, "age"))
     told = lines[:1]
     for run, line in zip(found, lines[1:], strict=True):
         told.append(line)
         told += beside("", run.fault, 2) if run.fault is not None else beside("", _details(cells[run.path]), 2)
         told += [f"  {_way_on(run)}"] if run.status == STOPPED else []
-    return told
+    return [*told, *about]
+
+
+def _scores(found: Sequence[RunSummary]) -> tuple[str, ...]:
+    """What is shown of how good runs are; estimates by data alone only where there is one."""
+    return ("last", "best", "offline") if any(run.offline is not None for run in found) else ("last", "best")
 
 
 def _cells(run: RunSummary) -> dict[str, str]:
@@ -79,6 +92,7 @@ def _cells(run: RunSummary) -> dict[str, str]:
         "status": run.status,
         "last": "-" if run.last is None else readable(run.last),
         "best": "-" if run.best is None else readable(run.best),
+        "offline": "-" if run.offline is None else readable(run.offline),
         "age": age(run.age_seconds),
     }
 
@@ -117,12 +131,15 @@ def compare(one: str, other: str, folder: Path, *, as_json: bool) -> None:
         return
     cells = [_cells(run) if run.fault is None else {} for run in (left, right)]
     names = [run.name if left.name != right.name else str(run.path) for run in (left, right)]
-    shown = ("status", "updates", "last", "best", "data", "environment", "seeds", "age")
+    scores = _scores((left, right))
+    shown = ("status", "updates", *scores, "data", "environment", "seeds", "age")
     rows = [(key, *(about.get(key, "?") for about in cells)) for key in shown]
     rows += [(key, *map(_value, values)) for key, values in differing.items()]
     lines = table(("", *names), rows)
     for line in [*lines[: len(shown) + 1], "", *lines[len(shown) + 1 :]]:
         tell(line)
+    if "offline" in scores:
+        tell(_OFFLINE)
     if not differing:
         tell("the configurations are the same")
 

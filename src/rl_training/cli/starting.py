@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 import shlex
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rl_training import algorithms
-from rl_training.cli.config_draft import Draft, described
+from rl_training.cli.column_notes import cells_used, doubled_rows, missing_cells, unused
+from rl_training.cli.config_draft import Draft, described, described_reason
 from rl_training.cli.recommendation import recommend
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import beside
 from rl_training.data.checks import column_extremes
 from rl_training.data.dataset_loaders import check_spaces, infer_spaces
-from rl_training.data.fields import END_REASONS, TO_FILL_IN
+from rl_training.data.fields import END_REASONS, EPISODE_IDS, TO_FILL_IN
 from rl_training.data.formats import MINARI_PREFIX
+from rl_training.data.formats.names import first_of
 from rl_training.data.formats.peek import Peek, peek, texts_of
 from rl_training.data.formats.places import expand, locate
 from rl_training.data.formats.tables import matches
-from rl_training.data.guessing import Guess, Guesses, guess_fields, pattern_of
+from rl_training.data.guesses import Guess, Guesses
+from rl_training.data.guessing import guess_fields
 from rl_training.data.missing_rows import LEFT_OUT
+from rl_training.data.name_series import pattern_of
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.reason_guesses import ReasonGuess, guess_reasons, lengths_by_reason
+from rl_training.data.value_looks import repeats
 from rl_training.environments import read_spaces
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError
 from rl_training.experiment.config import read_config
 from rl_training.experiment.output_file import require_free, write_output
 from rl_training.reading_choices import Missing
-from rl_training.validation import printable, shown
+from rl_training.validation import printable
 from rl_training.wording import amount
 
 _NO_DATA = (
@@ -39,7 +43,6 @@ _NO_DATA = (
 )
 _SAMPLE = 5_000  # rows that guesses look at
 _MOST_KINDS = 20  # whole numbers among actions that look like the numbers of choices
-_MOST_TOLD = 5  # columns with missing cells, and columns of text that are left
 _MOST_BOUNDS = 16  # actions whose bounds are proposed
 _TABLES = ("csv", "parquet")
 _EXACT = ("npz", "hdf5")
@@ -72,7 +75,11 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         _found(source, first, dataset),
         guesses,
         patterns,
-        tuple(dict.fromkeys([*first.notes, *_of_cells(first, guesses), *_notes(dataset, told)])),
+        tuple(
+            dict.fromkeys(
+                [*first.notes, *missing_cells(first, guesses), *doubled_rows(first, guesses), *_notes(dataset, told)]
+            )
+        ),
         algo or recommended.algo,
         recommended,
         chosen_env,
@@ -81,9 +88,10 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         _observed(dataset, guesses, first),
         _incomplete(place, draft, first) if dataset is None else "",
         _by_position(first),
+        unused(first, guesses),
         is_table=first.kind in _TABLES,
     )
-    write_output(output, draft.text(), force=force)
+    write_output(output, draft.text(str(output)), force=force)
     complete = not draft.to_fill_in and dataset is not None
     if complete:
         read_config(str(output))  # what is not accepted as it stands is a mistake that is told here
@@ -114,20 +122,16 @@ def _section(source: str) -> dict[str, Any]:
     return {"source": "file", "path": source}
 
 
-def _reasons(place: Path, first: Peek, guesses: Guesses) -> Counter[str]:
-    """The texts of the column that says why episodes ended, the most frequent first."""
-    column = next((guess.columns[0] for guess in guesses.fields if guess.field == END_REASONS and guess.is_clear), None)
+def _reasons(place: Path, first: Peek, guesses: Guesses) -> dict[str, ReasonGuess]:
+    """What the texts of the column that says why episodes ended mean, the most frequent first."""
+    column = guesses.column_of(END_REASONS)
     if column is None:
-        return Counter()
-    return Counter(dict(texts_of(expand(place), first.kind, column).most_common()))
-
-
-def _cells_used(first: Peek, guesses: Guesses) -> dict[str, npt.NDArray[np.bool_]]:
-    """Where a column that is used, or may be, has a missing cell, `[K]`, if it has one."""
-    chosen = [name for guess in guesses.fields for columns in (guess.columns, *guess.candidates) for name in columns]
-    cells = {name: first.columns[name] for name in chosen if first.columns[name].dtype.kind == "f"}
-    missing = {name: np.isnan(values).reshape(len(values), -1).any(1) for name, values in cells.items()}
-    return {name: lacks for name, lacks in missing.items() if lacks.any()}
+        return {}
+    ids = guesses.column_of(EPISODE_IDS)
+    lengths = lengths_by_reason(
+        first.columns[column], None if ids is None else first.columns[ids], repeats(first.columns)
+    )
+    return guess_reasons(dict(texts_of(expand(place), first.kind, column).most_common()), lengths)
 
 
 def _incomplete(place: Path, draft: Draft, first: Peek) -> str:
@@ -136,35 +140,13 @@ def _incomplete(place: Path, draft: Draft, first: Peek) -> str:
     left_out = [] if dataset is None else [note for note in dataset.notes if LEFT_OUT in note]
     if left_out:
         return left_out[0].partition(LEFT_OUT)[0]
-    missing = list(_cells_used(first, draft.guesses).values())
+    missing = list(cells_used(first, draft.guesses).values())
     if not missing or len({len(lacks) for lacks in missing}) != 1:
         return ""
     rows = len(missing[0])
     return (
         f"{int(np.any(missing, axis=0).sum()):,} of {'' if rows == first.rows else 'the first '}{amount(rows, 'row')}"
     )
-
-
-def _of_cells(first: Peek, guesses: Guesses) -> list[str]:
-    """What stands in the way of using a column: missing cells of those that are, text in those that are not."""
-    notes = []
-    for name, lacks in list(_cells_used(first, guesses).items())[:_MOST_TOLD]:
-        many = f"{amount(int(lacks.sum()), 'cell')} of the first {len(lacks):,}"
-        way = "fill them in, or say missing: drop to leave out those rows"
-        notes.append(f"{printable(name)} is missing in {many}; {way}")
-    texts = [name for name in guesses.left if first.columns[name].dtype.kind in "OU" and len(first.columns[name])]
-    for name in texts[:_MOST_TOLD]:
-        example = next((str(cell) for cell in first.columns[name].tolist() if not _is_number(str(cell))), None)
-        if example is not None and any(map(str.isdigit, example)):
-            notes.append(f"{printable(name)} holds text, such as {shown(example)}; only numbers can be observed")
-    return notes
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return float(text.replace(",", ".", 1) or "nan") is not None
-    except ValueError:
-        return False
 
 
 def _by_position(first: Peek) -> tuple[str, ...]:
@@ -187,7 +169,11 @@ def _observed(dataset: TransitionDataset | None, guesses: Guesses, first: Peek) 
         names = [_action_name(dataset, column) for column in range(dataset.act_dim)]
         return tuple(zip(names, least.tolist(), most.tolist(), strict=True))
     columns = next((guess.columns for guess in guesses.fields if guess.field == "actions"), ())
-    values = {name: first.columns[name] for name in columns}
+    values = {
+        name if first.columns[name].ndim == 1 else f"{name}[{place}]": column
+        for name in columns
+        for place, column in enumerate(np.atleast_2d(first.columns[name].T))
+    }
     plain = all(v.ndim == 1 and v.dtype.kind in "biuf" and len(v) for v in values.values())
     if not plain or len(values) > _MOST_BOUNDS:
         return ()
@@ -268,11 +254,10 @@ def _tell(draft: Draft, output: Path, *, complete: bool) -> None:
         lines += ["  no header line; columns by position begin with", *(f"    {line}" for line in draft.by_position)]
     for guess in draft.guesses.fields:
         lines += beside(f"  {guess.field}", described(guess), 16)
-        for text, rows in draft.reasons.items() if guess.field == END_REASONS else ():
-            meaning = draft.end_reasons.get(text, f"{TO_FILL_IN}: termination, truncation or ongoing?")
-            lines += beside("", f"{printable(text) or 'empty'} ({amount(rows, 'row')}): {meaning}", 18)
-    if draft.guesses.left:
-        lines += beside("  not used", ", ".join(map(printable, draft.guesses.left)), 16)
+        for text, reason in draft.reasons.items() if guess.field == END_REASONS else ():
+            lines += beside("", f"{printable(text) or 'empty'} {described_reason(reason)}", 18)
+    if draft.unused:
+        lines += beside("  not used", first_of(draft.unused), 16)
     for note in draft.notes:
         lines += beside("  note", note, 16)
     lines += beside("  algorithm", f"{draft.recommended.algo} ({draft.recommended.why})", 16)

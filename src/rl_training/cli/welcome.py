@@ -10,7 +10,7 @@ From your file to a policy
   rl-training data check log.csv        what is in it, what is wrong, and where
   rl-training train -c config.yaml      train (--dry-run: what would be done)
   rl-training runs                      every run, its status and its scores
-  rl-training evaluate RUN              score a policy over whole episodes
+  rl-training evaluate RUN [--offline]  its score in an environment, or by data
   rl-training report RUN                a page with curves, scores and more
   rl-training predict RUN --obs 1,0,0   the policy's action
   rl-training export RUN                one ONNX file that runs anywhere

@@ -4,20 +4,27 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from rl_training.foreign_names import places_of
+from rl_training.foreign_names import own_place, places_of
 
 _OF_OBSERVATIONS = (".npy", ".npz", ".csv", ".json")
 
 
 def told(error: Any, words: Sequence[str]) -> str:
     """The line for an error of click's; words: the command line without the program's name."""
-    place = error.ctx.command_path if error.ctx else "rl-training"
+    place = error.ctx.command_path if error.ctx else _place(words)
     message = error.format_message().replace("Value error, ", "").replace("Input should be", "must be")
     meant = _meant(place.rpartition(" ")[2], message, getattr(error, "option_name", None), words)
     return f"{meant or message} (see {place} --help)"
+
+
+def _place(words: Sequence[str]) -> str:
+    """The command that the words name, where the parser did not come as far as to say so itself."""
+    named = list(takewhile(lambda word: word.isalpha(), words[: 2 if words[:1] in (["data"], ["config"]) else 1]))
+    return " ".join(["rl-training", *named])
 
 
 def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str | None:
@@ -29,6 +36,8 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
         return f"Missing option '--config' / '-c': a configuration; for data of your own `{written}` writes one"
     if message.startswith("Option '--compare' requires 2"):
         return "--compare: takes two names, --compare RUN RUN"
+    if command == "split" and message.startswith(("Option '-o' requires 2", "Option '--output' requires 2")):
+        return "-o: takes two files, one to train on and one held out: -o train.parquet held_out.parquet"
     if message.startswith("Got unexpected extra argument"):
         return _too_many(command, message)
     if command == "predict" and option in ("--data", "--file", "--input"):
@@ -59,7 +68,7 @@ def _setting(option: str, words: Sequence[str]) -> str | None:
     from rl_training.runtime.config import TrainConfig
 
     name = option.lstrip("-").replace("-", "_")
-    key = name if name in TrainConfig.model_fields else next(iter(places_of(name)), None)
+    key = name if name in TrainConfig.model_fields else next(iter(places_of(name)), None) or own_place(name)
     if key is None:
         return None
     for word, following in zip(words, [*words[1:], ""], strict=True):

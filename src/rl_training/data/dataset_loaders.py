@@ -12,7 +12,7 @@ from rl_training.data.checks import column_extremes
 from rl_training.data.doctor.screening import screened
 from rl_training.data.fields import TO_FILL_IN
 from rl_training.data.formats.end_reasons import checked as checked_reasons
-from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.end_reasons import still_to_do, text_of
 from rl_training.data.formats.places import MINARI_PREFIX, expand, locate
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
@@ -20,7 +20,7 @@ from rl_training.data.offline_mixers import mix_datasets
 from rl_training.data.space_bounds import action_bounds
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
-from rl_training.reading_choices import DonesAre, Ending, Missing, RewardsAre, TimeLimits
+from rl_training.reading_choices import DonesAre, Ending, Missing, RewardsAre, RewardsAt, TimeLimits
 from rl_training.validation import Section
 from rl_training.wording import amount
 
@@ -54,9 +54,9 @@ class MappedDatasetConfig(Section):
     @classmethod
     def _are_filled_in(cls, columns: dict[str, str | list[str]] | None) -> dict[str, str | list[str]] | None:
         """What `rl-training init` could not guess must be said before anything is read."""
-        for field, names in (columns or {}).items():
-            if TO_FILL_IN in ([names] if isinstance(names, str) else names):
-                raise ValueError(f"{field} is still {TO_FILL_IN}; name the column, or columns, that hold it")
+        given = {field: [names] if isinstance(names, str) else names for field, names in (columns or {}).items()}
+        if left := [field for field, names in given.items() if TO_FILL_IN in names]:
+            raise ValueError(f"{still_to_do(left)}; name the column, or columns, that hold it")
         return columns
 
 
@@ -79,6 +79,9 @@ class FileDatasetConfig(MappedDatasetConfig):
     )
     rewards_are: RewardsAre = Field(
         default="rewards", description="costs: lower is better in the data, and every reward is the negative of them."
+    )
+    rewards_at: RewardsAt = Field(
+        default="same", description="next: a step's reward stands in the row after it; last rows have none and go."
     )
     end_reasons: dict[str, Ending] | None = Field(
         default=None,
@@ -295,6 +298,7 @@ def _read_file(config: FileDatasetConfig) -> TransitionDataset:
         max_episode_steps=config.max_episode_steps,
         dones_are=config.dones_are,
         rewards_are=config.rewards_are,
+        rewards_at=config.rewards_at,
         end_reasons=config.end_reasons,
         action_low=config.action_low,
         action_high=config.action_high,

@@ -81,7 +81,7 @@ def may_be_ids(name: str) -> bool:
 
 def may_be_step(name: str) -> bool:
     """Whether a column with this name may count steps; `hour` may as well be the time of the day."""
-    return _PERHAPS_STEPS.fullmatch(_bare(name)) is not None
+    return _PERHAPS_STEPS.fullmatch(_bare(name.rpartition("/")[2])) is not None
 
 
 def hint(name: str, known: Container[str]) -> str | None:

@@ -31,7 +31,7 @@ from rl_training.wording import amount
 
 DONES = ("dones", "done")
 _END_FLAGS = ("terminations", "truncations")
-_SHORTEST_TIME_LIMIT = 10  # rows; episodes of one length below it say nothing about what ended them
+SHORTEST_TIME_LIMIT = 10  # rows; episodes of one length below it say nothing about what ended them
 
 
 def resolve_names(mapping: Mapping[str, Any]) -> dict[str, Any]:
@@ -233,7 +233,7 @@ def _dones_by_length(
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     lengths = _lengths_at(flags, arrays)
     ended = lengths[flags]
-    if len(ended) > 1 and (ended == ended[0]).all() and ended[0] >= _SHORTEST_TIME_LIMIT and lengths.max() <= ended[0]:
+    if len(ended) > 1 and (ended == ended[0]).all() and ended[0] >= SHORTEST_TIME_LIMIT and lengths.max() <= ended[0]:
         note = (
             f"{name}: all {len(ended)} episodes they end have {ended[0]} rows, so they are read as time limits"
             " (truncations); if the task itself ended there, say dones_are: terminations"

@@ -66,6 +66,9 @@ HEADS = {
 }  # fmt: skip
 # Other words for what should be small, at the end of a longer one as well: `Energiekosten`. An error may be seen, too.
 LIKE_COST = ("cost", "costs", "kosten", "penalty", "penalties", "strafe", "verbrauch", "consumption", "fehler", "error")
+# In the name of an amount, which may be a cost or a yield.
+MONEY = {"eur", "euro", "euros", "usd", "dollar", "dollars", "chf", "gbp", "aufwand", "ausgaben", "expense", "expenses"}
+MONEY_SIGNS = "€$£"
 WHOLE_REWARD = {"total", "sum", "all", "overall", "gesamt", "summe"}
 BESIDE_R = {"t", *WHOLE_REWARD}
 FLAGS = {
@@ -83,6 +86,12 @@ FLAGS = {
         "d", "done", "dones", "end", "ended", "finished", "finish", "over", "last", "final", "ende", "beendet",
         "schluss", "fertig", "letzte", "letzter", "fin", "fini", "termine", "terminado",
     },
+}  # fmt: skip
+
+# Flags that may be set in any row, and mark ends only where they are set in last rows alone.
+TRIPS = {
+    "trip", "tripped", "trips", "interlock", "alarm", "alarms", "fault", "faults", "faulted", "estop", "emergency",
+    "notaus", "fehler", "alarme", "alarma",
 }  # fmt: skip
 
 
@@ -103,6 +112,11 @@ def is_cost(name: str, *, sure: bool = False) -> bool:
     """Whether a word of the name ends like one of costs; sure: and cannot be a measurement."""
     endings = tuple(word for word in LIKE_COST if not (sure and word in ("fehler", "error")))
     return any(word.endswith(endings) for word in words_in(name))
+
+
+def is_money(name: str) -> bool:
+    """`Aufwand [EUR]`, `energy_$`."""
+    return first_of(name, MONEY) is not None or any(sign in name for sign in MONEY_SIGNS)
 
 
 def is_reward(name: str) -> bool:

@@ -5,9 +5,8 @@ A guess says why. What the names leave open is not decided here: it is handed ov
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -26,58 +25,46 @@ from rl_training.data.fields import (
     may_be_step,
 )
 from rl_training.data.flags import DONES
-from rl_training.data.formats.names import listed, natural, split_number
+from rl_training.data.formats.names import listed, split_number
 from rl_training.data.guess_words import (
     COST,
     FLAGS,
     LIKE_REWARD,
     LIKELY,
-    NEXT,
     PLAIN,
     REWARD,
+    TRIPS,
     WHOLE_REWARD,
     first_of,
     is_cost,
+    is_money,
     is_reward,
     words_in,
 )
+from rl_training.data.guesses import Guess, Guesses
+from rl_training.data.name_series import is_next, ordered, without_next
 from rl_training.data.reason_guesses import column_of_reasons
-from rl_training.data.value_looks import at_ends, counts_up, is_flag, is_in_blocks, is_time, mostly_empty, tells_apart
-from rl_training.reading_choices import DonesAre
+from rl_training.data.value_looks import (
+    at_ends,
+    borders_of,
+    counts_by_one,
+    counts_up,
+    is_flag,
+    is_in_blocks,
+    is_time,
+    is_whole,
+    marked_ends,
+    mostly_empty,
+    starts_at_ends,
+    tells_apart,
+)
 from rl_training.validation import shown
 
 Columns = Mapping[str, npt.NDArray[Any]]
 
 _BY_NAME_ALONE = ("returns_to_go", "has_next_obs", "part_ids", EPISODE_ENDS)  # nobody else has them
+_MARKED = 2  # ends that a flag of any name marks at least; one row may be an end by chance
 _NO_ENDS = "nothing marks where episodes end; a column with 1 in the last row of each would"
-
-
-@dataclass(frozen=True)
-class Guess:
-    """A field (or `dones`, `step`) and its columns; none where it is unclear, with the candidates for it."""
-
-    field: str
-    columns: tuple[str, ...]
-    why: str
-    candidates: tuple[tuple[str, ...], ...] = ()
-    found_by_name: bool = False  # the reader finds it without being told
-
-    @property
-    def is_clear(self) -> bool:
-        return bool(self.columns)
-
-
-@dataclass(frozen=True)
-class Guesses:
-    """Every field that was found or is needed, in the order of a transition, and the columns left over."""
-
-    fields: tuple[Guess, ...]
-    left: tuple[str, ...]
-    dones_are: DonesAre | None = None  # where the names tell what the only flag of ends means
-
-    @property
-    def unclear(self) -> list[Guess]:
-        return [guess for guess in self.fields if not guess.is_clear]
 
 
 def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
@@ -95,7 +82,9 @@ def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
     ids = table.named_once(EPISODE_IDS) or (None if ends else table.only_block())
     if reasons is None and not ends:
         reasons = table.reasons_by_rows(ids)
-    order = [ids, table.named_once(STEP) or table.counter(ids)]
+    order = [ids, table.named_once(STEP) or table.counter(ids, None if reasons else ends)]
+    if reasons is None:
+        ends += table.ends_by_rows(order, ends)
     rewards = table.rewards()
     actions = table.matrix("actions")
     obs = table.matrix("obs")
@@ -148,10 +137,10 @@ class _Table:
 
     def matrix(self, field: str) -> Guess | None:
         """Observations or actions: the columns of one word, or all that look like it."""
-        present = [name for name in self._numeric() if not _is_next(name, self.columns)]
+        present = [name for name in self._numeric() if not is_next(name, self.columns)]
         by_name = [name for name in present if self._alias(name, field)]
         if by_name:
-            return self._take(Guess(field, _ordered(by_name), "so named", found_by_name=True))
+            return self._take(Guess(field, ordered(by_name), "so named", found_by_name=True))
         groups: dict[str, list[str]] = {}
         for name in present:
             word = first_of(name, PLAIN[field])
@@ -159,9 +148,9 @@ class _Table:
                 groups.setdefault(word.rstrip("s") or word, []).append(name)
         if len(groups) == 1:
             ((word, names),) = groups.items()
-            return self._take(Guess(field, _ordered(names), f"{word!r} in the name"))
+            return self._take(Guess(field, ordered(names), f"{word!r} in the name"))
         if groups:
-            several = tuple(_ordered(names) for names in groups.values())
+            several = tuple(ordered(names) for names in groups.values())
             return Guess(field, (), f"more than one may hold the {_spoken(field)}", several)
         likely = [name for name in present if first_of(name, LIKELY[field]) is not None]
         if field == "obs":
@@ -186,7 +175,8 @@ class _Table:
             if not is_flag(self.columns[name])
             and not first_of(name, scores)
             and not is_cost(name, sure=True)
-            and not _is_next(name, self.columns)
+            and not is_money(name)
+            and not is_next(name, self.columns)
             and bool((self.columns[name] != self.columns[name][:1]).any())
         ]
 
@@ -195,12 +185,12 @@ class _Table:
         base = field.removeprefix("next_")
         names = [name for name in self._numeric() if self._alias(name, field)]
         if names:
-            return self._take(Guess(field, _ordered(names), "so named", found_by_name=True))
+            return self._take(Guess(field, ordered(names), "so named", found_by_name=True))
         if of is None or not of.is_clear:
             return None
-        marked = [name for name in self._numeric() if _is_next(name, self.columns)]
-        bare = {_without_next(name): name for name in marked}
-        pairs = [bare.get(_without_next(name)) for name in of.columns]
+        marked = [name for name in self._numeric() if is_next(name, self.columns)]
+        bare = {without_next(name): name for name in marked}
+        pairs = [bare.get(without_next(name)) for name in of.columns]
         if all(pairs):
             return self._take(
                 Guess(field, tuple(name for name in pairs if name), "the same names, and a word for next")
@@ -208,7 +198,7 @@ class _Table:
         words = PLAIN.get(base, set())
         single = [name for name in marked if first_of(name, words) is not None]
         if single and self._width(single) == self._width(of.columns):
-            return self._take(Guess(field, _ordered(single), "a word for next in the name"))
+            return self._take(Guess(field, ordered(single), "a word for next in the name"))
         return None
 
     def _width(self, names: Iterable[str]) -> int:
@@ -230,12 +220,15 @@ class _Table:
         if found:
             return Guess("rewards", (), "more than one may hold the reward", tuple((name,) for name in found))
         costs = [name for name in numeric if first_of(name, COST) is not None or is_cost(name)]
-        likely = [name for name in numeric if name in costs or first_of(name, LIKE_REWARD) is not None]
+        money = [name for name in numeric if is_money(name) and name not in costs]
+        likely = [name for name in numeric if name in {*costs, *money} or first_of(name, LIKE_REWARD) is not None]
         if not likely:
             return None
         why = "it may be the reward of each step, or a running sum"
         if costs:
             why = f"{listed(costs)} looks like a cost, where lower is better: name it and say rewards_are: costs"
+        elif money:
+            why = f"{listed(money)} looks like money; if it is a cost, where lower is better, say rewards_are: costs"
         return Guess("rewards", (), why, tuple((name,) for name in likely))
 
     def reasons(self) -> Guess | None:
@@ -259,7 +252,7 @@ class _Table:
         """The one column of whole numbers or text that stays the same for a while and never comes back to a value."""
         known = REWARD | LIKE_REWARD | COST | LIKELY["obs"] | LIKELY["actions"] | PLAIN["obs"] | PLAIN["actions"]
         found = [name for (name,) in self.blocks() if first_of(name, known) is None]
-        found = [name for name in found if name not in self._numeric() or _is_whole(self.columns[name])]
+        found = [name for name in found if name not in self._numeric() or is_whole(self.columns[name])]
         if self.exact_names or len(found) != 1:
             return None
         return self._take(Guess(EPISODE_IDS, (found[0],), "it stays the same for a while, and no value comes back"))
@@ -280,6 +273,27 @@ class _Table:
                 found.append(Guess(field, (), "more than one may mark it", tuple((name,) for name in chosen)))
         return sorted(found, key=lambda guess: ("terminations", "truncations", "dones").index(guess.field))
 
+    def ends_by_rows(self, order: Sequence[Guess | None], named: Sequence[Guess]) -> list[Guess]:
+        """A flag of another name that is set in last rows of episodes alone, where no name marks what ends them."""
+        if any(guess.field in ("terminations", "dones", EPISODE_ENDS) for guess in named):
+            return []
+        ids, step = (self.columns[g.columns[0]] if g is not None and g.is_clear else None for g in order)
+        borders = borders_of(ids, step)
+        if borders is None:
+            return []
+        marked = {name: marked_ends(self.columns[name], borders) for name in self.free if is_flag(self.columns[name])}
+        worded = [name for name, ends in marked.items() if ends and first_of(name, TRIPS)]
+        chosen = worded or [name for name, ends in marked.items() if ends >= _MARKED]
+        if len(chosen) != 1:
+            several = tuple((name,) for name in chosen)
+            return [Guess("terminations", (), "each is 1 in last rows of episodes only", several)] if chosen else []
+        (name,) = chosen
+        ends = int(borders.sum())
+        why = f"1 in last rows of episodes only, {marked[name]:,} of {ends:,}"
+        if marked[name] == ends and not named and not worded:
+            return [self._take(Guess("dones", (name,), why))]
+        return [self._take(Guess("terminations", (name,), f"{why}; if it marks cuts, call it truncations"))]
+
     def _alias_of_end(self, name: str, field: str) -> bool:
         plain = name if self.exact_names else name.strip().lower()
         if field == "dones":
@@ -296,7 +310,7 @@ class _Table:
             single = [name for name in single if is_time(name, self.columns[name])]
         chosen = named or [name for name in single if self._looks_like(name) == field]
         if field == STEP and len(chosen) > 1:  # any of them will do: whole numbers rather than a clock
-            counters = [name for name in chosen if _is_whole(self.columns[name])]
+            counters = [name for name in chosen if is_whole(self.columns[name])]
             chosen = (counters or chosen)[:1]
         if field == STEP and not chosen:
             numeric = set(self._numeric())
@@ -315,16 +329,25 @@ class _Table:
         ids = may_be_ids(name) and is_in_blocks(self.columns[name])
         return EPISODE_IDS if ids else looks_like(name)
 
-    def counter(self, ids: Guess | None) -> Guess | None:
-        """A column that counts the rows of every episode, whatever its name."""
+    def counter(self, ids: Guess | None, ends: Sequence[Guess] | None) -> Guess | None:
+        """A column that counts the rows of every episode, whatever its name; ends: the flags it must agree with."""
         episodes = self.columns[ids.columns[0]] if ids is not None and ids.is_clear else None
         found = [name for name in self._numeric() if counts_up(self.columns[name], episodes)]
-        if len(found) == 1 and (episodes is not None or may_be_step(found[0])):
+        if episodes is None:
+            found = [name for name in found if may_be_step(name) or self._counts_rows(name, ends)]
+        if len(found) == 1:
             return self._take(Guess(STEP, (found[0],), "it counts the rows of every episode"))
         named = [name for name in self._numeric() if may_be_step(name) and tells_apart(self.columns[name], episodes)]
         if len(named) == 1:
             return self._take(Guess(STEP, (named[0],), "no number twice in an episode, and named like a time"))
         return None
+
+    def _counts_rows(self, name: str, ends: Sequence[Guess] | None) -> bool:
+        """Whether a column of any name counts by one, and starts again where the flags have episodes end."""
+        if ends is None or first_of(name, PLAIN["obs"] | PLAIN["actions"] | REWARD) is not None:
+            return False
+        flags = {guess.field: self.columns.get(guess.columns[0]) for guess in ends if guess.is_clear}
+        return counts_by_one(self.columns[name]) and starts_at_ends(self.columns[name], flags)
 
     def unclear(self, field: str) -> Guess:
         """A field that no name points to: everything that is left may be it."""
@@ -345,36 +368,5 @@ class _Table:
         return tuple((name,) for name in self.free if is_in_blocks(self.columns[name]))
 
 
-def _is_next(name: str, columns: Columns) -> bool:
-    """`next_x`, `x'`, and `s2` or `sp` beside `s`."""
-    if name.endswith("'") or NEXT & set(words_in(name)):
-        return True
-    return len(name) > 1 and name[-1] in "2p_" and name[:-1] in columns and f"{name[:-1]}1" not in columns
-
-
-def _without_next(name: str) -> tuple[str, ...]:
-    words = [word for word in words_in(name) if word not in NEXT]
-    return tuple(words)
-
-
-def _is_whole(values: npt.NDArray[Any]) -> bool:
-    return values.dtype.kind in "iuf" and bool((values == np.round(values)).all())
-
-
-def _ordered(names: Sequence[str]) -> tuple[str, ...]:
-    """By number where names are numbered, else as they stand."""
-    numbered = all(split_number(name)[1] is not None for name in names)
-    return tuple(sorted(names, key=natural)) if numbered else tuple(names)
-
-
 def _spoken(field: str) -> str:
     return {"obs": "observations", "rewards": "reward"}.get(field, field)
-
-
-def pattern_of(names: Sequence[str], every: Iterable[str], matches: Callable[[str, str, str], bool]) -> str | None:
-    """`s_*` where that stands for exactly these columns in this order."""
-    stems = {re.sub(r"[0-9]+$", "", name) for name in names}
-    if len(names) < 3 or len(stems) != 1 or not (stem := next(iter(stems))):
-        return None
-    same = sorted((name for name in every if matches(name, stem, "")), key=natural)
-    return f"{stem}*" if same == list(names) else None

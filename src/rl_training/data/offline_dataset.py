@@ -329,12 +329,13 @@ class TransitionDataset:
         max_episode_steps: where the data have no truncations, an episode is cut after so many rows.
         dones_are: what a plain `dones` flag means: `terminations`, `truncations`, or `ends` of either kind.
         rewards_are: `costs` are negated: lower is better in the data.
+        rewards_at: `next` where a step's reward stands in the row after it; last rows, which have none, are left out.
         action_low, action_high: the bounds of actions, each a number or one for each; an action outside is refused.
         missing: `drop` leaves out rows with a missing value; each cuts its episode there.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
         place = expand(path)
-        plain = (None, "keep", "rewards", "refuse")
+        plain = (None, "keep", "rewards", "same", "refuse")
         said = [value for value in (columns, end_reasons, *understood.values()) if value not in plain]
         if not said and is_there(place / SCHEMA):
             return cls.open(place)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.flags import SHORTEST_TIME_LIMIT
 from rl_training.data.formats.end_reasons import ONGOING, text_of
 from rl_training.data.guess_words import folded
 from rl_training.reading_choices import Ending
@@ -38,6 +40,9 @@ _LINKS = {
 _LOST = {"lost", "verloren"}
 _NEGATIONS = {"no", "not", "non", "without", "kein", "keine", "nicht", "ohne", "pas", "sans", "sin"}
 _NEARLY_ALL = 0.8  # where it tells nothing
+_ENDED_SO, _ALWAYS = 3, 0.9  # episodes with a reason, and their share at one length, that make it a time limit
+# Words that say that something is over, but not why.
+_ENDED_SOMEHOW = ("complete", "done", "finish", "fertig", "beendet", "abgeschlossen")
 # Beginnings of words. Of a text with words of two kinds the first kind counts: `time limit reached` is a time limit.
 _WORDS: dict[Ending, tuple[str, ...]] = {
     "truncation": (
@@ -66,7 +71,7 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
 
 def meaning_of(text: str) -> Ending | None:
     """What a text probably says of its row; none where no word tells."""
-    words = re.findall(r"[^\W\d_]+", folded(text).replace("_", " "))
+    words = _words(text)
     if not words:
         return ONGOING if text.strip() in ("", "-", "0", "--") else None
     if "n/a" in text.casefold():
@@ -80,6 +85,59 @@ def meaning_of(text: str) -> Ending | None:
         if joined in beginnings or any(_begins(word, beginning) for word in words for beginning in beginnings):
             return ending
     return None
+
+
+@dataclass(frozen=True)
+class ReasonGuess:
+    """What a text says of its rows; why: what speaks for it beside its words, or against it."""
+
+    rows: int
+    meaning: Ending | None
+    why: str = ""
+
+
+def guess_reasons(counts: Mapping[str, int], lengths: Mapping[str, Sequence[int]]) -> dict[str, ReasonGuess]:
+    """What each text means, by its words and by the lengths of the episodes that were seen to end with it.
+
+    counts: the rows of each text.
+    """
+    longest = max((length for several in lengths.values() for length in several), default=0)
+    return {text: _guessed(text, rows, lengths.get(text, ()), longest) for text, rows in counts.items()}
+
+
+def _guessed(text: str, rows: int, lengths: Sequence[int], longest: int) -> ReasonGuess:
+    meaning = meaning_of(text)
+    if meaning in (ONGOING, "truncation"):
+        return ReasonGuess(rows, meaning)
+    at_longest = sum(length == longest for length in lengths)
+    if longest >= SHORTEST_TIME_LIMIT and at_longest >= max(_ENDED_SO, _ALWAYS * len(lengths)):
+        always = "all" if at_longest == len(lengths) else f"{at_longest} of {len(lengths)} looked at"
+        return ReasonGuess(rows, "truncation", f"{always} after {longest:,} rows, as by a time limit")
+    telling = [word for word in _words(text) if not any(_begins(word, only) for only in _ENDED_SOMEHOW)]
+    if meaning is not None and (not telling or meaning_of(" ".join(telling)) is None):
+        return ReasonGuess(rows, meaning, "in doubt: a time that is up would be truncation")
+    return ReasonGuess(rows, meaning)
+
+
+def lengths_by_reason(
+    cells: npt.NDArray[Any], ids: npt.NDArray[Any] | None, repeated: npt.NDArray[np.bool_]
+) -> dict[str, list[int]]:
+    """By the text of its last row, the lengths of the episodes in some rows, `[K]`.
+
+    ids: of the rows; without them every text that may end an episode does. repeated: rows that are not counted.
+    """
+    texts = [text_of(cell) for cell in cells.tolist()]
+    if ids is None:
+        last = np.array([meaning_of(text) != ONGOING for text in texts], dtype=np.bool_)
+    else:
+        last = np.r_[ids[1:] != ids[:-1], True]
+    counted = np.cumsum(~repeated) if len(repeated) == len(texts) else np.arange(1, len(texts) + 1)
+    lengths: dict[str, list[int]] = {}
+    before = 0
+    for row in np.flatnonzero(last).tolist():
+        lengths.setdefault(texts[row], []).append(int(counted[row]) - before)
+        before = int(counted[row])
+    return lengths
 
 
 def _begins(word: str, beginning: str) -> bool:
@@ -98,6 +156,10 @@ def column_of_reasons(columns: Mapping[str, npt.NDArray[Any]], words_of: Mapping
             found[bool(words & _NAMED_SO)].append(name)
     chosen = found[True] or found[False]
     return chosen[0] if len(chosen) == 1 else None
+
+
+def _words(text: str) -> list[str]:
+    return re.findall(r"[^\W\d_]+", folded(text).replace("_", " "))
 
 
 def _may_be(values: npt.NDArray[Any], words: set[str]) -> bool:

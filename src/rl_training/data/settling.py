@@ -17,10 +17,11 @@ from rl_training.data.flags import (
     settle_dones,
 )
 from rl_training.data.formats import RawData
+from rl_training.data.late_rewards import from_next_rows
 from rl_training.data.missing_rows import without_missing
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
-from rl_training.reading_choices import DonesAre, Missing, RewardsAre, Side, TimeLimits
+from rl_training.reading_choices import DonesAre, Missing, RewardsAre, RewardsAt, Side, TimeLimits
 
 MARKS = (BORDERS_LOST, DISCRETE_ACTIONS)  # among the arrays of a file, but none of its fields
 
@@ -32,6 +33,7 @@ def settle(
     max_episode_steps: int | None = None,
     dones_are: DonesAre | None = None,
     rewards_are: RewardsAre = "rewards",
+    rewards_at: RewardsAt = "same",
     action_low: Side | None = None,
     action_high: Side | None = None,
     missing: Missing = "refuse",
@@ -45,6 +47,8 @@ def settle(
     marks = {name: raw.arrays[name] for name in MARKS if name in raw.arrays}
     if np.any(marks.get(BORDERS_LOST, False)) and (time_limits == "d4rl" or max_episode_steps is not None):
         raise DataError("time limits: the rows were sampled or reordered, so episodes are not known")
+    if rewards_at == "next" and (time_limits == "d4rl" or np.any(marks.get(BORDERS_LOST, False))):
+        raise DataError("rewards_at: needs every row in its order: neither a sample of them, nor time_limits: d4rl")
     rows = raw.rows
     arrays: dict[str, Any] = {name: values for name, values in raw.arrays.items() if name not in marks}
     try:
@@ -61,6 +65,9 @@ def settle(
     except FaultyValueError as fault:
         raise raw.located(fault) from fault
     settled = replace(raw, arrays=arrays, rows=rows, notes=(*raw.notes, *of_dones, *of_successors))
+    if rewards_at == "next":
+        settled, arrays = from_next_rows(settled, arrays)
+        settled = replace(settled, arrays=arrays)
     if missing == "drop":
         if np.any(marks.get(BORDERS_LOST, False)):
             raise DataError("missing: the rows were sampled or reordered, so episodes are not known; leave it out")

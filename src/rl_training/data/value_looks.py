@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,26 @@ def at_ends(values: npt.NDArray[Any], episodes: npt.NDArray[Any]) -> bool:
     return bool(filled.any() and not (filled & ~last).any() and 2 * int(filled[:-1].sum()) >= ended)
 
 
+def borders_of(ids: npt.NDArray[Any] | None, step: npt.NDArray[Any] | None) -> npt.NDArray[np.bool_] | None:
+    """After which rows another episode begins, `[K - 1]`: by the ids of the rows, else where a counter starts again."""
+    if ids is not None:
+        return np.asarray(ids[1:] != ids[:-1])
+    if step is None or step.dtype.kind not in "biuf":
+        return None
+    return np.asarray(np.diff(step.astype(np.float64)) <= 0)
+
+
+def marked_ends(flags: npt.NDArray[Any], borders: npt.NDArray[np.bool_]) -> int:
+    """How many last rows of episodes a flag marks; 0 where it is set in any other row, too.
+
+    borders: after which rows another episode begins, `[K - 1]`. The last row that was looked at need not be an end.
+    """
+    if flags.ndim != 1 or flags.dtype.kind not in "biuf" or len(flags) != len(borders) + 1:
+        return 0
+    inside, last = flags[:-1] != 0, borders
+    return 0 if (inside & ~last).any() else int((inside & last).sum())
+
+
 def is_time(name: str, values: npt.NDArray[Any]) -> bool:
     """Numbers, or text that is a date with a time."""
     if values.ndim != 1 or not len(values):
@@ -81,6 +102,47 @@ def counts_up(values: npt.NDArray[Any], episodes: npt.NDArray[Any] | None) -> bo
         return False
     grown = strides[inside]
     return bool(grown[0] > 0 and (grown == grown[0]).all())
+
+
+def counts_by_one(values: npt.NDArray[Any]) -> bool:
+    """From 0 or 1: without a name or ids that speak for it, nothing else is taken for a counter."""
+    return bool(values[0] in (0, 1) and values[1] == values[0] + 1)
+
+
+def starts_at_ends(counter: npt.NDArray[Any], flags: Mapping[str, npt.NDArray[Any] | None]) -> bool:
+    """Whether a counter starts again where flags, by their fields, have episodes end; what cannot be read disagrees.
+
+    Flags of both kinds, or of either, mark every end; of one kind, the counter may tell of more.
+    """
+    starts = np.diff(counter.astype(np.float64)) <= 0
+    marked = np.zeros_like(starts)
+    for values in flags.values():
+        if values is None or values.dtype.kind not in "biuf" or values.shape != counter.shape:
+            return False
+        marked |= values[:-1] != 0
+    strays = starts & ~marked if "dones" in flags or len(flags) > 1 else marked & ~starts
+    return not strays.any()
+
+
+def is_whole(values: npt.NDArray[Any]) -> bool:
+    """Numbers without a fraction."""
+    return values.dtype.kind in "iuf" and bool((values == np.round(values)).all())
+
+
+def repeats(columns: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
+    """Rows that say the same in every column as the row before them, `[K]`; none where columns differ in length."""
+    lengths = {len(values) for values in columns.values()}
+    if len(lengths) != 1 or not min(lengths):
+        return np.zeros(0, dtype=np.bool_)
+    same = np.ones(lengths.pop() - 1, dtype=np.bool_)
+    for values in columns.values():
+        if values.dtype.kind == "O":  # lists among them compare as no single truth
+            values = np.array([str(cell) for cell in values.tolist()])
+        equal = values[1:] == values[:-1]
+        if values.dtype.kind == "f":
+            equal |= np.isnan(values[1:]) & np.isnan(values[:-1])
+        same &= np.asarray(equal).reshape(len(same), -1).all(axis=1)
+    return np.asarray(np.r_[False, same])
 
 
 def tells_apart(values: npt.NDArray[Any], episodes: npt.NDArray[Any] | None) -> bool:

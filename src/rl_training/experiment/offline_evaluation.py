@@ -33,7 +33,8 @@ from rl_training.experiment.report.held_out import read_alike, share_seen
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.runtime.action_support import share_outside
 from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig, fit_values
-from rl_training.runtime.run_directory import OFFLINE_EVALUATIONS, RunDirectory, run_of
+from rl_training.runtime.records import OFFLINE_EVALUATIONS
+from rl_training.runtime.run_directory import RunDirectory, run_of
 from rl_training.validation import explain, require_flag, shown
 from rl_training.wording import amount
 

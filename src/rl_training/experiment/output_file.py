@@ -22,6 +22,8 @@ def write_output(output: Path, text: str, *, force: bool) -> None:
             temporary.write_text(text, encoding="utf-8", errors="replace")
     except FileExistsError:
         raise ConfigError(_taken(output)) from None
+    except FileNotFoundError:
+        raise ConfigError(f"--output {output}: no folder {output.parent} to write into; make it first") from None
     except OSError as error:
         raise ConfigError(f"--output {output}: cannot be written ({error.strerror or error})") from None
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from rl_training.errors import CheckpointError, RLTrainingError, did_you_mean
 from rl_training.run_places import DAMAGED, STOPPED, is_locked, run_folders
+from rl_training.runtime.records import OFFLINE_EVALUATIONS, Records
 from rl_training.runtime.run_description import read_description, read_plain_config
 
 
@@ -30,6 +31,7 @@ class RunSummary:
     unit: str = "updates"
     last: float | None = None
     best: float | None = None
+    offline: float | None = None  # value by the newest offline evaluation, over the seeds that are trusted there
     created: str | None = None
     age_seconds: float | None = None
     reason: str | None = None
@@ -74,6 +76,7 @@ def _summary(path: Path, facts: Mapping[str, Any], config: Mapping[str, Any]) ->
         unit=str(facts.get("unit") or "updates"),
         last=_score(facts.get("last")),
         best=_score(facts.get("best")),
+        offline=_offline(path),
         created=_text(created),
         age_seconds=_age(path, created),
         reason="killed" if is_killed else _text(facts.get("reason")),
@@ -86,6 +89,16 @@ def _text(value: Any) -> str | None:
 
 def _score(record: Any) -> float | None:
     return None if record is None else float(record["return_mean"])
+
+
+def _offline(path: Path) -> float | None:
+    """None where nothing was estimated, or nothing to be trusted; a damaged record is told by who reads it."""
+    try:
+        records = Records(path / f"{OFFLINE_EVALUATIONS}.jsonl", once=False).read()
+        value = records[-1]["value"]
+        return None if value is None else float(value["value"])
+    except (CheckpointError, OSError, LookupError, TypeError, ValueError):
+        return None
 
 
 def _age(path: Path, created: Any) -> float:

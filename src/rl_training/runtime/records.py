@@ -22,6 +22,7 @@ from rl_training.paths import require_plain
 from rl_training.validation import is_count
 from rl_training.wording import WARNING, amount
 
+OFFLINE_EVALUATIONS = "offline_evaluations"  # the kind that people add, without an environment
 ASIDE = ".aside"  # in the name of what a run went back behind, or went on without
 EVALUATION_METRICS = ("return_mean", "return_std", "return_min", "return_max", "length_mean")  # by seed
 LONGEST_LINE = 2**24  # bytes; thousands of seeds fill one

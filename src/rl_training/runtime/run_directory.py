@@ -26,7 +26,7 @@ from typing import Any
 
 from rl_training import yaml_dialect
 from rl_training.data.formats.atomic import remove, sync, temporary_folder
-from rl_training.errors import CheckpointError, ConfigError, DivergenceError
+from rl_training.errors import CheckpointError, ConfigError, DivergenceError, closest
 from rl_training.run_places import DESCRIPTION, RUNS_DIR
 from rl_training.runtime import run_lock
 from rl_training.runtime.checkpoint import (
@@ -40,11 +40,10 @@ from rl_training.runtime.checkpoint import (
 )
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
-from rl_training.runtime.records import ASIDE, Records, is_evaluation
+from rl_training.runtime.records import ASIDE, OFFLINE_EVALUATIONS, Records, is_evaluation
 from rl_training.runtime.run_description import read_description, read_plain_config
 from rl_training.runtime.run_identity import circumstances, require_own
 
-OFFLINE_EVALUATIONS = "offline_evaluations"
 _GLANCES = 10
 _STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
 
@@ -382,7 +381,8 @@ def _other_runs(path: Path) -> str:
     for parent in (path.parent, Path(RUNS_DIR)):
         names = sorted(file.parent.name for file in parent.glob("[!.]*/run.json"))
         if names:
-            return f"; runs in {parent}: {', '.join(names[-5:])}"
+            like = closest(path.name, names)
+            return f"; runs in {parent}: {', '.join(names[-5:])}" + (f"; did you mean {like!r}?" if like else "")
     return ""
 
 

@@ -61,13 +61,13 @@ def examine(
     else:
         subject = Subject.from_fields(fields, whole)
     names = None if subject.obs is None else raw.names_of("obs", subject.obs.shape[1])
-    subject = replace(subject, obs_names=names, ends_told=raw.ends_told or EPISODE_IDS in fields.sources)
+    subject = replace(subject, obs_names=names, ends_told=raw.end_texts is not None or EPISODE_IDS in fields.sources)
     findings = [*also, *_other_environment(raw, env_id), *fields.findings, *_widths(subject, spaces)]
     facts = _facts(raw, fields, subject, dataset, env_id or raw.env_id)
     if obs_bounds is None and raw.bounds is not None:
         obs_bounds = raw.bounds.of_observations(subject.obs)
     if subject.rows:
-        findings += check_flags(fields, subject)
+        findings += check_flags(fields, subject, raw.end_text)
         facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds, raw.bounds)
         findings += more
     coarse = () if dataset is None else dataset.coarse

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,7 +14,10 @@ from rl_training.data.doctor.subject import Subject
 from rl_training.data.doctor.wording import share
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS
 from rl_training.data.flags import DONES
+from rl_training.validation import printable
 from rl_training.wording import amount
+
+EndText: TypeAlias = Callable[[int], str | None]
 
 _LIMIT_LEAST = 20  # rows: shorter episodes end at the same length by chance
 _LIMIT_EPISODES = 3
@@ -21,15 +25,18 @@ _SINGLE = 0.9  # of the episodes: where so many have one row, that is what the t
 _LEAST_PAIRS = 3  # fewer may be chance
 
 
-def check_flags(fields: RawFields, subject: Subject) -> Iterator[Finding]:
-    """Every check on the flags; `fields` has them as the file does, `subject` as they are read."""
+def check_flags(fields: RawFields, subject: Subject, end_text: EndText | None = None) -> Iterator[Finding]:
+    """Every check on the flags; `fields` has them as the file does, `subject` as they are read.
+
+    end_text: what a column of the file says at an episode's last row, if it has one that does.
+    """
     if not subject.rows or not subject.whole_episodes:
         return
     if not _single_rows(subject):
         yield from _two_rows(fields, subject)
     yield from _overlap(fields)
     yield from check_ends(subject)
-    yield from _time_limits(fields, subject)
+    yield from _time_limits(fields, subject, end_text)
     yield from _one_row(subject)
 
 
@@ -132,7 +139,7 @@ def check_ends(subject: Subject) -> Iterator[Finding]:
         yield Finding("note", "flags.open-end", "truncations", what, advice, place=subject.place(subject.rows - 1))
 
 
-def _time_limits(fields: RawFields, subject: Subject) -> Iterator[Finding]:
+def _time_limits(fields: RawFields, subject: Subject, end_text: EndText | None) -> Iterator[Finding]:
     """Terminations that pile up at one length, the largest but for a few; some may be marked as truncated besides."""
     if subject.terminations is None:
         return
@@ -147,12 +154,14 @@ def _time_limits(fields: RawFields, subject: Subject) -> Iterator[Finding]:
     name = fields.sources.get("terminations", "terminations")
     many = at_limit >= max(_LIMIT_EPISODES, 0.02 * len(lengths)) and at_limit > max(near, longer)
     if limit >= _LIMIT_LEAST and many:
-        episode = int(np.flatnonzero(terminated & (subject.lengths == limit))[0])
+        ends = subject.ends[terminated & (subject.lengths == limit)].tolist()
+        said = {text for row in ends if end_text is not None and (text := end_text(row))}
         everyone = "every episode ends" if at_limit == len(subject.lengths) else f"{amount(at_limit, 'episode')} end"
         what = f"By {name!r}, {everyone} in a termination after exactly {limit:,} rows: that looks like a time limit."
-        advice = "If it is one, mark these rows as truncated instead; a termination tells the algorithm that no reward"
-        advice += " follows."
-        place = subject.place(int(subject.ends[episode]))
+        written = ", ".join(f"{printable(text)}: truncation" for text in sorted(said))
+        way = f"write `{written}` under end_reasons" if said else "mark these rows as truncated instead"
+        advice = f"If it is one, {way}; a termination tells the algorithm that no reward follows."
+        place = subject.place(ends[0])
         yield Finding("warning", "flags.time-limit", "terminations", what, advice, at_limit, place)
     elif name in DONES and "truncations" not in fields.arrays and not np.any(subject.truncations):
         what = f"{name!r} is read as terminations, and nothing says where episodes were only cut."

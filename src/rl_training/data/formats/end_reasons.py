@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -36,9 +36,9 @@ def checked(given: Any) -> dict[str, Ending]:
     if not isinstance(given, Mapping):
         raise DataError(f"{END_REASONS}: must say what each text means: {{goal: termination, timeout: truncation}}")
     meanings: dict[str, Ending] = {}
+    if left := [str(text) for text, meaning in given.items() if meaning == TO_FILL_IN]:
+        raise DataError(f"{END_REASONS}: {still_to_do(left)}; say termination, truncation or ongoing")
     for text, meaning in given.items():
-        if meaning == TO_FILL_IN:
-            raise DataError(f"{END_REASONS}: {text} is still {TO_FILL_IN}; say termination, truncation or ongoing")
         if meaning not in ENDINGS:
             hint = did_you_mean(str(meaning), ENDINGS) or f"; choose from {', '.join(ENDINGS)}"
             raise DataError(f"{END_REASONS}: {shown(text)} cannot mean {shown(meaning)}{hint}")
@@ -48,10 +48,15 @@ def checked(given: Any) -> dict[str, Ending]:
     return meanings
 
 
+def still_to_do(names: Sequence[str]) -> str:
+    """`obs is still TODO`, `obs, actions are still TODO`."""
+    return f"{first_of(map(printable, names))} {'is' if len(names) == 1 else 'are'} still {TO_FILL_IN}"
+
+
 def ends_by_reason(
     name: str, cells: npt.NDArray[Any], reasons: EndReasons | None, episodes: Any, step: npt.NDArray[Any] | None
-) -> tuple[Arrays, str]:
-    """Terminations and truncations `[N]`, and a note on what was counted.
+) -> tuple[Arrays, dict[int, str], str]:
+    """Terminations and truncations `[N]`, the texts of the rows that have ended something, and a note on them.
 
     A log may repeat an episode's reason in all of its rows. Where `episodes` `[N]` tell that it does, only the last
     row of each, by `step` if there is one, has ended anything.
@@ -72,7 +77,8 @@ def ends_by_reason(
         for ending, field in _FIELDS.items()
     }
     ended = np.flatnonzero(flags["terminations"] | flags["truncations"]).tolist()
-    return flags, _note(name, known, Counter(texts[row] for row in ended), repeated=repeated)
+    said = {row: texts[row] for row in ended}
+    return flags, said, _note(name, known, Counter(said.values()), repeated=repeated)
 
 
 def _note(name: str, known: Mapping[str, Ending | None], counted: Mapping[str, int], *, repeated: bool) -> str:

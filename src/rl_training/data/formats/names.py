@@ -10,6 +10,7 @@ from rl_training.validation import printable, shown
 
 _SHOWN_NAMES = 12  # names that a message lists
 _COMPARED_NAMES = 1000  # names a mistyped one is held against
+_LEAST_PART = 3  # letters of a name that may stand for the whole
 LONGEST_NAME = 1000  # characters
 _MOST_DIGITS = 9  # of a column's number
 
@@ -67,4 +68,7 @@ def first_of(texts: Iterable[str]) -> str:
 
 def suggest(word: str, names: Sequence[str]) -> str:
     hint = did_you_mean(word, names[:_COMPARED_NAMES])
+    holding = [name for name in names if len(word) >= _LEAST_PART and word.casefold() in name.casefold()]
+    if len(holding) == 1:
+        return f"; did you mean {shown(holding[0])}?"
     return hint if "did you mean" in hint else f"; the data have {listed(names)}"

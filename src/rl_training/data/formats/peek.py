@@ -23,6 +23,7 @@ from rl_training.reading_choices import EndReasons
 _COUNTED = 2**31  # bytes of a text whose lines are counted
 _BLOCK = 2**22
 _MOST_KINDS = 200  # of the texts in a column
+_MOST_FLAGS = 10**7  # rows of a table whose flags are counted
 _LARGEST_SAMPLE = 2**26  # bytes of one array that are looked at
 _TITLES = {"npz": "NumPy archive", "hdf5": "HDF5", "parquet": "Parquet", "csv": "CSV"}
 
@@ -143,7 +144,22 @@ def _parquet(path: Path, sample: int) -> Peek:
                 columns[name] = np.empty(0) if batch is None else column_values(name, batch.column(name))
             except DataError:  # of no use as a field
                 columns[name] = np.empty(0, dtype=object)
-    return Peek("parquet", _TITLES["parquet"], rows, columns=columns)
+    return Peek("parquet", _TITLES["parquet"], rows, _marked_episodes(files, list(columns), rows), columns=columns)
+
+
+def _marked_episodes(files: list[Path], names: list[str], rows: int) -> int | None:
+    """Counted by the flags of a file with both kinds, as this package writes it: two columns read by themselves."""
+    import pyarrow.parquet as pq
+
+    flags = [name for name in names if _is_end(name)]
+    if {FIELD_OF[name] for name in flags} != {"terminations", "truncations"} or rows > _MOST_FLAGS:
+        return None
+    try:
+        tables = [pq.ParquetFile(entry).read(columns=flags) for entry in files]
+        found = {name: np.concatenate([table[name].to_numpy() for table in tables]) for name in flags}
+    except Exception:  # whatever pyarrow raises: it is told when the data are read
+        return None
+    return _episodes(found, rows)
 
 
 def _csv(path: Path, sample: int) -> Peek:

@@ -36,7 +36,7 @@ class RawData:
     files: the files of a folder, with the number of rows that each holds.
     bounds: of its actions and observations, where it tells them.
     negated: its costs have become rewards.
-    ends_told: a column says why episodes ended.
+    end_texts: where a column says why episodes ended, its text in the file's rows that have ended one.
     """
 
     arrays: Arrays
@@ -49,7 +49,7 @@ class RawData:
     files: Sequence[tuple[str, int]] = ()
     bounds: SpaceBounds | None = None
     negated: bool = False
-    ends_told: bool = False
+    end_texts: Mapping[int, str] | None = None
 
     def row_in_file(self, row: int) -> tuple[int, str | None]:
         """Where the data have a row of the arrays: the row in its file, and the file's name where there are several."""
@@ -59,6 +59,10 @@ class RawData:
                 return place, name
             place -= rows
         return place, None
+
+    def end_text(self, row: int) -> str | None:
+        """What the data say of how the episode ended whose last row is this one of the arrays."""
+        return (self.end_texts or {}).get(row if self.rows is None else int(self.rows[row]))
 
     def of_rows(self, rows: IndexArray) -> RawData:
         """Where the data have these rows of the arrays."""

@@ -264,15 +264,15 @@ def assemble(planned: Plan, column: Callable[[str], npt.NDArray[Any]], described
         widths.setdefault(field, [(name, math.prod(part.shape[1:])) for name, part in parts.items()])
     step = None if planned.step is None else moments(planned.step, columns[planned.step])
     counted: tuple[str, ...] = ()
+    said: dict[int, str] | None = None
     if planned.reasons is not None:
         episodes = next((values for key, values in arrays.items() if FIELD_OF[key] == EPISODE_IDS), None)
-        ended, note = ends_by_reason(planned.reasons, columns[planned.reasons], planned.meanings, episodes, step)
+        ended, said, note = ends_by_reason(planned.reasons, columns[planned.reasons], planned.meanings, episodes, step)
         arrays, counted = arrays | ended, (note,)
     ordered = in_order(arrays, step, planned.step or "", check_successors=planned.rllib)
     notes = (*planned.notes, *counted, *ordered.notes)
-    told = planned.reasons is not None
     return RawData(
-        ordered.arrays, described, notes=notes, hints=planned.hints, rows=ordered.rows, columns=widths, ends_told=told
+        ordered.arrays, described, notes=notes, hints=planned.hints, rows=ordered.rows, columns=widths, end_texts=said
     )
 
 

@@ -20,8 +20,8 @@ from rl_training.errors import CheckpointError
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping.network import Floats, PolicyNetwork
 from rl_training.paths import bare_paths
-from rl_training.runtime.records import EVALUATION_METRICS
-from rl_training.runtime.run_directory import OFFLINE_EVALUATIONS, RunDirectory, run_of
+from rl_training.runtime.records import EVALUATION_METRICS, OFFLINE_EVALUATIONS
+from rl_training.runtime.run_directory import RunDirectory, run_of
 
 CARD_FORMAT = 1
 NON_FINITE = "a row with NaN or infinity is answered with NaN in every action of that row, and of no other"

@@ -1,0 +1,78 @@
+"""What `rl-training init` says of single columns: missing cells, text among numbers, rows that come twice."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.fields import STEP
+from rl_training.data.formats.cells import is_missing_word
+from rl_training.data.formats.peek import Peek
+from rl_training.data.guesses import Guesses
+from rl_training.data.value_looks import repeats
+from rl_training.validation import printable, shown
+from rl_training.wording import amount
+
+_MOST_TOLD = 5  # columns with missing cells
+_MOSTLY = 0.5  # of the cells: a column of numbers in which some are text
+
+
+def cells_used(first: Peek, guesses: Guesses) -> dict[str, npt.NDArray[np.bool_]]:
+    """Where a column that is used, or may be, has a missing cell, `[K]`, if it has one."""
+    chosen = [name for guess in guesses.fields for columns in (guess.columns, *guess.candidates) for name in columns]
+    cells = {name: first.columns[name] for name in chosen if first.columns[name].dtype.kind == "f"}
+    missing = {name: np.isnan(values).reshape(len(values), -1).any(1) for name, values in cells.items()}
+    return {name: lacks for name, lacks in missing.items() if lacks.any()}
+
+
+def missing_cells(first: Peek, guesses: Guesses) -> list[str]:
+    """Notes on the missing cells of columns that are used."""
+    notes = []
+    for name, lacks in list(cells_used(first, guesses).items())[:_MOST_TOLD]:
+        many = f"{amount(int(lacks.sum()), 'cell')} of the first {len(lacks):,}"
+        way = "fill them in, or say missing: drop to leave out those rows"
+        notes.append(f"{printable(name)} is missing in {many}; {way}")
+    return notes
+
+
+def doubled_rows(first: Peek, guesses: Guesses) -> list[str]:
+    """A note on rows that come twice with the same step, which no reader takes."""
+    step = guesses.column_of(STEP)
+    doubled = repeats(first.columns)
+    if step is None or not doubled.any():
+        return []
+    rows = f"{int(doubled.sum()):,} of the first {amount(len(doubled), 'row')}"
+    which = "the first is" if doubled.sum() > 1 else "it is"
+    where = f"{which} row {int(np.argmax(doubled)):,}, counted from 0"
+    return [f"{rows} say the same as the row before, {printable(step)} included ({where}); remove the doubled ones"]
+
+
+def unused(first: Peek, guesses: Guesses) -> tuple[str, ...]:
+    """The columns that no field takes, with the reason where the column's own values are one."""
+    reasons = {name: _unfit(first.columns[name]) for name in guesses.left}
+    return tuple(printable(name) + (f" ({why})" if why else "") for name, why in reasons.items())
+
+
+def _unfit(values: npt.NDArray[np.generic]) -> str | None:
+    if not len(values) or values.ndim != 1:
+        return None
+    if values.dtype.kind in "OU":
+        texts = [
+            text for cell in values.tolist() if not is_missing_word(text := str(cell).strip()) and not _is_number(text)
+        ]
+        if not texts:
+            return None
+        if len(texts) > _MOSTLY * len(values):
+            return f"text, such as {shown(texts[0])}; only numbers can be observed"
+        many = f"{len(texts):,} of the first {amount(len(values), 'row')}"
+        return f"text in {many}, such as {shown(texts[0])}: correct or empty those cells to use it"
+    if values.dtype.kind in "biuf" and (values == values[0]).all():
+        return f"always {values[0]:g}"
+    return None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text.replace(",", ".", 1)) is not None
+    except ValueError:
+        return False

@@ -1,0 +1,39 @@
+"""What was guessed of a table: a field, the columns that hold it, and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rl_training.reading_choices import DonesAre
+
+
+@dataclass(frozen=True)
+class Guess:
+    """A field (or `dones`, `step`) and its columns; none where it is unclear, with the candidates for it."""
+
+    field: str
+    columns: tuple[str, ...]
+    why: str
+    candidates: tuple[tuple[str, ...], ...] = ()
+    found_by_name: bool = False  # the reader finds it without being told
+
+    @property
+    def is_clear(self) -> bool:
+        return bool(self.columns)
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """Every field that was found or is needed, in the order of a transition, and the columns left over."""
+
+    fields: tuple[Guess, ...]
+    left: tuple[str, ...]
+    dones_are: DonesAre | None = None  # where the names tell what the only flag of ends means
+
+    def column_of(self, field: str) -> str | None:
+        """The one column of a field that was found."""
+        return next((guess.columns[0] for guess in self.fields if guess.field == field and guess.is_clear), None)
+
+    @property
+    def unclear(self) -> list[Guess]:
+        return [guess for guess in self.fields if not guess.is_clear]

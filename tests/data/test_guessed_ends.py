@@ -1,0 +1,138 @@
+"""Guesses from what columns hold, not from their names: what ends episodes, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training.data.doctor import examine
+from rl_training.data.formats.tables import read_table
+from rl_training.data.guesses import Guess
+from rl_training.data.guessing import guess_fields
+from rl_training.data.reason_guesses import guess_reasons, lengths_by_reason
+from rl_training.data.value_looks import repeats
+
+ROWS = 120
+EPISODES = np.arange(ROWS) // 20
+LAST = np.arange(ROWS) % 20 == 19
+NOTHING = np.zeros(0, dtype=np.bool_)
+
+
+def log(**more: Any) -> dict[str, Any]:
+    wave = np.sin(np.arange(ROWS))
+    return {"obs": wave, "cmd": wave**2, "reward": wave**3, **more}
+
+
+def guessed(columns: dict[str, Any], field: str, *, exact: bool = False) -> Guess | None:
+    return next((guess for guess in guess_fields(columns, exact_names=exact).fields if guess.field == field), None)
+
+
+class TestFlagsByTheirRows:
+    def test_one_in_last_rows_alone_marks_terminations(self) -> None:
+        for name in ("tripped", "zzz"):
+            found = guessed(
+                log(run=EPISODES, timelimit=LAST * (EPISODES > 2), **{name: LAST * (EPISODES < 3)}), "terminations"
+            )
+            assert found is not None
+            assert found.columns == (name,)
+            assert "1 in last rows of episodes only, 3 of 5; if it marks cuts, call it truncations" in found.why
+
+    def test_one_that_marks_every_end_is_of_either_kind(self) -> None:
+        found = guessed(log(run=EPISODES, zzz=LAST.astype(int)), "dones")
+        assert found is not None
+        assert found.columns == ("zzz",)
+
+    def test_an_alarm_in_the_middle_is_no_end(self) -> None:
+        alarm = (np.arange(ROWS) % 20 > 15).astype(int)
+        found = guessed(log(run=EPISODES, alarm=alarm), "terminations")
+        assert found is None or not found.is_clear
+
+    def test_one_row_alone_needs_a_word(self) -> None:
+        once = LAST * (EPISODES == 1)
+        for name, clear in (("fault", True), ("zzz", False)):
+            found = guessed(log(run=EPISODES, **{name: once.astype(int)}), "terminations")
+            assert (found is not None and found.is_clear) is clear
+
+
+class TestCounters:
+    def test_an_array_that_counts_and_starts_again_is_the_step(self) -> None:
+        arrays = log(**{"perf/q": np.arange(ROWS) % 20, "perf/interlock": (LAST & (EPISODES < 2)).astype(int)})
+        del arrays["reward"]
+        step = guessed(arrays, "step", exact=True)
+        assert step is not None
+        assert step.columns == ("perf/q",)
+        ends = guessed(arrays, "terminations", exact=True)
+        assert ends is not None
+        assert ends.columns == ("perf/interlock",)
+        rewards = guessed(arrays, "rewards", exact=True)
+        assert rewards is not None
+        assert not {"perf/q", "perf/interlock"} & {n for c in rewards.candidates for n in c}
+
+    def test_one_that_starts_again_inside_episodes_is_none(self) -> None:
+        """Flags tell where episodes end: what counts to five is something else."""
+        gear = np.arange(ROWS) % 5
+        assert guessed(log(gear=gear, done=LAST.astype(int)), "step") is None
+        assert guessed(log(gear=gear, crashed=LAST * (EPISODES < 2), timeout=LAST * (EPISODES > 1)), "step") is None
+        assert guessed(log(gear=np.arange(ROWS) % 20, crashed=LAST * (EPISODES < 2)), "step") is not None
+
+    def test_a_saw_of_another_stride_is_none(self) -> None:
+        assert guessed(log(saw=np.arange(ROWS) % 20 * 5.0), "step") is None
+
+
+class TestReasons:
+    def test_one_length_is_a_time_limit(self) -> None:
+        found = guess_reasons(
+            {"day complete": 44, "overheat": 3}, {"day complete": [96] * 44, "overheat": [12, 40, 95]}
+        )
+        assert found["day complete"].meaning == "truncation"
+        assert found["day complete"].why == "all after 96 rows, as by a time limit"
+        assert (found["overheat"].meaning, found["overheat"].why) == ("termination", "")
+
+    @pytest.mark.parametrize("text", ["complete", "Completed", "finished", "batch done"])
+    def test_that_it_is_over_says_not_why(self, text: str) -> None:
+        found = guess_reasons({text: 4}, {text: [10, 20, 30, 40]})[text]
+        assert found.meaning == "termination"
+        assert found.why.startswith("in doubt")
+
+    def test_a_goal_leaves_no_doubt(self) -> None:
+        found = guess_reasons({"goal complete": 4}, {"goal complete": [10, 20, 30, 40]})["goal complete"]
+        assert (found.meaning, found.why) == ("termination", "")
+
+    def test_lengths_leave_out_rows_that_come_twice(self) -> None:
+        cells = np.array(["", "", "up", "", "", "", "up"], dtype=object)
+        doubled = np.array([False, False, False, False, True, False, False])
+        assert lengths_by_reason(cells, None, doubled) == {"up": [3, 3]}
+        assert lengths_by_reason(cells, np.array([0, 0, 0, 1, 1, 1, 1]), NOTHING) == {"up": [3, 4]}
+
+    def test_rows_that_come_twice(self) -> None:
+        mixed = np.empty(4, dtype=object)
+        mixed[:] = [[1, 2], [1, 2], "x", "x"]
+        columns = {
+            "a": np.array([1.0, 1.0, np.nan, np.nan]),
+            "b": mixed,
+            "c": np.array([[1, 2], [1, 2], [3, 4], [3, 5]]),
+        }
+        assert repeats(columns).tolist() == [False, True, False, False]
+        assert not repeats({**columns, "d": np.zeros(2)}).any()
+
+    def test_the_doctor_says_what_to_write(self) -> None:
+        why = np.where(LAST, "day complete", "").astype(object)
+        table = {**log(run=EPISODES, why=why), "action": np.cos(np.arange(ROWS))}
+        del table["cmd"]
+        columns = {"episode_ids": "run", "end_reasons": "why"}
+        raw = read_table(table, columns, {"day complete": "termination"})
+        (found,) = (finding for finding in examine(raw).findings if finding.code == "flags.time-limit")
+        assert "write `day complete: truncation` under end_reasons" in found.advice
+
+
+class TestMoney:
+    def test_it_may_be_a_cost(self) -> None:
+        for name in ("Aufwand [EUR]", "energy €", "spent_$"):
+            columns = {**log(run=EPISODES), name: np.cos(np.arange(ROWS))}
+            del columns["reward"]
+            rewards = guessed(columns, "rewards")
+            assert rewards is not None
+            assert rewards.candidates == ((name,),)
+            assert "if it is a cost, where lower is better, say rewards_are: costs" in rewards.why
