@@ -1,0 +1,40 @@
+"""Sentences on the page: what is typed on a command line stays in one piece where a line ends."""
+
+from __future__ import annotations
+
+import re
+
+_LONGEST = 32  # characters kept in one piece: more would not fit a narrow screen
+_TYPED = re.compile(r"(?<![\w/.-])(?:--?[a-z][\w-]*|rl-training)(?![\w/])")
+_TAGS = re.compile(r"(<[^>]*>)")
+_CLOSED = ("svg", "pre", "code", "b")  # what is inside is drawn, typed already, or a name
+
+
+def code_in_prose(html: str) -> str:
+    """HTML whose texts are escaped, with `text` as code, and options and commands that no line end breaks."""
+    made, inside = [], ""
+    for part in _TAGS.split(html):
+        if part.startswith("<"):
+            name = part.strip("</>").split(maxsplit=1)[0] if part.strip("</>") else ""
+            if not inside and name in _CLOSED and not part.startswith("</"):
+                inside = name
+            elif part == f"</{inside}>":
+                inside = ""
+            made.append(part)
+        else:
+            made.append(part if inside else _marked(part))
+    return "".join(made)
+
+
+def _marked(text: str) -> str:
+    coded = re.sub(r"`([^`<>]+)`", lambda found: f"<code>{_unbroken(found[1])}</code>", text)
+    parts = re.split(r"(<code>.*?</code>)", coded)
+    return "".join(part if part.startswith("<code>") else _unbroken(part) for part in parts)
+
+
+def _unbroken(text: str) -> str:
+    return _TYPED.sub(lambda found: _piece(found[0]), text)
+
+
+def _piece(text: str) -> str:
+    return f'<span class="piece">{text}</span>' if len(text) <= _LONGEST else text
