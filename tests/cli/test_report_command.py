@@ -17,7 +17,7 @@ import pytest
 
 from report_runs import ENV, make_runs, registered
 from rl_training import yaml_dialect
-from rl_training.data.doctor.wording import alike, number
+from rl_training.data.doctor.wording import alike
 from rl_training.experiment import statistics
 from rl_training.experiment.report import tables
 from rl_training.experiment.report.contents import read_runs
@@ -136,7 +136,10 @@ class TestTwoRuns:
         value, low, high = alike(expected.value, expected.low, expected.high)
         assert f"{value} [{low}, {high}]" in text
         best = max(records, key=lambda record: np.mean(record["return_mean"]))
-        assert f"{number(float(np.mean(best['return_mean'])))} ({best['step']})" in text
+        last, highest = (np.array(record["return_mean"]) for record in (records[-1], best))
+        numbers = [float(value) for value in (highest.mean(), last.mean(), last.std(ddof=1))]
+        best_text, mean, std = alike(*numbers)  # to the same digit, as they are held to one another
+        assert f"{mean} ± {std} {best_text} ({best['step']})" in text
 
     def test_what_holds_for_several_runs_is_said_once(self, write: Any, folder: Path, tmp_path: Path) -> None:
         said = {"a": ["bounds were guessed", "only a"], "b": ["bounds were guessed"], "c": ["bounds were guessed"]}

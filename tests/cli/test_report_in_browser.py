@@ -41,7 +41,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = make_runs(tmp_path_factory.mktemp("browser"), only_sound=True)
         (folder / "cloned").rename(folder / HOSTILE)
         output = folder / "report.html"
-        write_report([folder / "one", folder / "two", folder / HOSTILE], output)
+        write_report([folder / "one", folder / "two", folder / HOSTILE], output, held_out=str(folder / "log.npz"))
     return output
 
 

@@ -271,7 +271,8 @@ class TestProse:
             ("<p>(--no-data):</p>", '<p>(<span class="piece">--no-data</span>):</p>'),
             ("<p>`ab -c`</p>", '<p><code>ab <span class="piece">-c</span></code></p>'),
             ("<p>from -79.4 to x--y, a-b, e--</p>", "<p>from -79.4 to x--y, a-b, e--</p>"),
-            ("<pre><code>train --gamma</code></pre>", "<pre><code>train --gamma</code></pre>"),
+            ("<pre><code>a --x</code></pre>", '<pre><code>a <span class="piece">--x</span></code></pre>'),
+            ("<pre><code>- 256\n- -1\nrl-training</code></pre>", "<pre><code>- 256\n- -1\nrl-training</code></pre>"),
             ('<svg aria-label="--x"><text>--gamma</text></svg>', '<svg aria-label="--x"><text>--gamma</text></svg>'),
             ("<b>--name</b>", "<b>--name</b>"),
             (f"--{'a' * 40}", f"--{'a' * 40}"),  # wider than a narrow screen

@@ -52,7 +52,10 @@ def _of_values(run: RunContents, found: RunDiagnostics) -> list[Drawing]:
     made = []
     if found.values.returns is not None:
         sample = "a sample of all seeds" if len(found.values.values) > 1 else "a sample"
-        caption = f"{name}: {found.values.kind} against the return-to-go of the data, {sample}."
+        caption = (
+            f"{name}: {found.values.kind} against the return-to-go of the data, {sample}; what lies beyond the axes"
+        )
+        caption += " is drawn at their ends."
         made.append(Drawing(caption, partial(figures.values_against_returns, run, found.values), run.number))
     held = f" Held out: {escape(found.held_from)}." if found.held_from else ""
     caption = f"{name}: TD error. Hatched: the 1% that lies furthest from 0, beyond the axis.{held}"

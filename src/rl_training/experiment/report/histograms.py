@@ -103,7 +103,8 @@ def td_errors(run: RunContents, found: RunDiagnostics, size: Size) -> str:
     beyond[True] = [100.0 * (own > reach).mean() for own in errors]
     top = max(float(part.max()) for part in (*shares, *map(np.array, beyond.values())))
     sides = (any(beyond[False]), any(beyond[True]))
-    chart = Chart(size, (-reach, reach), (0.0, 1.12 * top), ("TD error", "share of transitions, %"), beyond=sides)
+    room = 1.1 + 0.12 * len(checks)  # above all that is drawn, for their names
+    chart = Chart(size, (-reach, reach), (0.0, room * top), ("TD error", "share of transitions, %"), beyond=sides)
     inside = ""
     for place, ((name, _, dash), heights) in enumerate(zip(checks, shares, strict=True)):
         xs, ys = np.repeat(edges, 2)[1:-1], np.repeat(heights, 2)
@@ -146,7 +147,7 @@ def action_distances(runs: Sequence[RunContents], found: Sequence[RunDiagnostics
     beyond = [100.0 * float((check.distances > most).mean()) for _, check in checks]
     top = max(*beyond, *(float(part.max()) for part in shares))
     labels = ("distance to the data's action", "share of transitions, %")
-    chart = Chart(size, (0.0, most), (0.0, 1.12 * top), labels, beyond=(False, any(beyond)))
+    chart = Chart(size, (0.0, most), (0.0, 1.2 * top), labels, beyond=(False, any(beyond)))
     middles = [(left + right) / 2 for left, right in pairwise(edges)]
     for (run, _), heights, rest in zip(checks, shares, beyond, strict=True):
         _, dash, sign = look(run.number)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 _LONGEST = 32  # characters kept in one piece: more would not fit a narrow screen
-_TYPED = re.compile(r"(?<![\w/.-])(?:--?[a-z][\w-]*|rl-training)(?![\w/])")
+_OPTION = r"--?[a-z][\w-]*"
+_TYPED = re.compile(rf"(?<![\w/.-])(?:{_OPTION}|rl-training)(?![\w/])")
+_IN_A_BLOCK = re.compile(rf"(?<=\s){_OPTION}(?=\s|$)")
 _TAGS = re.compile(r"(<[^>]*>)")
-_CLOSED = ("svg", "pre", "code", "b")  # what is inside is drawn, typed already, or a name
+_CLOSED = ("svg", "pre", "code", "b")  # what is inside is drawn, a block of its own, or a name
 
 
 def code_in_prose(html: str) -> str:
@@ -22,7 +24,8 @@ def code_in_prose(html: str) -> str:
                 inside = ""
             made.append(part)
         else:
-            made.append(part if inside else _marked(part))
+            block = _unbroken(part, _IN_A_BLOCK) if inside == "pre" else part
+            made.append(block if inside else _marked(part))
     return "".join(made)
 
 
@@ -32,8 +35,8 @@ def _marked(text: str) -> str:
     return "".join(part if part.startswith("<code>") else _unbroken(part) for part in parts)
 
 
-def _unbroken(text: str) -> str:
-    return _TYPED.sub(lambda found: _piece(found[0]), text)
+def _unbroken(text: str, typed: re.Pattern[str] = _TYPED) -> str:
+    return typed.sub(lambda found: _piece(found[0]), text)
 
 
 def _piece(text: str) -> str:

@@ -138,7 +138,7 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
   tbody th { min-width: 6rem; } td:not(.number) { min-width: 3.6rem; }
   dl { font-size: 9pt; } pre, .small, figcaption { font-size: 8pt; }
   svg text { font-size: 13px; } .wide svg text { font-size: 13px; }
-  h2 { margin-top: 1.8rem; } figure, tr, .callout, dl { break-inside: avoid; }
+  h2 { margin-top: 1.8rem; } figure, tr, p, dl { break-inside: avoid; }
   h2, h3, .controls, .key, h3 + p, p:has(+ .grid-of), p:has(+ .key) { break-after: avoid; }
   pre { white-space: pre-wrap; }
 }

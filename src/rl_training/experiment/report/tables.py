@@ -150,14 +150,15 @@ def _score_cells(run: RunContents, scaled: bool) -> list[Cell]:
         middle = [empty] * (7 if scaled else 5)
         return [name_cell(run), *middle, Cell.number(run.data_return)]
     spread = [float(found.last.std(ddof=1))] if len(found.last) > 1 else []
-    mean_and_spread = alike(float(found.last.mean()), *spread)
+    best = float(found.best.mean())
+    best_text, drop_text, *mean_and_spread = alike(best, found.drop, float(found.last.mean()), *spread)
     cells = [
         name_cell(run),
         Cell.number(float(len(found.last)), f"{len(found.last)}"),
         Cell(_estimate(estimate), estimate.value),
         Cell.number(float(found.last.mean()), " ± ".join(mean_and_spread)),
-        Cell.number(float(found.best.mean()), f"{number(float(found.best.mean()))} ({found.best_step:,})"),
-        Cell.number(found.drop, number(found.drop)),
+        Cell.number(best, f"{best_text} ({found.best_step:,})"),
+        Cell.number(found.drop, drop_text),
     ]
     if scaled and run.reference is not None:
         normalised = estimate.scaled(run.reference.score)
@@ -264,7 +265,10 @@ def _by_seed(values: Any, digits: int | None = None) -> Cell:
         return Cell(_NOTHING)
     finite = values[np.isfinite(values)]
     numbers = [float(finite.mean())] + ([float(finite.min()), float(finite.max())] if len(finite) > 1 else [])
-    mean, *ends = alike(*numbers) if digits is None else [f"{value:.{digits}f}" for value in numbers]
+    if digits is not None:
+        mean, *ends = (f"{round(value, digits) + 0.0:.{digits}f}" for value in numbers)  # no -0.00
+    else:
+        mean, *ends = alike(*numbers)
     span = f' <span class="ends">[{", ".join(ends)}]</span>' if ends else ""
     return Cell(f"{mean}{span}", numbers[0])
 
