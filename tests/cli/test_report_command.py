@@ -340,6 +340,16 @@ class TestRunsOfEveryKind:
             drawn = [attrs for _, attrs in page.elements if attrs.get("class") == "bound"]
             assert len(drawn) == 4 + 2 * (page.text.count("Figure") % 2)  # the odd last one for two widths
 
+    def test_columns_of_an_array_are_counted(self, write: Any) -> None:
+        rows = np.random.default_rng(0).uniform(-1, 1, (32, 4))
+        lines = [",".join(f"{value:.4f}" for value in row) + f",{int(n % 8 == 7)}" for n, row in enumerate(rows)]
+        Path("log.csv").write_text("\n".join(["obs[0],actions[0],actions[1],rewards,terminations", *lines]) + "\n")
+        section = {"source": "file", "path": "log.csv"}
+        path = train(small_config(None, Path(), "bc", name="table", dataset=section, total_timesteps=2)).run.path
+        text = write(path.resolve()).text
+        assert "Action, dimension 1 : mean" in text
+        assert "Action actions" not in text
+
     def test_no_folder_stands_on_the_page(self, write: Any, folder: Path, tmp_path: Path) -> None:
         runs = [copied(folder, "one", tmp_path / place / "one") for place in ("a", "b")]
         for run in runs:

@@ -145,6 +145,13 @@ def test_empty_cells_of_a_card_are_left_out(watched: Any) -> None:
     assert watched(PHONE).shown(absent) == 0
 
 
+@pytest.mark.parametrize("width", [390, 840, 1000])
+def test_tables_of_scores_need_no_scrolling(watched: Any, width: int) -> None:
+    one = watched((width, 800))
+    overhang = "all => Math.max(...all.map(e => e.scrollWidth - e.clientWidth))"
+    assert one.page.eval_on_selector_all("#runs .table, #scores > .table", overhang) <= 0
+
+
 @pytest.mark.parametrize("width", [390, 500, 640])
 def test_options_do_not_break(watched: Any, width: int) -> None:
     one = watched((width, 800))

@@ -270,7 +270,7 @@ def _contents(members: Sequence[_Opened]) -> DataContents:
 
 def _action_title(dataset: TransitionDataset, column: int) -> str:
     names = names_of(dataset, "actions", dataset.act_dim)
-    if names:
+    if names and not names[column].startswith("actions["):  # what a table calls the columns of an array says no more
         return f"Action {printable(names[column])}"
     return "Action" if dataset.act_dim == 1 else f"Action, dimension {column}"
 

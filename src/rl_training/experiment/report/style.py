@@ -110,6 +110,10 @@ ul { margin: .4rem 0; padding-left: 1.2rem; } li { overflow-wrap: anywhere; }
 footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line); }
 
 @media screen and (max-width: 57.3rem) { .across { display: none; } .single { display: block; } }
+@media screen and (min-width: 46.01rem) and (max-width: 57.3rem) {
+  table { font-size: .82rem; } thead th { font-size: .76rem; } th, td { padding-right: .5rem; }
+  tbody th { min-width: 6rem; } td:not(.number) { min-width: 4rem; }
+}
 @media screen and (max-width: 46rem) {
   body { padding: 1.2rem 1rem 3rem; }
   h1 { font-size: 1.4rem; }
