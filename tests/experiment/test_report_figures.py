@@ -223,6 +223,11 @@ class TestHistograms:
             assert "beyond" not in self.drawn(found)[0]
         assert usual_range(sparse) == (-np.inf, np.inf)
 
+    def test_values_at_the_end_of_float32(self) -> None:
+        found = Spread.of(np.linspace(-3e38, 3e38, 50, dtype=np.float32))
+        assert (found.below, found.above) == (0, 0)
+        assert sum(found.inside.counts) == 50
+
     def test_a_hatched_bar_keeps_inside_its_box(self) -> None:
         chart = Chart((440, 280), (0.0, 1.0), (0.0, 10.0), ("x", "count"), beyond=(True, True))
         for above in (False, True):

@@ -33,9 +33,10 @@ class Spread:
     def of(cls, values: npt.NDArray[Any], bounds: tuple[float, float] | None = None) -> Spread:
         """Of finite values that are not all the same."""
         low, high = usual_range(values)
-        below, above = (int(side.sum()) for side in (values < low, values > high))
+        exact = values.astype(np.float64)  # the range may be beyond float32
+        below, above = (int(side.sum()) for side in (exact < low, exact > high))
         bins = min(_BINS, max(_FEWEST_BINS, 2 * math.isqrt(len(values))))  # few values leave many bins empty
-        inside = values[(values >= low) & (values <= high)] if below or above else values
+        inside = values[(exact >= low) & (exact <= high)] if below or above else values
         return cls(Distribution.of(values, bins), Distribution.of(inside, bins), below, above, bounds)
 
 
