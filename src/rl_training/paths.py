@@ -55,6 +55,14 @@ def bare_paths(value: Any) -> Any:
     return [bare_paths(entry) for entry in value] if isinstance(value, list | tuple) else value
 
 
+def without_folder(message: str, path: Any) -> str:
+    """A message on a file or folder, for a page that is shared: by its name alone."""
+    if path is None:
+        return message
+    bare, folder = message.replace(str(path), bare_name(path)), PurePath(str(path)).parent
+    return bare.replace(str(folder), "its folder") if folder.is_absolute() and folder.name else bare
+
+
 def bare_name(path: Any) -> str:
     """The last part of a path; `minari:ID` as it is."""
     text = str(path)

@@ -17,7 +17,7 @@ import pytest
 
 from report_runs import ENV, make_runs, registered
 from rl_training import yaml_dialect
-from rl_training.data.doctor.wording import alike, number
+from rl_training.data.doctor.wording import alike
 from rl_training.experiment import statistics
 from rl_training.experiment.report import tables
 from rl_training.experiment.report.contents import read_runs
@@ -38,11 +38,13 @@ class Reader(HTMLParser):
         self.open: list[str] = []
         self.elements: list[tuple[str, dict[str, str | None]]] = []
         self.words: list[str] = []
+        self.goes_on = False  # in the middle of a sentence, at an option that is kept in one piece
         self.feed(text)
         assert self.open == []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.elements.append((tag, dict(attrs)))
+        self.goes_on = ("class", "piece") in attrs
         if tag not in VOID:
             self.open.append(tag)
 
@@ -51,9 +53,10 @@ class Reader(HTMLParser):
 
     def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
+        self.goes_on = tag == "span" and self.goes_on
 
     def handle_data(self, data: str) -> None:
-        if self.elements and self.elements[-1][0] == "wbr" and self.words:
+        if self.words and (self.goes_on or (self.elements and self.elements[-1][0] == "wbr")):
             self.words[-1] += data  # in the middle of a word
         elif not self.open or self.open[-1] not in ("script", "style"):
             self.words.append(data)
@@ -110,7 +113,7 @@ class TestTwoRuns:
 
     def test_metrics_say_what_is_good(self, write: Any) -> None:
         text = write("one").text
-        assert "critic/q_data Value of the data's actions; should settle near" in text
+        assert "critic/q_data : Value of the data's actions; should settle near" in text
         assert "Learning curves" in text
 
     def test_notes_on_reading_stand_with_the_data(self, write: Any, folder: Path, tmp_path: Path) -> None:
@@ -133,7 +136,10 @@ class TestTwoRuns:
         value, low, high = alike(expected.value, expected.low, expected.high)
         assert f"{value} [{low}, {high}]" in text
         best = max(records, key=lambda record: np.mean(record["return_mean"]))
-        assert f"{number(float(np.mean(best['return_mean'])))} ({best['step']})" in text
+        last, highest = (np.array(record["return_mean"]) for record in (records[-1], best))
+        numbers = [float(value) for value in (highest.mean(), last.mean(), last.std(ddof=1))]
+        best_text, mean, std = alike(*numbers)  # to the same digit, as they are held to one another
+        assert f"{mean} ± {std} {best_text} ({best['step']})" in text
 
     def test_what_holds_for_several_runs_is_said_once(self, write: Any, folder: Path, tmp_path: Path) -> None:
         said = {"a": ["bounds were guessed", "only a"], "b": ["bounds were guessed"], "c": ["bounds were guessed"]}
@@ -262,10 +268,18 @@ class TestRunsOfEveryKind:
         text = write("cloned").text
         assert "learns no values" in text
         assert "Performance profiles" not in text
+        assert "Of one seed, so without an interval." in text
+        assert "Return in Cliff-report-v0 during training: one seed; each" in text
+        for words in ("over seeds (line)", "interval over seeds", "mean over seeds", "bootstrap"):
+            assert words not in text
+        assert "Interquartile mean and 95% interval over seeds; none of a single seed." in write("one", "cloned").text
 
     def test_without_an_environment(self, write: Any) -> None:
-        text = write("blind").text
-        assert "blind : no evaluations, so no score" in text
+        page = write("blind")
+        text = page.text
+        assert "blind : no scores, as it was trained without an environment: rl-training evaluate RUN --offline" in text
+        assert "scores" not in [attrs.get("id") for tag, attrs in page.elements if tag == "section"]
+        assert "no scores" in write("one", "blind").text  # among the scores of others
         assert "Learning curves" not in text
         assert "Metrics of training" in text
         assert "Distance of the policy's action" in text
@@ -294,7 +308,7 @@ class TestRunsOfEveryKind:
         shutil.rmtree(run / "checkpoints")
         text = write(run).text
         assert "no checkpoint to look into" in text
-        assert "no evaluations, so no score" in text
+        assert "no scores yet: it was not evaluated while it trained. rl-training evaluate RUN prints some." in text
         assert "Return of an episode" in text  # the data are there all the same
 
     def test_one_seed_diverged(self, write: Any) -> None:
@@ -307,6 +321,51 @@ class TestRunsOfEveryKind:
         facts = json.loads((run / "run.json").read_text())
         (run / "run.json").write_text(json.dumps({**facts, "status": "diverged", "reason": "every seed diverged"}))
         assert "This run ended diverged: every seed diverged" in write(run).text
+
+    @pytest.mark.parametrize("options", [(), ("--no-data",)])
+    def test_bounds_of_actions_and_names_as_written(self, options: tuple[str, ...], write: Any) -> None:
+        rows = np.random.default_rng(0).uniform(20, 60, (64, 4))
+        lines = [",".join(f"{value:.4f}" for value in row) + f",{int(n % 8 == 7)}" for n, row in enumerate(rows)]
+        Path("log.csv").write_text("\n".join(["Aussen [°C],Rohr [°C],Luken [%],r,end", *lines]) + "\n")
+        columns = {"obs": "Aussen [°C]", "actions": ["Rohr [°C]", "Luken [%]"], "rewards": "r", "terminations": "end"}
+        section = {"source": "file", "path": "log.csv", "columns": columns, "action_low": 0, "action_high": [70, 100]}
+        path = train(small_config(None, Path(), "bc", name="bounded", dataset=section, total_timesteps=2)).run.path
+        page = write(path.resolve(), options=options)
+        assert "bounds of actions [0, 70], [0, 100] (as given)" in page.text
+        assert [words for words in page.words if words in ("[0, 70]", "[0, 100]")] == ["[0, 70]", "[0, 100]"]
+        if not options:
+            assert "action Rohr [°C]" in page.words  # under the axis
+            assert "Action Luken [%] : mean" in page.text
+            assert "Bounds: [0, 100] (solid lines)." in page.text
+            drawn = [attrs for _, attrs in page.elements if attrs.get("class") == "bound"]
+            assert len(drawn) == 4 + 2 * (page.text.count("Figure") % 2)  # the odd last one for two widths
+
+    def test_columns_of_an_array_are_counted(self, write: Any) -> None:
+        rows = np.random.default_rng(0).uniform(-1, 1, (32, 4))
+        lines = [",".join(f"{value:.4f}" for value in row) + f",{int(n % 8 == 7)}" for n, row in enumerate(rows)]
+        Path("log.csv").write_text("\n".join(["obs[0],actions[0],actions[1],rewards,terminations", *lines]) + "\n")
+        section = {"source": "file", "path": "log.csv"}
+        path = train(small_config(None, Path(), "bc", name="table", dataset=section, total_timesteps=2)).run.path
+        text = write(path.resolve()).text
+        assert "Action, dimension 1 : mean" in text
+        assert "Action actions" not in text
+
+    def test_no_folder_stands_on_the_page(self, write: Any, folder: Path, tmp_path: Path) -> None:
+        runs = [copied(folder, "one", tmp_path / place / "one") for place in ("a", "b")]
+        for run in runs:
+            (run / "evaluations.jsonl").unlink()
+            (run / "metrics.jsonl").write_text("{broken\n")
+            estimate = {"step": 12, "data": {"title": str(folder / "log.npz"), "episodes": 8}, "behaviour": {}}
+            (run / "offline_evaluations.jsonl").write_text(json.dumps(estimate) + "\n")
+            for weights in run.glob("checkpoints/*/weights.safetensors"):
+                weights.write_bytes(b"broken")
+        page = write(*runs)
+        assert "8 episodes of log.npz" in page.text
+        assert "a/one : " in page.text
+        typed = [words for words in page.words if words.startswith("rl-training train")]
+        assert len(typed) == 2  # commands to be run, which say where
+        rest = [words for words in page.words if words not in typed]
+        assert [words for words in rest if str(folder) in words or str(tmp_path) in words] == []
 
     def test_data_that_moved(self, write: Any, folder: Path, tmp_path: Path) -> None:
         run = copied(folder, "one", tmp_path / "moved")

@@ -41,7 +41,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         folder = make_runs(tmp_path_factory.mktemp("browser"), only_sound=True)
         (folder / "cloned").rename(folder / HOSTILE)
         output = folder / "report.html"
-        write_report([folder / "one", folder / "two", folder / HOSTILE], output)
+        write_report([folder / "one", folder / "two", folder / HOSTILE], output, held_out=str(folder / "log.npz"))
     return output
 
 
@@ -116,6 +116,48 @@ def test_texts_of_a_figure_do_not_overlap(watched: Any, size: tuple[int, int]) -
         }"""
     )
     assert clashes == []
+
+
+@pytest.mark.parametrize("size", [LAPTOP, PHONE])
+def test_captions_stand_below_and_no_figure_beside_nothing(watched: Any, size: tuple[int, int]) -> None:
+    one = watched(size)
+    places = one.page.eval_on_selector_all(
+        "figure",
+        """all => all.map(figure => {
+          const picture = [...figure.querySelectorAll("svg[role=img]")].find(e => e.getClientRects().length);
+          const [box, whole] = [picture.getBoundingClientRect(), figure.parentElement.getBoundingClientRect()];
+          return [figure.querySelector("figcaption").getBoundingClientRect().top - box.bottom, box.top, box.width,
+            whole.width, figure.parentElement.className];
+        })""",
+    )
+    assert len(places) > 10
+    assert min(below for below, *_ in places) >= 0
+    rows: dict[float, float] = {}
+    for _, top, width, whole, parent in places:
+        if parent == "grid-of":
+            rows[round(top)] = rows.get(round(top), 0.0) + width / whole
+    assert sum(taken > 0.9 for taken in rows.values()) >= len(rows) - 1  # beside the third of the scores is a stack
+
+
+def test_empty_cells_of_a_card_are_left_out(watched: Any) -> None:
+    absent = "#diagnostics td.absent"
+    assert watched(LAPTOP).shown(absent) > 0
+    assert watched(PHONE).shown(absent) == 0
+
+
+@pytest.mark.parametrize("width", [390, 840, 1000])
+def test_tables_of_scores_need_no_scrolling(watched: Any, width: int) -> None:
+    one = watched((width, 800))
+    overhang = "all => Math.max(...all.map(e => e.scrollWidth - e.clientWidth))"
+    assert one.page.eval_on_selector_all("#runs .table, #scores > .table", overhang) <= 0
+
+
+@pytest.mark.parametrize("width", [390, 500, 640])
+def test_options_do_not_break(watched: Any, width: int) -> None:
+    one = watched((width, 800))
+    assert one.page.locator(".piece").count() > 0
+    assert one.page.eval_on_selector_all(".piece", "all => Math.max(...all.map(e => e.getClientRects().length))") == 1
+    assert one.page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_figures_are_numbered_in_the_order_they_stand(watched: Any) -> None:

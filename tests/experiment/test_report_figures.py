@@ -12,6 +12,10 @@ from rl_training import algorithms
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
 from rl_training.experiment.report.diagnostics import check_actions, check_values, some_episodes
+from rl_training.experiment.report.drawing import Drawing, grid
+from rl_training.experiment.report.histograms import histogram
+from rl_training.experiment.report.prose import code_in_prose
+from rl_training.experiment.report.spread import Spread, usual_range
 from rl_training.experiment.report.svg import MARKERS, Chart, apart, marker, padded, tick_text, ticks
 from small_runs import knobs
 
@@ -188,3 +192,97 @@ class TestValues:
         assert (some.truncations[[199, 399]]).all()
         assert len(some_episodes(dataset, 50)) == 50
         assert some_episodes(dataset, 5_000) is dataset
+
+
+class TestHistograms:
+    def drawn(self, values: Spread, title: str = "Reward of a step") -> tuple[str, ElementTree.Element]:
+        made = histogram(title, values)
+        return made.caption, ElementTree.fromstring(made.draw((440, 280)))
+
+    def test_four_outliers_do_not_press_the_others_into_one_bar(self) -> None:
+        values = np.concatenate([np.random.default_rng(0).normal(-1.0, 0.4, 4_000), np.full(4, -27.0)])
+        found = Spread.of(values)
+        assert (found.below, found.above) == (4, 0)
+        assert sum(count > 20 for count in found.inside.counts) > 10
+        assert sum(found.inside.counts) == 4_000
+        assert found.every.min == -27.0  # the numbers are those of all values
+        caption, root = self.drawn(found)
+        assert "from -27.00 to" in caption or "from -27 to" in caption
+        assert "Hatched: beyond the axis (4 below)" in caption
+        (beyond,) = [path for path in root.iter("path") if path.get("class") == "beyond"]
+        assert beyond.get("d", "").count("M") > 3  # hatched
+        (label,) = [text for text in root.iter("text") if (text.text or "").startswith("4 below")]
+        assert label.text == f"4 below {found.inside.min:.3g}"
+
+    def test_nothing_is_cut_off_without_need(self) -> None:
+        rng = np.random.default_rng(0)
+        sparse = np.where(np.arange(10_000) % 500 == 0, 1.0, 0.0)  # the rare reward is what there is to see
+        for values in (rng.normal(size=5_000), rng.uniform(size=50), sparse, np.arange(30)):
+            found = Spread.of(values)
+            assert (found.below, found.above) == (0, 0)
+            assert "beyond" not in self.drawn(found)[0]
+        assert usual_range(sparse) == (-np.inf, np.inf)
+
+    def test_values_at_the_end_of_float32(self) -> None:
+        found = Spread.of(np.linspace(-3e38, 3e38, 50, dtype=np.float32))
+        assert (found.below, found.above) == (0, 0)
+        assert sum(found.inside.counts) == 50
+
+    def test_a_hatched_bar_keeps_inside_its_box(self) -> None:
+        chart = Chart((440, 280), (0.0, 1.0), (0.0, 10.0), ("x", "count"), beyond=(True, True))
+        for above in (False, True):
+            made = chart.bar_beyond(5.0, above=above)
+            d = re.search(' d="([^"]*)"', made)
+            assert d is not None
+            places = np.array([pair.split() for pair in re.findall(r"[ML]([\d. ]+)", d[1])], dtype=float)
+            assert np.ptp(places[:, 0]) <= 16.1
+            assert places[:, 1].min() >= chart.y(5.0) - 0.1
+            ends = (chart.x(1.0), 440.0) if above else (0.0, chart.x(0.0))
+            assert ends[0] < places[:, 0].min() < places[:, 0].max() < ends[1]
+
+    def test_names_and_units_under_the_axis_are_as_written(self) -> None:
+        _, root = self.drawn(Spread.of(np.linspace(20, 70, 100)), "Action Rohr [°C]")
+        assert "action Rohr [°C]" in [text.text for text in root.iter("text")]
+
+    @pytest.mark.parametrize(
+        ("bounds", "lines", "told"),
+        [
+            ((0.0, 90.0), 2, "Bounds: [0, 90] (solid lines)."),
+            ((-1e4, 1e4), 0, "Bounds: [-10,000, 10,000] (beyond the axis)."),
+        ],
+    )
+    def test_bounds(self, bounds: tuple[float, float], lines: int, told: str) -> None:
+        caption, root = self.drawn(Spread.of(np.linspace(10, 60, 100), bounds))
+        assert told in caption
+        assert len([path for path in root.iter("path") if path.get("class") == "bound"]) == lines
+
+
+class TestGrid:
+    def test_an_odd_last_figure_takes_a_row(self) -> None:
+        one = Drawing("<b>x</b>", lambda size: f"<svg>{size[0]}</svg>", 3)
+        even, odd = grid([one] * 2), grid([one] * 3)
+        assert "alone" not in even
+        assert odd.count("<figure") == odd.count("<figcaption>") == 3
+        assert odd.count('class="alone" data-run="3"') == 1
+        assert odd.endswith('<div class="single"><svg>440</svg></div><figcaption><b>x</b></figcaption></figure></div>')
+        assert grid([]) == ""
+
+
+class TestProse:
+    @pytest.mark.parametrize(
+        ("html", "expected"),
+        [
+            ("<p>a smaller --gamma is</p>", '<p>a smaller <span class="piece">--gamma</span> is</p>'),
+            ("<p>(--no-data):</p>", '<p>(<span class="piece">--no-data</span>):</p>'),
+            ("<p>`ab -c`</p>", '<p><code>ab <span class="piece">-c</span></code></p>'),
+            ("<p>from -79.4 to x--y, a-b, e--</p>", "<p>from -79.4 to x--y, a-b, e--</p>"),
+            ("<pre><code>a --x</code></pre>", '<pre><code>a <span class="piece">--x</span></code></pre>'),
+            ("<pre><code>- 256\n- -1\nrl-training</code></pre>", "<pre><code>- 256\n- -1\nrl-training</code></pre>"),
+            ('<svg aria-label="--x"><text>--gamma</text></svg>', '<svg aria-label="--x"><text>--gamma</text></svg>'),
+            ("<b>--name</b>", "<b>--name</b>"),
+            (f"--{'a' * 40}", f"--{'a' * 40}"),  # wider than a narrow screen
+            ("`&lt;img&gt;` `", "<code>&lt;img&gt;</code> `"),
+        ],
+    )
+    def test_what_is_typed_stays_in_one_piece(self, html: str, expected: str) -> None:
+        assert code_in_prose(html) == expected

@@ -18,6 +18,7 @@ from rl_training.experiment import statistics
 from rl_training.experiment.metric_doubts import metric_doubts
 from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
+from rl_training.paths import bare_name, without_folder
 from rl_training.run_places import DAMAGED, STOPPED
 from rl_training.runtime.records import LONGEST_LINE, entries, fault
 from rl_training.runtime.run_description import read_description, read_plain_config
@@ -132,11 +133,19 @@ def as_number(value: Any, otherwise: float | None) -> float | None:
 def read_runs(paths: Sequence[Path]) -> list[RunContents]:
     """Every run, numbered in the order given; a run given twice is shown once."""
     distinct = list({path.resolve(): path for path in paths}.values())
-    names = [path.resolve().name for path in distinct]
-    labels = [name if names.count(name) == 1 else str(path) for name, path in zip(names, distinct, strict=True)]
+    labels = [_label(path.resolve(), [other.resolve() for other in distinct]) for path in distinct]
     points = min(_MOST_POINTS, max(_FEWEST_POINTS, _POINTS_OF_A_FIGURE // max(len(distinct), 1)))
     named = enumerate(zip(distinct, labels, strict=True))
     return [_read(number, path, label, points) for number, (path, label) in named]
+
+
+def _label(path: Path, paths: Sequence[Path]) -> str:
+    """Its name, after as many folders as it takes to tell it from the others."""
+    for parts in range(1, len(path.parts)):
+        ending = path.parts[-parts:]
+        if sum(other.parts[-parts:] == ending for other in paths) == 1:
+            return "/".join(ending)
+    return str(path)
 
 
 def _read(number: int, path: Path, label: str, points: int) -> RunContents:
@@ -169,7 +178,7 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
         next((int(r["episodes"]) for r in evaluations if isinstance(r.get("episodes"), int)), None),
         {name: found for name, found in curves.items() if found is not None},
         _reference(config, summary.env_id),
-        tuple(dict.fromkeys(faults)),
+        tuple(dict.fromkeys(without_folder(fault, path) for fault in faults)),
         tuple(_notes(summary, facts)),
         offline=estimate,
         refused=refused,
@@ -180,11 +189,20 @@ def _estimate(records: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any] |
     """The estimate to show, and a newer one of the same weights that was refused; it hides none that was trusted."""
     if not records:
         return None, None
+    records = [_by_bare_name(record) for record in records]
     newest = records[-1]
     trusted = [one for one in records if one["step"] == newest["step"] and isinstance(one.get("value"), Mapping)]
     if not trusted or trusted[-1] is newest:
         return newest, None
     return trusted[-1], newest
+
+
+def _by_bare_name(record: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An estimate with its data by their bare name, wherever they lay."""
+    data = record.get("data")
+    if not isinstance(data, Mapping) or not isinstance(data.get("title"), str):
+        return record
+    return {**record, "data": {**data, "title": bare_name(data["title"])}}
 
 
 def _as_configured(summary: RunSummary, config: Mapping[str, Any]) -> RunSummary:

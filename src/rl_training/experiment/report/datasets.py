@@ -7,8 +7,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from rl_training.data.column_names import names_of
 from rl_training.data.dataset_loaders import (
@@ -21,10 +20,10 @@ from rl_training.data.dataset_loaders import (
     data_notices,
     load_dataset,
 )
-from rl_training.data.doctor.findings import Distribution
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import Spaces
 from rl_training.errors import DataError, RLTrainingError
+from rl_training.experiment.report.bounds import ActionBounds, action_bounds, common_bounds
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.diagnostics import (
     ActionCheck,
@@ -34,12 +33,12 @@ from rl_training.experiment.report.diagnostics import (
     some_episodes,
 )
 from rl_training.experiment.report.held_out import read_alike, share_seen
-from rl_training.paths import bare_name
+from rl_training.experiment.report.spread import Spread
+from rl_training.paths import bare_name, without_folder
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.validation import printable
 
-BINS = 24
 MOST_DIMENSIONS = 8
 _FRESH_SEED = 7_919  # added to the seed of generated data, for episodes that were not trained on
 _FRESH_ROWS = 4_000
@@ -54,12 +53,13 @@ class DataContents:
     runs: tuple[int, ...]
     facts: Mapping[str, Any]
     fingerprint: str | None
-    drawn: Mapping[str, Distribution] = field(default_factory=dict)
+    drawn: Mapping[str, Spread] = field(default_factory=dict)
     constant: Mapping[str, str] = field(default_factory=dict)  # what needs no figure, in words
     why_not: str | None = None
     more_dimensions: int = 0
     notes: tuple[str, ...] = ()  # what was done on reading
     unit: str = ""  # of its rewards, where the file has costs
+    bounds: ActionBounds | None = None  # where its runs have the same
 
 
 @dataclass(frozen=True)
@@ -74,6 +74,14 @@ class RunDiagnostics:
     actions: ActionCheck | None = None
     missing: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()  # what makes a figure mean less than it seems to
+
+
+class _Opened(NamedTuple):
+    """A run, its data or why they cannot be shown, and the bounds of its actions."""
+
+    run: RunContents
+    data: TransitionDataset | str
+    bounds: ActionBounds | None
 
 
 class Shelf:
@@ -95,7 +103,7 @@ class Shelf:
             return "it was trained from arrays in memory, which no file holds" if run.data_facts else "it has no data"
         opened = self.open(section, run.summary.env_id, spaces)
         if isinstance(opened, str):
-            return _without_folder(opened, getattr(section, "path", None))
+            return without_folder(opened, getattr(section, "path", None))
         told = run.data_facts.get("fingerprint")
         if told is not None and opened.fingerprint() != told:
             return "the data have changed since it was trained (their SHA-256 is another)"
@@ -111,7 +119,7 @@ class Shelf:
                     check_spaces(held, spaces, self.held_out, env_id)
             except DataError as error:
                 held = str(error)
-            held = _without_folder(held, self.held_out) if isinstance(held, str) else held
+            held = without_folder(held, self.held_out) if isinstance(held, str) else held
             return held, bare_name(self.held_out)
         section = TrainConfig.parse(run.config).dataset
         if isinstance(section, ScriptedDatasetConfig | RandomDatasetConfig):
@@ -143,14 +151,6 @@ class Shelf:
         return self._opened[key]
 
 
-def _without_folder(message: str, path: Any) -> str:
-    """A message on a file for a page that is shared: by its name alone."""
-    if path is None:
-        return message
-    bare, folder = message.replace(str(path), bare_name(path)), PurePath(str(path)).parent
-    return bare.replace(str(folder), "its folder") if folder.is_absolute() and folder.name else bare
-
-
 def _attempt(section: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset | str:
     if isinstance(section, RandomDatasetConfig) and ":" in (env_id or ""):
         return f"environment {env_id!r} names code to import, which a report does not do"
@@ -179,18 +179,18 @@ def examine(
 ) -> tuple[list[DataContents], list[RunDiagnostics]]:
     """Datasets and diagnostics of all runs; without a shelf nothing is opened."""
     diagnostics: list[RunDiagnostics] = []
-    found: list[tuple[RunContents, TransitionDataset | str]] = []
+    found: list[_Opened] = []
     for run in runs:
         if shelf is None:
-            found.append((run, "left out (--no-data)"))
+            found.append(_Opened(run, "left out (--no-data)", action_bounds(run, None)))
             continue
-        checked, data = _diagnose(run, shelf, which)
+        checked, opened = _diagnose(run, shelf, which)
         diagnostics.append(checked)
-        found.append((run, data))
+        found.append(opened)
     return _group(found), diagnostics
 
 
-def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiagnostics, TransitionDataset | str]:
+def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiagnostics, _Opened]:
     """What the checkpoint and the data give together."""
     try:
         checkpoint = RunDirectory.open(run.path).load(which)
@@ -199,24 +199,27 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
         step = int(checkpoint.progress["steps"])
     except (RLTrainingError, OSError, ValueError, KeyError, TypeError) as error:
         reason = " ".join(str(error).split())
-        return RunDiagnostics(run.number, missing=(f"no checkpoint to look into: {reason}",)), shelf.of_run(run, None)
+        reason = without_folder(reason, run.path)
+        opened = _Opened(run, shelf.of_run(run, None), action_bounds(run, None))
+        return RunDiagnostics(run.number, missing=(f"no checkpoint to look into: {reason}",)), opened
     data = shelf.of_run(run, spaces)
+    opened = _Opened(run, data, action_bounds(run, spaces))
     if isinstance(data, str):
-        return RunDiagnostics(run.number, step, missing=(f"the data are not at hand: {data}",)), data
+        return RunDiagnostics(run.number, step, missing=(f"the data are not at hand: {data}",)), opened
     some = some_episodes(data)
     actions = check_actions(learner, transforms, some)
     values = check_values(learner, transforms, some)
     if values is None:
         missing = (f"{run.summary.algo} learns no values: there is nothing to hold to returns, and no TD error",)
-        return RunDiagnostics(run.number, step, actions=actions, missing=missing), data
+        return RunDiagnostics(run.number, step, actions=actions, missing=missing), opened
     held, source = shelf.held_out_for(run, spaces)
     if isinstance(held, str):
         return RunDiagnostics(
             run.number, step, values, actions=actions, missing=(f"no held-out episodes: {held}",)
-        ), data
+        ), opened
     fresh = check_values(learner, transforms, some_episodes(held))
     doubts = [] if shelf.held_out is None else _doubts(share_seen(held, data), source)
-    return RunDiagnostics(run.number, step, values, fresh, source, actions, doubts=tuple(doubts)), data
+    return RunDiagnostics(run.number, step, values, fresh, source, actions, doubts=tuple(doubts)), opened
 
 
 def _doubts(seen: float, source: str) -> list[str]:
@@ -225,53 +228,51 @@ def _doubts(seen: float, source: str) -> list[str]:
     return [f"{source}: {math.floor(100 * seen)}% of its rows were trained on, so its TD error is not a held-out one"]
 
 
-def _group(found: Sequence[tuple[RunContents, TransitionDataset | str]]) -> list[DataContents]:
+def _group(found: Sequence[_Opened]) -> list[DataContents]:
     """Runs of the same data together: by what they hold, where that is known."""
-    groups: dict[str, list[tuple[RunContents, TransitionDataset | str]]] = {}
-    for run, data in found:
+    groups: dict[str, list[_Opened]] = {}
+    for one in found:
+        run = one.run
         if run.summary.dataset is None and not run.data_facts:
             continue  # no data at all: it learned online
         key = str(run.data_facts.get("fingerprint") or f"run {run.number}")
-        groups.setdefault(key, []).append((run, data))
+        groups.setdefault(key, []).append(one)
     return [_contents(members) for members in groups.values()]
 
 
-def _contents(members: Sequence[tuple[RunContents, TransitionDataset | str]]) -> DataContents:
-    first, opened = next((pair for pair in members if not isinstance(pair[1], str)), members[0])
-    numbers = tuple(run.number for run, _ in members)
+def _contents(members: Sequence[_Opened]) -> DataContents:
+    first, opened, _ = next((one for one in members if not isinstance(one.data, str)), members[0])
+    numbers = tuple(one.run.number for one in members)
+    bounds = common_bounds([one.bounds for one in members])
     fingerprint = first.data_facts.get("fingerprint")
     title = data_title(first)
     about = (title, numbers, first.data_facts, None if fingerprint is None else str(fingerprint))
     section = first.config.get("dataset")
     unit = " (= −cost)" if isinstance(section, Mapping) and section.get("rewards_are") == "costs" else ""
     if isinstance(opened, str):
-        return DataContents(*about, why_not=opened, unit=unit)
+        return DataContents(*about, why_not=opened, unit=unit, bounds=bounds)
     named: dict[str, Any] = {}
     if opened.whole_episodes:
         named |= {f"Return of an episode{unit}": opened.episode_returns()}
         named |= {"Length of an episode": opened.episode_lengths()}
     named[f"Reward of a step{unit}"] = opened.rewards
     shown = min(opened.act_dim, MOST_DIMENSIONS)
-    for column in range(shown):
-        named[_action_title(opened, column)] = opened.actions[:, column]
+    actions = {_action_title(opened, column): column for column in range(shown)}
+    limits = {name: None if bounds is None else bounds.of(column) for name, column in actions.items()}
+    named |= {name: opened.actions[:, column] for name, column in actions.items()}
     varying = {name for name, values in named.items() if values.min() < values.max()}
-    spread = {name: Distribution.of(values, _bins(len(values))) for name, values in named.items() if name in varying}
+    spread = {name: Spread.of(values, limits.get(name)) for name, values in named.items() if name in varying}
     constant = {name: f"{float(values[0]):g}" for name, values in named.items() if name not in varying}
     notes = tuple(" ".join(note.split()) for note in data_notices(opened, first.summary.env_id))
     more = opened.act_dim - shown
-    return DataContents(*about, spread, constant, more_dimensions=more, notes=notes, unit=unit)
+    return DataContents(*about, spread, constant, more_dimensions=more, notes=notes, unit=unit, bounds=bounds)
 
 
 def _action_title(dataset: TransitionDataset, column: int) -> str:
     names = names_of(dataset, "actions", dataset.act_dim)
-    if names:
+    if names and not names[column].startswith("actions["):  # what a table calls the columns of an array says no more
         return f"Action {printable(names[column])}"
     return "Action" if dataset.act_dim == 1 else f"Action, dimension {column}"
-
-
-def _bins(count: int) -> int:
-    """Few values would leave most of many bins empty."""
-    return min(BINS, max(8, 2 * math.isqrt(count)))
 
 
 def data_title(run: RunContents) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from rl_training.experiment.report import figures, tables
 from rl_training.experiment.report.contents import RunContents
+from rl_training.experiment.report.drawing import grid
+from rl_training.experiment.report.saying import MOST_NAMES
 
 _FIRST_METRICS = ("critic/loss", "critic/td_loss", "critic/q_data", "actor/loss", "value/loss", "actor/entropy")
 _MOST_METRICS = 6
-MOST_NAMES = 8  # of runs in a line
 
 
 def metrics(runs: Sequence[RunContents], *, beside_curves: bool) -> str:
@@ -22,13 +23,20 @@ def metrics(runs: Sequence[RunContents], *, beside_curves: bool) -> str:
     ]
     if not ranked:
         return ""
-    drawn = "".join(figures.metric_curves(name, runs) for name in ranked)
+    drawn = grid([figures.metric_curves(name, runs) for name in ranked])
     more = f" {len(names) - len(ranked)} more are in <code>metrics.jsonl</code>." if len(names) > len(ranked) else ""
     heading = "<h3>Metrics of training</h3>" if beside_curves else ""
     return (
-        f'{heading}<p class="small faint">Interquartile mean and 95% interval over seeds; what lies'
-        f' beyond the middle 99% is drawn at the border.{more}</p>{key(runs)}<div class="grid-of">{drawn}</div>'
+        f'{heading}<p class="small faint">{_over_seeds(runs)} What lies beyond the middle 99% is drawn at the'
+        f" border.{more}</p>{key(runs)}{drawn}"
     )
+
+
+def _over_seeds(runs: Sequence[RunContents]) -> str:
+    several = {curve.values.shape[1] > 1 for run in runs for curve in run.metrics.values()}
+    if several == {False}:
+        return "Of one seed each, so without an interval." if len(runs) > 1 else "Of one seed, so without an interval."
+    return "Interquartile mean and 95% interval over seeds" + ("; none of a single seed." if False in several else ".")
 
 
 def _first(name: str) -> int:

@@ -12,12 +12,16 @@ from functools import cached_property
 from html import escape
 from typing import Any
 
-from rl_training.data.doctor.wording import listed, number
-from rl_training.experiment.report import figures, tables
+from rl_training.data.doctor.wording import number
+from rl_training.experiment.report import figures, histograms, tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
-from rl_training.experiment.report.metrics import MOST_NAMES, key, metrics
+from rl_training.experiment.report.diagnosed import diagnosed
+from rl_training.experiment.report.drawing import SMALL, Drawing, figure, grid, swatch
+from rl_training.experiment.report.metrics import metrics
+from rl_training.experiment.report.prose import code_in_prose
 from rl_training.experiment.report.reproducing import reproduce
+from rl_training.experiment.report.saying import names_of_runs, said
 from rl_training.experiment.report.script import SCRIPT
 from rl_training.experiment.report.style import STYLE
 from rl_training.experiment.report.without_simulator import HEADING, without_simulator
@@ -26,7 +30,6 @@ from rl_training.experiment.statistics import RESAMPLES, may_be_chance
 from rl_training.wording import amount
 
 _MOST_PAIRS = 6  # in a figure
-_MOST_DIAGNOSED = 24  # runs with figures of their own
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ def page(contents: Contents) -> str:
         ("scores", "Scores", _scores(contents)),
         ("without-simulator", HEADING, without_simulator(contents.runs)),
         ("curves", "Learning curves" if contents.by_environment else "Metrics of training", _curves(contents)),
-        ("diagnostics", "Diagnostics", _diagnostics(contents)),
+        ("diagnostics", "Diagnostics", diagnosed(contents.runs, contents.diagnostics)),
         ("data", "Data", _data(contents)),
         ("settings", "Settings that differ", _settings(contents)),
         ("reproduce", "How to reproduce", reproduce(contents.runs)),
@@ -79,7 +82,7 @@ def page(contents: Contents) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(contents.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f'<header><h1>{escape(contents.title)}</h1><p class="faint small">{escape(contents.written)}</p>'
-        f"{_lead(contents)}<nav>{links}</nav></header>\n<main>{_numbered(body)}</main>\n"
+        f"{code_in_prose(_lead(contents))}<nav>{links}</nav></header>\n<main>{code_in_prose(_numbered(body))}</main>\n"
         f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 
@@ -141,40 +144,22 @@ def _legend(runs: Sequence[RunContents]) -> str:
     boxes = []
     for run in runs:
         box = f'<input type="checkbox" checked data-toggle-run="{run.number}">'
-        boxes.append(f"<label>{box}{figures.swatch(run.number)}<span>{escape(run.label)}</span></label>")
+        boxes.append(f"<label>{box}{swatch(run.number)}<span>{escape(run.label)}</span></label>")
     return f'<div class="controls" role="group" aria-label="Runs">{"".join(boxes)}</div>'
 
 
 def _runs(contents: Contents) -> str:
-    faults = _said(contents.runs, [run.faults for run in contents.runs], "bad")
+    faults = said(contents.runs, [run.faults for run in contents.runs], "bad")
     of_data = {run: data.notes for data in contents.data for run in data.runs}
     notes = [[note for note in run.notes if note not in of_data.get(run.number, ())] for run in contents.runs]
-    return tables.runs_table(contents.runs) + faults + _said(contents.runs, notes)
-
-
-def _said(runs: Sequence[RunContents], lines: Sequence[Sequence[str]], css: str = "") -> str:
-    """What is said of each run, every line once, after the names of the runs it holds for."""
-    of: dict[str, list[RunContents]] = {}
-    for run, own in zip(runs, lines, strict=True):
-        for line in dict.fromkeys(own):
-            of.setdefault(line, []).append(run)
-    parts = []
-    for line, those in of.items():
-        mark = f' data-run="{those[0].number}"' if len(those) == 1 else ""
-        parts.append(
-            f'<p class="callout small {css}"{mark}><b>{escape(_names(those, len(runs)))}</b>: {escape(line)}</p>'
-        )
-    return "".join(parts)
-
-
-def _names(those: Sequence[RunContents], of_all: int) -> str:
-    if len(those) == of_all > 2:
-        return f"All {of_all} runs"
-    names = [run.label for run in those]
-    return listed(names if len(names) <= MOST_NAMES else [*names[:MOST_NAMES], f"{len(names) - MOST_NAMES} more"])
+    unscored = "" if contents.by_environment else said(contents.runs, [_why_no_score(run) for run in contents.runs])
+    return tables.runs_table(contents.runs) + faults + said(contents.runs, notes) + unscored
 
 
 def _scores(contents: Contents) -> str:
+    """Nothing where no run has a score: the table of runs is followed by how to get one."""
+    if not contents.by_environment:
+        return ""
     parts = []
     for env_id, runs in contents.by_environment.items():
         if len(contents.by_environment) > 1:
@@ -183,35 +168,49 @@ def _scores(contents: Contents) -> str:
         parts.append(f'<p class="small">{_how_scored(runs)}</p>')
         compared = contents.compared[env_id]
         parts.append(_score_figures(runs, compared))
-        if any(len(run.sound_seeds) > 1 for run in runs):
+        if _several_seeds(runs):
             parts.append(f"<details><summary>Every seed</summary>{tables.seeds_table(runs)}</details>")
         if len(compared) > _MOST_PAIRS:
             heading = "Every pair"
             if len(runs) > tables.MOST_COMPARED:
                 heading += f" of the {tables.MOST_COMPARED} runs that score highest, and the highest beside all others"
             parts.append(f"<details><summary>{heading}</summary>{tables.pairs_table(compared)}</details>")
-    parts.append(_said(contents.runs, [_why_no_score(run) for run in contents.runs]))
+    parts.append(said(contents.runs, [_why_no_score(run) for run in contents.runs]))
     return "".join(parts)
 
 
 def _why_no_score(run: RunContents) -> list[str]:
     if run.evaluations is not None:
         return []
-    why = "no evaluations, so no score; with env_id policies are evaluated while they train, and without a simulator"
-    if run.offline is None:
-        return [f"{why} `rl-training evaluate RUN --offline` estimates from the data."]
-    return ["no evaluations, so no score; what the data say of it stands in the next section."]
+    if run.summary.env_id is not None:
+        return ["no scores yet: it was not evaluated while it trained. `rl-training evaluate RUN` prints some."]
+    offline = (
+        "what the data say of it stands below"
+        if run.offline is not None
+        else "`rl-training evaluate RUN --offline` estimates from the data what it is worth"
+    )
+    where = "in an environment `rl-training evaluate RUN --env-id ENV` scores it"
+    return [f"no scores, as it was trained without an environment: {offline}; {where}."]
+
+
+def _several_seeds(runs: Sequence[RunContents]) -> bool:
+    """Whether any interval over seeds can be given."""
+    return any(len(run.sound_seeds) > 1 for run in runs)
 
 
 def _how_scored(runs: Sequence[RunContents]) -> str:
     counts = sorted({run.episodes for run in runs if run.episodes is not None})
     each = f"{' or '.join(map(str, counts))} episodes with fixed seeds" if counts else "whole episodes"
-    text = (
-        f"Returns are sums of the raw reward; a seed's score is the mean over {each}. IQM: the interquartile mean over"
-        f" seeds, the lowest and highest quarter left out (of three seeds or fewer nothing is). [95%]: percentile"
-        f" bootstrap over seeds, {RESAMPLES:,} resamples; with few seeds it is too narrow rather than too wide."
-        " “Best” is picked by the score it is reported with and flatters: cite “last”."
-    )
+    text = f"Returns are sums of the raw reward; a seed's score is the mean over {each}. "
+    if _several_seeds(runs):
+        text += (
+            "IQM: the interquartile mean over seeds, the lowest and highest quarter left out (of three seeds or fewer"
+            f" nothing is). [95%]: percentile bootstrap over seeds, {RESAMPLES:,} resamples; with few seeds it is too"
+            " narrow rather than too wide."
+        )
+    else:
+        text += "The IQM of a single seed is its score; there is no interval, and it says nothing about other seeds."
+    text += " “Best” is picked by the score it is reported with and flatters: cite “last”."
     sources = sorted({run.reference.source for run in runs if run.reference is not None})
     if sources:
         text += (
@@ -225,8 +224,9 @@ def _score_figures(runs: Sequence[RunContents], compared: Sequence[tables.Pair])
     estimates = [(run.label, found, run.number) for run in runs if (found := tables.last_estimate(run)) is not None]
     made = []
     if len(estimates) > 1 or any(found.low is not None for _, found, _ in estimates):
-        caption = "<b>Return of the last weights</b>, interquartile mean and 95% interval."
-        made.append(figures.figure(caption, figures.forest(estimates, "return")))
+        of = "interquartile mean and 95% interval" if _several_seeds(runs) else "one seed each, so without an interval"
+        caption = f"<b>Return of the last weights</b>, {of}."
+        made.append(Drawing(caption, lambda size: figures.forest(estimates, "return", size[0])))
     if compared:
         top = max(estimates, key=lambda entry: entry[1].value)[2]
         few, some = compared, ""
@@ -239,13 +239,14 @@ def _score_figures(runs: Sequence[RunContents], compared: Sequence[tables.Pair])
             " second (ties count half), with its 95% interval. Where that holds ½, they cannot be told apart; two runs"
             f" of three seeds each are fully separated by chance once in 20 times.{some}"
         )
-        drawn = figures.forest(rows, "probability", middle=0.5, unit=True)
-        made.append(figures.figure(caption, drawn))
-    if any(len(run.sound_seeds) > 1 for run in runs):
+        made.append(Drawing(caption, lambda size: figures.forest(rows, "probability", size[0], middle=0.5, unit=True)))
+    if _several_seeds(runs):
         caption = "<b>Performance profiles</b> of the last weights, with pointwise 95% bands: higher is better."
-        made.append(figures.figure(caption, figures.profiles(runs)))
-    stacked = f'<div class="stack">{"".join(made[:2])}</div>{"".join(made[2:])}' if len(made) > 2 else "".join(made)
-    return f'<div class="grid-of">{stacked}</div>' if made else ""
+        made.append(Drawing(caption, lambda size: figures.profiles(runs, size)))
+    if len(made) < 3:
+        return grid(made)
+    first, second, third = (figure(one.caption, one.draw(SMALL)) for one in made)
+    return f'<div class="grid-of"><div class="stack">{first}{second}</div>{third}</div>'
 
 
 def _curves(contents: Contents) -> str:
@@ -264,76 +265,18 @@ def _curves(contents: Contents) -> str:
         parts.append(f'<div class="controls script" role="group" aria-label="Seeds">{single}{boxes}</div>')
     for env_id, runs in contents.by_environment.items():
         levels = {run.data_return for run in runs if run.data_return is not None}
-        caption = (
-            f"<b>Return in {escape(env_id)}</b> during training: interquartile mean over seeds (line) and 95% bootstrap"
-            " interval (band), each point the mean of the evaluation's episodes."
+        of = (
+            "interquartile mean over seeds (line) and 95% bootstrap interval (band)"
+            if _several_seeds(runs)
+            else "one seed each"
+            if len(runs) > 1
+            else "one seed"
         )
+        caption = f"<b>Return in {escape(env_id)}</b> during training: {of}; each point is the mean over episodes."
         drawn = figures.learning_curves(runs, next(iter(levels)) if len(levels) == 1 else None)
-        parts.append(figures.figure(caption, drawn))
+        parts.append(figure(caption, drawn))
     parts.append(metrics(contents.runs, beside_curves=bool(contents.by_environment)))
     return "".join(parts)
-
-
-def _diagnostics(contents: Contents) -> str:
-    of_training = _said(
-        contents.runs, [[f"warning: {doubt}." for doubt in run.training_doubts] for run in contents.runs]
-    )
-    if not contents.diagnostics:
-        return of_training + '<p class="faint">Left out (--no-data): they need the checkpoints and the data.</p>'
-    pairs = list(zip(contents.runs, contents.diagnostics, strict=True))
-    parts = [
-        of_training,
-        _said(contents.runs, [[f"{reason}." for reason in found.missing] for found in contents.diagnostics]),
-        _said(contents.runs, [[f"warning: {doubt}." for doubt in found.doubts] for found in contents.diagnostics]),
-    ]
-    if any(found.values or found.actions for _, found in pairs):
-        parts.append(tables.diagnostics_table(contents.runs, contents.diagnostics))
-        parts.append(f'<p class="small">{_how_diagnosed(contents.diagnostics)}</p>')
-    drawn = []
-    if len(pairs) > _MOST_DIAGNOSED:
-        parts.append(f'<p class="small faint">Drawn of the first {_MOST_DIAGNOSED} runs; the table has all.</p>')
-    for run, found in pairs[:_MOST_DIAGNOSED]:
-        name = f"<b>{escape(run.label)}</b>"
-        if found.values is not None and found.values.returns is not None:
-            caption = f"{name}: {found.values.kind} against the return-to-go of the data, a sample of all seeds."
-            drawn.append(_of_run(run, figures.figure(caption, figures.values_against_returns(run, found.values))))
-        if found.values is not None:
-            held = f" Held out: {escape(found.held_from)}." if found.held_from else ""
-            drawn.append(
-                _of_run(
-                    run,
-                    figures.figure(
-                        f"{name}: TD error; beyond the middle 99% at the border.{held}", figures.td_errors(run, found)
-                    ),
-                )
-            )
-    if any(found.actions for _, found in pairs):
-        caption = (
-            "<b>Distance of the policy's action to the data's</b> in the same state, root mean square over dimensions"
-            " scaled to [−1, 1]; 0 is cloning."
-        )
-        drawn.append(figures.figure(caption, figures.action_distances(contents.runs, contents.diagnostics)))
-    if drawn:
-        parts.append(f'{key(contents.runs)}<div class="grid-of">{"".join(drawn)}</div>')
-    return "".join(parts)
-
-
-def _of_run(run: RunContents, made: str) -> str:
-    return made.replace("<figure ", f'<figure data-run="{run.number}" ', 1)
-
-
-def _how_diagnosed(found: Sequence[RunDiagnostics]) -> str:
-    text = (
-        "All on the scale the networks see: transformed rewards, discounted. The critics' smallest value stands for Q;"
-        " the TD error is r + γ(1 − d)·V(s′) − Q(s, a), with the learned V or the target critics at the policy's"
-        " action, without noise or entropy; given as root mean square, mean over seeds [range]. The return-to-go is the"
-        " behaviour's: a better policy is worth more, so values above it need not be wrong; low correlation is the"
-        " warning sign. In the figures both are equal on the dashed line; above it the networks promise more. A"
-        " held-out TD error far above the other is overfitting."
-    )
-    if any(one.values is not None and one.values.bootstrapped for one in found):
-        text += " Episodes cut off by a time limit go on with the learned value of their last state."
-    return escape(text)
 
 
 def _data(contents: Contents) -> str:
@@ -341,14 +284,13 @@ def _data(contents: Contents) -> str:
     for data in contents.data:
         users = [run for run in contents.runs if run.number in data.runs]
         parts.append(f"<h3>{escape(data.title)}</h3>")
-        parts.append(f'<p class="small faint">Trained on by: {escape(_names(users, len(contents.runs)))}.</p>')
-        parts.append(tables.data_pairs(data.facts, data.fingerprint, data.unit))
+        parts.append(f'<p class="small faint">Trained on by: {escape(names_of_runs(users, len(contents.runs)))}.</p>')
+        parts.append(tables.data_pairs(data))
         parts += [f'<p class="callout small">{escape(note)}</p>' for note in data.notes]
-        parts.append(tables.columns_table(data.facts))
+        parts.append(tables.columns_table(data.facts, data.bounds))
         if data.why_not is not None:
             parts.append(f'<p class="callout small">No histograms: {escape(data.why_not)}.</p>')
-        drawn = "".join(figures.histogram(name, values) for name, values in data.drawn.items())
-        parts.append(f'<div class="grid-of">{drawn}</div>' if drawn else "")
+        parts.append(grid([histograms.histogram(name, values) for name, values in data.drawn.items()]))
         same = [f"{name}: always {value}" for name, value in data.constant.items()]
         same += [f"{amount(data.more_dimensions, 'more dimension')} of actions"] if data.more_dimensions else []
         parts.append(f'<p class="small faint">Not drawn: {escape("; ".join(same))}.</p>' if same else "")

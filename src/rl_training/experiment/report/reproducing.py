@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from html import escape
+from pathlib import Path
 from typing import Any
 
 from rl_training import yaml_dialect
@@ -36,7 +38,7 @@ def reproduce(runs: Sequence[RunContents]) -> str:
 def _facts(run: RunContents) -> dict[str, str]:
     """With what it was made, as far as it says."""
     told = {
-        "started": run.summary.created or "unknown",
+        "started": _moment(run.summary.created),
         "versions": _joined(run.facts.get("versions")),
         "machine": _joined(run.facts.get("machine")).replace("cpu_count", "cores"),
         "data, SHA-256": str(run.data_facts.get("fingerprint") or "none"),
@@ -46,7 +48,7 @@ def _facts(run: RunContents) -> dict[str, str]:
 
 def _run(run: RunContents, facts: Mapping[str, str]) -> str:
     parts = [f'<div data-run="{run.number}"><h3>{escape(run.label)}</h3>']
-    config = shlex.quote(str(run.path / "config.yaml"))
+    config = shlex.quote(str(_from_here(run.path) / "config.yaml"))
     if run.config:
         name = shlex.quote(f"{run.path.resolve().name}-again")
         commands, told = _training(run, f"rl-training train -c {config} --name {name}", name)
@@ -58,6 +60,11 @@ def _run(run: RunContents, facts: Mapping[str, str]) -> str:
         text = escape(yaml_dialect.write(bare_paths(run.config)))
         parts.append(f"<details><summary>Complete configuration</summary><pre><code>{text}</code></pre></details>")
     return "".join(parts) + "</div>"
+
+
+def _from_here(path: Path) -> Path:
+    """As short as a command can name it: what lies above the working folder is nobody else's business."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _training(run: RunContents, command: str, name: str) -> tuple[list[str], str | None]:
@@ -100,6 +107,14 @@ def _schedules(config: Mapping[str, Any]) -> list[str]:
         for name, schedule in (networks.items() if isinstance(networks, Mapping) else ())
     }
     return [f"{name}: {kind}" for name, kind in kinds.items() if kind in ("linear", "cosine")]
+
+
+def _moment(created: str | None) -> str:
+    """`2026-11-16 09:15 UTC`; what is no time is left as it is."""
+    try:
+        return datetime.fromisoformat(created or "").strftime("%Y-%m-%d %H:%M %Z").removesuffix("+00:00")
+    except ValueError:
+        return created or "unknown"
 
 
 def _joined(values: Any) -> str:

@@ -41,9 +41,11 @@ figure { margin: 0; min-width: 0; } figcaption { margin-top: .35rem; max-width: 
 figcaption b { color: var(--text); }
 figcaption .nth { color: var(--text); white-space: nowrap; }
 .key { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; max-width: none; margin: .2rem 0 1rem; }
-.metric { display: flex; flex-direction: column; } .metric figcaption { order: -1; margin: 0 0 .3rem; }
-.metric code { color: var(--text); font-size: 1em; }
-.grid-of { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1.8rem 2.2rem; }
+figcaption code { color: var(--text); font-size: 1em; white-space: nowrap; }
+.piece { white-space: nowrap; }
+.grid-of { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 26rem), 1fr)); gap: 1.8rem 2.2rem;
+  margin-top: 1rem; }
+.alone { grid-column: 1 / -1; } .single { display: none; }
 .stack { display: grid; gap: 1.8rem; align-content: start; }
 svg { display: block; width: 100%; height: auto; overflow: visible; }
 svg text { fill: var(--faint); font: 12px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif;
@@ -63,6 +65,7 @@ svg .band { fill: var(--c); opacity: .15; } svg .bar { fill: var(--c); opacity: 
 svg .dots { stroke: var(--c); stroke-width: 4; stroke-linecap: round; opacity: .45; fill: none; }
 svg .run circle, svg .run rect, svg .run path:not([class]), .swatch circle, .swatch rect, .swatch path:not([class]) {
   fill: var(--back); stroke: var(--c); stroke-width: 1.8; }
+svg .beyond { stroke: var(--c); stroke-width: 1.2; fill: none; } svg .bound { stroke: var(--text); fill: none; }
 svg .open { stroke: var(--c); stroke-width: 2; fill: none; }
 .swatch { display: inline-block; width: 40px; height: 12px; flex: none; }
 .narrow { display: none; } .seed { display: none; } .seeds-shown .seed { display: inline; }
@@ -88,7 +91,10 @@ thead th { color: var(--faint); font-size: .82rem; border-bottom-color: var(--st
 tbody th { min-width: 12rem; } .settings tbody th { min-width: 9rem; }
 td:not(.number) { overflow-wrap: anywhere; min-width: 5.5rem; }
 td.number { white-space: nowrap; } :is(th, td):last-child { padding-right: 0; }
-@media (min-width: 46.01rem), print { thead th[data-numbers], td.number { text-align: right; } }
+@media (min-width: 46.01rem), print {
+  thead th[data-numbers], td.number { text-align: right; }
+  th[data-numbers] + th:not([data-numbers]), td.number + td:not(.number) { padding-left: 1.6rem; }
+}
 .ends { color: var(--faint); white-space: nowrap; }
 .settings td { overflow-wrap: anywhere; min-width: 7rem; } .settings th { overflow-wrap: break-word; }
 th button { font: inherit; color: inherit; background: none; border: 0; padding: 0; cursor: pointer;
@@ -103,6 +109,11 @@ details { margin: .6rem 0; } summary { cursor: pointer; color: var(--link); }
 ul { margin: .4rem 0; padding-left: 1.2rem; } li { overflow-wrap: anywhere; }
 footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line); }
 
+@media screen and (max-width: 57.3rem) { .across { display: none; } .single { display: block; } }
+@media screen and (min-width: 46.01rem) and (max-width: 57.3rem) {
+  table { font-size: .82rem; } thead th { font-size: .76rem; } th, td { padding-right: .5rem; }
+  tbody th { min-width: 6rem; } td:not(.number) { min-width: 4rem; }
+}
 @media screen and (max-width: 46rem) {
   body { padding: 1.2rem 1rem 3rem; }
   h1 { font-size: 1.4rem; }
@@ -128,9 +139,11 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
   nav, .script, .controls input, th button::after { display: none !important; }
   .grid-of { grid-template-columns: 1fr 1fr; gap: 1rem 1.4rem; } .table { overflow: visible; }
   table { font-size: 8pt; } thead th { font-size: 7.5pt; } td.number { white-space: normal; }
-  tbody th { min-width: 8rem; } dl { font-size: 9pt; } pre, .small, figcaption { font-size: 8pt; }
+  tbody th { min-width: 6rem; } td:not(.number) { min-width: 3.6rem; }
+  dl { font-size: 9pt; } pre, .small, figcaption { font-size: 8pt; }
   svg text { font-size: 13px; } .wide svg text { font-size: 13px; }
-  h2, h3 { break-after: avoid; } figure, tr, .callout { break-inside: avoid; }
+  h2 { margin-top: 1.8rem; } figure, tr, p, dl { break-inside: avoid; }
+  h2, h3, .controls, .key, h3 + p, p:has(+ .grid-of), p:has(+ .key) { break-after: avoid; }
   pre { white-space: pre-wrap; }
 }
 """

@@ -14,6 +14,10 @@ import numpy.typing as npt
 DASHES = ("", "7 4", "2 3", "10 3 2 3", "14 4", "5 2 1 2 1 2")
 MARKERS = ("circle", "square", "triangle", "diamond", "cross", "plus")
 _SIZE = 3.6  # of a marker, from its middle
+_GAP, _BAR = 7.0, 16.0  # between an axis and the bar of what lies beyond it, and the width of that bar
+_HATCH = 5.0  # from one stroke to the next
+_LOWEST = 6.0  # of such a bar, so that its strokes can be seen
+_LETTER = 7.4  # the width of a letter, roughly
 
 
 class Margins(NamedTuple):
@@ -90,16 +94,21 @@ class Chart:
         labels: tuple[str, str] = ("", ""),
         margins: Margins | None = None,
         about: tuple[int, int] = (4, 4),
+        beyond: tuple[bool, bool] = (False, False),
     ) -> None:
-        """`about`: how many ticks there should be on each axis, roughly."""
+        """`about`: how many ticks there should be on each axis, roughly. `beyond`: whether there is to be room for a
+        bar of what lies below the x axis, and above it."""
         self.width, self.height = size
         self.x_range, self.y_range = _opened(xs), _opened(ys)
         self.labels = labels
         self.x_ticks, self.y_ticks = _named_ticks(self.x_range, about[0]), _named_ticks(self.y_range, about[1])
         self.margins = margins or Margins()
+        if beyond[1]:
+            self.margins = self.margins._replace(right=self.margins.right + _GAP + _BAR)
         widest = max((len(text) for _, text in self.y_ticks), default=0)
         needed = (24 if labels[1] else 6) + 7.2 * widest + 8
-        self.left = needed if self.margins.left is None else self.margins.left
+        self._aside = _GAP + _BAR if beyond[0] else 0.0
+        self.left = (needed if self.margins.left is None else self.margins.left) + self._aside
         self._drawn: list[str] = []
         self._above: list[str] = []
 
@@ -163,6 +172,38 @@ class Chart:
                 )
         return "".join(drawn)
 
+    def bar_beyond(self, height: float, *, above: bool, dash: str = "", hatched: bool = True) -> str:
+        """A bar beside the axis, hatched, for what lies outside it: no colour is needed to tell it from the others."""
+        x = self.width - self.margins.right + _GAP if above else self.left - _GAP - _BAR
+        floor = float(self.y(self.y_range[0]))
+        tall = max(_LOWEST, floor - float(self.y(height)))
+        strokes = []
+        for start in np.arange(_HATCH - tall, _BAR, _HATCH).tolist() if hatched else []:
+            low, high = max(0.0, -start), min(tall, _BAR - start)  # along the stroke, as far as it is in the bar
+            strokes.append(f"M{x + start + low:.1f} {floor - low:.1f}L{x + start + high:.1f} {floor - high:.1f}")
+        box = f"M{x:.1f} {floor:.1f}v{-tall:.1f}h{_BAR}v{tall:.1f}Z"
+        dashes = f' stroke-dasharray="{dash}"' if dash else ""
+        return f'<path class="beyond" d="{box}{"".join(strokes)}"{dashes}/>'
+
+    def name_beyond(self, height: float, text: str, clear: float, *, above: bool) -> None:
+        """The label of that bar, at the height `clear`, where nothing is drawn, with a line down to the bar."""
+        bar = min(float(self.y(height)), float(self.y(self.y_range[0])) - _LOWEST)
+        y = max(min(float(self.y(clear)), bar) - 6.0, self.margins.top + 26.0)
+        x = self.width - self.margins.right + _GAP + _BAR if above else self.left - _GAP - _BAR
+        middle = x + (-_BAR if above else _BAR) / 2
+        if bar - y > 10.0:
+            self._drawn.append(f'<path class="axis" d="M{middle:.1f} {y + 3:.1f}V{bar:.1f}"/>')
+        self._above.append(self.label(x, y, text, "note", "end" if above else "start"))
+
+    def highest_below(self, text: str, edges: npt.ArrayLike, heights: npt.ArrayLike, *, above: bool) -> float:
+        """The highest bar where such a label would stand, `edges` one more than `heights`."""
+        room = _LETTER * len(text) - _GAP - _BAR
+        low, high = self.left, self.width - self.margins.right
+        low, high = (high - room, high) if above else (low, low + room)
+        ends = np.asarray(self.x(np.asarray(edges, dtype=float)))
+        there = (ends[1:] > low) & (ends[:-1] < high)
+        return float(np.max(np.asarray(heights, dtype=float), where=there, initial=0.0))
+
     def outline(self, edges: npt.ArrayLike, heights: npt.ArrayLike, css: str = "line", dash: str = "") -> str:
         """A histogram as its outline."""
         xs, ys = np.repeat(np.asarray(edges, float), 2)[1:-1], np.repeat(np.asarray(heights, float), 2)
@@ -206,7 +247,7 @@ class Chart:
         for value, text in self.y_ticks:
             y = float(self.y(value))
             parts.append(f'<path class="grid" d="M{left:.1f} {y:.1f}H{right:.1f}"/>')
-            parts.append(self.label(left - 8, y + 4, text, anchor="end"))
+            parts.append(self.label(left - self._aside - 8, y + 4, text, anchor="end"))
         for value, text in self.x_ticks:
             x = float(self.x(value))
             parts.append(f'<path class="axis" d="M{x:.1f} {bottom:.1f}v4"/>')

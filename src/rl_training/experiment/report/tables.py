@@ -13,10 +13,11 @@ import numpy as np
 from rl_training import yaml_dialect
 from rl_training.data.doctor.wording import alike, number
 from rl_training.experiment import statistics
+from rl_training.experiment.report.bounds import ActionBounds, bounds_in_words, bounds_text
 from rl_training.experiment.report.contents import RunContents, as_number
-from rl_training.experiment.report.datasets import RunDiagnostics, data_title
+from rl_training.experiment.report.datasets import DataContents, RunDiagnostics, data_title
 from rl_training.experiment.report.diagnostics import ValueCheck
-from rl_training.experiment.report.figures import swatch
+from rl_training.experiment.report.drawing import swatch
 from rl_training.experiment.statistics import Estimate, optimality_gap
 from rl_training.paths import bare_name
 from rl_training.validation import printable
@@ -36,10 +37,11 @@ class Cell:
 
     @classmethod
     def number(cls, value: float | None, text: str | None = None) -> Cell:
-        return cls("–") if value is None else cls(escape(text or number(value)), value)
+        return cls(_NOTHING) if value is None else cls(escape(text or number(value)), value)
 
 
-_ABSENT = '<span class="faint">–</span>'  # a setting that a run does not have
+_NOTHING = "–"
+_ABSENT = f'<span class="faint">{_NOTHING}</span>'  # a setting that a run does not have
 
 Row = tuple[int | None, Sequence[Cell]]  # the run a row belongs to, and its cells
 Pair = tuple[RunContents, RunContents, Estimate]  # a run, a lesser one, and the probability that it is better
@@ -63,7 +65,9 @@ def _row(heads: Sequence[str], run: int | None, cells: Sequence[Cell], numbers: 
     parts = []
     for place, (head, cell) in enumerate(zip(heads, cells, strict=True)):
         order = "" if cell.order is None else f' data-order="{cell.order!r}"'
-        css = ' class="number"' if head in numbers else ' class="absent"' if cell.html == _ABSENT else ""
+        kinds = (("number", head in numbers), ("absent", cell.html in (_NOTHING, _ABSENT)))
+        names = " ".join(name for name, is_so in kinds if is_so)
+        css = f' class="{names}"' if names else ""
         tag = 'th scope="row"' if place == 0 else "td"
         parts.append(f'<{tag}{css} data-label="{escape(head)}"{order}><span>{cell.html}</span></{tag.split()[0]}>')
     return f"<tr{mark}>{''.join(parts)}</tr>"
@@ -141,19 +145,20 @@ def scores_table(runs: Sequence[RunContents]) -> str:
 
 def _score_cells(run: RunContents, scaled: bool) -> list[Cell]:
     found, estimate = run.scores, last_estimate(run)
-    empty = Cell("–")
+    empty = Cell(_NOTHING)
     if found is None or estimate is None:
         middle = [empty] * (7 if scaled else 5)
         return [name_cell(run), *middle, Cell.number(run.data_return)]
     spread = [float(found.last.std(ddof=1))] if len(found.last) > 1 else []
-    mean_and_spread = alike(float(found.last.mean()), *spread)
+    best = float(found.best.mean())
+    best_text, drop_text, *mean_and_spread = alike(best, found.drop, float(found.last.mean()), *spread)
     cells = [
         name_cell(run),
         Cell.number(float(len(found.last)), f"{len(found.last)}"),
         Cell(_estimate(estimate), estimate.value),
         Cell.number(float(found.last.mean()), " ± ".join(mean_and_spread)),
-        Cell.number(float(found.best.mean()), f"{number(float(found.best.mean()))} ({found.best_step:,})"),
-        Cell.number(found.drop, number(found.drop)),
+        Cell.number(best, f"{best_text} ({found.best_step:,})"),
+        Cell.number(found.drop, drop_text),
     ]
     if scaled and run.reference is not None:
         normalised = estimate.scaled(run.reference.score)
@@ -257,10 +262,13 @@ def _root(check: ValueCheck | None) -> Any:
 def _by_seed(values: Any, digits: int | None = None) -> Cell:
     """The mean over seeds and, of several, the range."""
     if values is None or not np.isfinite(values).any():
-        return Cell("–")
+        return Cell(_NOTHING)
     finite = values[np.isfinite(values)]
     numbers = [float(finite.mean())] + ([float(finite.min()), float(finite.max())] if len(finite) > 1 else [])
-    mean, *ends = alike(*numbers) if digits is None else [f"{value:.{digits}f}" for value in numbers]
+    if digits is not None:
+        mean, *ends = (f"{round(value, digits) + 0.0:.{digits}f}" for value in numbers)  # no -0.00
+    else:
+        mean, *ends = alike(*numbers)
     span = f' <span class="ends">[{", ".join(ends)}]</span>' if ends else ""
     return Cell(f"{mean}{span}", numbers[0])
 
@@ -288,22 +296,29 @@ def pairs(entries: Sequence[tuple[str, str]]) -> str:
     return "<dl>" + "".join(f"<dt>{escape(label)}</dt><dd>{escape(text)}</dd>" for label, text in entries) + "</dl>"
 
 
-def columns_table(facts: Mapping[str, Any]) -> str:
-    """What the data call the values of observations and actions, and where they lay; empty where they have no names."""
+def columns_table(facts: Mapping[str, Any], bounds: ActionBounds | None) -> str:
+    """What the data call the values of observations and actions, where they lay, and the bounds of actions; empty where
+    they have no names."""
     rows: list[Row] = []
     for key, role in (("obs_columns", "observation"), ("action_columns", "action")):
         entries = facts.get(key)
         for place, entry in enumerate(entries if isinstance(entries, list) else []):
             if isinstance(entry, Mapping):
-                low, high = (Cell.number(as_number(entry.get(side), None)) for side in ("low", "high"))
-                rows.append((None, [Cell.of(f"{role} {place}"), Cell.of(printable(str(entry.get("name")))), low, high]))
-    heads = ["value", "column", "smallest", "largest"]
+                cells = [Cell.of(f"{role} {place}"), Cell.of(printable(str(entry.get("name"))))]
+                ends = [as_number(entry.get(side), None) for side in ("low", "high")]
+                known = [end for end in ends if end is not None]
+                texts = alike(*known) if len(known) == 2 else [None, None]
+                cells += [Cell.number(end, text) for end, text in zip(ends, texts, strict=True)]
+                limits = bounds.of(place) if bounds is not None and role == "action" else None
+                cells += [] if bounds is None else [Cell.of(_NOTHING if limits is None else bounds_text(limits))]
+                rows.append((None, cells))
+    heads = ["value", "column", "smallest", "largest", *([] if bounds is None else ["bounds"])]
     return table(heads, rows, css="cards", numbers=heads[2:]) if rows else ""
 
 
-def data_pairs(facts: Mapping[str, Any], fingerprint: str | None, unit: str = "") -> str:
-    """What run.json says of the data; unit: what their rewards are, where they are no rewards in the file."""
-    entries = []
+def data_pairs(data: DataContents) -> str:
+    """What run.json says of the data, and between which bounds their actions are taken to lie."""
+    facts, entries = data.facts, []
     for key in ("transitions", "episodes", "terminations", "truncations"):
         if (count := as_number(facts.get(key), None)) is not None:
             entries.append((key, number(count)))
@@ -311,7 +326,9 @@ def data_pairs(facts: Mapping[str, Any], fingerprint: str | None, unit: str = ""
     known = [value for value in spread if value is not None]
     if len(known) == len(spread):
         mean, low, high = alike(*known)
-        entries.append((f"return of an episode{unit}", f"mean {mean}, from {low} to {high}"))
-    if fingerprint:
-        entries.append(("SHA-256", fingerprint))
+        entries.append((f"return of an episode{data.unit}", f"mean {mean}, from {low} to {high}"))
+    if data.bounds is not None:
+        entries.append(("bounds of actions", f"{bounds_in_words(data.bounds.ranges)} ({data.bounds.source})"))
+    if data.fingerprint:
+        entries.append(("SHA-256", data.fingerprint))
     return pairs(entries)

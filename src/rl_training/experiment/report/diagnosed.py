@@ -1,0 +1,79 @@
+"""The section on what the checkpoints say about the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from html import escape
+
+from rl_training.experiment.report import figures, histograms, tables
+from rl_training.experiment.report.contents import RunContents
+from rl_training.experiment.report.datasets import RunDiagnostics
+from rl_training.experiment.report.drawing import Drawing, grid
+from rl_training.experiment.report.metrics import key
+from rl_training.experiment.report.saying import said
+
+_MOST_DRAWN = 24  # runs with figures of their own
+
+
+def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]) -> str:
+    """Warnings, a table and figures; diagnostics: one for each run, or none at all."""
+    of_training = said(runs, [[f"warning: {doubt}." for doubt in run.training_doubts] for run in runs])
+    if not diagnostics:
+        return of_training + '<p class="faint">Left out (--no-data): they need the checkpoints and the data.</p>'
+    pairs = list(zip(runs, diagnostics, strict=True))
+    parts = [
+        of_training,
+        said(runs, [[f"{reason}." for reason in found.missing] for found in diagnostics]),
+        said(runs, [[f"warning: {doubt}." for doubt in found.doubts] for found in diagnostics]),
+    ]
+    if any(found.values or found.actions for _, found in pairs):
+        parts.append(tables.diagnostics_table(runs, diagnostics))
+        parts.append(f'<p class="small">{_how_diagnosed(diagnostics)}</p>')
+    if len(pairs) > _MOST_DRAWN:
+        parts.append(f'<p class="small faint">Drawn of the first {_MOST_DRAWN} runs; the table has all.</p>')
+    drawn = [one for run, found in pairs[:_MOST_DRAWN] for one in _of_values(run, found)]
+    if any(found.actions for _, found in pairs):
+        caption = (
+            "<b>Distance of the policy's action to the data's</b> in the same state, root mean square over dimensions"
+            " scaled to [−1, 1]; 0 is cloning. Hatched: what lies beyond the axis."
+        )
+        drawn.append(Drawing(caption, partial(histograms.action_distances, runs, diagnostics)))
+    if drawn:
+        parts.append(key(runs) + grid(drawn))
+    return "".join(parts)
+
+
+def _of_values(run: RunContents, found: RunDiagnostics) -> list[Drawing]:
+    """What the networks say beside what followed, and how far they are from agreeing with themselves."""
+    if found.values is None:
+        return []
+    name = f"<b>{escape(run.label)}</b>"
+    made = []
+    if found.values.returns is not None:
+        sample = "a sample of all seeds" if len(found.values.values) > 1 else "a sample"
+        caption = (
+            f"{name}: {found.values.kind} against the return-to-go of the data, {sample}; what lies beyond the axes"
+        )
+        caption += " is drawn at their ends."
+        made.append(Drawing(caption, partial(figures.values_against_returns, run, found.values), run.number))
+    held = f" Held out: {escape(found.held_from)}." if found.held_from else ""
+    caption = f"{name}: TD error. Hatched: the 1% that lies furthest from 0, beyond the axis.{held}"
+    made.append(Drawing(caption, partial(histograms.td_errors, run, found), run.number))
+    return made
+
+
+def _how_diagnosed(found: Sequence[RunDiagnostics]) -> str:
+    several = any(one.values is not None and len(one.values.values) > 1 for one in found)
+    over = ", mean over seeds [range]" if several else ""
+    text = (
+        "All on the scale the networks see: transformed rewards, discounted. The critics' smallest value stands for Q;"
+        " the TD error is r + γ(1 − d)·V(s′) − Q(s, a), with the learned V or the target critics at the policy's"
+        f" action, without noise or entropy; given as root mean square{over}. The return-to-go is the"
+        " behaviour's: a better policy is worth more, so values above it need not be wrong; low correlation is the"
+        " warning sign. In the figures both are equal on the dashed line; above it the networks promise more. A"
+        " held-out TD error far above the other is overfitting."
+    )
+    if any(one.values is not None and one.values.bootstrapped for one in found):
+        text += " Episodes cut off by a time limit go on with the learned value of their last state."
+    return escape(text)

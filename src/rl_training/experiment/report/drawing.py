@@ -1,0 +1,67 @@
+"""What every figure shares: the look of a run, captions below, and rows of two in which none stands alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from rl_training.experiment.report.svg import DASHES, MARKERS, marker
+
+Size = tuple[int, int]
+
+SMALL: Size = (440, 280)
+_ACROSS: Size = (920, 280)  # as wide as two small ones and what is between them
+_LONGEST_LABEL = 26
+COLOURS = 6
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure that can be drawn at any size. caption: HTML already; run: the one it belongs to alone."""
+
+    caption: str
+    draw: Callable[[Size], str]
+    run: int | None = None
+
+
+def look(run: int) -> tuple[str, str, str]:
+    """Class of the colour, dashes and sign of a run."""
+    return f"r{run % COLOURS}", DASHES[run % len(DASHES)], MARKERS[(run + run // len(DASHES)) % len(MARKERS)]
+
+
+def swatch(run: int) -> str:
+    """A piece of the run's line, for lists and tables."""
+    colour, dash, sign = look(run)
+    dashes = f' stroke-dasharray="{dash}"' if dash else ""
+    return (
+        f'<svg class="swatch {colour}" viewBox="0 0 40 12" aria-hidden="true">'
+        f'<path class="line" d="M1 6H39"{dashes}/>{marker(sign, 20, 6)}</svg>'
+    )
+
+
+def group(run: int, inside: str, extra: str = "") -> str:
+    """What belongs to a run, so that it can be hidden."""
+    return f'<g class="run {look(run)[0]}" data-run="{run}"{extra}>{inside}</g>'
+
+
+def shortened(text: str, most: int = _LONGEST_LABEL) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def figure(caption: str, picture: str, *, run: int | None = None, css: str = "") -> str:
+    """A figure with its caption below, which is HTML already."""
+    named = f' class="{css}"' if css else ""
+    mark = "" if run is None else f' data-run="{run}"'
+    return f"<figure{named}{mark}>{picture}<figcaption>{caption}</figcaption></figure>"
+
+
+def grid(drawings: Sequence[Drawing]) -> str:
+    """Two in a row; one that is left over takes a whole row, drawn as wide as that, on screens that have two."""
+    made = []
+    for place, one in enumerate(drawings, start=1):
+        if place == len(drawings) and place % 2:
+            both = f'<div class="across">{one.draw(_ACROSS)}</div><div class="single">{one.draw(SMALL)}</div>'
+            made.append(figure(one.caption, both, run=one.run, css="alone"))
+        else:
+            made.append(figure(one.caption, one.draw(SMALL), run=one.run))
+    return f'<div class="grid-of">{"".join(made)}</div>' if made else ""

@@ -1,0 +1,53 @@
+"""Values of one kind: what they are in brief, where nearly all of them lie, and how many lie beyond."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.doctor.findings import Distribution
+
+_BINS, _FEWEST_BINS = 24, 8
+_TAIL, _MOST_TAIL, _FEW = 0.005, 0.05, 2  # of the values at each end: a share of many, a couple of few
+_ROOM = 0.5  # beyond the others, in their span, before a value is out of range
+
+
+@dataclass(frozen=True)
+class Spread:
+    """All values in brief, the histogram of those in range, and how many are below and above it.
+
+    bounds: what the values may be, where that is known.
+    """
+
+    every: Distribution
+    inside: Distribution
+    below: int
+    above: int
+    bounds: tuple[float, float] | None = None
+
+    @classmethod
+    def of(cls, values: npt.NDArray[Any], bounds: tuple[float, float] | None = None) -> Spread:
+        """Of finite values that are not all the same."""
+        low, high = usual_range(values)
+        exact = values.astype(np.float64)  # the range may be beyond float32
+        below, above = (int(side.sum()) for side in (exact < low, exact > high))
+        bins = min(_BINS, max(_FEWEST_BINS, 2 * math.isqrt(len(values))))  # few values leave many bins empty
+        inside = values[(exact >= low) & (exact <= high)] if below or above else values
+        return cls(Distribution.of(values, bins), Distribution.of(inside, bins), below, above, bounds)
+
+
+def usual_range(values: npt.NDArray[Any]) -> tuple[float, float]:
+    """What holds nearly all values: without it, four outliers would press thousands of values into one bar.
+
+    Everything, where nearly all values are the same: the others are then what there is to see.
+    """
+    tail = max(_TAIL, min(_MOST_TAIL, _FEW / len(values)))
+    low, high = np.quantile(values.astype(np.float64), [tail, 1.0 - tail]).tolist()
+    if low == high:
+        return -math.inf, math.inf
+    room = _ROOM * (high - low)
+    return low - room, high + room
