@@ -38,7 +38,7 @@ def _facts(run: RunContents) -> dict[str, str]:
     told = {
         "started": run.summary.created or "unknown",
         "versions": _joined(run.facts.get("versions")),
-        "machine": _joined(run.facts.get("machine")).replace("cpu_count", "cores"),
+        "machine": _joined(_machine(run.facts.get("machine"))),
         "data, SHA-256": str(run.data_facts.get("fingerprint") or "none"),
     }
     return {label: text for label, text in told.items() if text}
@@ -100,6 +100,15 @@ def _schedules(config: Mapping[str, Any]) -> list[str]:
         for name, schedule in (networks.items() if isinstance(networks, Mapping) else ())
     }
     return [f"{name}: {kind}" for name, kind in kinds.items() if kind in ("linear", "cosine")]
+
+
+def _machine(told: Any) -> dict[str, Any]:
+    """In words; a run that was resumed with other threads has all their numbers, in order."""
+    known = dict(told) if isinstance(told, Mapping) else {}
+    resumed = known.pop("threads_resumed", None)
+    if isinstance(resumed, list) and resumed:
+        known["threads"] = f"{known.get('threads', '?')}, resumed with {', then '.join(map(str, resumed))}"
+    return {"cores" if name == "cpu_count" else name: value for name, value in known.items()}
 
 
 def _joined(values: Any) -> str:
