@@ -212,11 +212,16 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
     held, source = shelf.held_out_for(run, spaces)
     if isinstance(held, str):
         return RunDiagnostics(
-            run.number, step, values, actions=actions, missing=(f"no held-out episodes: {held}",)
+            run.number,
+            step,
+            values,
+            actions=actions,
+            missing=(f"no held-out episodes: {held}",),
+            doubts=tuple(values.doubts()),
         ), data
     fresh = check_values(learner, transforms, some_episodes(held))
     doubts = [] if shelf.held_out is None else _doubts(share_seen(held, data), source)
-    return RunDiagnostics(run.number, step, values, fresh, source, actions, doubts=tuple(doubts)), data
+    return RunDiagnostics(run.number, step, values, fresh, source, actions, doubts=(*values.doubts(), *doubts)), data
 
 
 def _doubts(seen: float, source: str) -> list[str]:

@@ -26,9 +26,19 @@ def metrics(runs: Sequence[RunContents], *, beside_curves: bool) -> str:
     more = f" {len(names) - len(ranked)} more are in <code>metrics.jsonl</code>." if len(names) > len(ranked) else ""
     heading = "<h3>Metrics of training</h3>" if beside_curves else ""
     return (
-        f'{heading}<p class="small faint">Interquartile mean and 95% interval over seeds; what lies'
+        f'{heading}<p class="small faint">{over_seeds(runs)}; what lies'
         f' beyond the middle 99% is drawn at the border.{more}</p>{key(runs)}<div class="grid-of">{drawn}</div>'
     )
+
+
+def over_seeds(runs: Sequence[RunContents]) -> str:
+    """What lines and bands are, of as many seeds as there are."""
+    most = max((len(run.summary.seeds) for run in runs), default=0)
+    if most <= 1:
+        return "One seed: the line is its own, and there is no band"
+    if most == 2:
+        return "Mean of two seeds (line), and the span between them (band)"
+    return "Interquartile mean over seeds (line) and 95% bootstrap interval (band)"
 
 
 def _first(name: str) -> int:

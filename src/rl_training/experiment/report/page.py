@@ -16,7 +16,7 @@ from rl_training.data.doctor.wording import listed, number
 from rl_training.experiment.report import figures, tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
-from rl_training.experiment.report.metrics import MOST_NAMES, key, metrics
+from rl_training.experiment.report.metrics import MOST_NAMES, key, metrics, over_seeds
 from rl_training.experiment.report.reproducing import reproduce
 from rl_training.experiment.report.script import SCRIPT
 from rl_training.experiment.report.style import STYLE
@@ -265,8 +265,8 @@ def _curves(contents: Contents) -> str:
     for env_id, runs in contents.by_environment.items():
         levels = {run.data_return for run in runs if run.data_return is not None}
         caption = (
-            f"<b>Return in {escape(env_id)}</b> during training: interquartile mean over seeds (line) and 95% bootstrap"
-            " interval (band), each point the mean of the evaluation's episodes."
+            f"<b>Return in {escape(env_id)}</b> during training. {over_seeds(runs)}; each point is the mean of the"
+            " evaluation's episodes."
         )
         drawn = figures.learning_curves(runs, next(iter(levels)) if len(levels) == 1 else None)
         parts.append(figures.figure(caption, drawn))
