@@ -89,7 +89,7 @@ tbody th { min-width: 12rem; } .settings tbody th { min-width: 9rem; }
 td:not(.number) { overflow-wrap: anywhere; min-width: 5.5rem; }
 td.number { white-space: nowrap; } :is(th, td):last-child { padding-right: 0; }
 @media (min-width: 46.01rem), print { thead th[data-numbers], td.number { text-align: right; } }
-.ends { color: var(--faint); white-space: nowrap; }
+.ends { color: var(--faint); white-space: nowrap; } .option { white-space: nowrap; }
 .settings td { overflow-wrap: anywhere; min-width: 7rem; } .settings th { overflow-wrap: break-word; }
 th button { font: inherit; color: inherit; background: none; border: 0; padding: 0; cursor: pointer;
   text-align: inherit; }
