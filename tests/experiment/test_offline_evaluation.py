@@ -158,6 +158,8 @@ class TestDoubts:
         apart = sound.starts + np.array([-2.0, 0.0, 2.0])[:, None, None]
         first = np.array(sound.course) + np.linspace(0.0, 1.0, 10)[:, None, None] * np.array([-1.0, 0.0, 1.0])[:, None]
         assert unsettled(replace(sound, starts=apart, course=first))
+        of_behaviour = np.where(np.arange(2)[:, None] == 1, apart, sound.starts)
+        assert not unsettled(replace(sound, starts=of_behaviour))  # as the episodes do
         away, back = (
             np.concatenate([first, sound.course + by * np.array([-2.0, 0.0, 2.0])[:, None]]) for by in (1.0, 0.4)
         )

@@ -94,7 +94,7 @@ def test_closed_forms(policy: LoadedPolicy, terminate: bool) -> None:
 
 @pytest.mark.parametrize("bound", [60, 20, 5])
 def test_nothing_is_fitted_after_a_part_that_ran_away(policy: LoadedPolicy, bound: int) -> None:
-    """What is found is the part before it, with that part beside it, or the first itself."""
+    """What is found is the part before it, of a later round the round before, or the first itself."""
     data, settings, told = rounds(30, terminate=False), OfflineEvaluationConfig(updates=50, repeats=2), []
     one = fit_values(
         policy.actor,
@@ -112,8 +112,8 @@ def test_nothing_is_fitted_after_a_part_that_ran_away(policy: LoadedPolicy, boun
         assert (one.updates, one.left) == (5, None)
         return
     assert one.left is not None
-    assert (one.updates, one.left.updates) == (bound - 5, bound)
-    assert len(one.course) == len(one.left.course) - 1
+    assert (one.updates, one.left.updates) == ({60: 50, 20: 15}[bound], bound)
+    assert 5 * len(one.course) == one.updates
 
 
 def test_a_policy_is_valued_alike_among_others(policy: LoadedPolicy) -> None:

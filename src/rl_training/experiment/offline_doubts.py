@@ -86,7 +86,8 @@ def _outwards(fitted: FittedValues, column: int) -> bool:
     course = fitted.course[:, :, column]
     back = _back(len(course))
     now, then, before = course[-1], course[-1 - back], course[max(0, len(course) - 1 - 2 * back)]
-    faster = abs(now.mean() - then.mean()) > abs(then.mean() - before.mean())
+    drift = abs(now.mean() - then.mean())
+    faster = drift > LARGEST_DRIFT * _spread(fitted) and drift > abs(then.mean() - before.mean())
     return bool(now.std() > _APART * then.std() or faster)
 
 
@@ -128,15 +129,17 @@ def ran_away(fitted: FittedValues) -> bool:
 
 
 def unsettled(fitted: FittedValues) -> bool:
-    """Whether more updates may help: a value still moves, repeats disagree or the behaviour is not found again.
+    """Whether more updates may help: a value moves, a policy's repeats disagree or the behaviour is not found again.
 
     The first round may part the repeats, which start from the same returns; a later one that does leads nowhere.
+    Repeats of the behaviour disagree as the episodes do.
     """
     if not np.isfinite(fitted.repeats).all():
         return False
-    columns = range(fitted.repeats.shape[1])
-    moving = {column for column in columns if _moving(fitted, column)}
-    moving |= {columns[-1]} if _behaviour_lost(fitted, _spread(fitted)) else set()
+    spread, behaviour = _spread(fitted), fitted.repeats.shape[1] - 1
+    moving = {column for column in range(behaviour) if _moving(fitted, column)}
+    if _drift(fitted, behaviour) > LARGEST_DRIFT * spread or _behaviour_lost(fitted, spread):
+        moving.add(behaviour)
     first = len(fitted.course) <= _PARTS
     return any(first or not _outwards(fitted, column) for column in moving)
 

@@ -64,7 +64,7 @@ class FittedValues:
     after: Values  # [P + 1, E]: the fitted value after the cut
     updates: int = 0  # done
     lone_cuts: float = 0.0  # share of the cuts that nothing in the data is like
-    left: FittedValues | None = None  # the part after this one, in which a fit ran away; nothing was fitted after it
+    left: FittedValues | None = None  # a later part, in which a fit ran away; nothing was fitted after it
 
     @property
     def tails(self) -> Values:
@@ -98,7 +98,8 @@ def fit_values(
     many that are planned so far.
 
     After `settings.updates` they are gone on with, as many again each time, for as long as `go_on` says so. Nothing is
-    fitted after the first part that `ran_away`: what is found is the part before it, or the first itself.
+    fitted after the first part that `ran_away`: what is found is the part before it (of a later round, the
+    round before), or the first itself.
     """
     products = torch.get_float32_matmul_precision()  # a run that trains in this process has its own
     try:
@@ -156,7 +157,8 @@ class _Fits:
             if ran_away(found):
                 self.over = True
                 return found if self._before is None else replace(self._before, left=found)
-            self._before = found
+            if first or part == _PARTS:  # later rounds start with a high rate again
+                self._before = found
         self._learner = learner
         self._rounds += 1
         return found
