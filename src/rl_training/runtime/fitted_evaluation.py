@@ -32,8 +32,8 @@ from rl_training.validation import Section
 __all__ = ["EpisodeBootstrap", "FittedValues", "OfflineEvaluationConfig", "fit_values"]
 
 _SEEDS_APART = 2**20
-# The penalty on the weights is a prior that counts as much as so many rows: without it, fits on 15 episodes diverge,
-# and on 500 it is not felt.
+# The penalty on the weights is a prior that counts as much as so many rows: without it, fits on 15 episodes diverge
+# before they settle, and on 500 it is not felt.
 _PRIOR_ROWS, _MOST_DECAY = 20.0, 0.01
 _PARTS = 10  # of the fit, after each of which the values are read
 
