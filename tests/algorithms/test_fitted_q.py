@@ -128,3 +128,15 @@ def test_a_linear_q_finds_the_exact_values(policy: np.ndarray) -> None:
 def test_the_first_updates_regress_returns() -> None:
     learner = FittedQ(3, 2, warm_start=0.25, total_updates=8)
     assert [learner.phase(update) for update in range(8)] == [1, 1, 0, 0, 0, 0, 0, 0]
+
+
+def test_the_penalty_is_on_the_weights_of_q() -> None:
+    """With nothing to learn, the gradient is the penalty's: weights shrink, and without it they stay."""
+    moved = {}
+    for decay in (0.0, 0.01):
+        learner = FittedQ(3, 2, FittedQParams(weight_decay=decay), seeds=[0], total_updates=10)
+        before = learner.model.critics.flat.detach().clone()
+        learner.optimisers["critic"].step(0.0 * learner.model.critics.flat.sum())
+        moved[decay] = float((before * (learner.model.critics.flat.detach() - before)).sum())
+    assert moved[0.0] == 0.0
+    assert moved[0.01] < 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -67,6 +68,14 @@ class TestTorch:
     def test_a_process_that_dies_is_told_by_its_last_words(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(machine_check.torch_probe, "__file__", "/nowhere/probe.py")
         assert "No such file" in machine_check._ask_torch("facts")["fault"]
+
+    def test_a_busy_machine(self, torch_says: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(os, "getloadavg", lambda: (999.0, 0.0, 0.0), raising=False)
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1}, raising=False)
+        torch_says(threads=2)
+        found = checks(tmp_path)["cpu"]
+        assert found.level == "note"
+        assert "the machine is busy (load 999.0 on " in (found.advice or "")
 
     def test_gpu(self, torch_says: Any, tmp_path: Path) -> None:
         torch_says(devices=[CPU, GPU])

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
+import torch
 
-from rl_training.cli import judging
+from rl_training.cli import evaluating_offline, judging
+from rl_training.data.doctor.wording import number
 from rl_training.experiment import offline_evaluation
 from rl_training.experiment.shipping import hub
 from rl_training.runtime.fitted_evaluation import OfflineEvaluationConfig
@@ -64,6 +67,32 @@ def test_runs_on_the_same_episodes_are_compared(
     monkeypatch.setattr(offline_evaluation, "doubts", lambda *_: ["of a test"])
     assert json.loads(command(*words, "--json").out)["improvement"] == []
     assert "not compared" in command(*words).out
+
+
+def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of how many updates, for how long still; that more are added, and why, is told at once."""
+    now = [0.0]
+    monkeypatch.setattr(evaluating_offline.time, "monotonic", lambda: now[0])
+    told = evaluating_offline._Told()
+    for seconds, done, planned in ((10.0, 500, 5_000), (40.0, 2_000, 5_000), (50.0, 2_500, 10_000)):
+        now[0] = seconds
+        told.seldom(done, planned)
+    assert capsys.readouterr().err.splitlines() == [
+        "fitted: 2,000 of 5,000 updates · 50/s · 1:00 left",
+        "fitted: 2,500 of 10,000 updates (5,000 of them added, as it had not settled) · 50/s · 2:30 left",
+    ]
+
+
+def test_a_busy_machine(command: Any, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 0.0, 0.0), raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    code, out, err = command("evaluate", runs["one"], "--offline", *QUICK, "--json")
+    assert code == 0
+    assert "busy" not in out
+    assert err.startswith("note: the machine is busy (load 99.0 on 2 cores): 2 threads")
+    plan = command("train", "-c", "bc/pendulum", "--set", "threads=2", "--dry-run").out
+    assert "note: the machine is busy" in plan
 
 
 def test_a_discount_for_all(command: Any, runs: dict[str, Path]) -> None:
@@ -147,6 +176,12 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     command("report", path, "-o", "two.html", "--no-data")
     page = (tmp_path / "two.html").read_text()
     assert "could not be judged: so few." in page
+    first, second = record["policies"]
+    mixed = [first, second | {"not_trusted_because": ["so <far>, try --gamma 0.9"]}]
+    stored.write_text(json.dumps(refused | {"policies": mixed}) + "\n")
+    command("report", path, "-o", "both.html", "--no-data")
+    told = 'seed 0: so few; seed 1: so &lt;far&gt;, try <span class="piece">--gamma</span> 0.9.'
+    assert f"could not be judged: {told}" in (tmp_path / "both.html").read_text()
     assert page.count("seeds 0 and 1 are not to be trusted, because so few.") == 1
     assert "--offline` estimates from the data" not in page
     gain = {"value": 1.5, "low": 1.0, "high": 2.0, "probability": 0.75}
@@ -155,7 +190,11 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     stored.write_text("".join(json.dumps(one) + "\n" for one in (trusted, refused)))
     command("report", path, "-o", "three.html", "--no-data")
     page = (tmp_path / "three.html").read_text()
-    assert "improves on the behaviour that recorded them by" in page.split("<main>")[0]
+    lead = page.split("<main>")[0]
+    before = number(record["behaviour"]["value"]["value"])
+    assert "improves on the behaviour that recorded them by 1.5" in lead
+    assert f", from {before} to 1.5 (discounted by 0.99, 95% interval" in lead
+    assert "on the episodes that it was trained on" in lead
     assert "a newer estimate of the same weights was refused, because so few." in page
     out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 0).out
     assert "estimated from the data: value 1.5" in out

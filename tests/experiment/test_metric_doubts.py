@@ -13,6 +13,9 @@ import rl_training
 from rl_training.experiment.metric_doubts import NEAR_ONE, metric_doubts
 from rl_training.experiment.metric_words import MEANING
 from rl_training.experiment.report.contents import Curve, RunContents
+from rl_training.experiment.report.diagnostics import ValueCheck
+from rl_training.experiment.report.metrics import over_seeds
+from rl_training.experiment.report.reproducing import reproduce
 from rl_training.experiment.run_listing import RunSummary
 
 STEPS = np.arange(100, 5_001, 100)
@@ -122,3 +125,41 @@ def test_every_metric_has_its_sentence() -> None:
     text = "".join(path.read_text("utf-8") for path in source.rglob("*.py"))
     logged = set(re.findall(r'"((?:critic|actor|value)/\w+)":', text))
     assert logged <= set(MEANING), logged - set(MEANING)
+
+
+def test_a_critic_that_has_hardly_set_out() -> None:
+    """Fifteen records of a short run, as logged: a straight line at a level far below the returns."""
+    logged = [0.044, 0.059, 0.085, 0.117, 0.153, 0.178, 0.204, 0.244, 0.282, 0.320, 0.345, 0.375, 0.422, 0.468, 0.517]
+    curve = Curve(tuple(range(100, 1_501, 100)), (0,), np.array(logged)[:, None])
+    summary = RunSummary("run", Path("run"), "finished", algo="td3_bc", unit="updates")
+    run = RunContents(0, Path("run"), "run", summary, metrics={"critic/q_data": curve})
+    (doubt,) = metric_doubts(run)
+    assert "from 0.345 to 0.517 in the last 400 updates): the critic is not finished" in doubt
+
+
+@pytest.mark.parametrize(
+    ("bias", "said"), [(192.9, "Q lies 192.9 above"), (-192.9, "Q lies 192.9 below"), (20.0, None)]
+)
+def test_values_far_from_the_returns(bias: float, said: str | None) -> None:
+    returns = np.tile(np.linspace(-60.0, 60.0, 50), (2, 1))
+    check = ValueCheck("Q", returns + bias, np.zeros((2, 50)), returns, False)
+    found = check.doubts()
+    assert len(found) == int(said is not None)
+    if said is not None:
+        assert found[0].startswith(f"{said} the returns that followed in the data, 5.5 times their standard deviation")
+    assert ValueCheck("Q", returns, returns, None, False).doubts() == []
+
+
+@pytest.mark.parametrize(
+    ("seeds", "said"), [((0,), "One seed"), ((0, 1), "Mean of two seeds"), ((0, 1, 2), "Interquartile mean over seeds")]
+)
+def test_what_lines_and_bands_are(seeds: tuple[int, ...], said: str) -> None:
+    summary = RunSummary("run", Path("run"), "finished", seeds=seeds)
+    assert over_seeds([RunContents(0, Path("run"), "run", summary)]).startswith(said)
+
+
+def test_threads_of_a_resumed_run_are_shown() -> None:
+    summary = RunSummary("run", Path("run"), "finished")
+    facts = {"machine": {"cpu_count": 2, "threads": 2, "threads_resumed": [1]}}
+    page = reproduce([RunContents(0, Path("run"), "run", summary, facts=facts)])
+    assert "cores 2, threads 2, resumed with 1" in page

@@ -17,7 +17,15 @@ from rl_training.errors import CheckpointError, ConfigError, DataError
 from rl_training.experiment import offline_evaluation as module
 from rl_training.experiment import statistics
 from rl_training.experiment.manager import LoadedPolicy, load_policy
-from rl_training.experiment.offline_doubts import FEWEST_EPISODES, caution_of_cuts, doubts, unsettled
+from rl_training.experiment.offline_doubts import (
+    FEWEST_EPISODES,
+    behind_the_cuts,
+    caution_of_a_stop,
+    caution_of_cuts,
+    doubts,
+    ran_away,
+    unsettled,
+)
 from rl_training.experiment.shipping.card import offline_evaluation
 from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig
 from rl_training.runtime.run_directory import RunDirectory
@@ -78,6 +86,41 @@ class TestDoubts:
         assert said.startswith("the fit diverged")
         assert told in said
 
+    def test_a_fit_that_ran_away_is_judged_by_the_part_before(self) -> None:
+        """Where that had settled; the sentence is of the part that ran away, and no seed is told to go further."""
+        ends = np.stack((np.full((3, 2), -20.0), np.array([[60.0, -1.0]] * 3)))
+        away = fitted(extremes=ends, updates=3_500)
+        assert ran_away(away)
+        assert not ran_away(fitted())
+        assert not ran_away(fitted(allowed=(-10.0, -10.0)))  # nothing to run away from; said at the end
+        settled = fitted(updates=3_000, left=away, course=fitted().course[:6])
+        assert doubts(settled, 0, 0.0) == []
+        (said,) = caution_of_a_stop(settled)
+        assert said.startswith("judged after 3,000 updates: after 3,500, values left")
+        early = replace(settled, course=settled.course[:3])
+        (said,) = doubts(early, 0, 0.0)
+        assert said.startswith("the fit diverged and was stopped after 3,500 updates: Q reaches 60.0")
+        assert "record more episodes" in said
+        other = replace(early, left=replace(away, extremes=fitted().extremes))
+        assert "another policy diverged" in doubts(other, 0, 0.0)[0]
+        assert caution_of_a_stop(fitted()) == []
+
+    def test_no_more_updates_where_values_move_outwards(self) -> None:
+        sound = fitted()
+        apart = sound.starts.copy()
+        apart[:, 0] += np.array([-2.0, 0.0, 2.0])[:, None]
+        nearing, parting = np.array(sound.course), np.array(sound.course)
+        nearing[:8, :, 0] += np.array([-4.0, 0.0, 4.0])
+        (said,) = doubts(replace(sound, starts=apart, course=nearing), 0, 0.0)
+        assert "go further with --updates 10000 --repeats 10" in said
+        parting[8:, :, 0] += np.array([-2.0, 0.0, 2.0])
+        (said,) = doubts(replace(sound, starts=apart, course=parting), 0, 0.0)
+        assert "go further" not in said
+        assert "it moves outwards, and more updates would lead it further; record more episodes" in said
+        faster = np.array(sound.course)
+        faster[:, :, 0] += np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1, 0.2, 1.0, 3.0])[:, None]
+        assert "it moves outwards" in doubts(fitted(course=faster), 0, 0.0)[0]
+
     def test_a_value_that_rewards_cannot_add_up_to(self) -> None:
         sound = fitted()
         (said,) = doubts(replace(sound, starts=sound.starts - 40.0), 0, 0.0)
@@ -98,6 +141,7 @@ class TestDoubts:
     def test_a_fit_that_still_moves(self) -> None:
         course = np.array(fitted().course)
         course[:8, :, 0] -= 1.0
+        course[:6, :, 0] -= 2.0  # slower than before
         (said,) = doubts(fitted(course=course), 0, 0.0)
         assert said == "the value still moved by 1 at the end of the fit; go further with --updates 10000"
         assert unsettled(fitted(course=course))
@@ -107,6 +151,20 @@ class TestDoubts:
         course[10:] += np.linspace(-1.0, 0.0, 10)[:, None, None].clip(-0.1)
         assert "still moved by 1 at the end" in doubts(fitted(course=course), 0, 0.0)[0]
         assert not unsettled(fitted())
+
+    def test_it_goes_on_while_that_leads_somewhere(self) -> None:
+        """The first round starts where all repeats agree; a second one that parts them further is the last."""
+        sound = fitted()
+        apart = sound.starts + np.array([-2.0, 0.0, 2.0])[:, None, None]
+        first = np.array(sound.course) + np.linspace(0.0, 1.0, 10)[:, None, None] * np.array([-1.0, 0.0, 1.0])[:, None]
+        assert unsettled(replace(sound, starts=apart, course=first))
+        of_behaviour = np.where(np.arange(2)[:, None] == 1, apart, sound.starts)
+        assert not unsettled(replace(sound, starts=of_behaviour))  # as the episodes do
+        away, back = (
+            np.concatenate([first, sound.course + by * np.array([-2.0, 0.0, 2.0])[:, None]]) for by in (1.0, 0.4)
+        )
+        assert not unsettled(replace(sound, starts=apart, course=away))
+        assert unsettled(replace(sound, starts=apart, course=back))
 
     def test_a_behaviour_that_is_not_found_again(self) -> None:
         sound = fitted()
@@ -130,6 +188,11 @@ class TestDoubts:
         assert said.startswith("40% of the cuts are in states that the first half of no other episode comes near")
         assert caution_of_cuts(fitted(behind=behind, lone_cuts=0.1)) == []
         assert caution_of_cuts(fitted(behind=np.full(20, 0.001), lone_cuts=0.4)) == []
+
+    def test_what_lies_behind_the_cuts_in_words(self) -> None:
+        (said,) = behind_the_cuts(0.37, [("the behaviour", -0.81, -6.58), ("seed 0", 50.9, 21.25)])
+        assert said.endswith("37% of the discounted weight, -6.58 of the behaviour's -0.81, 21.2 of seed 0's 50.9")
+        assert behind_the_cuts(0.001, []) == []
 
     def test_few_episodes(self) -> None:
         sound = fitted()

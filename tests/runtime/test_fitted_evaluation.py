@@ -92,6 +92,30 @@ def test_closed_forms(policy: LoadedPolicy, terminate: bool) -> None:
     )
 
 
+@pytest.mark.parametrize("bound", [60, 20, 5])
+def test_nothing_is_fitted_after_a_part_that_ran_away(policy: LoadedPolicy, bound: int) -> None:
+    """What is found is the part before it, of a later round the round before, or the first itself."""
+    data, settings, told = rounds(30, terminate=False), OfflineEvaluationConfig(updates=50, repeats=2), []
+    one = fit_values(
+        policy.actor,
+        [0],
+        data,
+        settings,
+        gamma=GAMMA,
+        deterministic=True,
+        on_part=lambda done, planned: told.append((done, planned)),
+        go_on=lambda values: True,
+        ran_away=lambda values: values.updates >= bound,
+    )
+    assert told[-1] == (bound, 50 * math.ceil(bound / 50))
+    if bound == 5:
+        assert (one.updates, one.left) == (5, None)
+        return
+    assert one.left is not None
+    assert (one.updates, one.left.updates) == ({60: 50, 20: 15}[bound], bound)
+    assert 5 * len(one.course) == one.updates
+
+
 def test_a_policy_is_valued_alike_among_others(policy: LoadedPolicy) -> None:
     data, settings = rounds(30, terminate=False), OfflineEvaluationConfig(updates=20, repeats=2)
     alone, among = (
@@ -252,17 +276,25 @@ def test_a_clock_among_the_observations_does_not_run_away_behind_the_cuts(policy
 def test_it_goes_on_from_where_it_was(policy: LoadedPolicy) -> None:
     data, settings = rounds(30, terminate=False), OfflineEvaluationConfig(updates=20, repeats=2)
     asked: list[int] = []
-    told: list[int] = []
+    told: list[tuple[int, int]] = []
 
     def go_on(found: FittedValues) -> bool:
         asked.append(found.updates)
         return found.updates < 60
 
     found = fit_values(
-        policy.actor, [0], data, settings, gamma=GAMMA, deterministic=True, on_part=told.append, go_on=go_on
+        policy.actor,
+        [0],
+        data,
+        settings,
+        gamma=GAMMA,
+        deterministic=True,
+        on_part=lambda done, planned: told.append((done, planned)),
+        go_on=go_on,
     )
     once = fit_values(policy.actor, [0], data, settings, gamma=GAMMA, deterministic=True)
-    assert (asked, told[-1], len(told), found.updates) == ([20, 40, 60], 60, 30, 60)
+    assert (asked, told[-1], len(told), found.updates) == ([20, 40, 60], (60, 60), 30, 60)
+    assert told[10] == (22, 40)
     assert found.course[:10] == pytest.approx(once.course)
 
 

@@ -22,12 +22,16 @@ from rl_training.cli.using import load_told
 from rl_training.errors import CheckpointError, ConfigError, DataError
 from rl_training.experiment import statistics
 from rl_training.experiment.manager import LoadedPolicy
-from rl_training.experiment.offline_doubts import LEAST_BEHIND
+from rl_training.experiment.offline_doubts import behind_the_cuts
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
 from rl_training.experiment.statistics import LEVEL, Estimate
-from rl_training.wording import amount, readable
+from rl_training.runtime.console import pace
+from rl_training.runtime.engine import choose_device
+from rl_training.runtime.machine_load import use_threads
+from rl_training.wording import amount, notice_line, readable
 
 _SELDOM = 30.0  # seconds
+_WIDTH = 100  # of the line that counts updates
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,8 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
     policies = [(run, load_told(run, asked.which)) for run in runs]
     for run, policy in policies:
         _require_data(run, policy, asked)
+    for notice in use_threads(None, choose_device("auto"), resumed=True):
+        typer.echo(notice_line(notice), err=True)
     estimated = []
     for run, policy in policies:
         one = Estimated(run, asked.which, _estimate(policy, asked))
@@ -120,27 +126,43 @@ def _in_words_of_evaluate(asked: AskedOffline) -> Iterator[None]:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int], None]]:
+def _progress() -> Iterator[Callable[[int, int], None]]:
     """A line that counts updates; where nobody watches, one now and then, as a long one may be waited for."""
+    told = _Told()
     if not sys.stderr.isatty():
-        yield _Seldom()
+        yield told.seldom
         return
     try:
-        yield lambda updates: typer.echo(f"\rfitted: {amount(updates, 'update')}", err=True, nl=False)
+        yield told.always
     finally:
-        typer.echo("\r" + " " * 40 + "\r", err=True, nl=False)
+        typer.echo("\r" + " " * _WIDTH + "\r", err=True, nl=False)
 
 
-class _Seldom:
-    """Tells of updates every half minute."""
+class _Told:
+    """How far the fits are, of how many updates, for how long still, and why more were added."""
 
     def __init__(self) -> None:
-        self._told = time.monotonic()
+        self._began = self._last = time.monotonic()
+        self._first = self._planned = 0  # updates: of the first round, and with those that were added
 
-    def __call__(self, updates: int) -> None:
-        if time.monotonic() - self._told >= _SELDOM:
-            self._told = time.monotonic()
-            tell(f"fitted: {amount(updates, 'update')}", err=True)
+    def always(self, done: int, planned: int) -> None:
+        typer.echo("\r" + self._line(done, planned).ljust(_WIDTH), err=True, nl=False)
+
+    def seldom(self, done: int, planned: int) -> None:
+        """Every half minute, and where more are added."""
+        added, line = 0 < self._planned < planned, self._line(done, planned)
+        if added or time.monotonic() - self._last >= _SELDOM:
+            self._last = time.monotonic()
+            tell(line, err=True)
+
+    def _line(self, done: int, planned: int) -> str:
+        self._first, self._planned = self._first or planned, planned
+        added = planned - self._first
+        why = f" ({added:,} of them added, as it had not settled)" if added else ""
+        return (
+            f"fitted: {done:,} of {amount(planned, 'update')}{why} ·"
+            f" {pace(done, planned - done, time.monotonic() - self._began)}"
+        )
 
 
 def _store(one: Estimated, policy: LoadedPolicy) -> None:
@@ -177,17 +199,15 @@ def _lines(one: Estimated) -> list[str]:
 
 
 def _recorded(found: OfflineEvaluation) -> Iterator[str]:
-    """What the episodes returned, and how much of the behaviour's value no row of them tells."""
+    """What the episodes returned, and how much of the values no row of them tells."""
     seen = found.observed
     yield (
         f"  recorded: what the episodes returned, discounted, in {seen.steps:,.0f} steps on average;"
         f" undiscounted {readable(seen.undiscounted)}"
     )
-    if seen.behind >= LEAST_BEHIND:
-        yield (
-            f"  {seen.behind:.0%} of the weight lies behind the cuts of time limits, where the fit alone speaks:"
-            f" {readable(seen.tail / seen.behind)} there, {readable(seen.tail)} of the behaviour's value"
-        )
+    values = [("the behaviour", found.behaviour_value.value, seen.tail)]
+    values += [(f"seed {policy.seed}", policy.value.value, policy.tail) for policy in found.trusted]
+    yield from (f"  {told}" for told in behind_the_cuts(seen.behind, values))
 
 
 def _doubted(found: OfflineEvaluation) -> Iterator[tuple[str, str]]:

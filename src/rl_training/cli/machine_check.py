@@ -20,6 +20,7 @@ from rl_training import __version__
 from rl_training.cli import torch_probe
 from rl_training.cli.requirements import DISTRIBUTION, Requirement, allows, needed_python, own_requirements
 from rl_training.cli.telling import tell
+from rl_training.runtime.machine_load import busy_notice
 from rl_training.wording import amount
 
 Level = Literal["ok", "note", "problem"]
@@ -190,6 +191,8 @@ def _threads(facts: dict[str, Any]) -> Check:
     if threads > cores:
         return Check("cpu", "note", found, f"set threads: {cores} in configurations: more than cores slow it down")
     told = os.environ.get("OMP_NUM_THREADS")
+    if busy := busy_notice(threads):
+        return Check("cpu", "note", found, busy[0])
     return Check("cpu", "ok", found + (f" (OMP_NUM_THREADS={told})" if told else ""))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from rl_training.experiment import statistics
@@ -22,6 +24,8 @@ LEAST_BEHIND = 0.01  # worth a sentence
 MOST_LONE_CUTS = 0.1  # of the cuts, without a word on them
 MOST_ROUNDS = 4  # of the default updates, while a fit has not settled
 _PARTS = 10  # of one round
+_FEWEST_PARTS = 5  # that can have settled: the first tenth of a fit regresses returns
+_APART = 1.1  # how far repeats move apart, in what they were apart, to be on their way out
 
 
 def doubts(fitted: FittedValues, column: int, outside: float) -> list[str]:
@@ -35,6 +39,8 @@ def doubts(fitted: FittedValues, column: int, outside: float) -> list[str]:
         )
     if runaway := _runaway(fitted, column):
         return [*found, runaway]
+    if stopped := _stopped(fitted, column):
+        return [*found, stopped]
     if outside > MOST_OUTSIDE:
         found.append(
             f"in {outside:.0%} of the states the policy does what no similar state of the data has seen"
@@ -57,14 +63,43 @@ def doubts(fitted: FittedValues, column: int, outside: float) -> list[str]:
     if half > LARGEST_INTERVAL * spread:
         found.append(
             f"the repeats disagree: ± {readable(half)}, more than the data's own episodes differ"
-            f" (± {readable(spread)}); go further with --updates {2 * fitted.updates} --repeats 10, or record more"
+            f" (± {readable(spread)}); {_way_on(fitted, column, ' --repeats 10, or record more')}"
         )
     if (drift := _drift(fitted, column)) > LARGEST_DRIFT * spread:
-        found.append(
-            f"the value still moved by {readable(drift)} at the end of the fit; go further with"
-            f" --updates {2 * fitted.updates}"
-        )
+        found.append(f"the value still moved by {readable(drift)} at the end of the fit; {_way_on(fitted, column)}")
     return found + _behaviour_lost(fitted, spread)
+
+
+def _way_on(fitted: FittedValues, column: int, besides: str = "") -> str:
+    """What may help a fit that has not settled: more updates, unless these lead further away."""
+    if _outwards(fitted, column):
+        return f"it moves outwards, and more updates would lead it further; {_REMEDY}"
+    return f"go further with --updates {2 * fitted.updates}{besides}"
+
+
+# In the order of what helps most.
+_REMEDY = "record more episodes, judge by the data it was trained on, take a smaller --gamma or fewer --updates"
+
+
+def _outwards(fitted: FittedValues, column: int) -> bool:
+    """Whether repeats move apart, or the value faster than it did before: what a fit does before it diverges."""
+    course = fitted.course[:, :, column]
+    back = _back(len(course))
+    now, then, before = course[-1], course[-1 - back], course[max(0, len(course) - 1 - 2 * back)]
+    drift = abs(now.mean() - then.mean())
+    faster = drift > LARGEST_DRIFT * _spread(fitted) and drift > abs(then.mean() - before.mean())
+    return bool(now.std() > _APART * then.std() or faster)
+
+
+def behind_the_cuts(share: float, values: Iterable[tuple[str, float, float]]) -> list[str]:
+    """How much of which values was not recorded, as a newcomer reads it: names, values, and what is fitted of them."""
+    if share < LEAST_BEHIND:
+        return []
+    told = ", ".join(f"{readable(tail)} of {name}'s {readable(value)}" for name, value, tail in values)
+    return [
+        "episodes were cut by a time limit, and the values count what would have come after it, which nobody recorded"
+        f" and the fit guesses: {share:.0%} of the discounted weight" + (f", {told}" if told else "")
+    ]
 
 
 def caution_of_cuts(fitted: FittedValues) -> list[str]:
@@ -77,17 +112,57 @@ def caution_of_cuts(fitted: FittedValues) -> list[str]:
     ]
 
 
+def caution_of_a_stop(fitted: FittedValues) -> list[str]:
+    """A word on a fit that ran away later than it is judged."""
+    if fitted.left is None:
+        return []
+    return [
+        f"judged after {fitted.updates:,} updates: after {fitted.left.updates:,}, values left what rewards of these"
+        " data add up to"
+    ]
+
+
+def ran_away(fitted: FittedValues) -> bool:
+    """Whether a value of any policy, or of the behaviour, is none that rewards could add up to."""
+    low, high = fitted.allowed
+    return low < high and any(_runaway(fitted, column) for column in range(fitted.repeats.shape[1]))
+
+
 def unsettled(fitted: FittedValues) -> bool:
-    """Whether more updates may help: a value still moves, repeats disagree or the behaviour is not found again."""
-    spread = _spread(fitted)
+    """Whether more updates may help: a value moves, a policy's repeats disagree or the behaviour is not found again.
+
+    The first round may part the repeats, which start from the same returns; a later one that does leads nowhere.
+    Repeats of the behaviour disagree as the episodes do.
+    """
     if not np.isfinite(fitted.repeats).all():
         return False
-    columns = range(fitted.repeats.shape[1])
-    halves = [_half(statistics.student_estimate(0.0, fitted.repeats[:, column])) for column in columns]
+    spread, behaviour = _spread(fitted), fitted.repeats.shape[1] - 1
+    moving = {column for column in range(behaviour) if _moving(fitted, column)}
+    if _drift(fitted, behaviour) > LARGEST_DRIFT * spread or _behaviour_lost(fitted, spread):
+        moving.add(behaviour)
+    first = len(fitted.course) <= _PARTS
+    return any(first or not _outwards(fitted, column) for column in moving)
+
+
+def _moving(fitted: FittedValues, column: int) -> bool:
+    """Whether one value still moves, or its repeats disagree."""
+    spread = _spread(fitted)
+    half = _half(statistics.student_estimate(0.0, fitted.repeats[:, column]))
+    return _drift(fitted, column) > LARGEST_DRIFT * spread or half > LARGEST_INTERVAL * spread
+
+
+def _stopped(fitted: FittedValues, column: int) -> str | None:
+    """Of a fit that was stopped because values ran away, before this one had settled."""
+    if fitted.left is None:
+        return None
+    early = len(fitted.course) < _FEWEST_PARTS
+    if not (early or _moving(fitted, column) or _behaviour_lost(fitted, _spread(fitted))):
+        return None
+    if runaway := _runaway(fitted.left, column):
+        return runaway
     return (
-        any(_drift(fitted, column) > LARGEST_DRIFT * spread for column in columns)
-        or any(half > LARGEST_INTERVAL * spread for half in halves)
-        or bool(_behaviour_lost(fitted, spread))
+        f"it had not settled after {fitted.updates:,} updates, when the fit of another policy diverged and all were"
+        " stopped; name this one alone with --seeds"
     )
 
 
@@ -111,7 +186,7 @@ def _behaviour_lost(fitted: FittedValues, spread: float) -> list[str]:
         f" {readable(known)}"
     )
     if _drift(fitted, -1) > LARGEST_DRIFT * spread or fitted.updates < _LONG:
-        return [f"{said}: the fit is not there yet; go further with --updates {2 * fitted.updates}"]
+        return [f"{said}: the fit is not there yet; {_way_on(fitted, -1)}"]
     return [
         f"{said}, although the fit has settled: the observations do not tell what decides the return (a mode, a goal, a"
         " time left?); add it to them"
@@ -124,8 +199,12 @@ _LONG = 20_000  # updates after which a fit that has settled is taken at its wor
 def _drift(fitted: FittedValues, column: int) -> float:
     """Change of the value in the last fifth of the only round, or in the whole of the last."""
     course = fitted.course[:, :, column].mean(1)
-    back = _PARTS if len(course) > _PARTS else len(course) // 5
-    return float(abs(course[-1] - course[-1 - back]))
+    return float(abs(course[-1] - course[-1 - _back(len(course))]))
+
+
+def _back(parts: int) -> int:
+    """How many parts ago the value is compared with."""
+    return _PARTS if parts > _PARTS else parts // 5
 
 
 def _runaway(fitted: FittedValues, column: int) -> str | None:
@@ -145,8 +224,8 @@ def _runaway(fitted: FittedValues, column: int) -> str | None:
     if low - slack <= worst <= high + slack:
         return None
     return (
-        f"the fit diverged: Q reaches {readable(worst)}, and rewards of these data add up to"
-        f" {readable(low)} to {readable(high)}; a smaller --gamma is easier to fit"
+        f"the fit diverged and was stopped after {fitted.updates:,} updates: Q reaches {readable(worst)}, and rewards"
+        f" of these data add up to {readable(low)} to {readable(high)}; {_REMEDY}"
     )
 
 

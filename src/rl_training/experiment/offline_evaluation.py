@@ -23,9 +23,11 @@ from rl_training.experiment.offline_doubts import (
     FEW_EPISODES,
     FEWEST_EPISODES,
     MOST_ROUNDS,
+    caution_of_a_stop,
     caution_of_cuts,
     doubts,
     mean_left_out,
+    ran_away,
     unsettled,
 )
 from rl_training.experiment.report.diagnostics import some_episodes
@@ -212,10 +214,10 @@ def evaluate_offline(
     policy: LoadedPolicy,
     dataset: TransitionDataset | str | None = None,
     *,
-    on_part: Callable[[int], None] = lambda updates: None,
+    on_part: Callable[[int, int], None] = lambda done, planned: None,
     **options: Unpack[OfflineOptions],
 ) -> OfflineEvaluation:
-    """See `LoadedPolicy.evaluate_offline`; `on_part` is told how many updates are done."""
+    """See `LoadedPolicy.evaluate_offline`; `on_part` is told how many updates are done, and of how many so far."""
     given = {name: value for name, value in options.items() if value is not None}
     settings = _settings({name: value for name, value in given.items() if name not in _OF_POLICIES})
     learner, config = policy.actor.learner, policy.checkpoint.config
@@ -238,10 +240,14 @@ def evaluate_offline(
         deterministic=mode,
         on_part=on_part,
         go_on=lambda found: found.updates < most and unsettled(found),
+        ran_away=ran_away,
     )
     standard = fit_transforms(data, policy.checkpoint.spaces, TransformConfig(normalise_observations=True))
     outside = share_outside(policy.actor, places, data, standard, mode)
     behaviour, missed = float(fitted.values[-1]), float(_missed(fitted)[-1])
+    judged = tuple(_judge(fitted, column, learner.seeds[p], float(outside[column])) for column, p in enumerate(places))
+    if any(one.trusted for one in judged):
+        cautions += caution_of_a_stop(fitted)
     return OfflineEvaluation(
         int(policy.checkpoint.progress["steps"]),
         discount,
@@ -249,7 +255,7 @@ def evaluate_offline(
         used,
         _observed(data, fitted),
         statistics.student_estimate(behaviour, fitted.repeats[:, -1], besides=missed),
-        tuple(_judge(fitted, column, learner.seeds[p], float(outside[column])) for column, p in enumerate(places)),
+        judged,
         (*cautions, *caution_of_cuts(fitted)),
         fitted.repeats,
         fitted.updates,

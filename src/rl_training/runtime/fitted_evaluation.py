@@ -32,6 +32,9 @@ from rl_training.validation import Section
 __all__ = ["EpisodeBootstrap", "FittedValues", "OfflineEvaluationConfig", "fit_values"]
 
 _SEEDS_APART = 2**20
+# The penalty on the weights is a prior that counts as much as so many rows: without it, fits on 15 episodes diverge
+# before they settle, and on 500 it is not felt.
+_PRIOR_ROWS, _MOST_DECAY = 20.0, 0.01
 _PARTS = 10  # of the fit, after each of which the values are read
 
 
@@ -61,6 +64,7 @@ class FittedValues:
     after: Values  # [P + 1, E]: the fitted value after the cut
     updates: int = 0  # done
     lone_cuts: float = 0.0  # share of the cuts that nothing in the data is like
+    left: FittedValues | None = None  # a later part, in which a fit ran away; nothing was fitted after it
 
     @property
     def tails(self) -> Values:
@@ -86,21 +90,25 @@ def fit_values(
     *,
     gamma: float,
     deterministic: bool,
-    on_part: Callable[[int], None] = lambda updates: None,
+    on_part: Callable[[int, int], None] = lambda done, planned: None,
     go_on: Callable[[FittedValues], bool] = lambda found: False,
+    ran_away: Callable[[FittedValues], bool] = lambda found: False,
 ) -> FittedValues:
-    """Evaluate the policies of these members on whole episodes; `on_part` is told how many updates are done.
+    """Evaluate the policies of these members on whole episodes; `on_part` is told how many updates are done, and of how
+    many that are planned so far.
 
-    After `settings.updates` they are gone on with, as many again each time, for as long as `go_on` says so.
+    After `settings.updates` they are gone on with, as many again each time, for as long as `go_on` says so. Nothing is
+    fitted after the first part that `ran_away`: what is found is the part before it (of a later round, the
+    round before), or the first itself.
     """
     products = torch.get_float32_matmul_precision()  # a run that trains in this process has its own
     try:
         device = torch.device(choose_device(settings.device))
         logged = _prepare(actor, members, dataset, settings, device, gamma, deterministic)
         fits = _Fits(logged, len(members) + 1, settings, gamma, device)
-        found = fits.go_on(on_part)
-        while go_on(found):
-            found = fits.go_on(on_part)
+        found = fits.go_on(on_part, ran_away)
+        while not fits.over and go_on(found):
+            found = fits.go_on(on_part, ran_away)
         return found
     finally:
         torch.set_float32_matmul_precision(products)
@@ -117,8 +125,10 @@ class _Fits:
         self._rounds = 0
         self._learner: FittedQ | None = None
         self._course: list[Values] = []
+        self._before: FittedValues | None = None
+        self.over = False  # a fit ran away
 
-    def go_on(self, on_part: Callable[[int], None]) -> FittedValues:
+    def go_on(self, on_part: Callable[[int, int], None], ran_away: Callable[[FittedValues], bool]) -> FittedValues:
         """`settings.updates` more, with a learning rate that falls anew; the first start from the data's returns."""
         settings, columns, logged = self._settings, self._columns, self._logged
         first, updates = self._learner is None, settings.updates
@@ -128,27 +138,35 @@ class _Fits:
             for repeat in range(settings.repeats)
             for _ in range(columns)
         ]
-        params = FittedQParams(gamma=self._gamma) if first else FittedQParams(gamma=self._gamma, warm_start=0.0)
         data = logged.data
+        params = FittedQParams(gamma=self._gamma, weight_decay=min(_PRIOR_ROWS / len(data), _MOST_DECAY))
+        if not first:
+            params = params.model_copy(update={"warm_start": 0.0})
         learner = FittedQ(data.obs_dim, data.act_dim, params, seeds=seeds, total_updates=updates, device=self._device)
         if self._learner is not None:
             learner.model.load_state_dict(self._learner.model.state_dict())
         set_arithmetic(learner, "fp32")
         engine = Engine(learner, logged.source, choose_mode("auto", updates, self._device))
-        weights, done = _shares(logged.resamples), 0
+        before, done = self._rounds * updates, 0
         for part in range(1, _PARTS + 1):
             count = updates * part // _PARTS - done
             engine.run(done, count)
             done += count
-            starts = start_values(learner, logged, columns)
-            self._course.append((starts * weights[:, None, :]).sum(-1))
-            on_part(self._rounds * updates + done)
+            found = self._found(learner, before + done)
+            on_part(before + done, before + updates)
+            if ran_away(found):
+                self.over = True
+                return found if self._before is None else replace(self._before, left=found)
+            if first or part == _PARTS:  # later rounds start with a high rate again
+                self._before = found
         self._learner = learner
         self._rounds += 1
-        return self._found(learner, starts, weights)
+        return found
 
-    def _found(self, learner: FittedQ, starts: Values, weights: Values) -> FittedValues:
+    def _found(self, learner: FittedQ, updates: int) -> FittedValues:
         data, gamma = self._logged.data, self._gamma
+        starts, weights = start_values(learner, self._logged, self._columns), _shares(self._logged.resamples)
+        self._course.append((starts * weights[:, None, :]).sum(-1))
         checks = check(learner, self._logged, self._columns)
         alive = ~data.terminations[data.episode_ends]
         return FittedValues(
@@ -163,7 +181,7 @@ class _Fits:
             discounted_returns_to_go(data.rewards, data.episode_ends, gamma)[_first_rows(data)],
             alive * gamma ** data.episode_lengths(),
             checks.after,
-            self._rounds * self._settings.updates,
+            updates,
             self._logged.lone_cuts,
         )
 

@@ -44,6 +44,7 @@ from rl_training.runtime.divergence import DivergenceGuard, largest_reward
 from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose_mode, set_arithmetic, uses_blocks
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluator
 from rl_training.runtime.loop import Loop
+from rl_training.runtime.machine_load import use_threads, with_threads
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk, verify_folder
 from rl_training.runtime.memory import DataBytes, MemoryNeed, data_bytes, predict
 from rl_training.runtime.online import OnlineSource, check_prior, updates_in
@@ -137,9 +138,8 @@ class Trainer:
 
     def assemble(self) -> Parts:
         """Data, spaces, budget, learner and transforms: everything that can be wrong, nothing that is written."""
-        if self.config.threads is not None:
-            torch.set_num_threads(self.config.threads)
         device = choose_device(self.config.device)
+        self.notices += use_threads(self.config.threads, device, resumed=self.run_directory is not None)
         known = read_spaces(self.config.env_id) if self.config.env_id else None
         dataset = self.load_data(known)
         before = None if self.checkpoint is None else self.checkpoint.spaces
@@ -204,7 +204,8 @@ class Trainer:
             run.write_config(self.config)
             last = parts.progress.last
             self.notices += run.rewind(parts.progress.steps, last["step"] if last else 0, parts.progress.records)
-            run.note(status="running", reason=None, **run.budgets(parts.progress, self.checkpoint))
+            machine = with_threads(run.describe().get("machine"), torch.get_num_threads())
+            run.note(status="running", reason=None, machine=machine, **run.budgets(parts.progress, self.checkpoint))
         if self.notices:
             run.note(notices=self.notices)
         writer = CheckpointWriter()

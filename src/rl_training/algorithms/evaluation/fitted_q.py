@@ -6,7 +6,7 @@ among trained policies: Paine et al., "Hyperparameter Selection for Offline Rein
     y     = G                                       the first updates: the return that followed in the data
     y     = r + γ(1-d)·Q̄(s', a'),   a' = π(s')     all others: a policy's Q
                                     a' = the action that follows in the data: the behaviour's own Q (SARSA)
-    L     = mean( (Q(s, a) - y)² )
+    L     = mean( (Q(s, a) - y)² ) + λ/2·‖θ‖²       λ: `weight_decay`
     Q̄     ← (1-τ)Q̄ + τQ                             after every update
     V̂(π)  = Σ_e w_e Q(s0_e, π(s0_e))                s0_e: where episode e begins; Σ_e w_e = 1
 
@@ -28,6 +28,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from rl_training.algorithms.base import (
+    Adam,
     Batch,
     BootstrapParams,
     HiddenSizes,
@@ -51,6 +52,7 @@ class FittedQParams(BootstrapParams):
     layer_norm: LayerNormPlacement = Field("pre", description="LayerNorm, which keeps Q from running away")
     critic_lr: LearningRate = Field(3e-3, description="learning rate at the start")
     critic_hidden: HiddenSizes = Field((64, 64), description="widths of the hidden layers")
+    weight_decay: float = Field(0.0, ge=0.0, description="L2 penalty λ, coupled into Adam's gradient")
     warm_start: float = Field(0.1, ge=0.0, lt=1.0, description="share of the updates that regress the data's returns")
     lr_schedule: dict[str, Schedule] = Field(
         default_factory=lambda: {"critic": Schedule(kind="linear")}, description="how the learning rate falls"
@@ -104,6 +106,11 @@ class FittedQ(Learner):
                 layer_norm=params.layer_norm,
             )
         )
+
+    def build_optimisers(self) -> dict[str, Adam]:
+        optimisers = super().build_optimisers()
+        optimisers["critic"].weight_decay = self.params.weight_decay
+        return optimisers
 
     def phase(self, update: int) -> int:
         """1 for the updates that regress returns, 0 for those that bootstrap."""

@@ -215,11 +215,16 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
     held, source = shelf.held_out_for(run, spaces)
     if isinstance(held, str):
         return RunDiagnostics(
-            run.number, step, values, actions=actions, missing=(f"no held-out episodes: {held}",)
+            run.number,
+            step,
+            values,
+            actions=actions,
+            missing=(f"no held-out episodes: {held}",),
+            doubts=tuple(values.doubts()),
         ), opened
     fresh = check_values(learner, transforms, some_episodes(held))
     doubts = [] if shelf.held_out is None else _doubts(share_seen(held, data), source)
-    return RunDiagnostics(run.number, step, values, fresh, source, actions, doubts=tuple(doubts)), opened
+    return RunDiagnostics(run.number, step, values, fresh, source, actions, doubts=(*values.doubts(), *doubts)), opened
 
 
 def _doubts(seen: float, source: str) -> list[str]:

@@ -20,9 +20,11 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.returns import discounted_returns_to_go
 from rl_training.data.transforms import Transforms
 from rl_training.models import reduce_critics
+from rl_training.wording import readable
 
 FloatArray = npt.NDArray[np.float64]
 
+FAR = 3.0  # of values from returns, on average, in standard deviations of the returns
 _MOST_ROWS = 20_000
 _CHUNK = 4_096
 
@@ -51,6 +53,24 @@ class ValueCheck:
     def bias(self) -> FloatArray | None:
         """Mean of value minus return for each seed."""
         return None if self.returns is None else np.asarray((self.values - self.returns).mean(1))
+
+    def doubts(self) -> list[str]:
+        """A sentence where most seeds' values are, on average, far from the returns that followed."""
+        bias = self.bias()
+        if self.returns is None or bias is None:
+            return []
+        spread = self.returns.std(1)
+        far = np.isfinite(bias) & (spread > 0) & (np.abs(bias) > FAR * spread)
+        if 2 * int(far.sum()) <= len(bias):
+            return []
+        mean, times = float(bias[far].mean()), float((np.abs(bias) / np.maximum(spread, 1e-12))[far].mean())
+        side, what = (
+            ("above", "it overrates what it does") if mean > 0 else ("below", "it underrates it or is not done")
+        )
+        return [
+            f"{self.kind} lies {readable(abs(mean))} {side} the returns that followed in the data, {times:.1f} times"
+            f" their standard deviation: the critic has not learned their level, {what}"
+        ]
 
 
 @dataclass(frozen=True)

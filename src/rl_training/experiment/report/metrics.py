@@ -27,16 +27,19 @@ def metrics(runs: Sequence[RunContents], *, beside_curves: bool) -> str:
     more = f" {len(names) - len(ranked)} more are in <code>metrics.jsonl</code>." if len(names) > len(ranked) else ""
     heading = "<h3>Metrics of training</h3>" if beside_curves else ""
     return (
-        f'{heading}<p class="small faint">{_over_seeds(runs)} What lies beyond the middle 99% is drawn at the'
+        f'{heading}<p class="small faint">{over_seeds(runs)}; what lies beyond the middle 99% is drawn at the'
         f" border.{more}</p>{key(runs)}{drawn}"
     )
 
 
-def _over_seeds(runs: Sequence[RunContents]) -> str:
-    several = {curve.values.shape[1] > 1 for run in runs for curve in run.metrics.values()}
-    if several == {False}:
-        return "Of one seed each, so without an interval." if len(runs) > 1 else "Of one seed, so without an interval."
-    return "Interquartile mean and 95% interval over seeds" + ("; none of a single seed." if False in several else ".")
+def over_seeds(runs: Sequence[RunContents]) -> str:
+    """What lines and bands are, of as many seeds as there are."""
+    most = max((len(run.summary.seeds) for run in runs), default=0)
+    if most <= 1:
+        return "One seed: the line is its own, and there is no band"
+    if most == 2:
+        return "Mean of two seeds (line), and the span between them (band)"
+    return "Interquartile mean over seeds (line) and 95% bootstrap interval (band)"
 
 
 def _first(name: str) -> int:

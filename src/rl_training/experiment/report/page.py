@@ -18,7 +18,7 @@ from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
 from rl_training.experiment.report.diagnosed import diagnosed
 from rl_training.experiment.report.drawing import SMALL, Drawing, figure, grid, swatch
-from rl_training.experiment.report.metrics import metrics
+from rl_training.experiment.report.metrics import metrics, over_seeds
 from rl_training.experiment.report.prose import code_in_prose
 from rl_training.experiment.report.reproducing import reproduce
 from rl_training.experiment.report.saying import names_of_runs, said
@@ -265,14 +265,10 @@ def _curves(contents: Contents) -> str:
         parts.append(f'<div class="controls script" role="group" aria-label="Seeds">{single}{boxes}</div>')
     for env_id, runs in contents.by_environment.items():
         levels = {run.data_return for run in runs if run.data_return is not None}
-        of = (
-            "interquartile mean over seeds (line) and 95% bootstrap interval (band)"
-            if _several_seeds(runs)
-            else "one seed each"
-            if len(runs) > 1
-            else "one seed"
+        caption = (
+            f"<b>Return in {escape(env_id)}</b> during training. {over_seeds(runs)}; each point is the mean of the"
+            " evaluation's episodes."
         )
-        caption = f"<b>Return in {escape(env_id)}</b> during training: {of}; each point is the mean over episodes."
         drawn = figures.learning_curves(runs, next(iter(levels)) if len(levels) == 1 else None)
         parts.append(figure(caption, drawn))
     parts.append(metrics(contents.runs, beside_curves=bool(contents.by_environment)))

@@ -40,7 +40,7 @@ def _facts(run: RunContents) -> dict[str, str]:
     told = {
         "started": _moment(run.summary.created),
         "versions": _joined(run.facts.get("versions")),
-        "machine": _joined(run.facts.get("machine")).replace("cpu_count", "cores"),
+        "machine": _joined(_machine(run.facts.get("machine"))),
         "data, SHA-256": str(run.data_facts.get("fingerprint") or "none"),
     }
     return {label: text for label, text in told.items() if text}
@@ -115,6 +115,15 @@ def _moment(created: str | None) -> str:
         return datetime.fromisoformat(created or "").strftime("%Y-%m-%d %H:%M %Z").removesuffix("+00:00")
     except ValueError:
         return created or "unknown"
+
+
+def _machine(told: Any) -> dict[str, Any]:
+    """In words; a run that was resumed with other threads has all their numbers, in order."""
+    known = dict(told) if isinstance(told, Mapping) else {}
+    resumed = known.pop("threads_resumed", None)
+    if isinstance(resumed, list) and resumed:
+        known["threads"] = f"{known.get('threads', '?')}, resumed with {', then '.join(map(str, resumed))}"
+    return {"cores" if name == "cpu_count" else name: value for name, value in known.items()}
 
 
 def _joined(values: Any) -> str:

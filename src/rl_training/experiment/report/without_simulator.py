@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from rl_training.data.doctor.wording import listed, number
-from rl_training.experiment.offline_doubts import LEAST_BEHIND
+from rl_training.experiment.offline_doubts import behind_the_cuts
 from rl_training.experiment.report.contents import RunContents, as_number
 from rl_training.experiment.report.tables import Cell, Row, interval, name_cell, table
 from rl_training.experiment.statistics import LEVEL, Estimate
@@ -34,7 +34,7 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
 
 _HOW = (
     "Estimated from logged episodes alone: the discounted value, in units of the raw reward, where these episodes"
-    " begin; a time limit ends none. “Recorded” is what the episodes returned until they ended or were cut; "
+    " begin; a time limit ends none. “Recorded” is what the episodes returned until they ended or were cut;"
     " “behaviour” is the data's own actions,"
     " valued by the same fits as the policies, so that common errors cancel in the improvement."
     f" [{LEVEL:.0%}]: over resamples"
@@ -59,13 +59,12 @@ def _rows(record: Mapping[str, Any]) -> list[list[Cell]]:
         ],
         [at, Cell.of("behaviour"), _estimate(behaviour.get("value")), empty, empty, empty],
     ]
-    policies = record.get("policies")
-    for policy in map(_mapping, policies if isinstance(policies, list) else []):
+    for policy in _policies(record):
         gain, reasons = _mapping(policy.get("improvement")), _texts(policy.get("not_trusted_because"))
         chance = as_number(gain.get("probability"), None)
         trust = Cell("✗, see below") if reasons else Cell("✓")
         number = Cell.number(chance, None if chance is None else f"{chance:.2f}")
-        seed = Cell.of(f"seed {int(as_number(policy.get('seed'), 0.0))}")
+        seed = Cell.of(f"seed {_seed(policy)}")
         found.append([at, seed, _estimate(policy.get("value")), _estimate(gain), number, trust])
     return found
 
@@ -75,43 +74,64 @@ def _remarks(record: Mapping[str, Any]) -> list[str]:
     data = _mapping(record.get("data"))
     counts = [as_number(part.get(name), None) for part, name in ((data, "episodes"), (record, "repeats"))]
     episodes, repeats = ("?" if count is None else f"{int(count):,}" for count in counts)
-    discount = as_number(record.get("gamma"), None)
     on = f"{episodes} episodes of {data.get('title', 'unknown data')}, {repeats} resamples of them"
-    on += "" if discount is None else f", discounted by {discount:g}"
-    return ["; ".join([on, *_recorded(_mapping(record.get("behaviour"))), *_texts(record.get("cautions"))]) + "."]
+    on += f", {_discounted(record)}"
+    return ["; ".join([on, *_recorded(record), *_texts(record.get("cautions"))]) + "."]
 
 
-def _recorded(behaviour: Mapping[str, Any]) -> list[str]:
-    """The undiscounted return, and how much of the value no row tells, as far as the record has them."""
-    whole, share, tail = (
-        as_number(behaviour.get(name), None) for name in ("undiscounted", "weight_behind_cuts", "behind_the_cuts")
-    )
+def _recorded(record: Mapping[str, Any]) -> list[str]:
+    """The undiscounted return, and how much of the values no row tells, as far as the record has them."""
+    behaviour = _mapping(record.get("behaviour"))
+    whole, share = (as_number(behaviour.get(name), None) for name in ("undiscounted", "weight_behind_cuts"))
     told = [] if whole is None else [f"an episode returned {number(whole)} undiscounted"]
-    if share is not None and tail is not None and share >= LEAST_BEHIND:
-        told.append(
-            f"{share:.0%} of the weight lies behind the cuts of time limits, where the fit alone speaks"
-            f" ({number(tail)} of the behaviour's value)"
-        )
-    return told
+    if share is None:
+        return told
+    parts = [("the behaviour", behaviour.get("value"), behaviour.get("behind_the_cuts"))]
+    parts += [
+        (f"seed {_seed(policy)}", policy.get("value"), _mapping(policy.get("diagnostics")).get("behind_the_cuts"))
+        for policy in _policies(record)
+    ]
+    known = [
+        (name, value, tail)
+        for name, of, after in parts
+        if (value := as_number(_mapping(of).get("value"), None)) is not None
+        and (tail := as_number(after, None)) is not None
+    ]
+    return told + behind_the_cuts(share, known)
 
 
 def _refusals(record: Mapping[str, Any], newer: Mapping[str, Any] | None) -> list[str]:
     """Every reason once, after the seeds it is about."""
-    told = [f"{who} not to be trusted, because {why}." for why, who in _reasons(record).items()]
+    told = [
+        f"{_named(seeds)} {'is' if len(seeds) == 1 else 'are'} not to be trusted, because {why}."
+        for why, seeds in _reasons(record).items()
+    ]
     if newer is not None:
         why = "; ".join(_reasons(newer)) or "no reason is stored"
         told.append(f"a newer estimate of the same weights was refused, because {why}.")
     return told
 
 
-def _reasons(record: Mapping[str, Any]) -> dict[str, str]:
+def _reasons(record: Mapping[str, Any]) -> dict[str, list[str]]:
+    """The seeds that each reason is about."""
     of: dict[str, list[str]] = {}
-    policies = record.get("policies")
-    for policy in map(_mapping, policies if isinstance(policies, list) else []):
+    for policy in _policies(record):
         for reason in _texts(policy.get("not_trusted_because")):
-            of.setdefault(reason, []).append(str(int(as_number(policy.get("seed"), 0.0))))
-    one, more = "seed {} is".format, "seeds {} are".format
-    return {why: one(seeds[0]) if len(seeds) == 1 else more(listed(seeds)) for why, seeds in of.items()}
+            of.setdefault(reason, []).append(_seed(policy))
+    return of
+
+
+def _named(seeds: Sequence[str]) -> str:
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {listed(seeds)}"
+
+
+def _policies(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    policies = record.get("policies")
+    return [_mapping(policy) for policy in policies] if isinstance(policies, list) else []
+
+
+def _seed(policy: Mapping[str, Any]) -> str:
+    return str(int(as_number(policy.get("seed"), 0.0)))
 
 
 def lead(runs: Sequence[RunContents]) -> str:
@@ -123,11 +143,25 @@ def lead(runs: Sequence[RunContents]) -> str:
     if not found:
         return f'<p class="lead">{_not_judged(unscored)}</p>' if len(unscored) == len(runs) else ""
     (gain, chance), best = max(found, key=lambda pair: pair[0][0].value)
+    record = _mapping(best.offline)
     text = f"Estimated from the data alone, <b>{escape(best.label)}</b> improves on the behaviour that recorded them by"
-    text += f" {escape(interval(gain))} (discounted, {LEVEL:.0%} interval"
+    text += f" {escape(interval(gain) + _from_to(record))} ({_discounted(record)}, {LEVEL:.0%} interval"
     text += ")" if chance is None else f"; probability of an improvement {chance:.2f})"
     text += ", the most of the runs that could be judged so" if len(found) > 1 else ""
+    if _mapping(record.get("data")).get("trained_on") is True:
+        text += ", on the episodes that it was trained on, which flatters it"
     return f'<p class="lead">{text}.</p>'
+
+
+def _from_to(record: Mapping[str, Any]) -> str:
+    ends = (_mapping(record.get("behaviour")).get("value"), record.get("value"))
+    before, after = (as_number(_mapping(one).get("value"), None) for one in ends)
+    return "" if before is None or after is None else f", from {number(before)} to {number(after)}"
+
+
+def _discounted(record: Mapping[str, Any]) -> str:
+    discount = as_number(record.get("gamma"), None)
+    return "discounted" if discount is None else f"discounted by {discount:g}"
 
 
 def _improvement(record: Mapping[str, Any] | None) -> tuple[Estimate, float | None] | None:
@@ -138,10 +172,23 @@ def _improvement(record: Mapping[str, Any] | None) -> tuple[Estimate, float | No
 
 def _not_judged(runs: Sequence[RunContents]) -> str:
     names = f"<b>{escape(runs[0].label)}</b>" if len(runs) == 1 else f"These {len(runs)} runs"
-    reasons = [why for run in runs if run.offline is not None for why in _reasons(run.offline)]
-    why = "there was no simulator to score policies in, and nothing was estimated from the data"
-    why += " (rl-training evaluate RUN --offline)"
-    return f"{names} could not be judged: {escape(reasons[0] if reasons else why)}."
+    why = [told for run in runs for told in _first_reasons(run, named=len(runs) > 1)] or [
+        "there was no simulator to score policies in, and nothing was estimated from the data (rl-training evaluate"
+        " RUN --offline)"
+    ]
+    return f"{names} could not be judged: {escape('; '.join(why))}."
+
+
+def _first_reasons(run: RunContents, *, named: bool) -> list[str]:
+    """Why the seeds of a run are not trusted: of each the first reason, named where they are not all of one run."""
+    first: dict[str, list[str]] = {}
+    for policy in _policies(_mapping(run.offline)):
+        for reason in _texts(policy.get("not_trusted_because"))[:1]:
+            first.setdefault(reason, []).append(_seed(policy))
+    whole = len(first) == 1 and len(next(iter(first.values()))) == len(_policies(_mapping(run.offline)))
+    label = [run.label] if named else []
+    whose = {why: ", ".join([*label, *([] if whole else [_named(seeds)])]) for why, seeds in first.items()}
+    return [f"{who}: {why}" if who else why for why, who in whose.items()]
 
 
 def _estimate(value: Any) -> Cell:

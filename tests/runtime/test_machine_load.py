@@ -1,0 +1,76 @@
+"""A busy machine is spoken of, and the threads that were really used are kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+from rl_training.experiment.manager import resume
+from rl_training.runtime.machine_load import busy_notice, use_threads, with_threads
+from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.trainer import train
+from small_runs import small_config
+
+
+@pytest.fixture
+def busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (7.2, 6.0, 5.0), raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+
+
+@pytest.mark.usefixtures("busy")
+def test_threads_that_wait_for_each_other() -> None:
+    (said,) = busy_notice(2)
+    assert said == (
+        "the machine is busy (load 7.2 on 2 cores): 2 threads that wait for each other make this slow; --set threads=1"
+        " is faster then"
+    )
+    assert busy_notice(1) == []
+    assert busy_notice(2, None)[0].endswith("make this slow")
+
+
+def test_a_machine_that_is_not_busy(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was trained here a minute ago is no reason, and a system may not tell."""
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "getloadavg", lambda: (2.5, 0.0, 0.0), raising=False)
+    assert busy_notice(2) == []
+    monkeypatch.delattr(os, "getloadavg")
+    assert busy_notice(2) == []
+
+
+@pytest.mark.usefixtures("busy")
+def test_the_remedy_is_one_that_can_be_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resumed run keeps its settings; where these name no threads, the environment may."""
+    chosen: list[int] = []
+    monkeypatch.setattr(torch, "set_num_threads", chosen.append)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    assert "--set threads=1" in use_threads(None, "cpu", resumed=False)[0]
+    assert "OMP_NUM_THREADS=1" in use_threads(None, "cpu", resumed=True)[0]
+    assert use_threads(2, "cpu", resumed=True)[0].endswith("make this slow")
+    assert use_threads(2, "cuda:0", resumed=False) == []
+    assert chosen == [2, 2]
+
+
+def test_threads_of_a_resumed_run() -> None:
+    machine = {"cpu_count": 2, "threads": 2}
+    assert with_threads(machine, 2) == machine
+    once = with_threads(machine, 1)
+    assert once == machine | {"threads_resumed": [1]}
+    assert with_threads(once, 1) == once
+    assert with_threads(once, 2) == machine | {"threads_resumed": [1, 2]}
+    assert with_threads(None, 2) == {}
+
+
+def test_a_run_keeps_them(data_file: Path, tmp_path: Path) -> None:
+    path = train(small_config(data_file, tmp_path)).run.path
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(before + 1)
+        resume(path, total_timesteps=30)
+    finally:
+        torch.set_num_threads(before)
+    machine = RunDirectory.open(path).describe()["machine"]
+    assert (machine["threads"], machine["threads_resumed"]) == (before, [before + 1])
