@@ -100,7 +100,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("line", "complaint"),
         [
-            ("1,2,x,0,0,0", "column 'action': 'x' at row 2 is not a number"),
+            (
+                "1,2,x,0,0,0",
+                "column 'action': 'x' at row 2 is not a number (line 4);"
+                " if it stands for a missing value, say missing_words: [x], and missing: hold or drop",
+            ),
             (
                 "1,,0,0,0,0",
                 "obs: NaN at row 2, column 'obs_1' (episode 0, step 2); all values must be finite (in float32)",
@@ -117,8 +121,8 @@ class TestRefusals:
                 "1,2,0,0,3,0",
                 "terminations: 3 at row 2, column 'terminal' (episode 0, step 2); flags must be 0 or 1 (or booleans)",
             ),
-            ("1,2,0,0,maybe,0", "column 'terminal': 'maybe' at row 2 is not a number"),
-            ("1,2,0,2024-01-01,0,0", "column 'reward': '2024-01-01' at row 2 is not a number"),
+            ("1,2,0,0,maybe,0", "column 'terminal': 'maybe' at row 2 is not a number (line 4)"),
+            ("1,2,0,2024-01-01,0,0", "column 'reward': '2024-01-01' at row 2 is not a number (line 4)"),
             ("1,2,0", "line 4 has 3 values, but the header names 6 columns"),
             ("1,2,0,0,0,0,0", "line 4 has 7 values, but the header names 6 columns"),
         ],
@@ -130,9 +134,9 @@ class TestRefusals:
     def test_decimal_commas(self, tmp_path: Path) -> None:
         """Among numbers with a point, and where they could be thousands; elsewhere they are read."""
         path = write(tmp_path / "a.csv", "obs;action;reward;terminal", "0,5;0.5;0;0")
-        assert refusal(path) == "column 'obs': '0,5' at row 0 is not a number; write decimals with a point"
+        assert refusal(path) == "column 'obs': '0,5' at row 0 is not a number; write decimals with a point (line 2)"
         path = write(tmp_path / "b.csv", "obs;action;reward;terminal", "1,500;0;0;0")
-        assert refusal(path) == "column 'obs': '1,500' at row 0 is not a number; write decimals with a point"
+        assert refusal(path) == "column 'obs': '1,500' at row 0 is not a number; write decimals with a point (line 2)"
 
     @pytest.mark.parametrize(
         ("content", "complaint"),

@@ -150,7 +150,7 @@ def _of_cells(first: Peek, guesses: Guesses) -> list[str]:
     notes = []
     for name, lacks in list(_cells_used(first, guesses).items())[:_MOST_TOLD]:
         many = f"{amount(int(lacks.sum()), 'cell')} of the first {len(lacks):,}"
-        way = "fill them in, or say missing: drop to leave out those rows"
+        way = "fill them in, or say missing: drop to leave out those rows, missing: hold where sensors are slow"
         notes.append(f"{printable(name)} is missing in {many}; {way}")
     texts = [name for name in guesses.left if first.columns[name].dtype.kind in "OU" and len(first.columns[name])]
     for name in texts[:_MOST_TOLD]:

@@ -17,7 +17,7 @@ from rl_training.data.flags import (
     settle_dones,
 )
 from rl_training.data.formats import RawData
-from rl_training.data.missing_rows import without_missing
+from rl_training.data.missing_rows import with_held, without_missing
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
 from rl_training.reading_choices import DonesAre, Missing, RewardsAre, Side, TimeLimits
@@ -45,7 +45,7 @@ def settle(
     marks = {name: raw.arrays[name] for name in MARKS if name in raw.arrays}
     if np.any(marks.get(BORDERS_LOST, False)) and (time_limits == "d4rl" or max_episode_steps is not None):
         raise DataError("time limits: the rows were sampled or reordered, so episodes are not known")
-    rows = raw.rows
+    placed = raw
     arrays: dict[str, Any] = {name: values for name, values in raw.arrays.items() if name not in marks}
     try:
         alone = dones_are is None and dones_are_alone(arrays)
@@ -57,14 +57,14 @@ def settle(
         arrays, of_successors = distrust_reset_successors(arrays)
         if time_limits == "d4rl":
             arrays, kept = d4rl_conversion(arrays, max_episode_steps)
-            rows = kept if rows is None else rows[kept]
+            placed = raw.of_rows(kept)
     except FaultyValueError as fault:
         raise raw.located(fault) from fault
-    settled = replace(raw, arrays=arrays, rows=rows, notes=(*raw.notes, *of_dones, *of_successors))
-    if missing == "drop":
+    settled = replace(placed, arrays=arrays, notes=(*raw.notes, *of_dones, *of_successors))
+    if missing != "refuse":
         if np.any(marks.get(BORDERS_LOST, False)):
             raise DataError("missing: the rows were sampled or reordered, so episodes are not known; leave it out")
-        settled = without_missing(settled, arrays)
+        settled = without_missing(with_held(settled) if missing == "hold" else settled, missing)
     return replace(settled, arrays={**settled.arrays, **marks})
 
 
