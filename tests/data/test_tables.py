@@ -269,12 +269,15 @@ class TestOrder:
         given = table(
             k=np.tile(np.arange(6), 2)[::-1], y=np.where(np.arange(ROWS) == 2, np.nan, 0.0), end=np.zeros(ROWS)
         )
-        told = "obs: NaN at row 2 of the file, column 'y' (episode named 3, step 3); all values must be finite (in float32)"
+        told = "obs: NaN at row 2 of the file, column 'y' (episode named 3, step 3); all values must be finite"
+        told += " (in float32); where it is missing, missing: hold or drop goes on"
         assert refusal(given, self.STEPS) == told
         (finding,) = examine(read_table(given, self.STEPS)).at("error")
         assert (finding.place.row, finding.place.column_name, finding.place.step) == (2, "y", 3)
         given = table(k=np.tile(np.arange(6), 2)[::-1], end=np.where(np.arange(ROWS) == 2, 7, 0))
-        assert refusal(given, self.STEPS).startswith("terminations: 7 at row 2 of the file, column 'end' (episode named 3")
+        assert refusal(given, self.STEPS).startswith(
+            "terminations: 7 at row 2 of the file, column 'end' (episode named 3"
+        )
 
     def test_a_counter_that_never_starts_again_tells_no_episodes(self) -> None:
         given = table(end=None, run=None, k=np.arange(ROWS))
@@ -334,6 +337,36 @@ class TestOrder:
         assert refusal(table(k=[4, 1, 3, 2, 1, 0] * 2), self.STEPS).endswith(
             "the episode named 3, at rows 1 and 4, and 1 more do so; 2 differ: remove one of the two rows"
         )
+
+    def test_copies_of_a_row_are_left_out_if_asked_to(self) -> None:
+        rows = [0, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 10, 11]
+        doubled = {name: np.asarray(values)[rows] for name, values in table(k=[0, 1, 2, 3, 4, 5] * 2).items()}
+        assert refusal(doubled, self.STEPS) == (
+            "column 'k': 1 occurs twice in the episode named 3, at rows 1 and 2, and 2 more do so; all 3 rows are exact"
+            " copies: duplicates: drop leaves them out"
+        )
+        kept = TransitionDataset.from_table(doubled, self.STEPS, duplicates="drop")
+        plain = TransitionDataset.from_table(table(k=[0, 1, 2, 3, 4, 5] * 2), self.STEPS)
+        assert kept.fingerprint() == plain.fingerprint()
+        assert kept.notes == (*plain.notes, "3 rows left out: each is a copy of the row before (duplicates: drop)")
+        assert kept.in_file is not None
+        assert kept.in_file.row_in_file(11) == (14, None)
+        doubled["x"][3] += 1
+        with pytest.raises(DataError, match=r"1 occurs twice .*, at rows 1 and 3; the two rows differ: remove one$"):
+            TransitionDataset.from_table(doubled, self.STEPS, duplicates="drop")
+        assert "; duplicates: drop leaves out the 2 that are exact copies; 1 differ" in refusal(doubled, self.STEPS)
+
+    def test_copies_need_a_step(self) -> None:
+        with pytest.raises(DataError, match=r"^duplicates: only a column that counts steps shows"):
+            TransitionDataset.from_table(table(), MAPPING, duplicates="drop")
+
+    def test_copies_without_ids(self) -> None:
+        mapping = {"obs": ["x", "y"], "actions": "u", "rewards": "r", "terminations": "end"}
+        given = table(run=None, end=np.arange(ROWS) == 11, t=[0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8])
+        rows = [0, 1, 2, 3, 4, 5, 5, 5, 6, 7, 8, 9, 10, 11, 11]
+        doubled = {name: np.asarray(values)[rows] for name, values in given.items() if values is not None}
+        kept = TransitionDataset.from_table(doubled, mapping, duplicates="drop")
+        assert kept.fingerprint() == TransitionDataset.from_table(given, mapping).fingerprint()
 
     @pytest.mark.parametrize("end", [None, np.arange(ROWS) == 11])
     def test_a_step_twice_without_ids(self, end: Any) -> None:

@@ -126,9 +126,9 @@ def _measured(arrays: dict[str, Any]) -> list[npt.NDArray[Any]]:
 
 
 def _infinite(arrays: dict[str, Any]) -> str:
-    """`; 2 values of them infinite`, if there are such."""
+    """`; 2 infinite ones among them`, if there are such."""
     count = sum(int(np.isinf(values).sum()) for values in _measured(arrays) if values.dtype.kind == "f")
-    return f"; {amount(count, 'value')} of them infinite" if count else ""
+    return f"; {amount(count, 'infinite one')} among them" if count else ""
 
 
 def _missing(arrays: dict[str, Any]) -> BoolArray:

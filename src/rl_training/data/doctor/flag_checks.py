@@ -67,7 +67,7 @@ def _two_rows(fields: RawFields, subject: Subject) -> Iterator[Finding]:
         yield from _strays(fields, subject, marks["terminations"])
     # Other ids, or an end of the other kind, are signs of an episode that does have a single row.
     signs = [fields.arrays[name] for name in (EPISODE_IDS, "terminations") if name in fields.arrays]
-    if subject.recorded is not None and len(subject.recorded.episodes) == subject.rows:
+    if subject.recorded is not None:
         signs.append(subject.recorded.episodes)
     alike = np.logical_and.reduce([np.ones(subject.rows - 1, dtype=np.bool_), *(s[:-1] == s[1:] for s in signs)])
     if subject.recorded is not None:  # an end that reading made is no mark of the file's
@@ -189,7 +189,7 @@ def _one_row(subject: Subject) -> Iterator[Finding]:
     what = f"{amount(short.size, 'episode')} of {len(subject.lengths):,} ({share(part)}) {consist} of a single row."
     place = subject.place(int(subject.ends[short[0]]))
     if subject.pieces[short].all():
-        what = f"{what[:-1]}: what is left of {'one' if short.size == 1 else 'some'} that was cut on reading."
+        what = f"{what[:-1]}: what is left of {'one that was' if short.size == 1 else 'some that were'} cut on reading."
         yield Finding("note", "episodes.one-row", "data", what, "", int(short.size), place)
         return
     if _single_rows(subject):

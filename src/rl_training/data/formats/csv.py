@@ -16,6 +16,7 @@ import numpy.typing as npt
 from rl_training.data.formats import csv_text
 from rl_training.data.formats.cells import Faults
 from rl_training.data.formats.csv_text import Layout
+from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import Plan, assemble, plan
 from rl_training.errors import DataError
@@ -158,11 +159,15 @@ def _as_written(path: Path, layout: Layout, name: str, row: int) -> str:
 def _complete(path: Path, layout: Layout) -> Iterator[list[str]]:
     """Rows with a value for every column."""
     width = len(layout.names)
-    for line, row in csv_text.rows(path, layout, strict=True):
+    table = csv_text.rows(path, layout, strict=True)
+    for line, row in table:
         if len(row) != width:
             found, named = amount(len(row), "value"), amount(width, "column")
             above = f"; {_ABOVE}" if line <= layout.lines_above + 1 and len(row) > width else ""
-            raise DataError(f"line {line} has {found}, but the header names {named}{above}")
+            others = [str(other) for other, cells in table if len(cells) != width]
+            not_either = f"{'nor do' if len(others) > 1 else 'nor does'} {amount(len(others), 'other line')} fit"
+            more = f" ({not_either}: {first_of(others)})" if others and not above else ""
+            raise DataError(f"line {line} has {found}, but the header names {named}{more}{above}")
         yield row
 
 

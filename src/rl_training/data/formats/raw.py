@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Columns: TypeAlias = Mapping[str, str | Sequence[str]]  # field -> the column, or columns, that hold it
 
+_WAY = "where it is missing, missing: hold or drop goes on"
 NAMES = "names"  # in the metadata of a table with a column per field: what each value of a field is called
 
 
@@ -140,7 +141,8 @@ class RawData:
         episode = self.episode_name(fault.row)
         if episode is not None:
             fault.step = re.sub(r"^episode \d+", lambda _: f"episode named {episode}", fault.step)
-        return DataError(fault.told(told, fault.column if name is None else repr(name)))
+        way = f"; {_WAY}" if fault.what in ("NaN", "Inf", "-Inf") else ""
+        return DataError(fault.told(told, fault.column if name is None else repr(name)) + way)
 
     @contextmanager
     def locating(self) -> Iterator[None]:
