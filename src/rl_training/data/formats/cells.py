@@ -26,7 +26,7 @@ _DATES = (
     (re.compile(r"(?P<y>\d{4})/(?P<m>\d\d)/(?P<d>\d\d)(?=[ T]|$)"), "ymd"),
 )
 _CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d{1,6})?)?")
-_WORD = re.compile(r"[^\W\d][\w -]*")
+_WORD = re.compile(r"[^\W\d][\w -]{0,29}")
 _NESTED = (list, tuple, np.ndarray)
 _MOST_COLUMNS, _MOST_WORDS = 4, 4  # that a refusal lists
 

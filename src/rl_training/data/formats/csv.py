@@ -21,7 +21,7 @@ from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import Plan, assemble, plan
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
-from rl_training.validation import printable, shown
+from rl_training.validation import printable, shortened, shown
 from rl_training.wording import amount
 
 _ROWS_AT_A_TIME = 50_000
@@ -153,7 +153,7 @@ def _lines_of(path: Path, layout: Layout, rows: set[int]) -> dict[int, int]:
 def _as_written(path: Path, layout: Layout, name: str, row: int) -> str:
     """A cell as the file has it, and its line."""
     line, cells = next(islice(csv_text.rows(path, layout), row, None))
-    return f"{printable(cells[layout.names.index(name)].strip())} (line {line})"
+    return f"{printable(shortened(cells[layout.names.index(name)].strip()))} (line {line})"
 
 
 def _complete(path: Path, layout: Layout) -> Iterator[list[str]]:
