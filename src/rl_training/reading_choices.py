@@ -3,16 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, TypeAlias, TypedDict
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias, TypedDict, cast
 
 DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]  # what a plain `dones` flag means
 TimeLimits: TypeAlias = Literal["keep", "d4rl"]  # rows at a time limit: kept, or dropped as D4RL does
 RewardsAre: TypeAlias = Literal["rewards", "costs"]  # higher is better, or lower is
 RewardsAt: TypeAlias = Literal["same", "next"]  # the row that holds a step's reward: its own, or the one after it
-Missing: TypeAlias = Literal["refuse", "drop"]  # rows in which a value is missing
+Missing: TypeAlias = Literal["refuse", "drop", "hold"]  # what is done where a value is missing
+Duplicates: TypeAlias = Literal["refuse", "drop"]  # rows that are copies of the one before, in a table with a step
 Ending: TypeAlias = Literal["termination", "truncation", "ongoing"]  # what a text such as `crash` says of its row
 EndReasons: TypeAlias = Mapping[str, Ending]  # by text
 Side: TypeAlias = float | Sequence[float]  # the smallest or largest action: of all dimensions, or of each
+
+# What to say wherever a value is missing.
+WAYS_WITH_MISSING = (
+    "missing: hold carries the last value forward, as suits slow sensors;"
+    " missing: drop leaves these rows out and cuts the episodes there"
+)
+
+
+@dataclass(frozen=True)
+class TableChoices:
+    """What may be said of the cells and rows of a table, before its fields are understood.
+
+    end_reasons: what the texts of a column of reasons mean. missing_words: texts that stand for a missing number,
+    besides those that everyone writes. duplicates: of rows whose step occurs twice.
+    """
+
+    end_reasons: EndReasons | None = None
+    missing_words: tuple[str, ...] = ()
+    duplicates: Duplicates = "refuse"
+
+
+AS_IT_STANDS = TableChoices()
 
 
 class Understanding(TypedDict, total=False):
@@ -26,3 +50,24 @@ class Understanding(TypedDict, total=False):
     action_low: Side | None
     action_high: Side | None
     missing: Missing
+
+
+class Choices(Understanding, total=False):
+    """All of it, that of tables besides."""
+
+    end_reasons: EndReasons | None
+    missing_words: Sequence[str]
+    duplicates: Duplicates
+
+
+def is_said(choice: Any) -> bool:
+    """Whether a choice is another than what is done where nothing is said."""
+    return choice not in (None, "keep", "rewards", "same", "refuse", (), [])
+
+
+def apart(said: Choices) -> tuple[TableChoices, Understanding]:
+    """What is said of a table's cells and rows, and the rest."""
+    words, duplicates = said.get("missing_words", ()), said.get("duplicates", AS_IT_STANDS.duplicates)
+    of_table = TableChoices(said.get("end_reasons"), tuple(words), duplicates)
+    names = Understanding.__annotations__
+    return of_table, cast(Understanding, {name: choice for name, choice in said.items() if name in names})

@@ -174,3 +174,16 @@ def test_both_or_neither(mistake: Any, log: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(writers, "write", full)
     for first in ("a.npz", "a/"):
         assert "No space left" in mistake("data", "split", log, *READING, "-o", first, "b.npz")
+
+
+def test_pieces_of_an_episode_stay_together(command: Any, tmp_path: Path) -> None:
+    lines = ["run,obs,action,reward"]
+    lines += [f"r{i // 10},{i // 10},0.5,{'' if i % 10 in (3, 6) else i % 7}" for i in range(80)]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    reading = ("--columns", "episode_ids=run", "--missing", "drop")
+    for seed in range(3):
+        code, out, _ = command("data", "split", "log.csv", *reading, "-o", "a.npz", "b.npz", "--seed", seed, "--force")
+        assert code == 0
+        assert "8 recorded episodes became 24 pieces, and returns are those of pieces" in out
+        assert "set aside: 6 episodes (pieces of 2 recorded), 16 rows" in out
+        assert not set(runs_in("a.npz")) & set(runs_in("b.npz"))

@@ -156,7 +156,8 @@ class TestOtherFiles:
         rows = [f"{t % 5},{'NA' if t == 3 else t},{t / 10},{t},1.{t % 10}00,5 m" for t in range(20)]
         (tmp_path / "log.csv").write_text("\n".join(["step,temp,valve,reward,flow,depth", *rows]))
         out = " ".join(command("init", "log.csv").out.split())
-        told = "temp is missing in 1 cell of the first 20; fill them in, or say missing: drop to leave out those rows"
+        told = "temp is missing in 1 cell of the first 20; fill them in, or say missing: drop to leave out those rows,"
+        told += " missing: hold where sensors are slow"
         assert told in out
         assert "depth (text, such as '5 m'; only numbers can be observed)" in out
 

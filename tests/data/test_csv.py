@@ -96,18 +96,26 @@ class TestReading:
         np.testing.assert_array_equal(dataset.obs[:, 0], values)
 
 
+WAY = "; where it is missing, missing: hold or drop goes on"
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("line", "complaint"),
         [
-            ("1,2,x,0,0,0", "column 'action': 'x' at row 2 is not a number"),
+            (
+                "1,2,x,0,0,0",
+                "column 'action': 'x' at row 2 is not a number (line 4);"
+                " if it stands for a missing value, say missing_words: [x], and missing: hold or drop",
+            ),
             (
                 "1,,0,0,0,0",
-                "obs: NaN at row 2, column 'obs_1' (episode 0, step 2); all values must be finite (in float32)",
+                "obs: NaN at row 2, column 'obs_1' (episode 0, step 2); all values must be finite (in float32)" + WAY,
             ),
             (
                 "1,2,0,inf,0,0",
-                "rewards: Inf at row 2, column 'reward' (episode 0, step 2); all values must be finite (in float32)",
+                "rewards: Inf at row 2, column 'reward' (episode 0, step 2); all values must be finite (in float32)"
+                + WAY,
             ),
             (
                 "1,2,0,0,,0",
@@ -117,8 +125,8 @@ class TestRefusals:
                 "1,2,0,0,3,0",
                 "terminations: 3 at row 2, column 'terminal' (episode 0, step 2); flags must be 0 or 1 (or booleans)",
             ),
-            ("1,2,0,0,maybe,0", "column 'terminal': 'maybe' at row 2 is not a number"),
-            ("1,2,0,2024-01-01,0,0", "column 'reward': '2024-01-01' at row 2 is not a number"),
+            ("1,2,0,0,maybe,0", "column 'terminal': 'maybe' at row 2 is not a number (line 4)"),
+            ("1,2,0,2024-01-01,0,0", "column 'reward': '2024-01-01' at row 2 is not a number (line 4)"),
             ("1,2,0", "line 4 has 3 values, but the header names 6 columns"),
             ("1,2,0,0,0,0,0", "line 4 has 7 values, but the header names 6 columns"),
         ],
@@ -127,12 +135,18 @@ class TestRefusals:
         rows = ["0,0,0,0,0,0", "1,0,0,0,0,0", line, "2,0,0,0,0,0"]
         assert refusal(write(tmp_path / "a.csv", HEADER, *rows)) == complaint
 
+    def test_all_lines_of_another_width_are_told(self, tmp_path: Path) -> None:
+        rows = ["0,0,0,0,0,0", "1,2,0", "1,0,0,0,0,0", "1,2,0", "1,2"]
+        assert refusal(write(tmp_path / "a.csv", HEADER, *rows)) == (
+            "line 3 has 3 values, but the header names 6 columns (nor do 2 other lines fit: 5, 6)"
+        )
+
     def test_decimal_commas(self, tmp_path: Path) -> None:
         """Among numbers with a point, and where they could be thousands; elsewhere they are read."""
         path = write(tmp_path / "a.csv", "obs;action;reward;terminal", "0,5;0.5;0;0")
-        assert refusal(path) == "column 'obs': '0,5' at row 0 is not a number; write decimals with a point"
+        assert refusal(path) == "column 'obs': '0,5' at row 0 is not a number; write decimals with a point (line 2)"
         path = write(tmp_path / "b.csv", "obs;action;reward;terminal", "1,500;0;0;0")
-        assert refusal(path) == "column 'obs': '1,500' at row 0 is not a number; write decimals with a point"
+        assert refusal(path) == "column 'obs': '1,500' at row 0 is not a number; write decimals with a point (line 2)"
 
     @pytest.mark.parametrize(
         ("content", "complaint"),
@@ -218,3 +232,13 @@ class TestHeaders:
         path = write(tmp_path / "a.csv", f"{HEADER},obs_0000000002", *[f"{line},0" for line in LINES])
         dataset = TransitionDataset.load(path)
         assert (dataset.obs_dim, dataset.notes[-1]) == (2, "columns not used: obs_0000000002")
+
+
+def test_a_doubled_time_is_told_as_it_is_written(tmp_path: Path) -> None:
+    lines = [f"2025-01-18 22:{minute:02d}:00,{minute},0,1,GH-1" for minute in (0, 15, 15, 30)]
+    path = write(tmp_path / "a.csv", "t,obs,action,reward,episode", *lines)
+    assert refusal(path) == (
+        "column 't': 2025-01-18 22:15:00 (line 3) occurs twice in the episode named GH-1, at rows 1 and 2;"
+        " the row is an exact copy: duplicates: drop leaves it out"
+    )
+    assert len(TransitionDataset.load(path, duplicates="drop")) == 3

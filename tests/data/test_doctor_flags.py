@@ -263,7 +263,7 @@ class TestJumps:
         seen = [name for name in table if name.startswith("x")]
         raw = read_table(table, {"obs": seen, "actions": "u", "episode_ids": "trip"})
         finding = next(found for found in examine(raw).findings if found.code == "successors.jump")
-        assert "most of all in x1." in finding.what
+        assert "most of all in column 'x1'." in finding.what
         assert "unmarked" not in finding.advice
 
     def test_a_set_point_is_switched(self) -> None:

@@ -43,8 +43,8 @@ class TestText:
     @pytest.mark.parametrize(
         ("ids", "told"),
         [
-            (np.array([f"r{k:03d}" for k in range(24)]), "(episode 2 named r002, step 3)"),
-            (np.arange(24) * 10 + 100, "(episode 2 named 120, step 3)"),
+            (np.array([f"r{k:03d}" for k in range(24)]), "(episode named r002, step 3)"),
+            (np.arange(24) * 10 + 100, "(episode named 120, step 3)"),
             (np.arange(24), "(episode 2, step 3)"),
         ],
     )

@@ -18,6 +18,7 @@ from rl_training.data.reason_guesses import meaning_of
 from rl_training.data.settling import settle
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
+from rl_training.reading_choices import TableChoices
 from rl_training.validation import explain
 
 MEANINGS: dict[str, Any] = {"goal": "termination", "crash": "termination", "timeout": "truncation"}
@@ -62,7 +63,7 @@ class TestReasons:
             parquet.write_table(pa.table(given), tmp_path / name)
         dataset = TransitionDataset.load(tmp_path / name, columns=COLUMNS, end_reasons=MEANINGS)
         assert ends(dataset) == ([2, 7], [4])
-        notes = [str(finding) for finding in examine(read(tmp_path / name, COLUMNS, MEANINGS)).findings]
+        notes = [str(finding) for finding in examine(read(tmp_path / name, COLUMNS, TableChoices(MEANINGS))).findings]
         assert any("tells of 2 terminations (Goal 1, crash 1)" in note for note in notes)
 
     def test_codes_are_texts(self) -> None:
@@ -170,7 +171,7 @@ class TestFlagWords:
     def test_elsewhere_advice_is_given(self) -> None:
         given = {**table(), "obs": np.array(["y"] * 10, dtype=object), "terminated": np.zeros(10)}
         assert refusal(given, {"obs": "obs"}) == (
-            "column 'obs': 'y' at row 0 is not a number; write 1 and 0 for such letters, or yes and no"
+            "column 'obs': 'y' at row 0 is not a number; write 1 and 0 for such letters, or yes and no (10 such cells)"
         )
 
 
@@ -220,7 +221,7 @@ class TestBounds:
 
 
 def test_a_mapping_of_columns_is_enough() -> None:
-    assert read_table(table(), COLUMNS, MEANINGS).arrays["terminations"].sum() == 2
+    assert read_table(table(), COLUMNS, TableChoices(MEANINGS)).arrays["terminations"].sum() == 2
 
 
 class TestTimes:

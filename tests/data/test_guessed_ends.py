@@ -13,6 +13,7 @@ from rl_training.data.guesses import Guess
 from rl_training.data.guessing import guess_fields
 from rl_training.data.reason_guesses import guess_reasons, lengths_by_reason
 from rl_training.data.value_looks import repeats
+from rl_training.reading_choices import TableChoices
 
 ROWS = 120
 EPISODES = np.arange(ROWS) // 20
@@ -122,7 +123,7 @@ class TestReasons:
         table = {**log(run=EPISODES, why=why), "action": np.cos(np.arange(ROWS))}
         del table["cmd"]
         columns = {"episode_ids": "run", "end_reasons": "why"}
-        raw = read_table(table, columns, {"day complete": "termination"})
+        raw = read_table(table, columns, TableChoices({"day complete": "termination"}))
         (found,) = (finding for finding in examine(raw).findings if finding.code == "flags.time-limit")
         assert "write `day complete: truncation` under end_reasons" in found.advice
 

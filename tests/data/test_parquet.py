@@ -114,10 +114,10 @@ class TestReading:
         rewards = pa.array([1.0] * 33 + [None] + [1.0] * 26)
         folder = in_files(tmp_path / "parts", pa.table({**columns(), "rewards": rewards}))
         assert refusal(folder).startswith(
-            "rewards: NaN at row 3 of 1_6_0.parquet, column 'rewards' (episode 1, step 13)"
+            "rewards: NaN at row 3 of 1_6_0.parquet, column 'rewards' (episode named 5, step 13)"
         )
         (finding,) = examine(read(folder)).at("error")
-        assert str(finding.place) == "row 3 of 1_6_0.parquet, column 'rewards' (episode 1 named 5, step 13)"
+        assert str(finding.place) == "row 3 of 1_6_0.parquet, column 'rewards' (episode named 5, step 13)"
 
     def test_a_bad_cell_is_told_by_its_file(self, tmp_path: Path) -> None:
         given = columns()

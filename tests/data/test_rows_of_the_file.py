@@ -41,7 +41,7 @@ def test_actions_outside_the_bounds(shuffled: tuple[Path, int]) -> None:
     path, row = shuffled
     config = FileDatasetConfig(path=path, columns={"actions": "force"})
     told = refusal(load_dataset, config, None, Spaces(1, (-2.0,), (2.0,)))
-    place = f"row {row} of the file, column 'force' (episode 2, step 5)"
+    place = f"row {row} of the file, column 'force' (episode named 2, step 5)"
     assert told == f"{path}: actions: 99 at {place} is outside the bounds [-2, 2] of the expected space"
 
 
@@ -50,7 +50,7 @@ def test_what_overflows_in_packing(shuffled: tuple[Path, int]) -> None:
     dataset = TransitionDataset.load(path, columns={"actions": "force"})
     steep = Transforms(None, None, 1e3, 0.0, (-99.0,), (99.0,))
     told = refusal(PackedTransitions.from_dataset, dataset, steep)
-    place = f"row {row} of the file, column 'reward' (episode 2, step 5)"
+    place = f"row {row} of the file, column 'reward' (episode named 2, step 5)"
     assert told.startswith(f"rewards: inf at {place} once transforms are applied")
     mixed = mix_datasets({"a": dataset, "b": dataset})
     assert refusal(PackedTransitions.from_dataset, mixed, steep).startswith("rewards: inf at row 25 of the mixture (")

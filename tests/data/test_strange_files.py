@@ -230,7 +230,7 @@ UNSOUND: dict[str, tuple[Write, str]] = {
     "an open quote": (text(HEADER, '"' + LINES[0], *LINES[1:]), "not a readable CSV file (unexpected end of data)"),
     "an empty cell, out of order": (
         text(HEADER, *LINES[:4:-1], *LINES[3::-1], LINES[4].replace("4.5", "")),
-        "obs: NaN at row 11 of the file, column 'obs_0' (episode 1, step 4)",
+        "obs: NaN at row 11 of the file, column 'obs_0' (episode named 0, step 4)",
     ),
     "ids alone, by another name": (
         text("obs,action,reward,traj", "1,2,3,4"),

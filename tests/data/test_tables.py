@@ -201,17 +201,17 @@ class TestCells:
             ({"x": np.zeros(ROWS, dtype="M8[s]")}, "column 'x': datetime64[s] values are not numbers"),
             ({"x": np.zeros(3)}, "columns 'x' and 'y' have 3 and 12 rows; all must agree"),
             ({"x": 3}, "column 'x': holds 3, not one value per row"),
-            ({"x": [1.0] * 3 + [None] + [1.0] * 8}, "obs: NaN at row 3, column 'x' (episode 0, step 3);"),
+            ({"x": [1.0] * 3 + [None] + [1.0] * 8}, "obs: NaN at row 3, column 'x' (episode named 3, step 3);"),
             ({"run": ["a"] * 3 + [""] + ["b"] * 8}, "column 'run': row 3 has no episode"),
             ({"run": [1.0] * 3 + [np.nan] * 9}, "column 'run': row 3 has no episode"),
             ({"run": np.zeros((ROWS, 2))}, "column 'run': holds lists; the episode of a row is one number or name"),
             (
                 {"end": [None] * ROWS},
-                "terminations: nan at row 0, column 'end' (episode 0, step 0); flags must be 0 or 1",
+                "terminations: nan at row 0, column 'end' (episode named 3, step 0); flags must be 0 or 1",
             ),
             (
                 {"end": np.full(ROWS, 2)},
-                "terminations: 2 at row 0, column 'end' (episode 0, step 0); flags must be 0 or 1",
+                "terminations: 2 at row 0, column 'end' (episode named 3, step 0); flags must be 0 or 1",
             ),
             ({"x": np.zeros((ROWS, 2, 2))}, "column 'x': holds nested lists; expected flat ones"),
         ],
@@ -248,7 +248,7 @@ class TestOrder:
         assert dataset.has_next_obs is not None
         assert not dataset.has_next_obs[2]
         assert dataset.notes == (
-            f"column 'k' skips in 1 place, after row 2 (episode {table()['run'][2]}): rows are missing there,"
+            f"column 'k' skips in 1 place, after row 2 (episode named {table()['run'][2]}): rows are missing there,"
             " and the pieces count as episodes",
         )
 
@@ -269,12 +269,15 @@ class TestOrder:
         given = table(
             k=np.tile(np.arange(6), 2)[::-1], y=np.where(np.arange(ROWS) == 2, np.nan, 0.0), end=np.zeros(ROWS)
         )
-        told = "obs: NaN at row 2 of the file, column 'y' (episode 0, step 3); all values must be finite (in float32)"
+        told = "obs: NaN at row 2 of the file, column 'y' (episode named 3, step 3); all values must be finite"
+        told += " (in float32); where it is missing, missing: hold or drop goes on"
         assert refusal(given, self.STEPS) == told
         (finding,) = examine(read_table(given, self.STEPS)).at("error")
         assert (finding.place.row, finding.place.column_name, finding.place.step) == (2, "y", 3)
         given = table(k=np.tile(np.arange(6), 2)[::-1], end=np.where(np.arange(ROWS) == 2, 7, 0))
-        assert refusal(given, self.STEPS).startswith("terminations: 7 at row 2 of the file, column 'end' (episode 0")
+        assert refusal(given, self.STEPS).startswith(
+            "terminations: 7 at row 2 of the file, column 'end' (episode named 3"
+        )
 
     def test_a_counter_that_never_starts_again_tells_no_episodes(self) -> None:
         given = table(end=None, run=None, k=np.arange(ROWS))
@@ -311,7 +314,7 @@ class TestOrder:
         assert (whole.episode_lengths().tolist(), whole.notes) == ([60, 60, 60], ())
         holed = TransitionDataset.from_table({n: np.delete(v, 80, 0) for n, v in given.items()}, self.STEPS)
         assert holed.episode_lengths().tolist() == [60, 20, 39, 60]
-        assert holed.notes[0].startswith("column 'k' skips in 1 place, after row 79 (episode b)")
+        assert holed.notes[0].startswith("column 'k' skips in 1 place, after row 79 (episode named b)")
 
     def test_steps_alone_tell_episodes(self) -> None:
         given = table(run=None, end=None, t=[0, 1, 2, 3, 0, 1, 2, 3, 4, 0, 0, 1])
@@ -328,11 +331,42 @@ class TestOrder:
 
     def test_a_step_twice(self) -> None:
         assert refusal(table(k=[0, 1, 1, 2, 3, 4] * 2), self.STEPS) == (
-            "column 'k': 1 occurs twice in episode 3, at rows 1 and 2; remove the doubled row"
+            "column 'k': 1 occurs twice in the episode named 3, at rows 1 and 2, and 1 more do so;"
+            " 2 differ: remove one of the two rows"
         )
         assert refusal(table(k=[4, 1, 3, 2, 1, 0] * 2), self.STEPS).endswith(
-            "episode 3, at rows 1 and 4; remove the doubled row"
+            "the episode named 3, at rows 1 and 4, and 1 more do so; 2 differ: remove one of the two rows"
         )
+
+    def test_copies_of_a_row_are_left_out_if_asked_to(self) -> None:
+        rows = [0, 1, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 9, 10, 11]
+        doubled = {name: np.asarray(values)[rows] for name, values in table(k=[0, 1, 2, 3, 4, 5] * 2).items()}
+        assert refusal(doubled, self.STEPS) == (
+            "column 'k': 1 occurs twice in the episode named 3, at rows 1 and 2, and 2 more do so; all 3 rows are exact"
+            " copies: duplicates: drop leaves them out"
+        )
+        kept = TransitionDataset.from_table(doubled, self.STEPS, duplicates="drop")
+        plain = TransitionDataset.from_table(table(k=[0, 1, 2, 3, 4, 5] * 2), self.STEPS)
+        assert kept.fingerprint() == plain.fingerprint()
+        assert kept.notes == (*plain.notes, "3 rows left out: each is a copy of the row before (duplicates: drop)")
+        assert kept.in_file is not None
+        assert kept.in_file.row_in_file(11) == (14, None)
+        doubled["x"][3] += 1
+        with pytest.raises(DataError, match=r"1 occurs twice .*, at rows 1 and 3; the two rows differ: remove one$"):
+            TransitionDataset.from_table(doubled, self.STEPS, duplicates="drop")
+        assert "; duplicates: drop leaves out the 2 that are exact copies; 1 differ" in refusal(doubled, self.STEPS)
+
+    def test_copies_need_a_step(self) -> None:
+        with pytest.raises(DataError, match=r"^duplicates: only a column that counts steps shows"):
+            TransitionDataset.from_table(table(), MAPPING, duplicates="drop")
+
+    def test_copies_without_ids(self) -> None:
+        mapping = {"obs": ["x", "y"], "actions": "u", "rewards": "r", "terminations": "end"}
+        given = table(run=None, end=np.arange(ROWS) == 11, t=[0, 1, 2, 0, 1, 2, 3, 4, 5, 6, 7, 8])
+        rows = [0, 1, 2, 3, 4, 5, 5, 5, 6, 7, 8, 9, 10, 11, 11]
+        doubled = {name: np.asarray(values)[rows] for name, values in given.items() if values is not None}
+        kept = TransitionDataset.from_table(doubled, mapping, duplicates="drop")
+        assert kept.fingerprint() == TransitionDataset.from_table(given, mapping).fingerprint()
 
     @pytest.mark.parametrize("end", [None, np.arange(ROWS) == 11])
     def test_a_step_twice_without_ids(self, end: Any) -> None:
@@ -340,7 +374,7 @@ class TestOrder:
         mapping = {"obs": ["x", "y"], "actions": "u", "rewards": "r"} | ({} if end is None else {"terminations": "end"})
         given = table(run=None, end=end, t=[0, 1, 2, 0, 1, 2, 3, 3, 4, 5, 6, 7])
         assert refusal(given, mapping) == (
-            "column 't': 3 occurs twice in one episode, at rows 6 and 7; remove the doubled row"
+            "column 't': 3 occurs twice in one episode, at rows 6 and 7; the two rows differ: remove one"
         )
         flagged = table(run=None, end=np.arange(ROWS) == 6, t=given["t"])
         lengths = TransitionDataset.from_table(flagged, mapping | {"terminations": "end"}).episode_lengths()
@@ -518,7 +552,7 @@ class TestArrow:
             ([["a"]] * ROWS, "column 'x': holds lists of string; give lists of numbers"),
             ([{"a": 1}] * ROWS, "column 'x': Arrow type struct<a: int64> is not supported;"),
             ([b"\x00"] * ROWS, "column 'x': Arrow type binary is not supported; give numbers or lists of numbers"),
-            ([1.0] * 4 + [None] * 8, "obs: NaN at row 4, column 'x' (episode 0, step 4);"),
+            ([1.0] * 4 + [None] * 8, "obs: NaN at row 4, column 'x' (episode named 3, step 4);"),
         ],
     )
     def test_mistakes(self, values: Any, complaint: str) -> None:

@@ -30,7 +30,7 @@ def missing_cells(first: Peek, guesses: Guesses) -> list[str]:
     notes = []
     for name, lacks in list(cells_used(first, guesses).items())[:_MOST_TOLD]:
         many = f"{amount(int(lacks.sum()), 'cell')} of the first {len(lacks):,}"
-        way = "fill them in, or say missing: drop to leave out those rows"
+        way = "fill them in, or say missing: drop to leave out those rows, missing: hold where sensors are slow"
         notes.append(f"{printable(name)} is missing in {many}; {way}")
     return notes
 
@@ -44,7 +44,8 @@ def doubled_rows(first: Peek, guesses: Guesses) -> list[str]:
     rows = f"{int(doubled.sum()):,} of the first {amount(len(doubled), 'row')}"
     which = "the first is" if doubled.sum() > 1 else "it is"
     where = f"{which} row {int(np.argmax(doubled)):,}, counted from 0"
-    return [f"{rows} say the same as the row before, {printable(step)} included ({where}); remove the doubled ones"]
+    same = f"{rows} say the same as the row before, {printable(step)} included ({where})"
+    return [f"{same}; remove the doubled ones, or say duplicates: drop"]
 
 
 def unused(first: Peek, guesses: Guesses) -> tuple[str, ...]:

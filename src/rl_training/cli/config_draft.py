@@ -146,6 +146,7 @@ class Draft:
             lines.append(f"  dones_are: {self.guesses.dones_are}  # of what ends an episode, the data mark only this")
         if self.incomplete:
             lines.append(f"  # missing: drop  # {self.incomplete} lack a value: this leaves them out, and cuts there")
+            lines.append("  # missing: hold  # or: the last value before is taken, as suits slow sensors")
         lines += [*self._reasons(), *self._bounds()]
         if self.unused:
             lines += _comment(f"Not used: {first_of(self.unused)}. Add to obs what the policy should see.", "  ")

@@ -125,7 +125,7 @@ def told_as_json(path: Path, as_json: bool) -> Iterator[None]:
 def read_source(source: str, reading: Reading, *, of_config: bool = False) -> RawData:
     """The arrays of a file or folder, or of `minari:ID`, their flags settled where the user said how; a mistake is told
     with the name the user gave. of_config: and with the keys of a configuration rather than options."""
-    mapping, reasons, said = reading.column_mapping(), reading.reasons(), reading.understanding()
+    mapping, choices, said = reading.column_mapping(), reading.table_choices(), reading.understanding()
     if source.endswith((".yaml", ".yml")) and formats.is_there(expand(Path(source))):
         command = f"rl-training data check -c {shlex.quote(source)}"
         raise ConfigError(f"{source}: is a configuration, not data; `{command}` checks the data it names")
@@ -136,7 +136,7 @@ def read_source(source: str, reading: Reading, *, of_config: bool = False) -> Ra
     except DataError as error:
         raise DataError(str(error) if of_config else in_options(str(error))) from error
     try:
-        raw = formats.read(place, mapping, reasons)
+        raw = formats.read(place, mapping, choices)
         return settle(raw, **said) if said else raw
     except DataError as error:
         lost = mapping is None and str(error).startswith("lacks ")

@@ -14,6 +14,7 @@ from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import size
 from rl_training.data.checks import MATRIX_FIELDS, VECTOR_FIELDS
 from rl_training.data.dataset_loaders import check_spaces
+from rl_training.data.doctor.flag_checks import check_left_out
 from rl_training.data.doctor.resolution_checks import check_resolution
 from rl_training.data.fields import FIELD_OF
 from rl_training.data.formats import RawData, writers
@@ -44,7 +45,7 @@ def read_and_describe(source: str, env_id: str | None, reading: Reading) -> tupl
         dataset = _held_to(dataset, env_id, source)
     told = [f"{source}: {dataset.origin}" + (f", recorded in {dataset.env_id}" if dataset.env_id else "")]
     told += [f"  note: {in_options(note)}" for note in (*dataset.notes, *_narrowed(raw))]
-    told += [f"  warning: {finding}" for finding in check_resolution(dataset.coarse)]
+    told += [f"  warning: {finding}" for finding in (*check_resolution(dataset.coarse), *check_left_out(raw))]
     widths = f"observations {dataset.obs_dim}, actions {dataset.act_dim}"
     told.append(f"  {amount(len(dataset), 'row')}, {_episodes(dataset)}; {widths}")
     if dataset.n_usable < len(dataset):

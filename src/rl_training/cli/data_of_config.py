@@ -17,6 +17,7 @@ from rl_training.data.dataset_loaders import (
     FileDatasetConfig,
     MinariDatasetConfig,
     MixtureDatasetConfig,
+    table_choices,
 )
 from rl_training.data.fields import END_REASONS
 from rl_training.data.formats import MINARI_PREFIX, recognise
@@ -76,7 +77,7 @@ def check_files(name: str, section: DatasetConfig | None, place: str = "dataset"
     if not is_there(path):
         return [f"its data, {section.path}, are not here{near_names(path)}"]
     try:
-        check_columns(path, section.columns, section.end_reasons)
+        check_columns(path, section.columns, table_choices(section))
         _check_reasons(path, section)
     except DataError as error:
         raise DataError(f"{name}: {place}: {section.path}: {error}") from None
@@ -108,6 +109,8 @@ def reading_of(section: FileDatasetConfig) -> Reading:
         action_low=_side(section.action_low),
         action_high=_side(section.action_high),
         missing=section.missing,
+        missing_words=_joined(section.missing_words) if section.missing_words else None,
+        duplicates=section.duplicates,
     )
 
 

@@ -13,7 +13,7 @@ from rl_training.cli.data_check import told_as_json
 from rl_training.cli.data_convert import read_and_describe, written_lines
 from rl_training.cli.reading_options import Reading
 from rl_training.cli.telling import tell
-from rl_training.data.checks import BoolArray
+from rl_training.data.checks import BoolArray, IndexArray
 from rl_training.data.formats import writers
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import ConfigError, DataError, RLTrainingError
@@ -66,12 +66,21 @@ def _aside(dataset: TransitionDataset, choice: Choice, source: str) -> BoolArray
     """The rows of the episodes that are set aside; at least one episode stays on either side."""
     if not dataset.whole_episodes:
         raise DataError(f"{source}: the rows were sampled or reordered, so there are no whole episodes to set aside")
-    episodes = dataset.n_episodes
+    of_row = _recorded(dataset)
+    episodes = int(of_row.max()) + 1
     if episodes < 2:
         raise DataError(f"{source}: holds one episode, of which none can be set aside; split needs two at least")
     count = min(max(1, round(choice.held_out * episodes)), episodes - 1)
     drawn = np.random.default_rng(choice.seed).permutation(episodes)[:count]
-    return np.isin(dataset.episode_ids, drawn)
+    return np.isin(of_row, drawn)
+
+
+def _recorded(dataset: TransitionDataset) -> IndexArray:
+    """The number of each row's episode as it was recorded, `[N]`: pieces that reading made of one stay together."""
+    recorded = None if dataset.in_file is None else dataset.in_file.recorded
+    if recorded is None:
+        return dataset.episode_ids
+    return np.unique(recorded.episodes, return_inverse=True)[1].reshape(-1)
 
 
 def _write(parts: list[TransitionDataset], goals: list[writers.Target], *, force: bool) -> list[str]:
@@ -95,9 +104,17 @@ def _require_apart(first: Path, second: Path) -> None:
 
 def _line(what: str, part: TransitionDataset) -> str:
     mean = readable(float(part.episode_returns().mean()))
-    return f"{what}: {amount(part.n_episodes, 'episode')}, {amount(len(part), 'row')}, mean return {mean}"
+    whole = len(np.unique(_recorded(part)))
+    pieces = f" (pieces of {whole:,} recorded)" if whole < part.n_episodes else ""
+    return f"{what}: {amount(part.n_episodes, 'episode')}{pieces}, {amount(len(part), 'row')}, mean return {mean}"
 
 
 def _facts(part: TransitionDataset, goal: writers.Target) -> dict[str, str | int | float]:
     mean = float(part.episode_returns().mean())
-    return {"path": goal.name, "episodes": part.n_episodes, "rows": len(part), "return_mean": mean}
+    return {
+        "path": goal.name,
+        "episodes": part.n_episodes,
+        "recorded_episodes": len(np.unique(_recorded(part))),
+        "rows": len(part),
+        "return_mean": mean,
+    }

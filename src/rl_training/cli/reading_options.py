@@ -15,7 +15,7 @@ import typer
 
 from rl_training import reading_choices
 from rl_training.errors import ConfigError
-from rl_training.reading_choices import Understanding
+from rl_training.reading_choices import TableChoices, Understanding
 
 Columns = Annotated[
     list[str] | None,
@@ -37,7 +37,16 @@ RewardsAt = Annotated[
     reading_choices.RewardsAt, typer.Option(help="next: a step's reward stands in the row after; last rows go.")
 ]
 Missing = Annotated[
-    reading_choices.Missing, typer.Option(help="drop: leave out rows with an empty cell or NaN; each cuts its episode.")
+    reading_choices.Missing,
+    typer.Option(
+        help="drop: leave out rows with an empty cell or NaN, and cut there; hold: take the last value before."
+    ),
+]
+MissingWords = Annotated[
+    str | None, typer.Option(metavar="WORDS", help="What else stands for a missing number in a table: ERR,-9999.")
+]
+Duplicates = Annotated[
+    reading_choices.Duplicates, typer.Option(help="drop: leave out rows that are copies of the row of the same step.")
 ]
 EndReasons = Annotated[
     list[str] | None,
@@ -67,6 +76,8 @@ class Reading:
     action_low: Side = None
     action_high: Side = None
     missing: Missing = "refuse"
+    missing_words: MissingWords = None
+    duplicates: Duplicates = "refuse"
     download: Download = False
 
     def column_mapping(self) -> dict[str, str | list[str]] | None:
@@ -94,6 +105,13 @@ class Reading:
                 raise ConfigError(f"--end-reasons {entry}: {text} is given twice")
             found[text] = meaning
         return found or None
+
+    def table_choices(self) -> TableChoices:
+        """What is said of the cells and rows of a table."""
+        words = _split(self.missing_words or "")
+        if self.missing_words is not None and not all(words):
+            raise ConfigError(f"--missing-words {self.missing_words}: must be words with commas between, ERR,-9999")
+        return TableChoices(self.reasons(), tuple(words), self.duplicates)
 
     def understanding(self) -> Understanding:
         """What `TransitionDataset.from_raw` is told; nothing where nothing was said."""
@@ -125,6 +143,10 @@ class Reading:
         """What was said, as the words of a command line."""
         words = [word for entry in self.columns or () for word in ("--columns", entry)]
         words += [word for entry in self.end_reasons or () for word in ("--end-reasons", entry)]
+        if self.missing_words is not None:
+            words += ["--missing-words", self.missing_words]
+        if self.duplicates != "refuse":
+            words += ["--duplicates", self.duplicates]
         for name in self.understanding():
             words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
         return words + ["--download"] * self.download
@@ -192,7 +214,9 @@ _AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     ),
     (r"(?<![.=])\bend_reasons\b", "--end-reasons"),
     (r"(?<!-)\baction_(low|high)\b", r"--action-\1"),
-    (r"\bmissing: drop\b", "--missing drop"),
+    (r"\bmissing: (drop|hold)\b", r"--missing \1"),
+    (r"\bduplicates: drop\b", "--duplicates drop"),
+    (r"\bmissing_words: \[([^\]]+)\]", lambda found: f"--missing-words {shlex.quote(found[1].replace(', ', ','))}"),
     (r"\bdownload: true\b", "--download"),
 )
 

@@ -20,7 +20,16 @@ from rl_training.data.offline_mixers import mix_datasets
 from rl_training.data.space_bounds import action_bounds
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
-from rl_training.reading_choices import DonesAre, Ending, Missing, RewardsAre, RewardsAt, TimeLimits
+from rl_training.reading_choices import (
+    DonesAre,
+    Duplicates,
+    Ending,
+    Missing,
+    RewardsAre,
+    RewardsAt,
+    TableChoices,
+    TimeLimits,
+)
 from rl_training.validation import Section
 from rl_training.wording import amount
 
@@ -94,9 +103,24 @@ class FileDatasetConfig(MappedDatasetConfig):
         default=None, description="The largest action there can be, as action_low; data outside are refused."
     )
     missing: Missing = Field(
-        default="refuse", description="drop: leave out rows with an empty cell or NaN; each cuts its episode there."
+        default="refuse",
+        description="Empty cells, NaN: drop leaves out their rows and cuts there; hold takes the last value before.",
+    )
+    missing_words: list[str] = Field(
+        default=[], description="What else stands for a missing number in a table: [ERR, '-9999']."
+    )
+    duplicates: Duplicates = Field(
+        default="refuse", description="drop: leave out rows of a table that are copies of the row of the same step."
     )
     accept: list[Refused] = _ACCEPT
+
+    @field_validator("missing_words", mode="before")
+    @classmethod
+    def _are_words(cls, words: Any) -> Any:
+        """YAML makes a number of -9999."""
+        if not isinstance(words, list) or any(isinstance(word, bool) or word is None for word in words):
+            return words
+        return [text_of(word) for word in words]
 
     @field_validator("end_reasons", mode="before")
     @classmethod
@@ -290,6 +314,11 @@ def _title(config: DatasetConfig) -> str:
             return config.source
 
 
+def table_choices(config: FileDatasetConfig) -> TableChoices:
+    """What a section says of the cells and rows of its table."""
+    return TableChoices(config.end_reasons, tuple(config.missing_words), config.duplicates)
+
+
 def _read_file(config: FileDatasetConfig) -> TransitionDataset:
     return TransitionDataset.load(
         config.path,
@@ -303,6 +332,8 @@ def _read_file(config: FileDatasetConfig) -> TransitionDataset:
         action_low=config.action_low,
         action_high=config.action_high,
         missing=config.missing,
+        missing_words=config.missing_words,
+        duplicates=config.duplicates,
     )
 
 

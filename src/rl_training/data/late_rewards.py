@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -14,18 +13,19 @@ from rl_training.errors import DataError
 from rl_training.wording import amount
 
 
-def from_next_rows(raw: RawData, arrays: dict[str, Any]) -> tuple[RawData, dict[str, Any]]:
-    """`raw` and its arrays, whose flags are settled, with the reward of every row taken from the one after it.
+def from_next_rows(raw: RawData) -> RawData:
+    """`raw`, whose flags are settled, with the reward of every row taken from the one after it.
 
     The last row of an episode has none: what its action led to is not recorded, and it goes. The row before it keeps
     its successor and is cut there, also where the episode terminated: that step's reward is not known.
     """
+    arrays = raw.arrays
     named = {field: key for key in arrays if (field := FIELD_OF.get(key)) is not None}
     if "rewards" not in named or "obs" not in named:
-        return raw, arrays  # for the checks to complain about
+        return raw  # for the checks to complain about
     rewards = np.asarray(arrays[named["rewards"]])
     if rewards.ndim != 1 or len(np.asarray(arrays[named["obs"]])) != len(rewards):
-        return raw, arrays
+        return raw
     flags = complete_flags(resolve_names(arrays))
     nowhere = np.zeros(len(rewards), dtype=np.bool_)
     terminated = np.asarray(flags.get("terminations", nowhere)).reshape(-1) != 0
@@ -45,5 +45,4 @@ def from_next_rows(raw: RawData, arrays: dict[str, Any]) -> tuple[RawData, dict[
     )
     lost = int(terminated.sum())
     note += " have none and are left out" + (f", {lost:,} of them terminations" if lost else "")
-    rows = kept if raw.rows is None else raw.rows[kept]
-    return replace(raw, rows=rows, notes=(*raw.notes, note)), told
+    return replace(raw.of_rows(kept), arrays=told, notes=(*raw.notes, note))

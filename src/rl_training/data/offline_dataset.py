@@ -36,7 +36,7 @@ from rl_training.data.settling import MARKS, settle
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.data.summaries import ROW_FACTS, Facts
 from rl_training.errors import DataError
-from rl_training.reading_choices import EndReasons, Understanding
+from rl_training.reading_choices import Choices, Understanding, apart, is_said
 from rl_training.wording import amount
 
 
@@ -314,12 +314,7 @@ class TransitionDataset:
 
     @classmethod
     def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        columns: Columns | None = None,
-        end_reasons: EndReasons | None = None,
-        **understood: Unpack[Understanding],
+        cls, path: str | os.PathLike[str], *, columns: Columns | None = None, **said: Unpack[Choices]
     ) -> TransitionDataset:
         """Read a file in any format of `rl_training.data.formats`, with the names of `FIELD_ALIASES`.
 
@@ -331,34 +326,29 @@ class TransitionDataset:
         rewards_are: `costs` are negated: lower is better in the data.
         rewards_at: `next` where a step's reward stands in the row after it; last rows, which have none, are left out.
         action_low, action_high: the bounds of actions, each a number or one for each; an action outside is refused.
-        missing: `drop` leaves out rows with a missing value; each cuts its episode there.
+        missing: `drop` leaves out rows with a missing value, each cuts its episode; `hold` takes the last one before.
+        missing_words: what else stands for a missing number in a table: `["ERR", "-9999"]`.
+        duplicates: `drop` leaves out rows of a step that are copies of the row before.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
         place = expand(path)
-        plain = (None, "keep", "rewards", "same", "refuse")
-        said = [value for value in (columns, end_reasons, *understood.values()) if value not in plain]
-        if not said and is_there(place / SCHEMA):
+        if columns is None and not any(is_said(choice) for choice in said.values()) and is_there(place / SCHEMA):
             return cls.open(place)
+        of_table, understood = apart(said)
         try:
-            return cls.from_raw(read(place, columns, end_reasons), **understood)
+            return cls.from_raw(read(place, columns, of_table), **understood)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
 
     @classmethod
-    def from_table(
-        cls,
-        table: Any,
-        columns: Columns | None = None,
-        *,
-        end_reasons: EndReasons | None = None,
-        **understood: Unpack[Understanding],
-    ) -> TransitionDataset:
+    def from_table(cls, table: Any, columns: Columns | None = None, **said: Unpack[Choices]) -> TransitionDataset:
         """Build from a table: a pandas DataFrame, an Arrow table or a mapping of columns by name.
 
         columns: which columns hold which field, `{"obs": ["x", "y"], "actions": "u"}`; what it leaves out is found
         by the names of `FIELD_ALIASES`, numbered columns (`obs_0`, `obs_1`, …) together. Other options as for `load`.
         """
-        return cls.from_raw(read_table(table, columns, end_reasons), **understood)
+        of_table, understood = apart(said)
+        return cls.from_raw(read_table(table, columns, of_table), **understood)
 
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> TransitionDataset:

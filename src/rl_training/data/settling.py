@@ -18,7 +18,7 @@ from rl_training.data.flags import (
 )
 from rl_training.data.formats import RawData
 from rl_training.data.late_rewards import from_next_rows
-from rl_training.data.missing_rows import without_missing
+from rl_training.data.missing_rows import with_held, without_missing
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
 from rl_training.reading_choices import DonesAre, Missing, RewardsAre, RewardsAt, Side, TimeLimits
@@ -49,7 +49,7 @@ def settle(
         raise DataError("time limits: the rows were sampled or reordered, so episodes are not known")
     if rewards_at == "next" and (time_limits == "d4rl" or np.any(marks.get(BORDERS_LOST, False))):
         raise DataError("rewards_at: needs every row in its order: neither a sample of them, nor time_limits: d4rl")
-    rows = raw.rows
+    placed = raw
     arrays: dict[str, Any] = {name: values for name, values in raw.arrays.items() if name not in marks}
     try:
         alone = dones_are is None and dones_are_alone(arrays)
@@ -61,17 +61,16 @@ def settle(
         arrays, of_successors = distrust_reset_successors(arrays)
         if time_limits == "d4rl":
             arrays, kept = d4rl_conversion(arrays, max_episode_steps)
-            rows = kept if rows is None else rows[kept]
+            placed = raw.of_rows(kept)
     except FaultyValueError as fault:
         raise raw.located(fault) from fault
-    settled = replace(raw, arrays=arrays, rows=rows, notes=(*raw.notes, *of_dones, *of_successors))
+    settled = replace(placed, arrays=arrays, notes=(*raw.notes, *of_dones, *of_successors))
     if rewards_at == "next":
-        settled, arrays = from_next_rows(settled, arrays)
-        settled = replace(settled, arrays=arrays)
-    if missing == "drop":
+        settled = from_next_rows(settled)
+    if missing != "refuse":
         if np.any(marks.get(BORDERS_LOST, False)):
             raise DataError("missing: the rows were sampled or reordered, so episodes are not known; leave it out")
-        settled = without_missing(settled, arrays)
+        settled = without_missing(with_held(settled) if missing == "hold" else settled, missing)
     return replace(settled, arrays={**settled.arrays, **marks})
 
 

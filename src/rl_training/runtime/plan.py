@@ -12,6 +12,11 @@ from rl_training.wording import amount, notice_line, readable
 if TYPE_CHECKING:
     from rl_training.runtime.trainer import Parts, Trainer
 
+NOT_OFFLINE = (
+    "is not an offline algorithm: with no experience of its own it overrates actions that the data lack;"
+    " good as a negative control"
+)
+
 
 def plan_in_words(trainer: Trainer, parts: Parts) -> list[str]:
     """Data, updates, memory, evaluation and the folder that would be written, a line each, and what to know before."""

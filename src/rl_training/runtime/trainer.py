@@ -48,7 +48,7 @@ from rl_training.runtime.machine_load import use_threads, with_threads
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk, verify_folder
 from rl_training.runtime.memory import DataBytes, MemoryNeed, data_bytes, predict
 from rl_training.runtime.online import OnlineSource, check_prior, updates_in
-from rl_training.runtime.plan import plan_in_words
+from rl_training.runtime.plan import NOT_OFFLINE, plan_in_words
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import EVALUATION_METRICS
 from rl_training.runtime.run_directory import RunDirectory, load_any
@@ -153,8 +153,7 @@ class Trainer:
         if dataset is not None:
             self.notices += data_notices(dataset, self.config.env_id)
         if self.online is None and isinstance(learner.params, OnlineParams):
-            why = "with no experience of its own it overrates actions that the data lack; good as a negative control"
-            self.notices.append(f"{self.config.algo} is not an offline algorithm: {why}")
+            self.notices.append(f"{self.config.algo} {NOT_OFFLINE}")
         self.check(parts)
         self.check_data_use(parts)
         if self.config.early_stopping is not None:

@@ -13,7 +13,7 @@ from rl_training.data.checks import FloatArray, in_unit_range, rounding_slack
 from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import chunks
 from rl_training.data.doctor.subject import Columns, Extremes, Outside, Subject, sample_rows
-from rl_training.data.doctor.wording import columns_in_words, listed, number, share
+from rl_training.data.doctor.wording import capital, column_in_words, columns_in_words, listed, number, share
 from rl_training.data.space_bounds import SpaceBounds, action_bounds
 from rl_training.environments import Spaces
 from rl_training.wording import amount
@@ -101,13 +101,13 @@ def check_actions(subject: Subject, columns: Columns, bounds: Bounds, marked_dis
     """Every check on the actions."""
     actions = subject.actions
     assert actions is not None
-    discrete = _few_values(actions, columns, marked_discrete)
+    discrete = _few_values(actions, marked_discrete, subject.action_names)
     yield from discrete
-    yield from _constant(columns, bounds)
+    yield from _constant(columns, bounds, subject.action_names)
     if not marked_discrete:
         yield from check_bounds(subject, columns, bounds)
         if not discrete:
-            yield from _at_bounds(actions, bounds)
+            yield from _at_bounds(subject, actions, bounds)
 
 
 def _outside(
@@ -125,8 +125,8 @@ def _outside(
         advice = f"Such data are refused: drop these episodes, or {known}."
     else:
         used = f"[{number(float(extremes.min[column]))}, {number(float(extremes.max[column]))}]"
-        advice = f"Training would scale column {column} by {used}, its extremes: drop these episodes if they are"
-        advice += " faulty, or tell the true bounds (action_low and action_high, or env_id)."
+        advice = f"Training would scale {column_in_words(column, subject.action_names)} by {used}, its extremes: drop"
+        advice += " these episodes if they are faulty, or tell the true bounds (action_low and action_high, or env_id)."
     level: Level = "error" if known else "warning"
     yield Finding(level, "actions.outside", "actions", what, advice, count, subject.place(row, column))
 
@@ -141,7 +141,8 @@ def _far_out(subject: Subject, actions: FloatArray, columns: Extremes) -> Iterat
     for column in wide.tolist():
         values = actions[:, column]
         far = np.flatnonzero(np.abs(values - middle[column]) > reach[column])
-        what = f"{amount(far.size, 'action')} in column {column} lie far from all others, such as"
+        what = f"{amount(far.size, 'action')} in {column_in_words(column, subject.action_names)}"
+        what += f" {'lies' if far.size == 1 else 'lie'} far from all others, such as"
         what += f" {number(float(values[far[0]]))}, where 98% are in"
         what += f" [{number(float(least[column]))}, {number(float(most[column]))}]."
         advice = "The extremes become the bounds, as nothing else tells them: drop these rows' episodes, or give"
@@ -150,7 +151,7 @@ def _far_out(subject: Subject, actions: FloatArray, columns: Extremes) -> Iterat
         yield Finding("warning", "actions.far-out", "actions", what, advice, int(far.size), place)
 
 
-def _at_bounds(actions: FloatArray, bounds: Bounds) -> Iterator[Finding]:
+def _at_bounds(subject: Subject, actions: FloatArray, bounds: Bounds) -> Iterator[Finding]:
     limits = bounds.held_to or bounds.used
     low, high = (limits.low + limits.slack).astype(np.float32), (limits.high - limits.slack).astype(np.float32)
     counts = np.zeros(actions.shape[1], dtype=np.int64)
@@ -165,7 +166,7 @@ def _at_bounds(actions: FloatArray, bounds: Bounds) -> Iterator[Finding]:
     worst = int(np.argmax(counts))
     what = f"{share(part_at)} of all action entries lie exactly on a bound"
     if len(counts) > 1:
-        what += f" (most in column {worst}: {share(counts[worst] / len(actions))})"
+        what += f" (most in {column_in_words(worst, subject.action_names)}: {share(counts[worst] / len(actions))})"
     level: Level = "warning" if part_at > _MOSTLY else "note"
     if part_at > _MOSTLY:
         what += ": the behaviour switches between extremes, or its actions were clipped when they were recorded."
@@ -176,7 +177,7 @@ def _at_bounds(actions: FloatArray, bounds: Bounds) -> Iterator[Finding]:
     yield Finding(level, "actions.at-bound", "actions", what, advice, total)
 
 
-def _few_values(actions: FloatArray, columns: Columns, marked: bool) -> list[Finding]:
+def _few_values(actions: FloatArray, marked: bool, names: tuple[str, ...] | None) -> list[Finding]:
     """Actions that are numbers of choices."""
     rows = sample_rows(len(actions))
     distinct = {column: np.unique(actions[rows, column]) for column in range(actions.shape[1])}
@@ -193,21 +194,21 @@ def _few_values(actions: FloatArray, columns: Columns, marked: bool) -> list[Fin
         what = f"The file says that actions are discrete; there are {len(values)} of them ({shown})."
         advice = "Only continuous actions can be trained on; use a library for discrete actions."
         return [Finding("error", "actions.discrete", "actions", what, advice, len(values))]
-    what = f"{columns_in_words(list(few)).capitalize()} take only {len(values)} distinct values ({shown})"
-    what = what.replace("take", "takes") if len(few) == 1 else what
+    what = f"{capital(columns_in_words(list(few), names))} take only {len(values)} distinct values ({shown})"
+    what = what.replace(" take only", " takes only") if len(few) == 1 else what
     whole = bool((values == np.round(values)).all())
     what += ", which look like the numbers of choices." if whole else ", so the behaviour looks discrete."
     advice = "A continuous policy would act in between: train on these only if that means something."
     return [Finding("warning", "actions.discrete", "actions", what, advice, len(values))]
 
 
-def _constant(columns: Columns, bounds: Bounds) -> Iterator[Finding]:
+def _constant(columns: Columns, bounds: Bounds, names: tuple[str, ...] | None) -> Iterator[Finding]:
     constant = np.flatnonzero(columns.min == columns.max).tolist()
     if not constant:
         return
     values = listed([number(float(columns.min[column])) for column in constant[:3]])
     plural = len(constant) > 1
-    what = f"{columns_in_words(constant).capitalize()} never {'change' if plural else 'changes'} (always {values})."
+    what = f"{capital(columns_in_words(constant, names))} never {'change' if plural else 'changes'} (always {values})."
     unbounded = bool((bounds.low[constant] >= bounds.high[constant]).any())
     if unbounded:
         advice = "Its bounds cannot be inferred, so training is refused: leave the column out, or give action_low and"

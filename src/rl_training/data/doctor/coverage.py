@@ -79,11 +79,15 @@ def action_spread(subject: Subject) -> float | None:
     return float(min(0.5 * (gap * gap).mean(axis=0).sum() / total, 1.0))
 
 
-def check_coverage(visited: npt.NDArray[np.float64] | None, spread: float | None) -> Iterator[Finding]:
+def check_coverage(
+    visited: npt.NDArray[np.float64] | None, spread: float | None, names: tuple[str, ...] | None = None
+) -> Iterator[Finding]:
     """Actions that keep to a corner, and behaviour that leaves nothing or everything to chance."""
     if visited is not None and (visited < _NARROW).any():
         narrow = np.flatnonzero(visited < _NARROW).tolist()
-        what = f"99% of the actions keep to less than {share(_NARROW)} of their range in {columns_in_words(narrow)}"
+        what = (
+            f"99% of the actions keep to less than {share(_NARROW)} of their range in {columns_in_words(narrow, names)}"
+        )
         what += f" (least: {share(float(visited.min()))})."
         advice = "A policy cannot learn what lies outside; check that actions and bounds have the same units."
         yield Finding("note", "actions.narrow", "actions", what, advice, len(narrow))

@@ -19,7 +19,7 @@ from rl_training.data.doctor.coverage import (
 from rl_training.data.doctor.duplicates import check_duplicates
 from rl_training.data.doctor.episode_checks import check_episodes, check_reward_name, check_rewards, mean_by_row
 from rl_training.data.doctor.findings import Distribution, Facts, Finding, Level, Report
-from rl_training.data.doctor.flag_checks import check_ends, check_flags
+from rl_training.data.doctor.flag_checks import check_ends, check_flags, check_left_out
 from rl_training.data.doctor.observation_checks import ObsBounds, check_observations
 from rl_training.data.doctor.places import in_file
 from rl_training.data.doctor.raw_checks import RawFields, read_fields
@@ -29,7 +29,7 @@ from rl_training.data.doctor.screening import screen
 from rl_training.data.doctor.subject import Columns, Extremes, Subject
 from rl_training.data.doctor.succession import check_successors
 from rl_training.data.doctor.wording import sentence
-from rl_training.data.fields import BORDERS_LOST, EPISODE_IDS
+from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats import RawData
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.reference_returns import reference_returns
@@ -53,16 +53,16 @@ def examine(
     spaces, obs_bounds: the environment's, where they are known. env_id: for the scale of scores; the file's by default.
     also: findings from elsewhere that belong into the report.
     """
-    fields = read_fields(raw.arrays)
+    fields = read_fields(raw.arrays, raw.column_in_file)
     dataset, refusal = _dataset(raw)
     whole = not np.any(raw.arrays.get(BORDERS_LOST, False))
     if dataset is not None:
         subject = Subject.from_dataset(dataset, "next_obs" in fields.sources)
     else:
         subject = Subject.from_fields(fields, whole)
-    names = None if subject.obs is None else raw.names_of("obs", subject.obs.shape[1])
-    subject = replace(subject, obs_names=names, ends_told=raw.end_texts is not None or EPISODE_IDS in fields.sources)
+    subject = subject.told_by(raw)
     findings = [*also, *_other_environment(raw, env_id), *fields.findings, *_widths(subject, spaces)]
+    findings += check_left_out(raw)
     facts = _facts(raw, fields, subject, dataset, env_id or raw.env_id)
     if obs_bounds is None and raw.bounds is not None:
         obs_bounds = raw.bounds.of_observations(subject.obs)
@@ -80,7 +80,7 @@ def examine(
     if refusal is not None and not any(finding.level == "error" for finding in findings):
         advice = "Training refuses these data as they are."
         findings.append(Finding("error", "data.refused", "data", sentence(refusal), advice))
-    return Report.of(facts, [replace(finding, place=in_file(raw, fields, finding)) for finding in findings])
+    return Report.of(facts, [replace(finding, place=in_file(raw, finding)) for finding in findings])
 
 
 def _other_environment(raw: RawData, env_id: str | None) -> list[Finding]:
@@ -117,7 +117,7 @@ def describe(raw: RawData, env_id: str | None = None, spaces: Spaces | None = No
         warnings.simplefilter("ignore")
         dataset = TransitionDataset.from_raw(raw)
     fields = read_fields(raw.arrays)
-    subject = Subject.from_dataset(dataset, "next_obs" in fields.sources)
+    subject = Subject.from_dataset(dataset, "next_obs" in fields.sources).told_by(raw)
     bounds = find_bounds(dataset.actions, Extremes.of(dataset.actions), spaces, dataset.bounds)
     low, high = tuple(bounds.low.tolist()), tuple(bounds.high.tolist())
     facts = _facts(raw, fields, subject, dataset, env_id or raw.env_id)
@@ -180,7 +180,7 @@ def _check_fields(
     findings += check_episodes(subject)
     findings += check_duplicates(subject)
     learned["action_spread"] = spread = None if fields.marked_discrete else action_spread(subject)
-    findings += check_coverage(visited, spread)
+    findings += check_coverage(visited, spread, subject.action_names)
     return replace(facts, **learned), findings
 
 

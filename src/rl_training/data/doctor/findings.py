@@ -33,8 +33,8 @@ class Place:
         if self.column is not None or self.column_name is not None:
             parts.append(f"column {self.column if self.column_name is None else repr(self.column_name)}")
         if self.episode is not None:
-            named = "" if self.episode_id is None else f" named {self.episode_id}"
-            inside = f"episode {self.episode:,}{named}" + ("" if self.step is None else f", step {self.step:,}")
+            named = f"{self.episode:,}" if self.episode_id is None else f"named {self.episode_id}"
+            inside = f"episode {named}" + ("" if self.step is None else f", step {self.step:,}")
             parts = [f"{', '.join(parts)} ({inside})" if parts else inside]
         return ", ".join(parts)
 

@@ -14,6 +14,7 @@ from rl_training.data.doctor.subject import Subject
 from rl_training.data.doctor.wording import share
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS
 from rl_training.data.flags import DONES
+from rl_training.data.formats.raw import RawData
 from rl_training.validation import printable
 from rl_training.wording import amount
 
@@ -40,6 +41,18 @@ def check_flags(fields: RawFields, subject: Subject, end_text: EndText | None = 
     yield from _one_row(subject)
 
 
+def check_left_out(raw: RawData) -> Iterator[Finding]:
+    """Terminations that were lost with rows that lack a value."""
+    rows, terminations = raw.left_out
+    if not terminations:
+        return
+    what = f"Of the {amount(rows, 'row')} left out for a missing value, {terminations:,} mark"
+    what += f"{'s' * (terminations == 1)} a termination: {'its episode' if terminations == 1 else 'their episodes'}"
+    what += f" now count{'s' * (terminations == 1)} as cut off, and nobody learns what ended there."
+    advice = "Fill in what these rows lack; often it is the reward of an episode's last row."
+    yield Finding("warning", "flags.left-out", "terminations", what, advice, terminations)
+
+
 def _single_rows(subject: Subject) -> bool:
     """Whether (nearly) every episode has one row, as in a bandit's log."""
     return len(subject.lengths) > 1 and bool((subject.lengths == 1).mean() >= _SINGLE)
@@ -61,7 +74,12 @@ def _two_rows(fields: RawFields, subject: Subject) -> Iterator[Finding]:
         yield from _strays(fields, subject, marks["terminations"])
     # Other ids, or an end of the other kind, are signs of an episode that does have a single row.
     signs = [fields.arrays[name] for name in (EPISODE_IDS, "terminations") if name in fields.arrays]
+    if subject.recorded is not None:
+        signs.append(subject.recorded.episodes)
     alike = np.logical_and.reduce([np.ones(subject.rows - 1, dtype=np.bool_), *(s[:-1] == s[1:] for s in signs)])
+    if subject.recorded is not None:  # an end that reading made is no mark of the file's
+        own = subject.recorded.cuts
+        alike &= ~(own[:-1] | own[1:])
     for name, flags in marks.items():
         pairs = np.flatnonzero(flags[:-1] & flags[1:] & alike)
         if pairs.size and not (name == "terminations" and EPISODE_ENDS in marks):
@@ -174,13 +192,22 @@ def _one_row(subject: Subject) -> Iterator[Finding]:
     if not short.size or len(subject.lengths) == 1:
         return
     part = short.size / len(subject.lengths)
-    what = f"{amount(short.size, 'episode')} of {len(subject.lengths):,} ({share(part)}) consist of a single row."
+    ended = subject.terminations is not None and bool(subject.terminations.any())
+    field = "terminations" if ended else "truncations"
+    consist = "consists" if short.size == 1 else "consist"
+    what = f"{amount(short.size, 'episode')} of {len(subject.lengths):,} ({share(part)}) {consist} of a single row."
+    place = subject.place(int(subject.ends[short[0]]))
+    if subject.pieces[short].all():
+        what = f"{what[:-1]}: what is left of {'one that was' if short.size == 1 else 'some that were'} cut on reading."
+        yield Finding("note", "episodes.one-row", "data", what, "", int(short.size), place)
+        return
     if _single_rows(subject):
         what = f"{what[:-1]}, as a bandit's do."
         advice = "Nothing to do if every decision stands alone; else give episode_ids, or flags on last rows only."
-        yield Finding("note", "episodes.one-row", "terminations", what, advice, int(short.size))
+        yield Finding("note", "episodes.one-row", field, what, advice, int(short.size))
         return
     advice = "See whether the row before really ends an episode; a flag one row too early does this."
-    place = subject.place(int(subject.ends[short[0]]))
+    if subject.ends_told:
+        advice = "Nothing to do if the recording stopped there; returns of such episodes say little."
     level: Level = "warning" if part > 0.01 and short.size > 1 else "note"
-    yield Finding(level, "episodes.one-row", "terminations", what, advice, int(short.size), place)
+    yield Finding(level, "episodes.one-row", field, what, advice, int(short.size), place)

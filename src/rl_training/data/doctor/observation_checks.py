@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -10,7 +10,7 @@ import numpy.typing as npt
 from rl_training.data.checks import FloatArray
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.subject import Columns, Outside, Subject, sample_rows
-from rl_training.data.doctor.wording import columns_in_words, number, share
+from rl_training.data.doctor.wording import capital, column_in_words, columns_in_words, number, share
 from rl_training.wording import amount
 
 _RARELY = 0.001  # share of rows in which a near-constant column departs from its usual value
@@ -26,20 +26,21 @@ def check_observations(subject: Subject, columns: Columns, bounds: ObsBounds | N
     obs = subject.obs
     assert obs is not None
     varying = columns.std > 0
-    yield from _constant(obs, columns, subject.lost_in_float32)
-    yield from _scales(columns, varying)
+    yield from _constant(subject, obs, columns)
+    yield from _scales(columns, varying, subject.obs_names)
     yield from _far_out(subject, obs, columns, varying)
     yield from _normalised(columns, varying)
     if bounds is not None and len(bounds[0]) == obs.shape[1]:
         yield from _outside(subject, obs, columns, bounds)
 
 
-def _constant(obs: FloatArray, columns: Columns, apart: Sequence[int]) -> Iterator[Finding]:
-    """But for columns that are told apart."""
-    constant = np.setdiff1d(np.flatnonzero(columns.std == 0), np.array(apart, dtype=np.int64)).tolist()
+def _constant(subject: Subject, obs: FloatArray, columns: Columns) -> Iterator[Finding]:
+    """But for columns that float32 loses, which are told apart."""
+    apart, names = np.array(subject.lost_in_float32, dtype=np.int64), subject.obs_names
+    constant = np.setdiff1d(np.flatnonzero(columns.std == 0), apart).tolist()
     if len(obs) > 1 and constant:
         zero = bool((columns.min[constant] == 0).all())
-        what = f"{columns_in_words(constant).capitalize()} never {'changes' if len(constant) == 1 else 'change'}"
+        what = f"{capital(columns_in_words(constant, names))} never {'changes' if len(constant) == 1 else 'change'}"
         what += " (always 0)." if zero else "."
         advice = "Harmless in training, but a policy that meets other values there later has never seen them."
         yield Finding("note", "obs.constant", "obs", what, advice, len(constant))
@@ -50,21 +51,21 @@ def _constant(obs: FloatArray, columns: Columns, apart: Sequence[int]) -> Iterat
     departs = (obs[rows] != usual).mean(axis=0)
     rare = np.flatnonzero((departs <= _RARELY) & (columns.std > 0)).tolist()
     if rare:
-        what = f"{columns_in_words(rare).capitalize()} {'departs' if len(rare) == 1 else 'depart'} from the usual value"
-        what += f" in at most {share(_RARELY)} of the rows."
+        what = f"{capital(columns_in_words(rare, names))} {'departs' if len(rare) == 1 else 'depart'} from the usual"
+        what += f" value in at most {share(_RARELY)} of the rows."
         advice = "Normalising would blow up these few values: see whether they are faults of the recorder."
         yield Finding("note", "obs.near-constant", "obs", what, advice, len(rare))
 
 
-def _scales(columns: Columns, varying: npt.NDArray[np.bool_]) -> Iterator[Finding]:
+def _scales(columns: Columns, varying: npt.NDArray[np.bool_], names: tuple[str, ...] | None) -> Iterator[Finding]:
     if np.count_nonzero(varying) < 2:
         return
     deviations = np.where(varying, columns.std, np.nan)
     least, most = int(np.nanargmin(deviations)), int(np.nanargmax(deviations))
     if deviations[most] > _SCALES_APART * deviations[least]:
         what = (
-            f"Scales are far apart: column {most} varies by {number(deviations[most])} (standard deviation), column"
-            f" {least} by {number(deviations[least])}."
+            f"Scales are far apart: {column_in_words(most, names)} varies by {number(deviations[most])} (standard"
+            f" deviation), {column_in_words(least, names)} by {number(deviations[least])}."
         )
         advice = "Train with transforms.normalise_observations=true."
         yield Finding("note", "obs.scales", "obs", what, advice)
@@ -77,8 +78,9 @@ def _far_out(subject: Subject, obs: FloatArray, columns: Columns, varying: npt.N
     for column in np.flatnonzero(varying & (reach > _FAR_OUT)).tolist()[:3]:
         values = obs[:, column].astype(np.float64)
         far = np.flatnonzero(np.abs(values - columns.mean[column]) > _FAR_OUT * columns.std[column])
-        what = f"{amount(far.size, 'value')} in column {column} lie over {_FAR_OUT:.0f} standard deviations from the"
-        what += f" mean, such as {number(float(values[far[0]]))}."
+        what = f"{amount(far.size, 'value')} in {column_in_words(column, subject.obs_names)}"
+        what += f" {'lies' if far.size == 1 else 'lie'} over {_FAR_OUT:.0f} standard deviations from the mean, such as"
+        what += f" {number(float(values[far[0]]))}."
         advice = "See whether it stands for a missing measurement, and drop those episodes if so."
         place = subject.place(int(far[0]), column)
         yield Finding("warning", "obs.far-out", "obs", what, advice, int(far.size), place)
@@ -104,7 +106,9 @@ def _outside(subject: Subject, obs: FloatArray, columns: Columns, bounds: ObsBou
     outside = Outside.of(obs, low, high)
     rows, (row, column) = outside.rows, outside.first
     what = f"{amount(rows, 'row')} ({share(rows / len(obs))}) lie outside the environment's observation space, in"
-    what += f" {columns_in_words(wrong_columns)}; the first is {number(float(obs[row, column]))} where"
+    what += (
+        f" {columns_in_words(wrong_columns, subject.obs_names)}; the first is {number(float(obs[row, column]))} where"
+    )
     what += f" [{number(bounds[0][column])}, {number(bounds[1][column])}] is possible."
     advice = "Perhaps they were filtered or normalised, or are another environment's: a policy would meet others."
     yield Finding("warning", "obs.outside-space", "obs", what, advice, rows, subject.place(row, column))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS, IndexArray, transposed_against
 from rl_training.data.doctor.findings import Finding, Place
-from rl_training.data.doctor.wording import listed, number
+from rl_training.data.doctor.wording import columns_in_words, listed, number
 from rl_training.data.fields import (
     BORDERS_LOST,
     DISCRETE_ACTIONS,
@@ -25,6 +25,7 @@ from rl_training.data.fields import (
 from rl_training.data.flags import DONES, complete_flags
 from rl_training.data.formats.names import listed as names_listed
 from rl_training.errors import DataError, did_you_mean
+from rl_training.reading_choices import WAYS_WITH_MISSING
 from rl_training.validation import printable
 from rl_training.wording import amount
 
@@ -68,8 +69,8 @@ def chunks(rows: int) -> Iterator[slice]:
     return (slice(start, min(start + CHUNK, rows)) for start in range(0, rows, CHUNK))
 
 
-def read_fields(arrays: Mapping[str, Any]) -> RawFields:
-    """Every check on the raw arrays."""
+def read_fields(arrays: Mapping[str, Any], name_of: Callable[[str, int], str | None] | None = None) -> RawFields:
+    """Every check on the raw arrays. name_of: what the file calls a column of a field."""
     fields = RawFields()
     _resolve(fields, arrays)
     rewards = fields.arrays.get("rewards")
@@ -84,7 +85,7 @@ def read_fields(arrays: Mapping[str, Any]) -> RawFields:
         if name in _FLAGS:
             _check_flag_values(fields, name)
         elif name != EPISODE_IDS:
-            _check_finite(fields, name)
+            _check_finite(fields, name, name_of)
     return fields
 
 
@@ -223,7 +224,7 @@ def _check_flag_values(fields: RawFields, name: str) -> None:
         fields.arrays[name] = values == 1
 
 
-def _check_finite(fields: RawFields, name: str) -> None:
+def _check_finite(fields: RawFields, name: str, name_of: Callable[[str, int], str | None] | None) -> None:
     values = fields.arrays[name]
     if values.dtype.kind != "f":
         return
@@ -247,10 +248,8 @@ def _check_finite(fields: RawFields, name: str) -> None:
         if places.shape[1] == 2:
             column = int(places[0, 1])
             columns = np.unique(places[:, 1]).tolist()
-            what += f" ({'column' if len(columns) == 1 else 'columns'} {listed(columns[:5], 'and')}"
-            what += f" and {len(columns) - 5} more)" if len(columns) > 5 else ")"
+            known = [name_of(name, place) if name_of else None for place in range(values.shape[1])]
+            what += f" ({columns_in_words(columns, known, most=5)})"
         where = fields.place(int(places[0, 0]), column)
-        advice = "Repair the values where you know them, or drop these episodes."
-        if kind == "nan":
-            advice = "Say missing: drop to leave these rows out, which cuts the episodes there, or repair the values."
+        advice = f"Repair the values where you know them; else {WAYS_WITH_MISSING}."
         fields.drop(name, f"values.{kind}", f"{what}.", advice, count=len(places), place=where)

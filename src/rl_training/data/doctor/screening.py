@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rl_training.data.doctor.action_checks import check_bounds, find_bounds
 from rl_training.data.doctor.findings import Finding
-from rl_training.data.doctor.flag_checks import check_flags
+from rl_training.data.doctor.flag_checks import check_flags, check_left_out
 from rl_training.data.doctor.places import in_file
 from rl_training.data.doctor.raw_checks import RawFields, read_fields
 from rl_training.data.doctor.resolution_checks import check_resolution
@@ -27,17 +27,20 @@ def screen(dataset: TransitionDataset, *, bounds_known: bool) -> list[Finding]:
     actions are held to elsewhere."""
     fields = _fields(dataset)
     subject = Subject.from_dataset(dataset, next_obs_stored=not dataset.next_obs_derived)
+    subject = subject if dataset.in_file is None else subject.told_by(dataset.in_file)
     if dataset.folder is not None:
         subject, fields = subject.head(_MOST_MAPPED), _head(fields, _MOST_MAPPED)
     found = [finding for finding in _findings(dataset, fields, subject, bounds_known) if finding.level != "note"]
     kept = [f for f in found if f.code.split(".")[0] in _KINDS and f.code not in _TOLD_ELSEWHERE]
     if dataset.in_file is None:
         return kept
-    return [replace(finding, place=in_file(dataset.in_file, fields, finding)) for finding in kept]
+    return [replace(finding, place=in_file(dataset.in_file, finding)) for finding in kept]
 
 
 def _findings(dataset: TransitionDataset, fields: RawFields, subject: Subject, bounds_known: bool) -> Iterator[Finding]:
     yield from check_flags(fields, subject)
+    if dataset.in_file is not None:
+        yield from check_left_out(dataset.in_file)
     yield from check_stored_successors(subject)
     yield from check_resolution(dataset.coarse)
     if not bounds_known and subject.actions is not None:

@@ -12,8 +12,9 @@ import numpy.typing as npt
 from rl_training.data.checks import BoolArray, FloatArray, IndexArray, column_extremes
 from rl_training.data.doctor.findings import Place
 from rl_training.data.doctor.raw_checks import RawFields, chunks, place_of
-from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS
+from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF
 from rl_training.data.flags import complete_flags
+from rl_training.data.formats.raw import RawData, Recorded
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.returns import episode_lengths
 from rl_training.data.statistics import mean_and_deviation
@@ -37,7 +38,9 @@ class Subject:
     has_next_obs: BoolArray | None = None  # [N]; False where next_obs is known to be only a stand-in
     whole_episodes: bool = True
     obs_names: tuple[str, ...] | None = None  # [O]; of the file's columns
+    action_names: tuple[str, ...] | None = None  # [A]
     ends_told: bool = False  # episodes have ids or reasons of their ends, so that none can be unmarked
+    recorded: Recorded | None = None  # the file's own episodes, where these are pieces of them
     lost_in_float32: tuple[int, ...] = ()  # columns of obs that change, but not by enough for float32
 
     @classmethod
@@ -73,6 +76,30 @@ class Subject:
         numbers |= {name: np.asarray(flags[name], dtype=np.bool_) for name in names[:2] if name in flags}
         return cls(rows=fields.rows, ends=fields.ends, whole_episodes=whole_episodes, **numbers)
 
+    def told_by(self, raw: RawData) -> Subject:
+        """With what the file says of its columns and episodes."""
+        widths = {"obs": self.obs, "actions": self.actions}
+        names = {field: None if of is None else raw.names_of(field, of.shape[1]) for field, of in widths.items()}
+        ids = any(FIELD_OF.get(key) == EPISODE_IDS for key in raw.arrays)
+        recorded = raw.recorded if raw.recorded is not None and len(raw.recorded.cuts) == self.rows else None
+        return replace(
+            self,
+            obs_names=names["obs"],
+            action_names=names["actions"],
+            ends_told=raw.ends_told or ids,
+            recorded=recorded,
+        )
+
+    @cached_property
+    def pieces(self) -> BoolArray:
+        """Which episodes are pieces that reading made of a recorded one, `[n_episodes]`."""
+        if self.recorded is None:
+            return np.zeros(len(self.ends), dtype=np.bool_)
+        _, whole, counts = np.unique(self.recorded.episodes[self.ends], return_inverse=True, return_counts=True)
+        before = self.recorded.cuts[self.ends]
+        cut = before | np.r_[False, before[:-1]]
+        return np.asarray(cut | (counts[whole.reshape(-1)] > 1))
+
     def place(self, row: int, column: int | None = None) -> Place:
         """A row with its episode, where there are episodes."""
         return place_of(self.ends, row, column) if self.whole_episodes else Place(row=row, column=column)
@@ -85,7 +112,8 @@ class Subject:
         names = ("obs", "actions", "rewards", "next_obs", "terminations", "truncations", "has_next_obs")
         arrays = {name: getattr(self, name) for name in names}
         some: dict[str, Any] = {name: values[:rows] for name, values in arrays.items() if values is not None}
-        return replace(self, rows=rows, ends=ends, **some)
+        recorded = None if self.recorded is None else self.recorded.of_rows(np.arange(rows))
+        return replace(self, rows=rows, ends=ends, recorded=recorded, **some)
 
     @cached_property
     def lengths(self) -> IndexArray:

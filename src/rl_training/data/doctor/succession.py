@@ -11,8 +11,7 @@ from rl_training.data.checks import FloatArray, IndexArray
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.raw_checks import chunks
 from rl_training.data.doctor.subject import Columns, Subject, sample_rows
-from rl_training.data.doctor.wording import listed, share
-from rl_training.validation import printable
+from rl_training.data.doctor.wording import column_in_words, listed, share
 from rl_training.wording import amount
 
 _MOST = 0.5
@@ -241,7 +240,7 @@ class _LinearSteps:
         return [int(self.varying[column]) for column in often[:_MOST_NAMED]]
 
     def name_of(self, column: int) -> str:
-        return f"column {column}" if self.names is None else printable(self.names[column])
+        return column_in_words(column, self.names)
 
     def _steps(self, rows: IndexArray) -> npt.NDArray[np.float64]:
         step = self.obs[rows + 1].astype(np.float64) - self.obs[rows]

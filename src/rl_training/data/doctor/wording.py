@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rl_training.data.fields import FIELD_OF
+from rl_training.validation import printable
 
 
 def number(value: float) -> str:
@@ -65,8 +66,23 @@ def listed(items: Iterable[object], last: str = "and") -> str:
     return f" {last} ".join([", ".join(words[:-1]), words[-1]]) if len(words) > 1 else "".join(words)
 
 
-def columns_in_words(columns: list[int], most: int = 8) -> str:
-    """`column 3`, `columns 3, 4 and 7`, `columns 27 to 110`, `columns 0, 2, … and 40 more`."""
+def capital(text: str) -> str:
+    """With a capital; names further on keep theirs."""
+    return text[:1].upper() + text[1:]
+
+
+def column_in_words(column: int, names: Sequence[str | None] | None = None) -> str:
+    """`column 3`, or by the name that the file has for it."""
+    return columns_in_words([column], names)
+
+
+def columns_in_words(columns: list[int], names: Sequence[str | None] | None = None, most: int = 8) -> str:
+    """`column 3`, `columns 3, 4 and 7`, `columns 27 to 110`, `columns 0, 2, … and 40 more`; by `names` where the file
+    has them."""
+    if names is not None and all(names[column] for column in columns):
+        called = [repr(printable(str(names[column]))) for column in columns]
+        some = called[:most] + ([f"{len(called) - most} more"] if len(called) > most else [])
+        return f"column{'s' * (len(called) > 1)} {listed(some)}"
     if len(columns) == 1:
         return f"column {columns[0]}"
     if len(columns) > 2 and columns[-1] - columns[0] == len(columns) - 1:

@@ -18,7 +18,7 @@ from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
-from rl_training.reading_choices import EndReasons
+from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 
 __all__ = ["MINARI_PREFIX", "Arrays", "Columns", "RawData", "is_there", "read", "read_table", "recognise"]
 
@@ -106,19 +106,19 @@ def _is_minari(folder: Path) -> bool:
     return own or (folder / "data" / "metadata.json").is_file()
 
 
-def read(path: Path, columns: Columns | None = None, end_reasons: EndReasons | None = None) -> RawData:
+def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> RawData:
     """The arrays of a file or folder. `columns` says which columns, or arrays of other names, hold which field,
-    `end_reasons` what the texts of a table's column of reasons mean."""
+    `choices` what is said of a table's cells and rows."""
     name = recognise(path)
-    if name not in _TABLES and (end_reasons is not None or END_REASONS in (columns or {})):
-        raise DataError(f"{END_REASONS}: is for the text of a table's column (CSV, Parquet); leave it out here")
+    if name not in _TABLES:
+        _require_table(name, columns, choices)
     if columns is not None and name == "columns":
         raise DataError("columns: a column directory holds the fields by their own names; leave them out")
     match name:
         case "npz":
             from rl_training.data.formats import npz
 
-            return npz.read(path, columns)
+            return npz.read(path, columns, choices)
         case "columns":
             from rl_training.data.formats.columns import open_verified
 
@@ -131,24 +131,36 @@ def read(path: Path, columns: Columns | None = None, end_reasons: EndReasons | N
         case "hdf5":
             from rl_training.data.formats import hdf5
 
-            return hdf5.read(path, columns)
+            return hdf5.read(path, columns, choices)
         case "minari":
             from rl_training.data.formats import minari
 
             return minari.read(path, columns)
         case "parquet":
-            return _parquet(path, columns, end_reasons)
+            return _parquet(path, columns, choices)
         case _:
             from rl_training.data.formats import csv
 
-            return csv.read(path, columns, end_reasons)
+            return csv.read(path, columns, choices)
 
 
-def _parquet(path: Path, columns: Columns | None, end_reasons: EndReasons | None) -> RawData:
+def _require_table(name: str, columns: Columns | None, choices: TableChoices) -> None:
+    """Refuse what can only be said of a table."""
+    given = {
+        END_REASONS: choices.end_reasons is not None or END_REASONS in (columns or {}),
+        "missing_words": bool(choices.missing_words),
+    }
+    for key in (key for key, said in given.items() if said):
+        raise DataError(f"{key}: is for the text of a table's column (CSV, Parquet); leave it out here")
+    if choices.duplicates != "refuse" and (columns is None or name not in ("npz", "hdf5")):
+        raise DataError("duplicates: is for rows with a step column (columns: {step: …}); leave it out here")
+
+
+def _parquet(path: Path, columns: Columns | None, choices: TableChoices) -> RawData:
     try:
         from rl_training.data.formats import parquet
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "pyarrow":
             raise
         raise DataError("reading Parquet needs pyarrow: pip install 'rl-training[parquet]'") from None
-    return parquet.read(path, columns, end_reasons)
+    return parquet.read(path, columns, choices)

@@ -13,17 +13,17 @@ from rl_training.data.formats.cells import ragged
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import assemble, plan
 from rl_training.errors import DataError
-from rl_training.reading_choices import EndReasons
+from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import shortened
 
 _LONGEST_TEXT = 256  # bytes of a cell; a number or the name of an episode needs fewer
 
 
-def read(table: Any, columns: Columns | None = None, end_reasons: EndReasons | None = None) -> RawData:
+def read(table: Any, columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> RawData:
     """The arrays of a table, or of anything that hands over Arrow data."""
     try:
         whole = table if isinstance(table, pa.Table) else pa.table(table)
-        planned = plan(whole.column_names, columns, end_reasons)
+        planned = plan(whole.column_names, columns, choices)
         for name in planned.columns:
             check_type(name, whole.schema.field(name).type)
         return assemble(planned, lambda name: column_values(name, whole.column(name)), "Arrow table")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -25,18 +26,97 @@ _DATES = (
     (re.compile(r"(?P<y>\d{4})/(?P<m>\d\d)/(?P<d>\d\d)(?=[ T]|$)"), "ymd"),
 )
 _CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d{1,6})?)?")
+_WORD = re.compile(r"[^\W\d][\w -]{0,29}")
 _NESTED = (list, tuple, np.ndarray)
+_MOST_COLUMNS, _MOST_WORDS = 4, 4  # that a refusal lists
+
+
+class BadCellsError(DataError):
+    """Cells of a column that are no numbers, by their rows."""
+
+    def __init__(self, column: str, cells: Mapping[int, Any], is_flag: bool) -> None:
+        self.column, self.cells, self.is_flag = column, dict(cells), is_flag
+        super().__init__(self.told())
+
+    def told(self, lines: Mapping[int, int] | None = None) -> str:
+        """The complaint. lines: those that rows have in a file of text."""
+        row, word = next(iter(self.cells.items()))
+        advice = _advice(str(word).strip().lower())
+        if not (row or advice or any(map(str.isdecimal, str(word)))):
+            advice = "; if that row holds units, leave it out"
+        about = [f"line {lines[row]}"] if lines and row in lines else []
+        if len(self.cells) > 1:
+            about.append(f"{len(self.cells):,} such cells" + self._counted())
+        placed = f" ({', '.join(about)})" if about else ""
+        return f"column {self.column!r}: {shown(word)} at row {row} is not a number{advice}{placed}"
+
+    def _counted(self) -> str:
+        counts = Counter(map(str, self.cells.values())).most_common()
+        more = f" and {len(counts) - _MOST_WORDS:,} other texts" if len(counts) > _MOST_WORDS else ""
+        told = ", ".join(f"{shown(word)} {count:,}" for word, count in counts[:_MOST_WORDS])
+        return f": {told}{more}" if len(counts) > 1 else ""
+
+    def words(self) -> list[str]:
+        """Those that may stand for a missing value: no numbers in disguise, no dates and no lists."""
+        texts = [] if self.is_flag else dict.fromkeys(str(word).strip() for word in self.cells.values())
+        return [text for text in texts if _WORD.fullmatch(text) and not _advice(text.lower())]
+
+
+class Faults:
+    """The cells of all columns that are no numbers, to be refused together."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, BadCellsError] = {}
+
+    def reading(
+        self, read: Callable[..., npt.NDArray[Any]], name: str, cells: Any, first_row: int = 0
+    ) -> npt.NDArray[Any]:
+        """What `read` makes of the cells; NaN where it refuses them."""
+        try:
+            return read(name, cells, first_row)
+        except BadCellsError as error:
+            before = self._found[name].cells if name in self._found else {}
+            self._found[name] = BadCellsError(name, before | error.cells, error.is_flag)
+            return np.full(len(cells), np.nan)
+
+    def refuse(self, lines_of: Callable[[set[int]], Mapping[int, int]] | None = None) -> None:
+        """Raise what was found, if anything. lines_of: the lines that rows have in a file of text."""
+        found = list(self._found.values())
+        if not found:
+            return
+        lines = lines_of({next(iter(error.cells)) for error in found}) if lines_of else None
+        told = [error.told(lines) for error in found[:_MOST_COLUMNS]]
+        if len(found) > _MOST_COLUMNS:
+            told.append(f"and {amount(len(found) - _MOST_COLUMNS, 'more column')} with such cells")
+        words = list(dict.fromkeys(word for error in found for word in error.words()))[:_MOST_WORDS]
+        if words and next(iter(found[0].cells)):
+            said = f"missing_words: [{', '.join(words)}], and missing: hold or drop"
+            told.append(f"if {'it stands' if len(words) == 1 else 'they stand'} for a missing value, say {said}")
+        raise DataError("; ".join(told))
 
 
 def numbers(
-    name: str, values: npt.NDArray[Any], first_row: int = 0, *, also: Mapping[str, float] | None = None
+    name: str,
+    values: npt.NDArray[Any],
+    first_row: int = 0,
+    *,
+    also: Mapping[str, float] | None = None,
+    missing: Sequence[str] = (),
 ) -> npt.NDArray[Any]:
     """`[N]` numbers, or `[N, …]` where cells hold lists. Text may be numbers or true, yes, on
-    and their opposites; nothing is NaN.
+    and their opposites; nothing, and a word for it, is NaN.
 
     first_row: the number of the first cell in the whole column, where `values` is only a part of it.
-    also: further words that stand for a number.
+    also: further words that stand for a number. missing: further words, or numbers, that stand for nothing.
     """
+    found = _numbers(name, values, first_row, also, missing)
+    marks = [float(word) for word in missing if _is_number(word)]
+    return np.where(np.isin(found, marks), np.nan, found) if marks else found
+
+
+def _numbers(
+    name: str, values: npt.NDArray[Any], first_row: int, also: Mapping[str, float] | None, missing: Sequence[str]
+) -> npt.NDArray[Any]:
     if values.dtype.kind in "biuf":
         return values
     if values.dtype.kind not in "OUST":
@@ -46,8 +126,15 @@ def numbers(
     try:
         return values.astype(np.float64)
     except (ValueError, TypeError, OverflowError):
-        words = _WORDS | dict(also or {})
-        return np.array([_number(name, row, cell, words) for row, cell in enumerate(values.tolist(), first_row)])
+        pass
+    none = dict.fromkeys(map(str.casefold, map(str.strip, missing)), np.nan)
+    words = _WORDS | (dict.fromkeys(_MISSING_WORDS, np.nan) | none if also is None else dict(also))
+    cells = values.tolist()
+    found = [_number(cell, words) for cell in cells]
+    bad = {first_row + place: _decoded(cells[place]) for place, value in enumerate(found) if value is None}
+    if bad:
+        raise BadCellsError(name, bad, is_flag=also is not None)
+    return np.array(found, dtype=np.float64)
 
 
 def flags(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
@@ -60,20 +147,27 @@ def is_flag_word(text: str) -> bool:
     return text.strip().lower() in {*_FLAG_WORDS, *_WORDS, "0", "1"} - {""}
 
 
-def _number(name: str, row: int, cell: Any, words: Mapping[str, float]) -> float:
+def _number(cell: Any, words: Mapping[str, float]) -> float | None:
+    """None of what is no number."""
     try:
         return float(cell)
     except OverflowError:
         return np.inf
     except (ValueError, TypeError):
-        word = cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
-    text = "" if word is None or _is_missing(word) else str(word).strip().lower()
-    if text in words and not isinstance(word, _NESTED):
-        return words[text]
-    advice = _advice(text)
-    if not (row or advice or any(map(str.isdecimal, text))):
-        advice = "; if that row holds units, leave it out"
-    raise DataError(f"column {name!r}: {shown(word)} at row {row} is not a number{advice}")
+        word = _decoded(cell)
+    text = "" if word is None or _is_missing(word) else str(word).strip().casefold()
+    return None if isinstance(word, _NESTED) else words.get(text)
+
+
+def _decoded(cell: Any) -> Any:
+    return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return float(text) == float(text)
+    except ValueError:
+        return False
 
 
 def moments(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:

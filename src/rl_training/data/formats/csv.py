@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,22 +14,24 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats import csv_text
+from rl_training.data.formats.cells import Faults
 from rl_training.data.formats.csv_text import Layout
+from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import Plan, assemble, plan
 from rl_training.errors import DataError
-from rl_training.reading_choices import EndReasons
-from rl_training.validation import shown
+from rl_training.reading_choices import AS_IT_STANDS, TableChoices
+from rl_training.validation import printable, shortened, shown
 from rl_training.wording import amount
 
 _ROWS_AT_A_TIME = 50_000
 
 
-def read(path: Path, columns: Columns | None = None, end_reasons: EndReasons | None = None) -> RawData:
+def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> RawData:
     """The arrays of the file; with pyarrow installed large files are read several times faster."""
     try:
         layout = csv_text.layout_of(path)
-        planned = planned_columns(layout, columns, end_reasons)
+        planned = planned_columns(layout, columns, choices)
         csv_text.check_memory(path, layout)
         doubled = _one_of_each(path, layout, planned)
         found = _read_fast(path, layout, planned)
@@ -41,7 +44,7 @@ def read(path: Path, columns: Columns | None = None, end_reasons: EndReasons | N
         raise DataError(f"is not UTF-8 text (byte 0x{byte:02x}); save it as UTF-8") from error
     except csv.Error as error:
         raise DataError(f"not a readable CSV file ({error})") from error
-    raw = assemble(planned, found.__getitem__, layout.described)
+    raw = assemble(planned, found.__getitem__, layout.described, lambda name, row: _as_written(path, layout, name, row))
     return replace(raw, notes=(*layout.notes, *doubled, *raw.notes))
 
 
@@ -64,10 +67,10 @@ def _one_of_each(path: Path, layout: Layout, planned: Plan) -> list[str]:
     return notes
 
 
-def planned_columns(layout: Layout, columns: Columns | None, end_reasons: EndReasons | None) -> Plan:
+def planned_columns(layout: Layout, columns: Columns | None, choices: TableChoices) -> Plan:
     """Which columns become which array; where the file names none, that is said beside what is wrong."""
     try:
-        return plan(list(dict.fromkeys(layout.names)), columns, end_reasons)
+        return plan(list(dict.fromkeys(layout.names)), columns, choices)
     except DataError as error:
         if layout.has_names:
             raise
@@ -104,7 +107,13 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
         return None
     if any(pa.types.is_binary(field.type) for field in table.schema):  # text in another encoding
         return None
-    return {name: planned.values(name, column_values(name, table.column(key))) for name, key in wanted.items()}
+    faults = Faults()
+    read = {
+        name: faults.reading(planned.values, name, column_values(name, table.column(key)))
+        for name, key in wanted.items()
+    }
+    faults.refuse(lambda rows: _lines_of(path, layout, rows))
+    return read
 
 
 def _read_plainly(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArray[Any]]:
@@ -112,7 +121,7 @@ def _read_plainly(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.ND
     everywhere = {name: position for position, name in enumerate(layout.names)}
     positions = {name: everywhere[name] for name in planned.columns}
     parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in positions}
-    complete = _complete(path, layout)
+    complete, faults = _complete(path, layout), Faults()
     done = 0
     while rows := list(islice(complete, _ROWS_AT_A_TIME)):
         cells = list(zip(*rows, strict=True))
@@ -120,28 +129,45 @@ def _read_plainly(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.ND
             given = cells[position]
             if layout.decimal_commas and name not in planned.texts:
                 given = tuple(cell.replace(",", ".", 1) for cell in given)
-            parts[name].append(_values(name, given, done, planned))
+            parts[name].append(faults.reading(partial(_values, planned), name, given, done))
         done += len(rows)
+    faults.refuse(lambda wanted: _lines_of(path, layout, wanted))
     return {name: np.concatenate(found) if found else np.empty(0) for name, found in parts.items()}
 
 
-def _values(name: str, cells: tuple[str, ...], first_row: int, planned: Plan) -> npt.NDArray[Any]:
+def _values(planned: Plan, name: str, cells: Sequence[str], first_row: int) -> npt.NDArray[Any]:
     try:
         if name not in planned.texts:
-            return np.array(list(map(float, cells)))
+            return planned.values(name, np.array(list(map(float, cells))), first_row)
     except ValueError:  # true, false, nothing, a date, or a mistake
         pass
     return planned.values(name, np.array(cells, dtype=object), first_row)
 
 
+def _lines_of(path: Path, layout: Layout, rows: set[int]) -> dict[int, int]:
+    """The lines that rows have in the file."""
+    table = islice(csv_text.rows(path, layout), max(rows) + 1)
+    return {row: line for row, (line, _) in enumerate(table) if row in rows}
+
+
+def _as_written(path: Path, layout: Layout, name: str, row: int) -> str:
+    """A cell as the file has it, and its line."""
+    line, cells = next(islice(csv_text.rows(path, layout), row, None))
+    return f"{printable(shortened(cells[layout.names.index(name)].strip()))} (line {line})"
+
+
 def _complete(path: Path, layout: Layout) -> Iterator[list[str]]:
     """Rows with a value for every column."""
     width = len(layout.names)
-    for line, row in csv_text.rows(path, layout, strict=True):
+    table = csv_text.rows(path, layout, strict=True)
+    for line, row in table:
         if len(row) != width:
             found, named = amount(len(row), "value"), amount(width, "column")
             above = f"; {_ABOVE}" if line <= layout.lines_above + 1 and len(row) > width else ""
-            raise DataError(f"line {line} has {found}, but the header names {named}{above}")
+            others = [str(other) for other, cells in table if len(cells) != width]
+            not_either = f"{'nor do' if len(others) > 1 else 'nor does'} {amount(len(others), 'other line')} fit"
+            more = f" ({not_either}: {first_of(others)})" if others and not above else ""
+            raise DataError(f"line {line} has {found}, but the header names {named}{more}{above}")
         yield row
 
 

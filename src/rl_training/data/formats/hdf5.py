@@ -22,6 +22,7 @@ from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import assemble, left_aside, plan
 from rl_training.data.space_bounds import TOLD, SpaceBounds, told_env_id
 from rl_training.errors import DataError
+from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import printable
 
 _MOST_NAMES = 10_000  # arrays that are looked at
@@ -31,14 +32,14 @@ _SHOWN_MEMBERS = 12
 _DEEPEST = 8  # groups inside each other
 
 
-def read(path: Path, columns: Columns | None = None) -> RawData:
+def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> RawData:
     """The fields of the file by the names it gives them; side information (`infos/…`, `metadata/…`) is left alone.
 
     columns: which arrays hold which field, by their names, with slashes where they lie in groups.
     """
     try:
         with opened(path) as file:
-            raw = _by_name(file) if columns is None else _by_mapping(file, columns)
+            raw = _by_name(file) if columns is None else _by_mapping(file, columns, choices)
             if _marks_discrete_actions(file):
                 raw.arrays[DISCRETE_ACTIONS] = np.array(True)
             told = attributes(file, TOLD)
@@ -79,9 +80,9 @@ def refuse_groups(names: Iterable[str]) -> None:
         )
 
 
-def _by_mapping(file: h5py.File, columns: Columns) -> RawData:
+def _by_mapping(file: h5py.File, columns: Columns, choices: TableChoices) -> RawData:
     """The arrays that the mapping names, read as the columns of a table are."""
-    planned = plan(names(file), columns)
+    planned = plan(names(file), columns, choices)
     fields = {name: array_in(file, name) for name in planned.columns}
     check_sizes(fields.values())
     return assemble(planned, lambda name: np.asarray(fields[name][()]), "HDF5")

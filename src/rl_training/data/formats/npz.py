@@ -21,6 +21,7 @@ from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import assemble, left_aside, plan
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
+from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import shortened
 
 _DESCRIBED = "NumPy archive (.npz)"
@@ -34,14 +35,14 @@ def write(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         np.savez(file, allow_pickle=False, **arrays)
 
 
-def read(path: Path, columns: Columns | None = None) -> RawData:
+def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> RawData:
     """Every array by name, or those that `columns` map to fields; of the side information, what is told of the
     environment."""
     with _readable(), zipfile.ZipFile(path) as archive:
         held = members(archive)
         told = _arrays(archive, {name: member for name, member in held.items() if _is_told(name, member)})
         fields = {name: member for name, member in held.items() if name not in told}
-        raw = _by_name(archive, fields) if columns is None else _by_mapping(archive, fields, columns)
+        raw = _by_name(archive, fields) if columns is None else _by_mapping(archive, fields, columns, choices)
         about = {name.removeprefix(TOLD): values for name, values in told.items()}
         return replace(raw, env_id=told_env_id(about.get("env_id")), bounds=SpaceBounds.read(about))
 
@@ -88,8 +89,10 @@ def _by_name(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -
     return RawData(arrays, _DESCRIBED, notes=tuple(notes), hints=hints)
 
 
-def _by_mapping(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], columns: Columns) -> RawData:
-    planned = plan([name for name in members if name != BORDERS_LOST], columns)
+def _by_mapping(
+    archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo], columns: Columns, choices: TableChoices
+) -> RawData:
+    planned = plan([name for name in members if name != BORDERS_LOST], columns, choices)
     needed = {*planned.columns, BORDERS_LOST}
     wanted = _arrays(archive, {name: member for name, member in members.items() if name in needed})
     raw = assemble(planned, wanted.__getitem__, _DESCRIBED)

@@ -23,7 +23,7 @@ from rl_training.data.formats.raw import NAMES, Arrays, Columns, RawData
 from rl_training.data.formats.tables import Plan, assemble, plan
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
-from rl_training.reading_choices import EndReasons
+from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 
 
 def files_of(path: Path) -> list[Path]:
@@ -38,7 +38,7 @@ def files_of(path: Path) -> list[Path]:
     return sorted(found, key=lambda entry: natural(entry.name))
 
 
-def read(path: Path, columns: Columns | None = None, end_reasons: EndReasons | None = None) -> RawData:
+def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> RawData:
     """The arrays of the file, or of all files of a folder one after another; one is open at a time."""
     paths = files_of(path)
     footers = [_measured(entry, path) for entry in paths]
@@ -51,7 +51,7 @@ def read(path: Path, columns: Columns | None = None, end_reasons: EndReasons | N
         raise DataError(
             "RLlib's packed episodes (column 'item') cannot be read; record with output_write_episodes=False"
         )
-    planned = plan(names, columns, end_reasons)
+    planned = plan(names, columns, choices)
     for name in planned.columns:
         check_type(name, schema.field(name).type)
     check_size(sum(footer.size_of(planned.columns) for footer in footers))

@@ -18,7 +18,7 @@ from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.names import suggest
 from rl_training.data.formats.raw import Columns
 from rl_training.errors import DataError
-from rl_training.reading_choices import EndReasons
+from rl_training.reading_choices import TableChoices
 
 _COUNTED = 2**31  # bytes of a text whose lines are counted
 _BLOCK = 2**22
@@ -197,17 +197,17 @@ def _looked_at(name: str, cells: list[str], given: list[str]) -> npt.NDArray[Any
         return np.array(given, dtype=object)
 
 
-def check_columns(path: Path, columns: Columns | None, end_reasons: EndReasons | None) -> None:
+def check_columns(path: Path, columns: Columns | None, choices: TableChoices) -> None:
     """Refuse a mapping that names columns, or arrays, which the file has not: only its header is looked at."""
     kind = recognise(path)
     if kind == "csv":
         from rl_training.data.formats import csv
 
-        csv.planned_columns(csv_text.layout_of(path), columns, end_reasons)
+        csv.planned_columns(csv_text.layout_of(path), columns, choices)
     elif kind == "parquet":
         from rl_training.data.formats.tables import plan
 
-        plan(list(peek(path).columns), columns, end_reasons)
+        plan(list(peek(path).columns), columns, choices)
     elif kind in ("npz", "hdf5"):
         names = list(peek(path).columns)
         for field, value in (columns or {}).items():

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import FaultyValueError, IndexArray
-from rl_training.data.fields import FIELD_OF, TELL_ENDS
+from rl_training.data.checks import BoolArray, FaultyValueError, IndexArray
+from rl_training.data.fields import EPISODE_IDS, FIELD_OF, TELL_ENDS
 from rl_training.data.formats.names import LONGEST_NAME, doubled
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
+from rl_training.validation import printable
 
 if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
@@ -22,7 +25,25 @@ if TYPE_CHECKING:
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Columns: TypeAlias = Mapping[str, str | Sequence[str]]  # field -> the column, or columns, that hold it
 
+_WAY = "where it is missing, missing: hold or drop goes on"
 NAMES = "names"  # in the metadata of a table with a column per field: what each value of a field is called
+
+
+@dataclass(frozen=True, eq=False)
+class Recorded:
+    """The episodes as the file has them, where reading cut some of them into pieces.
+
+    episodes: that of each row, by the name that the file has for it (`named`), or counted, `[N]`.
+    cuts: rows after which reading cut one, `[N]`.
+    """
+
+    episodes: npt.NDArray[Any]
+    cuts: BoolArray
+    named: bool
+
+    def of_rows(self, rows: IndexArray) -> Recorded:
+        """Of these rows."""
+        return Recorded(self.episodes[rows], self.cuts[rows], self.named)
 
 
 @dataclass(frozen=True)
@@ -36,7 +57,10 @@ class RawData:
     files: the files of a folder, with the number of rows that each holds.
     bounds: of its actions and observations, where it tells them.
     negated: its costs have become rewards.
+    ends_told: a column says why episodes ended.
     end_texts: where a column says why episodes ended, its text in the file's rows that have ended one.
+    recorded: its own episodes, where those of the arrays are pieces of them.
+    left_out: rows without a value that are not among the arrays, and how many of them mark a termination.
     """
 
     arrays: Arrays
@@ -49,6 +73,9 @@ class RawData:
     files: Sequence[tuple[str, int]] = ()
     bounds: SpaceBounds | None = None
     negated: bool = False
+    ends_told: bool = False
+    recorded: Recorded | None = None
+    left_out: tuple[int, int] = (0, 0)
     end_texts: Mapping[int, str] | None = None
 
     def row_in_file(self, row: int) -> tuple[int, str | None]:
@@ -66,7 +93,8 @@ class RawData:
 
     def of_rows(self, rows: IndexArray) -> RawData:
         """Where the data have these rows of the arrays."""
-        return replace(self, arrays={}, rows=rows if self.rows is None else self.rows[rows])
+        recorded = None if self.recorded is None else self.recorded.of_rows(rows)
+        return replace(self, arrays={}, rows=rows if self.rows is None else self.rows[rows], recorded=recorded)
 
     def with_ends_alone(self) -> RawData:
         """Without the arrays, but for those that tell where episodes end."""
@@ -80,6 +108,17 @@ class RawData:
                 return name if width == 1 else f"{name}[{place}]"
             place -= width
         return None
+
+    def episode_name(self, row: int) -> str | None:
+        """What the file calls the episode of a row; ids that only count from 0 are no names, but where pieces count."""
+        if self.recorded is not None:
+            return printable(str(self.recorded.episodes[row])) if self.recorded.named else None
+        given = next((values for key, values in self.arrays.items() if FIELD_OF.get(key) == EPISODE_IDS), None)
+        ids = np.asarray(() if given is None else given).reshape(-1)
+        if row >= len(ids):
+            return None
+        counts = ids.dtype.kind in "iuf" and ids[0] == 0 and bool(np.isin(np.diff(ids), (0, 1)).all())
+        return None if counts else printable(str(ids[row]))
 
     def names_of(self, field: str, width: int) -> tuple[str, ...] | None:
         """What the file calls the values of a field, `[width]`; none where it has no names for them."""
@@ -105,7 +144,11 @@ class RawData:
         row, file = self.row_in_file(fault.row)
         told = f"row {row}" + (f" of {file}" if file else " of the file" if self.rows is not None else "")
         name = self.column_in_file(fault.field, fault.column)
-        return DataError(fault.told(told, fault.column if name is None else repr(name)))
+        episode = self.episode_name(fault.row)
+        if episode is not None:
+            fault.step = re.sub(r"^episode \d+", lambda _: f"episode named {episode}", fault.step)
+        way = f"; {_WAY}" if fault.what in ("NaN", "Inf", "-Inf") else ""
+        return DataError(fault.told(told, fault.column if name is None else repr(name)) + way)
 
     @contextmanager
     def locating(self) -> Iterator[None]:

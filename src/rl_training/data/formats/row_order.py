@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from rl_training.data.checks import IndexArray
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF
-from rl_training.data.formats.raw import Arrays
+from rl_training.data.formats.raw import Arrays, Recorded
 from rl_training.errors import DataError
+from rl_training.reading_choices import Duplicates
 from rl_training.wording import amount
 
 _LARGEST_SHARE_OF_CUTS = 0.1  # more rows that do not follow mean that observations cannot be compared that way
@@ -27,15 +28,28 @@ _SCATTER = 0.2
 
 @dataclass(frozen=True)
 class Ordered:
-    """Arrays in the order of time, notes on what was done, and which row of the table each one was, if they moved."""
+    """Arrays in the order of time, notes on what was done, which row of the table each one was, if they moved, and the
+    table's own episodes, if some were cut."""
 
     arrays: Arrays
     notes: tuple[str, ...] = ()
     rows: IndexArray | None = None
+    recorded: Recorded | None = None
 
 
-def in_order(arrays: Arrays, step: npt.NDArray[Any] | None, step_name: str, *, check_successors: bool) -> Ordered:
-    """The arrays with rows sorted by episode and `step` `[N]`, cut where rows are missing.
+@dataclass(frozen=True)
+class Steps:
+    """The column that counts the rows of an episode, `[N]`, what is done where one comes twice, and how the table
+    writes a row's."""
+
+    values: npt.NDArray[Any]
+    name: str
+    duplicates: Duplicates
+    written: Callable[[int], str]
+
+
+def in_order(arrays: Arrays, steps: Steps | None, *, check_successors: bool) -> Ordered:
+    """The arrays with rows sorted by episode and step, cut where rows are missing.
 
     check_successors: also cut where a row's stored successor is not the observation of the next row.
     """
@@ -44,8 +58,8 @@ def in_order(arrays: Arrays, step: npt.NDArray[Any] | None, step_name: str, *, c
         return Ordered(arrays)  # for the checks to complain about
     key = next((key for key in arrays if FIELD_OF[key] == EPISODE_IDS), None)
     episode = None if key is None else _by_appearance(arrays[key])
-    if step is not None:
-        return _by_step(arrays, step, step_name, key, episode)
+    if steps is not None:
+        return _by_step(arrays, steps, key, episode)
     stored = _field(arrays, "next_obs") is not None
     if episode is None and not (check_successors and stored):
         return Ordered(arrays)
@@ -59,7 +73,9 @@ def in_order(arrays: Arrays, step: npt.NDArray[Any] | None, step_name: str, *, c
         notes.append("episodes were interleaved: rows are brought together by episode, in the order they have in it")
     cuts = _not_following(arrays, episode) if interleaved or check_successors else np.zeros(0, dtype=np.bool_)
     comparable = interleaved or cuts.sum() <= _LARGEST_SHARE_OF_CUTS * len(cuts)
+    recorded = None
     if cuts.any() and comparable:
+        recorded = Recorded(episode if key is None else arrays[key], np.r_[cuts, False], key is not None)
         arrays = _cut(arrays, key, episode, cuts)
         notes.append(
             f"in {cuts.sum()} places inside an episode a row's successor is not the next row: rows are missing"
@@ -67,7 +83,7 @@ def in_order(arrays: Arrays, step: npt.NDArray[Any] | None, step_name: str, *, c
         )
     if check_successors and not (stored and comparable):
         notes.append("without a step column (t) it cannot be seen whether rows inside an episode are missing")
-    return Ordered(arrays, tuple(notes), order)
+    return Ordered(arrays, tuple(notes), order, recorded)
 
 
 def _by_appearance(ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
@@ -78,55 +94,92 @@ def _by_appearance(ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return rank[inverse.reshape(-1)]
 
 
-def _by_step(
-    arrays: Arrays, step: npt.NDArray[Any], name: str, key: str | None, episode: npt.NDArray[np.int64] | None
-) -> Ordered:
+def _by_step(arrays: Arrays, steps: Steps, key: str | None, episode: npt.NDArray[np.int64] | None) -> Ordered:
+    step, name = steps.values, steps.name
     if step.ndim != 1 or not np.isfinite(step).all():
         where = "" if step.ndim != 1 else f" at row {int(np.argmin(np.isfinite(step)))}"
         raise DataError(f"column {name!r}: the step inside an episode must be one number{where}")
     notes: list[str] = []
     moved = None
-    if episode is None:
-        starts = np.r_[True, np.diff(step) <= 0]
-        going_on = _inside(arrays, np.zeros(len(step), dtype=np.int64)) & ~starts[:-1]  # else an episode of one row
-        _refuse_doubled(going_on & (np.diff(step) == 0), name, step, None, "one episode")
-        episode = np.cumsum(starts) - 1
-        if not episode.any() and all(_field(arrays, flag) is None for flag in ("terminations", EPISODE_ENDS)):
-            raise DataError(
-                f"column {name!r}: never starts again, and nothing else tells where episodes end;"
-                " give terminations, or episode_ids"
-            )
-    else:
+    if episode is not None:
         order = np.lexsort((step, episode))
         if (np.diff(order) != 1).any():
             moved = order
             arrays, step, episode = _taken(arrays, order), step[order], episode[order]
             notes.append(f"rows were not in order: they are sorted by episode and {name}")
-    strides = np.diff(step)
-    if key is not None:
-        _refuse_doubled((np.diff(episode) == 0) & (strides == 0), name, step, moved, arrays[key])
+    doubled = np.asarray(np.diff(step) == 0)
+    if episode is None:
+        changes = np.r_[True, ~doubled]
+        restarts = np.r_[True, np.diff(step) < 0][changes]  # of the first of a row of equal steps
+        doubled &= ~restarts[np.cumsum(changes)[:-1] - 1]  # else episodes of one row
+    else:
+        doubled &= np.diff(episode) == 0
+    copies = doubled & _same_as_next(arrays) if doubled.any() else doubled
+    if steps.duplicates == "drop" and copies.any():
+        kept = np.flatnonzero(np.r_[True, ~copies])
+        arrays, step, doubled = _taken(arrays, kept), step[kept], doubled[~copies]
+        episode, moved = None if episode is None else episode[kept], kept if moved is None else moved[kept]
+        copied = int(copies.sum())
+        notes.append(f"{amount(copied, 'row')} left out: {_A_COPY[copied > 1]} of the row before (duplicates: drop)")
+    if episode is None:  # a flag between two rows of one step ends an episode there
+        doubled = doubled & _inside(arrays, np.zeros(len(step), dtype=np.int64))
+    _refuse_doubled(doubled, copies, steps, moved, None if key is None else arrays[key])
+    if episode is None:
+        episode = np.cumsum(np.r_[True, np.diff(step) <= 0]) - 1
+        if not episode.any() and all(_field(arrays, flag) is None for flag in ("terminations", EPISODE_ENDS)):
+            raise DataError(
+                f"column {name!r}: never starts again, and nothing else tells where episodes end;"
+                " give terminations, or episode_ids"
+            )
     ids = None if key is None else arrays[key]
     gaps, note = _gaps(step, _inside(arrays, episode), name, lambda row: _place(row, moved, ids))
     if note:
         notes.append(note)
+    recorded = Recorded(episode if ids is None else ids, np.r_[gaps, False], ids is not None) if gaps.any() else None
     if gaps.any() or (key is None and episode.any()):
         arrays = _cut(arrays, key, episode, gaps)
-    return Ordered(arrays, tuple(notes), moved)
+    return Ordered(arrays, tuple(notes), moved, recorded)
+
+
+_A_COPY = ("it is a copy", "each is a copy")
+
+
+def _same_as_next(arrays: Arrays) -> npt.NDArray[np.bool_]:
+    """Rows that the next one repeats in everything that is read, `[N - 1]`."""
+    same = np.ones(len(next(iter(arrays.values()))) - 1, dtype=np.bool_)
+    for values in arrays.values():
+        table = values.reshape(len(values), -1)
+        alike = table[:-1] == table[1:]
+        if table.dtype.kind == "f":
+            alike |= np.isnan(table[:-1]) & np.isnan(table[1:])
+        same &= alike.all(axis=1)
+    return same
 
 
 def _refuse_doubled(
-    doubled: npt.NDArray[np.bool_], name: str, step: npt.NDArray[Any], moved: IndexArray | None, ids: Any
+    doubled: npt.NDArray[np.bool_],
+    copies: npt.NDArray[np.bool_],
+    steps: Steps,
+    moved: IndexArray | None,
+    ids: npt.NDArray[Any] | None,
 ) -> None:
-    """`doubled`: after which rows the same step of the same episode comes again, `[N - 1]`; `moved`: their rows in
-    the table."""
-    if not doubled.any():
+    """`doubled`: after which rows the same step of the same episode comes again, `[N - 1]`, `copies` of them, where
+    they are still there, with a row that is the same throughout; `moved`: their rows in the table."""
+    count = int(doubled.sum())
+    if not count:
         return
     row = int(np.argmax(doubled))
     first, again = (row, row + 1) if moved is None else sorted(moved[row : row + 2].tolist())
-    which = ids if isinstance(ids, str) else f"episode {ids[row]}"
-    raise DataError(
-        f"column {name!r}: {step[row]:g} occurs twice in {which}, at rows {first} and {again}; remove the doubled row"
-    )
+    which = "one episode" if ids is None else f"the episode named {ids[row]}"
+    what = f"column {steps.name!r}: {steps.written(first)} occurs twice in {which}, at rows {first} and {again}"
+    what += f", and {count - 1:,} more do so" if count > 1 else ""
+    same = 0 if steps.duplicates == "drop" else int((doubled & copies).sum())
+    if same == count:
+        said = "the row is an exact copy" if count == 1 else f"all {count:,} rows are exact copies"
+        raise DataError(f"{what}; {said}: duplicates: drop leaves {'it' if count == 1 else 'them'} out")
+    some = f"; duplicates: drop leaves out the {same:,} that are exact copies" if same else ""
+    ways = "the two rows differ: remove one" if count == 1 else f"{count - same:,} differ: remove one of the two rows"
+    raise DataError(f"{what}{some}; {ways}")
 
 
 def _gaps(
@@ -163,7 +216,7 @@ def _gaps(
 def _place(row: int, rows: IndexArray | None, ids: npt.NDArray[Any] | None) -> str:
     """A row as the table counts it, with the name its episode has there."""
     told = f"row {row if rows is None else int(rows[row]):,}"
-    return told if ids is None else f"{told} (episode {ids[row]})"
+    return told if ids is None else f"{told} (episode named {ids[row]})"
 
 
 def _not_following(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:

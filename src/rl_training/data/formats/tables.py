@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any
 
@@ -24,14 +25,14 @@ from rl_training.data.fields import (
     missing_fields,
 )
 from rl_training.data.flags import DONES
-from rl_training.data.formats.cells import flags, labels, moments, numbers
+from rl_training.data.formats.cells import Faults, flags, labels, moments, numbers
 from rl_training.data.formats.end_reasons import ends_by_reason
 from rl_training.data.formats.names import check_names, doubled, listed, natural, split_number, suggest
 from rl_training.data.formats.raw import Arrays, Columns, RawData
-from rl_training.data.formats.row_order import in_order
+from rl_training.data.formats.row_order import Steps, in_order
 from rl_training.data.resolution import is_coarse
 from rl_training.errors import DataError, did_you_mean
-from rl_training.reading_choices import EndReasons
+from rl_training.reading_choices import AS_IT_STANDS, EndReasons, TableChoices
 from rl_training.validation import printable, shown
 from rl_training.wording import amount
 
@@ -49,7 +50,7 @@ class Plan:
 
     fields: the columns of each array, by the name it is handed over with (the file's own, where it has one).
     step: the column with the number of each row inside its episode. agents: the column that tells agents apart.
-    reasons: the column whose text says why an episode ended, and `meanings` of its texts.
+    reasons: the column whose text says why an episode ended. choices: what was said of its cells and rows.
     """
 
     fields: dict[str, tuple[str, ...]]
@@ -59,7 +60,7 @@ class Plan:
     notes: tuple[str, ...]
     hints: tuple[str, ...]
     reasons: str | None = None
-    meanings: EndReasons | None = None
+    choices: TableChoices = AS_IT_STANDS
 
     @property
     def columns(self) -> list[str]:
@@ -85,16 +86,24 @@ class Plan:
         if name == self.step:
             return moments(name, cells, first_row)
         is_flag = any(FIELD_OF[key] in _FLAGS and name in columns for key, columns in self.fields.items())
-        return (flags if is_flag else numbers)(name, cells, first_row)
+        return self.numbers(name, cells, first_row, is_flag=is_flag)
+
+    def numbers(
+        self, name: str, cells: npt.NDArray[Any], first_row: int = 0, *, is_flag: bool = False
+    ) -> npt.NDArray[Any]:
+        """The cells of a column as numbers."""
+        if is_flag:
+            return flags(name, cells, first_row)
+        return numbers(name, cells, first_row, missing=self.choices.missing_words)
 
 
-def plan(names: Sequence[str], columns: Columns | None = None, end_reasons: EndReasons | None = None) -> Plan:
+def plan(names: Sequence[str], columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> Plan:
     """What the mapping says of a table's columns, and the names of `FIELD_ALIASES` for what it leaves out."""
     check_names(names)
     notes: list[str] = []
     fields = {key: _expand(key, value, names, notes) for key, value in _checked(columns).items()}
     step, reasons = (fields.pop(key, (None,))[0] for key in (STEP, END_REASONS))
-    _check_reasons(reasons, end_reasons, fields)
+    _check_reasons(reasons, choices.end_reasons, fields)
     taken = {name for chosen in fields.values() for name in chosen} | {step, reasons}
     free = [name for name in names if name not in taken]
     given = {_slot(key) for key in fields} | ({"terminations", "truncations"} if reasons else set())
@@ -113,7 +122,9 @@ def plan(names: Sequence[str], columns: Columns | None = None, end_reasons: EndR
     known = {FIELD_OF[key] for key in fields} | ({STEP} if step is not None else set())
     note, hints = left_aside(names, used, known | ({END_REASONS, "terminations"} if reasons else set()))
     notes += note
-    return Plan(fields, step, agents, rllib, tuple(notes), hints, reasons, end_reasons)
+    if step is None and choices.duplicates != "refuse":
+        raise DataError("duplicates: only a column that counts steps shows which rows are doubled: columns: {step: …}")
+    return Plan(fields, step, agents, rllib, tuple(notes), hints, reasons, choices)
 
 
 def _check_reasons(column: str | None, end_reasons: EndReasons | None, fields: Iterable[str]) -> None:
@@ -244,14 +255,21 @@ def _range(names: Sequence[str]) -> str:
     return first if len(names) == 1 else f"{first} … {last} ({len(names)} columns)"
 
 
-def assemble(planned: Plan, column: Callable[[str], npt.NDArray[Any]], described: str) -> RawData:
-    """The arrays of a plan; `column` gives a column's values by its name, `described` is the format in words."""
+def assemble(
+    planned: Plan,
+    column: Callable[[str], npt.NDArray[Any]],
+    described: str,
+    written: Callable[[str, int], str] | None = None,
+) -> RawData:
+    """The arrays of a plan; `column` gives a column's values by its name, `described` is the format in words, `written`
+    gives the cell of a row as its file has it, where the values are no longer that."""
     columns = {name: column(name) for name in planned.columns}
     _check_lengths(columns)
     if planned.agents is not None:
         agents = np.unique(labels(planned.agents, columns[planned.agents]))
         if len(agents) > 1:
             raise DataError(f"column {planned.agents!r}: rows of {len(agents)} agents; keep those of one")
+    faults = Faults()
     arrays: Arrays = {}
     widths: dict[str, list[tuple[str, int]]] = {}
     for key, names in sorted(planned.fields.items(), key=lambda item: item[0] in DONES):  # true terminations first
@@ -259,21 +277,41 @@ def assemble(planned: Plan, column: Callable[[str], npt.NDArray[Any]], described
         if field == EPISODE_IDS:
             arrays[key] = labels(names[0], columns[names[0]])
             continue
-        parts = {name: (flags if field in _FLAGS else numbers)(name, columns[name]) for name in names}
+        read = partial(planned.numbers, is_flag=field in _FLAGS)
+        parts = {name: faults.reading(read, name, columns[name]) for name in names}
         arrays[key] = _matrix(parts) if field in MATRIX_FIELDS else parts[names[0]]
         widths.setdefault(field, [(name, math.prod(part.shape[1:])) for name, part in parts.items()])
-    step = None if planned.step is None else moments(planned.step, columns[planned.step])
+    faults.refuse()
+    steps = None
+    if (counter := planned.step) is not None:
+        shown_as = written or (lambda name, row: _as_text(columns[name][row]))
+        values = moments(counter, columns[counter])
+        steps = Steps(values, counter, planned.choices.duplicates, lambda row: shown_as(counter, row))
     counted: tuple[str, ...] = ()
     said: dict[int, str] | None = None
     if planned.reasons is not None:
         episodes = next((values for key, values in arrays.items() if FIELD_OF[key] == EPISODE_IDS), None)
-        ended, said, note = ends_by_reason(planned.reasons, columns[planned.reasons], planned.meanings, episodes, step)
+        counts = None if steps is None else steps.values
+        meanings = planned.choices.end_reasons
+        ended, said, note = ends_by_reason(planned.reasons, columns[planned.reasons], meanings, episodes, counts)
         arrays, counted = arrays | ended, (note,)
-    ordered = in_order(arrays, step, planned.step or "", check_successors=planned.rllib)
+    ordered = in_order(arrays, steps, check_successors=planned.rllib)
     notes = (*planned.notes, *counted, *ordered.notes)
     return RawData(
-        ordered.arrays, described, notes=notes, hints=planned.hints, rows=ordered.rows, columns=widths, end_texts=said
+        ordered.arrays,
+        described,
+        notes=notes,
+        hints=planned.hints,
+        rows=ordered.rows,
+        columns=widths,
+        ends_told=said is not None,
+        end_texts=said,
+        recorded=ordered.recorded,
     )
+
+
+def _as_text(cell: Any) -> str:
+    return f"{cell:g}" if isinstance(cell, float | np.floating) else printable(str(cell))
 
 
 def _check_lengths(columns: Arrays) -> None:
@@ -301,29 +339,29 @@ def _matrix(parts: Arrays) -> npt.NDArray[Any]:
         return np.concatenate([part.astype(dtype) for part in flat], axis=1)
 
 
-def read_table(table: Any, columns: Columns | None = None, end_reasons: EndReasons | None = None) -> RawData:
+def read_table(table: Any, columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> RawData:
     """A pandas DataFrame, a mapping of columns by name, or anything that speaks Arrow."""
     if isinstance(table, Mapping):
         found = {str(name): _as_array(values) for name, values in table.items()}
-        return assemble(plan(list(found), columns, end_reasons), found.__getitem__, "table of columns")
+        return assemble(plan(list(found), columns, choices), found.__getitem__, "table of columns")
     if hasattr(table, "iloc") and hasattr(table, "columns"):
-        return _of_frame(table, columns, end_reasons)
+        return _of_frame(table, columns, choices)
     if hasattr(table, "__arrow_c_stream__"):
         from rl_training.data.formats import arrow
 
-        return arrow.read(table, columns, end_reasons)
+        return arrow.read(table, columns, choices)
     raise DataError(
         f"table: must be a pandas DataFrame, an Arrow table or a mapping of columns, is {type(table).__name__}"
     )
 
 
-def _of_frame(frame: Any, columns: Columns | None, end_reasons: EndReasons | None) -> RawData:
+def _of_frame(frame: Any, columns: Columns | None, choices: TableChoices) -> RawData:
     """The columns of a DataFrame, and the levels of its index that have names, as its Parquet files have them."""
     names = [str(name) for name in frame.columns]
     positions = {name: position for position, name in enumerate(names)}
     levels = {str(name): level for level, name in enumerate(frame.index.names) if name is not None}
     apart = {name: level for name, level in levels.items() if name not in positions}
-    planned = plan([*names, *apart], columns, end_reasons)
+    planned = plan([*names, *apart], columns, choices)
 
     def column(name: str) -> npt.NDArray[Any]:
         return _of_series(frame.iloc[:, positions[name]] if name in positions else _level(frame, apart[name]))
