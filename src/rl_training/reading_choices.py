@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict, cast
 
+from rl_training.errors import ConfigError
+
 DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]  # what a plain `dones` flag means
 TimeLimits: TypeAlias = Literal["keep", "d4rl"]  # rows at a time limit: kept, or dropped as D4RL does
 RewardsAre: TypeAlias = Literal["rewards", "costs"]  # higher is better, or lower is
@@ -68,6 +70,8 @@ def is_said(choice: Any) -> bool:
 def apart(said: Choices) -> tuple[TableChoices, Understanding]:
     """What is said of a table's cells and rows, and the rest."""
     words, duplicates = said.get("missing_words", ()), said.get("duplicates", AS_IT_STANDS.duplicates)
-    of_table = TableChoices(said.get("end_reasons"), tuple(words), duplicates)
+    if isinstance(words, str):
+        raise ConfigError(f"missing_words: must be a list of words, such as [{words!r}]")
+    of_table = TableChoices(said.get("end_reasons"), tuple(map(str, words)), duplicates)
     names = Understanding.__annotations__
     return of_table, cast(Understanding, {name: choice for name, choice in said.items() if name in names})

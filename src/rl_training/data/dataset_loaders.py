@@ -120,7 +120,7 @@ class FileDatasetConfig(MappedDatasetConfig):
         """YAML makes a number of -9999."""
         if not isinstance(words, list) or any(isinstance(word, bool) or word is None for word in words):
             return words
-        return [text_of(word) for word in words]
+        return [str(word) for word in words]
 
     @field_validator("end_reasons", mode="before")
     @classmethod

@@ -65,12 +65,14 @@ def settle(
     except FaultyValueError as fault:
         raise raw.located(fault) from fault
     settled = replace(placed, arrays=arrays, notes=(*raw.notes, *of_dones, *of_successors))
+    if missing != "refuse" and np.any(marks.get(BORDERS_LOST, False)):
+        raise DataError("missing: the rows were sampled or reordered, so episodes are not known; leave it out")
+    if missing == "hold":  # before rows become each other's successors
+        settled = with_held(settled)
     if rewards_at == "next":
         settled = from_next_rows(settled)
     if missing != "refuse":
-        if np.any(marks.get(BORDERS_LOST, False)):
-            raise DataError("missing: the rows were sampled or reordered, so episodes are not known; leave it out")
-        settled = without_missing(with_held(settled) if missing == "hold" else settled, missing)
+        settled = without_missing(settled, missing)
     return replace(settled, arrays={**settled.arrays, **marks})
 
 

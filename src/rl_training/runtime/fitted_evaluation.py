@@ -32,9 +32,9 @@ from rl_training.validation import Section
 __all__ = ["EpisodeBootstrap", "FittedValues", "OfflineEvaluationConfig", "fit_values"]
 
 _SEEDS_APART = 2**20
-# The penalty on the weights is a prior that counts as much as so many rows: without it, fits on 15 episodes diverge
-# before they settle, and on 500 it is not felt.
-_PRIOR_ROWS, _MOST_DECAY = 20.0, 0.01
+# The penalty on the weights is a prior that counts as much as so many rows: it slows fits on few episodes on their way
+# out, and more of it would draw values to zero.
+_PRIOR_ROWS, _MOST_DECAY = 1.0, 0.01
 _PARTS = 10  # of the fit, after each of which the values are read
 
 

@@ -110,8 +110,10 @@ def numbers(
     also: further words that stand for a number. missing: further words, or numbers, that stand for nothing.
     """
     found = _numbers(name, values, first_row, also, missing)
-    marks = [float(word) for word in missing if _is_number(word)]
-    return np.where(np.isin(found, marks), np.nan, found) if marks else found
+    marks = np.array([float(word) for word in missing if _is_number(word)])
+    if found.dtype.kind == "f":
+        marks = marks.astype(found.dtype)  # as the column itself rounds them
+    return np.where(np.isin(found, marks), np.nan, found) if marks.size else found
 
 
 def _numbers(

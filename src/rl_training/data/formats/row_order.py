@@ -75,7 +75,7 @@ def in_order(arrays: Arrays, steps: Steps | None, *, check_successors: bool) -> 
     comparable = interleaved or cuts.sum() <= _LARGEST_SHARE_OF_CUTS * len(cuts)
     recorded = None
     if cuts.any() and comparable:
-        recorded = Recorded(episode if key is None else arrays[key], np.r_[cuts, False], key is not None)
+        recorded = _as_recorded(arrays, None if key is None else arrays[key], episode, cuts)
         arrays = _cut(arrays, key, episode, cuts)
         notes.append(
             f"in {cuts.sum()} places inside an episode a row's successor is not the next row: rows are missing"
@@ -135,10 +135,18 @@ def _by_step(arrays: Arrays, steps: Steps, key: str | None, episode: npt.NDArray
     gaps, note = _gaps(step, _inside(arrays, episode), name, lambda row: _place(row, moved, ids))
     if note:
         notes.append(note)
-    recorded = Recorded(episode if ids is None else ids, np.r_[gaps, False], ids is not None) if gaps.any() else None
+    recorded = _as_recorded(arrays, ids, episode, gaps) if gaps.any() else None
     if gaps.any() or (key is None and episode.any()):
         arrays = _cut(arrays, key, episode, gaps)
     return Ordered(arrays, tuple(notes), moved, recorded)
+
+
+def _as_recorded(
+    arrays: Arrays, ids: npt.NDArray[Any] | None, episode: npt.NDArray[np.int64], cuts: npt.NDArray[np.bool_]
+) -> Recorded:
+    """The file's own episodes: by their names, else counted where the step or a flag ends them."""
+    counted = np.r_[0, np.cumsum(~_inside(arrays, episode))] if ids is None else ids
+    return Recorded(counted, np.r_[cuts, False], ids is not None)
 
 
 _A_COPY = ("it is a copy", "each is a copy")
