@@ -268,11 +268,13 @@ class TestRunsOfEveryKind:
         text = write("cloned").text
         assert "learns no values" in text
         assert "Performance profiles" not in text
-        assert "Of one seed, so without an interval." in text
-        assert "Return in Cliff-report-v0 during training: one seed; each" in text
+        assert (
+            "Return in Cliff-report-v0 during training. One seed: the line is its own, and there is no band; each"
+            in text
+        )
         for words in ("over seeds (line)", "interval over seeds", "mean over seeds", "bootstrap"):
             assert words not in text
-        assert "Interquartile mean and 95% interval over seeds; none of a single seed." in write("one", "cloned").text
+        assert "(band); no band of a single seed" in write("one", "cloned").text
 
     def test_without_an_environment(self, write: Any) -> None:
         page = write("blind")

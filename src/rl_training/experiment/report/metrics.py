@@ -34,12 +34,13 @@ def metrics(runs: Sequence[RunContents], *, beside_curves: bool) -> str:
 
 def over_seeds(runs: Sequence[RunContents]) -> str:
     """What lines and bands are, of as many seeds as there are."""
-    most = max((len(run.summary.seeds) for run in runs), default=0)
-    if most <= 1:
+    counts = {len(run.summary.seeds) for run in runs} or {0}
+    if max(counts) <= 1:
         return "One seed: the line is its own, and there is no band"
-    if most == 2:
-        return "Mean of two seeds (line), and the span between them (band)"
-    return "Interquartile mean over seeds (line) and 95% bootstrap interval (band)"
+    alone = "; no band of a single seed" if min(counts) <= 1 else ""
+    if max(counts) == 2:
+        return f"Mean of two seeds (line), and the span between them (band){alone}"
+    return f"Interquartile mean over seeds (line) and 95% bootstrap interval (band){alone}"
 
 
 def _first(name: str) -> int:
