@@ -66,7 +66,9 @@ def _unfit(values: npt.NDArray[np.generic]) -> str | None:
         if len(texts) > _MOSTLY * len(values):
             return f"text, such as {shown(texts[0])}; only numbers can be observed"
         many = f"{len(texts):,} of the first {amount(len(values), 'row')}"
-        return f"text in {many}, such as {shown(texts[0])}: correct or empty those cells to use it"
+        return (
+            f"text in {many}, such as {shown(texts[0])}: correct those cells, or name them in missing_words, to use it"
+        )
     if values.dtype.kind in "biuf" and (values == values[0]).all():
         return f"always {values[0]:g}"
     return None

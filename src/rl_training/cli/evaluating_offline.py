@@ -65,7 +65,7 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
     for run, policy in policies:
         _require_data(run, policy, asked)
     for notice in use_threads(None, choose_device("auto"), resumed=True):
-        typer.echo(notice_line(notice), err=True)
+        tell(notice_line(notice), err=True)
     estimated = []
     for run, policy in policies:
         one = Estimated(run, asked.which, _estimate(policy, asked))

@@ -66,7 +66,7 @@ class Faults:
     """The cells of all columns that are no numbers, to be refused together."""
 
     def __init__(self) -> None:
-        self._found: dict[str, BadCellsError] = {}
+        self._cells: dict[str, tuple[dict[int, Any], bool]] = {}  # by column; whether it is one of flags
 
     def reading(
         self, read: Callable[..., npt.NDArray[Any]], name: str, cells: Any, first_row: int = 0
@@ -75,13 +75,12 @@ class Faults:
         try:
             return read(name, cells, first_row)
         except BadCellsError as error:
-            before = self._found[name].cells if name in self._found else {}
-            self._found[name] = BadCellsError(name, before | error.cells, error.is_flag)
+            self._cells.setdefault(name, ({}, error.is_flag))[0].update(error.cells)
             return np.full(len(cells), np.nan)
 
     def refuse(self, lines_of: Callable[[set[int]], Mapping[int, int]] | None = None) -> None:
         """Raise what was found, if anything. lines_of: the lines that rows have in a file of text."""
-        found = list(self._found.values())
+        found = [BadCellsError(name, cells, is_flag) for name, (cells, is_flag) in self._cells.items()]
         if not found:
             return
         lines = lines_of({next(iter(error.cells)) for error in found}) if lines_of else None
