@@ -198,6 +198,10 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     assert "a newer estimate of the same weights was refused, because so few." in page
     out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 0).out
     assert "estimated from the data: value 1.5" in out
+    doubtful = trusted | {"improvement": gain | {"low": -1.0}}
+    stored.write_text(json.dumps(doubtful) + "\n")
+    command("report", path, "-o", "four.html", "--no-data")
+    assert "is not shown to improve on the behaviour" in (tmp_path / "four.html").read_text().split("<main>")[0]
     card = json.loads((tmp_path / "policy.pt2.json").read_text())["offline_evaluation"]
     assert card["cautions"][-1] == "a newer estimate was refused, because so few"
 

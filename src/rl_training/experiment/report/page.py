@@ -113,13 +113,14 @@ def _lead(contents: Contents) -> str:
         if not scored:
             continue
         found, best = max(scored, key=lambda pair: pair[0].value)
-        over = amount(len(best.sound_seeds), "seed")
+        seeds = len(best.sound_seeds)
+        over = f"interquartile mean over {seeds:,} seeds" if seeds > 1 else "one seed"
         text = f"In {escape(env_id)}, "
         text += (
             f"<b>{escape(best.label)}</b> scores highest" if len(scored) > 1 else f"<b>{escape(best.label)}</b> scores"
         )
         text += f": {escape(tables.interval(found))}"
-        text += f" (interquartile mean over {over}{', 95% interval' if found.low is not None else ''})"
+        text += f" ({over}{', 95% interval' if found.low is not None else ''})"
         if best.data_return is not None:
             text += f"; the data's episodes return {number(best.data_return)} on average"
         others = [(estimate, other) for one, other, estimate in contents.compared[env_id] if one is best]

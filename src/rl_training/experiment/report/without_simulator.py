@@ -144,7 +144,12 @@ def lead(runs: Sequence[RunContents]) -> str:
         return f'<p class="lead">{_not_judged(unscored)}</p>' if len(unscored) == len(runs) else ""
     (gain, chance), best = max(found, key=lambda pair: pair[0][0].value)
     record = _mapping(best.offline)
-    text = f"Estimated from the data alone, <b>{escape(best.label)}</b> improves on the behaviour that recorded them by"
+    name, shown = f"<b>{escape(best.label)}</b>", gain.low is None or gain.low > 0
+    text = f"Estimated from the data alone, {name} " + (
+        "improves on the behaviour that recorded them by"
+        if shown
+        else "is not shown to improve on the behaviour that recorded them: the difference is"
+    )
     text += f" {escape(interval(gain) + _from_to(record))} ({_discounted(record)}, {LEVEL:.0%} interval"
     text += ")" if chance is None else f"; probability of an improvement {chance:.2f})"
     text += ", the most of the runs that could be judged so" if len(found) > 1 else ""
