@@ -15,7 +15,8 @@ from rl_training.runtime.signals import ending_signals
 
 # The command itself; the signal comes while the file is being written, which no clock could hit.
 COMMAND = """
-import os, sys
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts its background jobs deaf to it
 from rl_training.cli import main
 from rl_training.data.formats import writers
 whole, number = writers._WRITERS["csv"], int(sys.argv.pop(1))
