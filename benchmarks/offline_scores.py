@@ -28,18 +28,22 @@ EPISODES, EVALUATION_SEED = 20, 50_000
 
 NORMALISED: dict[str, Any] = {"transforms": {"normalise_observations": True}}
 # Updates, and what differs from the algorithm's own defaults; `algo/variant` is another setting of the same algorithm,
-# here the one JAX-CORL runs, for CQL the one of CORL. ReBRAC's weights were tuned by its authors on files ten times as
-# large; on these, a larger weight on cloning is the fair setting (see docs/algorithms/rebrac.md).
+# for TD3+BC and IQL the one JAX-CORL runs, for CQL also the one of CORL; they and BC take as many updates as theirs.
+# ReBRAC's weights were tuned by its authors on files ten times as large; on these, a larger weight on cloning is the
+# fair setting (see docs/algorithms/rebrac.md).
 MUJOCO: dict[str, tuple[int, dict[str, Any]]] = {
-    "bc": (50_000, NORMALISED),
+    "bc": (200_000, NORMALISED),
     "td3_bc": (100_000, {"preset": "d4rl-mujoco"}),
     "iql": (100_000, {"preset": "d4rl-mujoco"}),
-    "td3_bc/layernorm": (100_000, {"preset": "layernorm"}),
-    "iql/layernorm": (100_000, {"preset": "layernorm"}),
+    "td3_bc/layernorm": (162_000, {"preset": "layernorm"}),
+    "iql/layernorm": (180_000, {"preset": "layernorm"}),
     "cql": (60_000, NORMALISED | {"algo_kwargs": {"cql_alpha": 5.0}}),
     "cql/d4rl-mujoco": (100_000, {"preset": "d4rl-mujoco"}),
+    "cql/layernorm": (100_000, {"preset": "layernorm"}),
     "awac": (60_000, {"preset": "d4rl-mujoco"}),
+    "awac/layernorm": (100_000, {"preset": "layernorm"}),
     "crr": (60_000, NORMALISED),
+    "crr/layernorm": (100_000, {"preset": "layernorm"}),
     "rebrac": (100_000, {"preset": "small-data"}),
     "awr": (50_000, NORMALISED),
     "sac": (30_000, NORMALISED),
@@ -58,8 +62,14 @@ PENDULUM: dict[str, tuple[int, dict[str, Any]]] = {
         "awr": {},
         "sac": {},
         "td3": {},
+        "awac/no-decay": {"weight_decay": 0.0},  # d3rlpy sums its loss over the batch, not its decay
     }.items()
 }
+# At evaluation d3rlpy's critics choose among ten actions of the policy.
+PENDULUM["crr/chosen"] = (
+    20_000,
+    NORMALISED | {"algo_kwargs": {"cwp_samples": 10}, "evaluation": {"deterministic": False}},
+)
 
 
 def settings_for(dataset: str, algo: str) -> tuple[int, dict[str, Any]]:
@@ -80,7 +90,8 @@ def score(dataset: str, algo: str, data: Path, seeds: int, updates: int | None) 
     with tempfile.TemporaryDirectory() as runs_dir:
         run: dict[str, Any] = {"algo": algo.partition("/")[0], "seed": list(range(seeds)), "total_timesteps": budget}
         run |= {"log_interval": 1000, "checkpoint_interval": budget, "runs_dir": runs_dir, **settings}
-        run |= {"env_id": about.env_id, "evaluation": {"episodes": 1, "max_envs": 100}}
+        run |= {"env_id": about.env_id}
+        run["evaluation"] = {"episodes": 1, "max_envs": 100, **settings.get("evaluation", {})}
         began = time.perf_counter()
         result = manager.start(TrainConfig.parse(run), dataset=transitions)
         seconds = time.perf_counter() - began
@@ -125,7 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("RL_TRAINING_DATA", "../shared/data")))
     parser.add_argument("--dataset", action="append", choices=list(DATASETS))
-    parser.add_argument("--algo", action="append", choices=list(MUJOCO))
+    parser.add_argument("--algo", action="append", choices=list(MUJOCO | PENDULUM))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--updates", type=int, help="instead of each algorithm's own number")
     parser.add_argument("--jobs", type=int, default=1, help="runs at a time")
@@ -143,7 +154,7 @@ def main() -> None:
         return
     # The longest first, so that no processor waits for the last.
     costs = {algo: rank for rank, algo in enumerate(("cql", "rebrac", "awac", "crr", "iql", "sac", "td3_bc", "td3"))}
-    algos = sorted(options.algo or MUJOCO, key=lambda algo: costs.get(algo.partition("/")[0], len(costs)))
+    algos = sorted(options.algo or MUJOCO | PENDULUM, key=lambda algo: costs.get(algo.partition("/")[0], len(costs)))
     known = (MUJOCO, PENDULUM)
     pairs = [
         (dataset, algo)

@@ -15,9 +15,12 @@ def parsed(algo: str, preset: str) -> TrainConfig:
     return TrainConfig.parse({"algo": algo, "preset": preset, "total_timesteps": 10})
 
 
+CONSTANT = {"kind": "constant", "warmup": 0, "final": 0.0}
 CHANGED: dict[tuple[str, str], dict[str, Any]] = {
     ("td3_bc", "layernorm"): {"layer_norm": "pre", "init": "orthogonal", "actor_lr": 1e-3, "critic_lr": 1e-3},
-    ("iql", "layernorm"): {"value_layer_norm": "pre"},
+    ("iql", "layernorm"): {"value_layer_norm": "pre", "lr_schedule": {"actor": CONSTANT}},
+    ("crr", "layernorm"): {"layer_norm": "pre"},
+    ("cql", "layernorm"): {"layer_norm": "pre", "cql_alpha": 5.0},
     ("rebrac", "small-data"): {"actor_bc_weight": 0.1, "critic_bc_weight": 0.01},
 }
 
@@ -42,7 +45,8 @@ def test_iql_with_layer_norm() -> None:
     assert config.transforms.reward_range_scaling
     assert not config.transforms.normalise_observations
     assert presets("iql")["layernorm"]["source"] == (
-        "LayerNorm in the state value, as JAX-CORL runs IQL; not the paper's"
+        "LayerNorm in the state value and a constant rate, as JAX-CORL runs IQL (its cosine is a million updates long)"
+        "; not the paper's"
     )
 
 
