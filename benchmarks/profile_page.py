@@ -90,11 +90,36 @@ def tried(results: Path = RESULTS) -> str:
     return "\n".join([f"{stored['machine']}.", "", _row(heads), _row(["---"] * len(heads)), *map(_row, rows)])
 
 
+def agreement(results: Path = RESULTS) -> str:
+    """How far every way of running an update is from eager float32 on the GPU, and whether all repeat and resume."""
+    stored = json.loads((results / "device_agreement.json").read_text())
+    ways: dict[tuple[str, ...], str] = {
+        ("cpu", "eager", "fp32", "plain"): "CPU, eager",
+        ("cuda", "compiled", "fp32", "plain"): "compiled",
+        ("cuda", "compiled", "fp32", "fused"): "fused",
+        ("cuda", "compiled", "tf32", "fused"): "fused, TF32",
+        ("cuda", "compiled", "bf16", "fused"): "fused, bf16",
+    }
+    found = {
+        (row["algo"], *(row[key] for key in ("device", "mode", "precision", "kernels"))): row
+        for row in stored["results"]
+    }
+    exact = sum(row["repeats"] and row["resumes"] for row in stored["results"])
+    heads = ["algorithm", *ways.values()]
+    rows = [
+        [f"`{algo}`", *(f"{found[algo, *way]['difference']:.0e}" for way in ways)]
+        for algo in sorted({row["algo"] for row in stored["results"]})
+    ]
+    said = f"{stored['machine']}. {exact} of {len(stored['results'])} combinations repeat and resume bit for bit."
+    return "\n".join([said, "", _row(heads), _row(["---"] * len(heads)), *map(_row, rows)])
+
+
 def _row(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
 
 
 TABLES = {"gpu": lambda: profiles("gpu"), "cpu": lambda: profiles("cpu"), "kernels": kernels, "tried": tried}
+TABLES["agreement"] = agreement
 
 
 def filled(text: str) -> str:
