@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -68,11 +69,36 @@ def test_what_is_being_written_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["o"]
 
 
+def test_what_another_machine_left_is_not_judged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its process may live: a shared disk need not show its lock here."""
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(platform, "node", lambda: "elsewhere")
+        left = workplace_of(tmp_path / "o.csv")
+        left.mkdir()
+    with new_file(tmp_path / "o.csv") as temporary:
+        temporary.write_text("1")
+    assert left.exists()
+    monkeypatch.setattr(platform, "node", lambda: "elsewhere")
+    with new_file(tmp_path / "o.csv") as temporary:
+        temporary.write_text("2")
+    assert [path.name for path in tmp_path.iterdir()] == ["o.csv"]
+
+
+def workplace_of(target: Path) -> Path:
+    """Where this process would write it."""
+    with new_file(target) as temporary:
+        temporary.write_text("0")
+    return temporary.parent
+
+
 def test_nothing_else_is_removed(tmp_path: Path) -> None:
     (tmp_path / "mine").mkdir()
-    (tmp_path / f".o.csv.{'0' * 32}").symlink_to(tmp_path / "mine")
-    (tmp_path / f".o.csv.{'1' * 32}").write_text("mine")
+    host = workplace_of(tmp_path / "o.csv").name[: -len("-") - 20]
+    (tmp_path / f"{host}-{'0' * 20}").symlink_to(tmp_path / "mine")
+    (tmp_path / f"{host}-{'1' * 20}").write_text("mine")
     (tmp_path / ".o.csv.mine").mkdir()
+    (tmp_path / f".o.csv.{'2' * 32}").mkdir()  # as earlier versions named theirs, which did not say whose they are
+    (tmp_path / "o.csv").unlink()
     before = sorted(tmp_path.iterdir())
     with new_file(tmp_path / "o.csv") as temporary:
         temporary.write_text("1")

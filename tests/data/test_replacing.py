@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import subprocess
 import sys
@@ -90,14 +92,29 @@ class TestKilled:
         target = tmp_path / "cols"
         writers.write(dataset(10), writers.target_of(f"{target}/"))
         assert killed(f"{target}/", 2, "in two") == 9
-        (old,) = tmp_path.glob(".cols.replaced-*")
+        (old,) = tmp_path.glob(".cols.*/old")
         with pytest.raises(DataError) as caught:
             TransitionDataset.load(target)
         assert str(caught.value).endswith(
-            f" (its replacement was cut short; what was there is {old.name!r} beside it: rename it back)"
+            f" (its replacement was cut short; what was there is '{old.parent.name}/old' beside it: rename it back)"
         )
         old.rename(target)
         assert len(TransitionDataset.load(target)) == 10
+
+    @pytest.mark.parametrize("after", [2, 3])
+    def test_elsewhere_the_next_one_removes_the_old_one(self, after: int, tmp_path: Path) -> None:
+        target = tmp_path / "cols"
+        writers.write(dataset(10), writers.target_of(f"{target}/"))
+        assert killed(f"{target}/", after, "in two") == 9
+        assert target.exists() == (after == 3)
+        (old,) = tmp_path.glob(".cols.*/old")
+        if not target.exists():
+            with pytest.raises(DataError, match="nothing came of it"), new_folder(target):
+                raise DataError("nothing came of it")
+            assert len(TransitionDataset.load(old)) == 10  # the only one there is
+        writers.write(dataset(30), writers.target_of(f"{target}/"), force=True)
+        assert len(TransitionDataset.load(target)) == 30
+        assert names(tmp_path) == ["cols"]
 
 
 def come(target: Path, kind: str) -> None:
@@ -118,6 +135,29 @@ class TestNames:
         (tmp_path / "a").mkdir()
         (tmp_path / "a" / "old").write_text("old")
         with new_folder(tmp_path / "a") as temporary:
+            temporary.mkdir()
+            (temporary / "new").write_text("new")
+        assert files_under(tmp_path) == {"a/new": b"new"}
+
+    def test_a_folder_that_cannot_be_moved(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As overlayfs has it of those in a lower layer, such as a container's image."""
+        target = tmp_path / "a"
+        target.mkdir()
+        (target / "old").write_text("old")
+        move = Path.replace
+
+        def refuse(path: Path, other: Path) -> Path:
+            if path == target:
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+            return move(path, other)
+
+        def refuse_exchange(*_: object) -> int:
+            ctypes.set_errno(errno.EXDEV)
+            return -1
+
+        monkeypatch.setattr(Path, "replace", refuse)
+        monkeypatch.setattr(renames, "_renameat2", lambda: refuse_exchange)
+        with new_folder(target) as temporary:
             temporary.mkdir()
             (temporary / "new").write_text("new")
         assert files_under(tmp_path) == {"a/new": b"new"}
