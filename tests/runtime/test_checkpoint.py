@@ -98,6 +98,14 @@ class TestContents:
         assert torch.equal(again.metric_sums["critic/loss"], sums["critic/loss"])
         assert replace(again, tensors={}, metric_sums={}) == replace(checkpoint, tensors={}, metric_sums={})
 
+    def test_earlier_versions_froze_nobody_and_did_not_say_so(self, saved: Path, checkpoint: Checkpoint) -> None:
+        training = safetensors.torch.load_file(saved / "training.safetensors")
+        assert training.pop("active").tolist() == [True, True]
+        replace_file(saved, "training.safetensors", safetensors.torch.save(training))
+        old = load_checkpoint(saved)
+        assert old.build_learner().active.tolist() == [True, True]
+        assert digest(old.build_learner().state()) == digest(checkpoint.build_learner().state())
+
     def test_pending_metrics_are_kept(self, data_file: Path, tmp_path: Path) -> None:
         config = small_config(data_file, tmp_path, total_timesteps=15, checkpoint_interval=7)
         run = train(config).run
