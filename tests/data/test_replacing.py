@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from rl_training.data import TransitionDataset
-from rl_training.data.formats import renames, writers
+from rl_training.data.formats import atomic, renames, writers
 from rl_training.data.formats.atomic import new_file, new_folder
 from rl_training.errors import DataError
 from small_runs import files_under
@@ -222,3 +222,35 @@ def test_data_are_not_written_over_what_came_meanwhile(
         writers.write(dataset(20), writers.target_of(f"{tmp_path}/{name}"))
     assert str(caught.value) == f"{target}: exists already; --force replaces it"
     assert files_under(tmp_path) == {target.name: b"theirs"}
+
+
+class TestForced:
+    """--force replaces what was there, and a dataset that has come since, but nothing else."""
+
+    def write(self, target: Path) -> str:
+        with pytest.raises(DataError) as caught:
+            writers.write(dataset(20), writers.target_of(f"{target}/"), force=True)
+        return str(caught.value)
+
+    def test_a_folder_of_something_else_has_come(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        target = tmp_path / "a"
+        to_dict = TransitionDataset.to_dict
+
+        def slow(self: TransitionDataset) -> Any:
+            come(target, "folder")
+            return to_dict(self)
+
+        monkeypatch.setattr(TransitionDataset, "to_dict", slow)
+        assert self.write(target) == f"{target}: is a folder, but no dataset, and will not be replaced"
+        assert files_under(tmp_path) == {"a/b": b"theirs"}
+
+    def test_in_the_last_moment(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        target, take = tmp_path / "a", atomic.take_free_name
+
+        def late(path: Path, name: Path) -> None:
+            come(name, "folder")
+            take(path, name)
+
+        monkeypatch.setattr(atomic, "take_free_name", late)
+        assert self.write(target) == f"{target}: exists already; it has just come there, try again"
+        assert files_under(tmp_path) == {"a/b": b"theirs"}
