@@ -38,7 +38,7 @@ _LAYOUT = {  # dtype and number of axes
     **dict.fromkeys(INDEX_FIELDS, ("<i8", 1)),
 }
 _ANOTHER = "choose another name"
-_SCHEMA_LIMIT = 1 << 20  # bytes; a real one has a few thousand
+_SCHEMA_LIMIT = 1 << 26  # bytes; a real one has a few thousand, and some forty more for each observed value
 
 
 def write(dataset: TransitionDataset, target: Path) -> None:
