@@ -180,6 +180,18 @@ class TestDamage:
         with pytest.raises(CheckpointError, match=r"step-15.*(step-10|update 10|--which 10)"):
             run.load("last")
 
+    def test_a_damaged_description_of_the_run_damages_no_checkpoint(
+        self, trained: RunDirectory, tmp_path: Path
+    ) -> None:
+        run = RunDirectory(Path(shutil.copytree(trained.path, tmp_path / "run")))
+        assert run.newest_sound() == 15
+        (run.path / "run.json").write_text("{")
+        for look in (run.newest_sound, run.load):
+            with pytest.raises(CheckpointError) as caught:
+                look()
+            assert str(caught.value).startswith(f"{run.path / 'run.json'}: cannot be read (Expecting property name")
+            assert "sound" not in str(caught.value)
+
     @pytest.mark.parametrize("name", FILES)
     def test_a_missing_file_is_named_and_the_newest_sound_one_offered(
         self, name: str, trained: RunDirectory, tmp_path: Path
