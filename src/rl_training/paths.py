@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
-_LARGEST = 2**22  # bytes; a configuration or a run's description has some thousand
+_LARGEST = 2**22  # bytes; a configuration has some thousand
 _LONGEST_NAME = 255  # bytes; what every common file system takes
 NOT_A_PATH = "must be a text or a pathlib.Path"
 _PLACES = ("path", "init_from", "runs_dir")  # keys of a configuration that name files and folders
@@ -30,14 +30,16 @@ def user_path(text: str | Path) -> Path:
     return path
 
 
-def read_plain_file(path: Path) -> str:
+def read_plain_file(path: Path, at_most: int = _LARGEST) -> str:
     """The text of a small file; of a pipe or a device, which may keep one waiting or never end, an OSError, and of a
-    file larger than any that people or this package write, too."""
+    file larger than any that people or this package write, too.
+
+    at_most: bytes of the largest."""
     require_plain(path)
     with path.open("rb") as file:
-        contents = file.read(_LARGEST + 1)
-    if len(contents) > _LARGEST:
-        size = f"{path.stat().st_size:,} bytes; at most {_LARGEST:,} are read"
+        contents = file.read(at_most + 1)
+    if len(contents) > at_most:
+        size = f"{path.stat().st_size:,} bytes; at most {at_most:,} are read"
         raise OSError(errno.EFBIG, size, str(path))
     return contents.decode("utf-8")
 

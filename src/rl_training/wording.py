@@ -19,6 +19,11 @@ def amount(count: int, noun: str) -> str:
     return f"{count:,} {ending}"
 
 
+def taken(name: object, way_out: str = "--force replaces it") -> str:
+    """Of a name to write under where something lies already."""
+    return f"{name}: exists already; {way_out}"
+
+
 def readable(value: float) -> str:
     """A score with as many digits as mean something to a person: -152.3, 1.25, 0.00413, 1.718e+38."""
     if abs(value) >= _LARGE:

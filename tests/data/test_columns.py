@@ -18,6 +18,7 @@ from rl_training.data.direct_reads import DirectReader
 from rl_training.data.formats import columns
 from rl_training.data.generation import generate_pendulum_dataset
 from rl_training.data.mapped import MappedTransitions
+from rl_training.data.space_bounds import SpaceBounds
 from rl_training.data.transforms import Transforms
 from rl_training.errors import DataError
 
@@ -75,6 +76,14 @@ class TestRoundTrip:
     def test_a_selection_says_so(self, dataset: TransitionDataset, tmp_path: Path) -> None:
         columns.write(dataset.sample(50, np.random.default_rng(0)), tmp_path / "log")
         assert not TransitionDataset.load(tmp_path / "log").whole_episodes
+
+    def test_bounds_of_very_many_values(self, tmp_path: Path) -> None:
+        width = 40_000
+        wide = np.random.default_rng(0).normal(size=(4, width)).astype(np.float32)
+        rows = {"obs": wide, "actions": np.zeros((4, 1)), "rewards": np.ones(4), "terminations": np.arange(4) == 3}
+        bounds = SpaceBounds(obs_low=tuple(wide.min(0).tolist()), obs_high=tuple(wide.max(0).tolist()))
+        columns.write(replace(TransitionDataset.from_dict(rows), bounds=bounds), tmp_path / "wide")
+        assert TransitionDataset.load(tmp_path / "wide").bounds == bounds
 
 
 class TestWriting:

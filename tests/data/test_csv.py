@@ -141,6 +141,13 @@ class TestRefusals:
             "line 3 has 3 values, but the header names 6 columns (nor do 2 other lines fit: 5, 6)"
         )
 
+    @pytest.mark.parametrize("below", ['"1,0,0,0,0,0', '"1"x,0,0,0,0,0'])
+    def test_what_comes_first_is_told_first(self, below: str, tmp_path: Path) -> None:
+        rows = ["0,0,0,0,0,0", "1,2,0", "1,0,0,0,0,0", "1,2", below, "1,0"]
+        assert refusal(write(tmp_path / "a.csv", HEADER, *rows)) == (
+            "line 3 has 3 values, but the header names 6 columns (nor does 1 other line fit: 5)"
+        )
+
     def test_decimal_commas(self, tmp_path: Path) -> None:
         """Among numbers with a point, and where they could be thousands; elsewhere they are read."""
         path = write(tmp_path / "a.csv", "obs;action;reward;terminal", "0,5;0.5;0;0")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import os
 import subprocess
 import sys
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 
 from rl_training.data import TransitionDataset
-from rl_training.data.formats import renames, writers
+from rl_training.data.formats import atomic, renames, writers
 from rl_training.data.formats.atomic import new_file, new_folder
 from rl_training.errors import DataError
 from small_runs import files_under
@@ -90,14 +92,29 @@ class TestKilled:
         target = tmp_path / "cols"
         writers.write(dataset(10), writers.target_of(f"{target}/"))
         assert killed(f"{target}/", 2, "in two") == 9
-        (old,) = tmp_path.glob(".cols.replaced-*")
+        (old,) = tmp_path.glob(".cols.*/old")
         with pytest.raises(DataError) as caught:
             TransitionDataset.load(target)
         assert str(caught.value).endswith(
-            f" (its replacement was cut short; what was there is {old.name!r} beside it: rename it back)"
+            f" (its replacement was cut short; what was there is '{old.parent.name}/old' beside it: rename it back)"
         )
         old.rename(target)
         assert len(TransitionDataset.load(target)) == 10
+
+    @pytest.mark.parametrize("after", [2, 3])
+    def test_elsewhere_the_next_one_removes_the_old_one(self, after: int, tmp_path: Path) -> None:
+        target = tmp_path / "cols"
+        writers.write(dataset(10), writers.target_of(f"{target}/"))
+        assert killed(f"{target}/", after, "in two") == 9
+        assert target.exists() == (after == 3)
+        (old,) = tmp_path.glob(".cols.*/old")
+        if not target.exists():
+            with pytest.raises(DataError, match="nothing came of it"), new_folder(target):
+                raise DataError("nothing came of it")
+            assert len(TransitionDataset.load(old)) == 10  # the only one there is
+        writers.write(dataset(30), writers.target_of(f"{target}/"), force=True)
+        assert len(TransitionDataset.load(target)) == 30
+        assert names(tmp_path) == ["cols"]
 
 
 def come(target: Path, kind: str) -> None:
@@ -118,6 +135,29 @@ class TestNames:
         (tmp_path / "a").mkdir()
         (tmp_path / "a" / "old").write_text("old")
         with new_folder(tmp_path / "a") as temporary:
+            temporary.mkdir()
+            (temporary / "new").write_text("new")
+        assert files_under(tmp_path) == {"a/new": b"new"}
+
+    def test_a_folder_that_cannot_be_moved(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """As overlayfs has it of those in a lower layer, such as a container's image."""
+        target = tmp_path / "a"
+        target.mkdir()
+        (target / "old").write_text("old")
+        move = Path.replace
+
+        def refuse(path: Path, other: Path) -> Path:
+            if path == target:
+                raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+            return move(path, other)
+
+        def refuse_exchange(*_: object) -> int:
+            ctypes.set_errno(errno.EXDEV)
+            return -1
+
+        monkeypatch.setattr(Path, "replace", refuse)
+        monkeypatch.setattr(renames, "_renameat2", lambda: refuse_exchange)
+        with new_folder(target) as temporary:
             temporary.mkdir()
             (temporary / "new").write_text("new")
         assert files_under(tmp_path) == {"a/new": b"new"}
@@ -182,3 +222,35 @@ def test_data_are_not_written_over_what_came_meanwhile(
         writers.write(dataset(20), writers.target_of(f"{tmp_path}/{name}"))
     assert str(caught.value) == f"{target}: exists already; --force replaces it"
     assert files_under(tmp_path) == {target.name: b"theirs"}
+
+
+class TestForced:
+    """--force replaces what was there, and a dataset that has come since, but nothing else."""
+
+    def write(self, target: Path) -> str:
+        with pytest.raises(DataError) as caught:
+            writers.write(dataset(20), writers.target_of(f"{target}/"), force=True)
+        return str(caught.value)
+
+    def test_a_folder_of_something_else_has_come(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        target = tmp_path / "a"
+        to_dict = TransitionDataset.to_dict
+
+        def slow(self: TransitionDataset) -> Any:
+            come(target, "folder")
+            return to_dict(self)
+
+        monkeypatch.setattr(TransitionDataset, "to_dict", slow)
+        assert self.write(target) == f"{target}: is a folder, but no dataset, and will not be replaced"
+        assert files_under(tmp_path) == {"a/b": b"theirs"}
+
+    def test_in_the_last_moment(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        target, take = tmp_path / "a", atomic.take_free_name
+
+        def late(path: Path, name: Path) -> None:
+            come(name, "folder")
+            take(path, name)
+
+        monkeypatch.setattr(atomic, "take_free_name", late)
+        assert self.write(target) == f"{target}: exists already; it has just come there, try again"
+        assert files_under(tmp_path) == {"a/b": b"theirs"}

@@ -98,6 +98,14 @@ class TestContents:
         assert torch.equal(again.metric_sums["critic/loss"], sums["critic/loss"])
         assert replace(again, tensors={}, metric_sums={}) == replace(checkpoint, tensors={}, metric_sums={})
 
+    def test_earlier_versions_froze_nobody_and_did_not_say_so(self, saved: Path, checkpoint: Checkpoint) -> None:
+        training = safetensors.torch.load_file(saved / "training.safetensors")
+        assert training.pop("active").tolist() == [True, True]
+        replace_file(saved, "training.safetensors", safetensors.torch.save(training))
+        old = load_checkpoint(saved)
+        assert old.build_learner().active.tolist() == [True, True]
+        assert digest(old.build_learner().state()) == digest(checkpoint.build_learner().state())
+
     def test_pending_metrics_are_kept(self, data_file: Path, tmp_path: Path) -> None:
         config = small_config(data_file, tmp_path, total_timesteps=15, checkpoint_interval=7)
         run = train(config).run
@@ -171,6 +179,18 @@ class TestDamage:
         damage(run.checkpoint_path(15) / "weights.safetensors")
         with pytest.raises(CheckpointError, match=r"step-15.*(step-10|update 10|--which 10)"):
             run.load("last")
+
+    def test_a_damaged_description_of_the_run_damages_no_checkpoint(
+        self, trained: RunDirectory, tmp_path: Path
+    ) -> None:
+        run = RunDirectory(Path(shutil.copytree(trained.path, tmp_path / "run")))
+        assert run.newest_sound() == 15
+        (run.path / "run.json").write_text("{")
+        for look in (run.newest_sound, run.load):
+            with pytest.raises(CheckpointError) as caught:
+                look()
+            assert str(caught.value).startswith(f"{run.path / 'run.json'}: cannot be read (Expecting property name")
+            assert "sound" not in str(caught.value)
 
     @pytest.mark.parametrize("name", FILES)
     def test_a_missing_file_is_named_and_the_newest_sound_one_offered(

@@ -10,7 +10,7 @@ import torch
 
 from rl_training.algorithms.td3_bc import TD3BC
 from rl_training.data import TransformConfig, TransitionDataset, fit_transforms
-from rl_training.data.batch import PackedTransitions
+from rl_training.data.batch import PackedTransitions, are_packed
 from rl_training.data.dataset_loaders import MixtureDatasetConfig
 from rl_training.data.formats import columns
 from rl_training.environments import Spaces
@@ -246,6 +246,28 @@ class TestPackedRowsAreNotTrusted:
             train(config(folder, tmp_path / "runs", data_memory="mapped"))
         assert list((tmp_path / "outside").iterdir()) == []
         assert not (tmp_path / "runs").exists()
+
+    def test_a_link_is_nothing_to_a_run_in_memory(self, folder: Path, tmp_path: Path) -> None:
+        (tmp_path / "outside").mkdir()
+        (folder / ".packed").symlink_to(tmp_path / "outside")
+        for memory in ("ram", "auto"):
+            assert train(config(folder, tmp_path / "runs", name=memory, data_memory=memory)).status == "finished"
+        assert list((tmp_path / "outside").iterdir()) == []
+
+    def test_they_are_compared_once_though_a_metric_is_looked_for(
+        self, packed: Path, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        compared = []
+
+        def count(dataset: Any, transforms: Any, rows: Any) -> bool:
+            compared.append(rows)
+            return are_packed(dataset, transforms, rows)
+
+        monkeypatch.setattr("rl_training.data.mapped.are_packed", count)
+        stopping = {"metric": "critic/loss", "patience": 1}
+        for name in ("a", "b"):
+            train(config(folder, tmp_path / "runs", name=name, data_memory="mapped", early_stopping=stopping))
+        assert len(compared) == 2  # in each run, whatever the one before found
 
     def test_a_file_in_the_place_of_the_folder(self, folder: Path, tmp_path: Path) -> None:
         (folder / ".packed").write_text("")

@@ -53,6 +53,13 @@ class TestCreate:
         assert facts["dataset"] == FACTS
         assert set(facts["versions"]) >= {"rl_training", "python", "torch", "numpy"}
 
+    def test_data_of_very_many_columns(self, config: TrainConfig) -> None:
+        names = [{"name": f"sensor {i} of the machine", "low": -1.5, "high": 2.5} for i in range(60_000)]
+        run = RunDirectory.create(config, {**FACTS, "obs_columns": names})
+        assert (run.path / "run.json").stat().st_size > 2**22
+        run.note(step=3)
+        assert run.describe()["dataset"]["obs_columns"] == names
+
     def test_a_name_that_is_taken(self, run: RunDirectory, config: TrainConfig) -> None:
         before = files_under(run.path)
         with pytest.raises(ConfigError) as caught:

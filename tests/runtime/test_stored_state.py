@@ -81,7 +81,11 @@ class TestOnline:
         source.restore(old)
         assert source.steps == 7
         assert (source.suspicion, source.largest_reward) == ("", pytest.approx(largest))
-        assert refusal({**old, "buffer.rows": torch.zeros(2, 4, 1)}).startswith("buffer.rows: has shape (2, 4, 1)")
+        for odd in (torch.zeros(2, 4, 1), torch.zeros(7), torch.tensor(0.0)):
+            expected = f"buffer.rows: has shape {tuple(odd.shape)}, expected (2, any, 7)"
+            assert refusal({**old, "buffer.rows": odd}) == expected
+        odd = state["buffer.rows"].bool()
+        assert refusal({**old, "buffer.rows": odd}) == "buffer.rows: has type torch.bool, expected torch.float32"
 
     @pytest.mark.parametrize("step", [-2, 7])
     def test_a_step_that_was_never_taken(self, state: dict[str, Tensor], step: int) -> None:

@@ -21,6 +21,7 @@ from rl_training.data.partial import PartialFolder
 from rl_training.data.space_bounds import read_bounds
 from rl_training.environments import Spaces, read_spaces
 from rl_training.errors import ConfigError, DataError, RLTrainingError
+from rl_training.wording import taken
 
 
 def collect(
@@ -122,7 +123,7 @@ def check_output(output: Target, *, force: bool, resume: bool) -> None:
     if path.is_dir() and not output.is_folder:
         raise DataError(f"{path}: is a folder; give the name of a file in it")
     if path.exists() and not force:
-        raise DataError(f"{path}: exists already; replace it with --force, or choose another name")
+        raise DataError(taken(path, "replace it with --force, or choose another name"))
     check_free(output, force=force)
     partial = partial_path(output)
     if partial.exists() and not resume:

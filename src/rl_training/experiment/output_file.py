@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rl_training.data.formats.atomic import new_file
 from rl_training.errors import ConfigError
+from rl_training.wording import taken
 
 
 def require_free(output: Path, *, force: bool) -> None:
@@ -29,4 +30,4 @@ def write_output(output: Path, text: str, *, force: bool) -> None:
 
 
 def _taken(output: Path) -> str:
-    return f"--output {output}: exists already; --force replaces it, -o FILE writes another"
+    return taken(f"--output {output}", "--force replaces it, -o FILE writes another")

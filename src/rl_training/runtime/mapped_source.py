@@ -8,6 +8,7 @@ from, a thread gathers the rows of the next and has the system read those of the
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -101,20 +102,27 @@ def trains_from_disk(
     return True
 
 
-def verify_folder(dataset: TransitionDataset) -> None:
-    """Refuse a damaged column directory, also where rows of it were packed before the damage."""
+def verify_folder(dataset: TransitionDataset, *, from_disk: bool) -> None:
+    """Refuse a damaged column directory, also where rows of it were packed before the damage.
+
+    from_disk: and one whose packed rows could not be written."""
     if dataset.folder is not None:
-        columns.packed_folder(dataset.folder)
+        if from_disk:
+            columns.packed_folder(dataset.folder)
         columns.verify(dataset.folder)
 
 
 def offline_source(
-    dataset: TransitionDataset, transforms: Transforms, learner: Learner, memory: Literal["auto", "ram", "mapped"]
+    dataset: TransitionDataset,
+    transforms: Transforms,
+    learner: Learner,
+    memory: Literal["auto", "ram", "mapped"],
+    compared: set[Path] | None = None,
 ) -> OfflineSource:
-    """Draws from memory or from disk; see `trains_from_disk`."""
+    """Draws from memory or from disk; see `trains_from_disk`. compared: as `MappedTransitions.of_folder` has it."""
     if not trains_from_disk(dataset, learner.device, memory):
         return OfflineSource(PackedTransitions.from_dataset(dataset, transforms, learner.device))
-    transitions = MappedTransitions.of_folder(dataset, transforms)
+    transitions = MappedTransitions.of_folder(dataset, transforms, compared)
     try:
         return MappedSource(transitions, learner)
     except BaseException:

@@ -26,6 +26,7 @@ _PRIOR_STREAM = streams.stream_id("prior batch")
 _UNIFORM_STREAM = streams.stream_id("explore/uniform")
 _RESET_STREAM = streams.stream_id("explore/reset")
 _NO_SUSPECT = (-1, 0)
+_ROWS = "buffer.rows"  # in the state; as many as are held
 
 
 class Collector:
@@ -266,9 +267,10 @@ class OnlineSource:
 
     def _completed(self, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """With what earlier versions did not write: no suspicion, and the largest reward that is still known."""
-        if not state or "suspect" in state or "buffer.rows" not in state:
+        if not state or "suspect" in state or _ROWS not in state:
             return state
-        rewards = state["buffer.rows"][..., self.widths["obs"] + self.widths["actions"] :][..., :1]
+        require_alike({_ROWS: self.state()[_ROWS]}, {_ROWS: state[_ROWS]}, {_ROWS: 1})
+        rewards = state[_ROWS][..., self.widths["obs"] + self.widths["actions"] :][..., :1]
         largest = rewards.nan_to_num().abs().max() if rewards.numel() else torch.tensor(0.0)
         return {**state, "suspect": torch.tensor(_NO_SUSPECT), "largest_reward": largest.double()}
 
@@ -278,12 +280,12 @@ class OnlineSource:
             raise CheckpointError("the checkpoint holds no experience and no environments to go on with")
         live = self.state()
         ragged = {name: 0 for name in live if name.startswith(("envs.actions.", "envs.finished"))}
-        require_alike(live, state, {"buffer.rows": 1, **ragged})
+        require_alike(live, state, {_ROWS: 1, **ragged})
         counters = ("steps", "pretraining", "drawn", "buffer.position", "envs.episodes")
         wrong = [name for name in counters if bool((state[name] < 0).any())]
         wrong += [] if -1 <= int(state["suspect"][0]) < max(int(state["steps"]), 1) else ["suspect"]
         wrong += ["buffer.position"] if int(state["buffer.position"]) >= self.buffer.capacity else []
-        wrong += ["buffer.rows"] if state["buffer.rows"].shape[1] > self.buffer.capacity else []
+        wrong += [_ROWS] if state[_ROWS].shape[1] > self.buffer.capacity else []
         owners = state["envs.finished"][:, 0]
         wrong += [] if bool(((owners >= 0) & (owners < self.learner.members)).all()) else ["envs.finished"]
         if wrong:

@@ -11,12 +11,14 @@ from rl_training.errors import CheckpointError
 from rl_training.paths import read_plain_file
 from rl_training.run_places import DESCRIPTION
 
+_LARGEST = 2**26  # bytes; it names every column of the data, some hundred bytes each, and there may be very many
+
 
 def read_description(run: Path) -> dict[str, Any]:
     """The contents of run.json: status, versions, machine, dataset, scores."""
     file = run / DESCRIPTION
     try:
-        contents = json.loads(read_plain_file(file))
+        contents = json.loads(read_plain_file(file, _LARGEST))
     except (OSError, ValueError, RecursionError) as error:
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{file}: cannot be read ({reason})") from error

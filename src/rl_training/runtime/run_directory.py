@@ -252,9 +252,10 @@ class RunDirectory:
     def load(self, which: str | int = "last") -> Checkpoint:
         """The last (or `latest`), the best, or the checkpoint of a given step (30, `30` or `step-30`)."""
         while True:
-            step = self._step_of(which)
+            facts = self.describe()
+            step = self._step_of(which, facts)
             try:
-                return self._load_own(step)
+                return self._load_own(step, facts)
             except CheckpointError as error:
                 if not os.path.lexists(self.checkpoint_path(step)):  # let go of by a process that has a newer one
                     continue
@@ -262,12 +263,12 @@ class RunDirectory:
                 hint = f"; the newest sound one is step-{sound} (--which {sound})" if sound is not None else ""
                 raise CheckpointError(f"{error}{hint or '; no other is sound'}") from error
 
-    def _step_of(self, which: str | int) -> int:
+    def _step_of(self, which: str | int, facts: Mapping[str, Any]) -> int:
         # A folder that changes while it is listed may show neither the checkpoint that goes nor the one that comes.
         steps = next(filter(None, (self.steps() for _ in range(_GLANCES))), None)
         if steps is None:
             raise CheckpointError(f"{self.path}: has no checkpoint yet")
-        best = (self.describe().get("best") or {}).get("step")
+        best = (facts.get("best") or {}).get("step")
         named = {"last": steps[-1], **({"best": best} if best in steps else {}), **{str(step): step for step in steps}}
         wanted = {"latest": "last"}.get(str(which), str(which)).removeprefix("step-")
         if wanted not in named:
@@ -276,16 +277,17 @@ class RunDirectory:
 
     def newest_sound(self, steps: list[int] | None = None, damaged: int | None = None) -> int | None:
         """The step of the newest checkpoint that can be loaded; `damaged` is known not to."""
+        facts = self.describe()
         for step in reversed(self.steps() if steps is None else steps):
             with suppress(CheckpointError):
-                if step != damaged and self._load_own(step):
+                if step != damaged and self._load_own(step, facts):
                     return step
         return None
 
-    def _load_own(self, step: int) -> Checkpoint:
+    def _load_own(self, step: int, facts: Mapping[str, Any]) -> Checkpoint:
         checkpoint = load_checkpoint(self.checkpoint_path(step))
         try:
-            require_own(checkpoint, step, self.describe())
+            require_own(checkpoint, step, facts)
         except CheckpointError as error:
             raise CheckpointError(f"{self.checkpoint_path(step)}: {error}") from error
         return checkpoint

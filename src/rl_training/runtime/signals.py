@@ -16,7 +16,7 @@ from typing import Any, Protocol
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 EXIT_CODES = {number.name: 128 + number for number in STOPPING}
 PREEMPTION_SECONDS = 8.0  # a machine that is taken back is often gone ten seconds after it asked
-IMPATIENCE_SECONDS = 1.0  # what a second Ctrl-C leaves for saving; two that come together are often one
+IMPATIENCE_SECONDS = 1.0  # what a second signal leaves for saving; two that come together are often one
 
 
 class CutOffError(KeyboardInterrupt):
@@ -31,18 +31,26 @@ class CutOffError(KeyboardInterrupt):
 def ending_signals() -> Iterator[list[int]]:
     """`STOPPING` end a command as Ctrl-C does, by an exception: what it was writing is cleared away behind it.
 
+    Signals often come together, and clearing away is not cut short by another. One that comes later ends the process
+    at once: an exception may be lost on its way, as in the callback of a library.
+
     Yields a list that is empty until then; it then holds the exit code.
     """
     codes: list[int] = []
+    first = 0.0
     if threading.current_thread() is not threading.main_thread():
         yield codes
         return
 
     def end(number: int, frame: Any) -> None:
-        for once in heard:
-            signal.signal(once, signal.SIG_IGN)  # clearing away is not cut short
-        codes.append(128 + number)
-        raise CutOffError(signal.Signals(number).name)
+        nonlocal first
+        if not codes:
+            first = time.monotonic()
+            codes.append(128 + number)
+            raise CutOffError(signal.Signals(number).name)
+        if time.monotonic() >= first + IMPATIENCE_SECONDS:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)
 
     heard = [number for number in STOPPING[1:] if signal.getsignal(number) is signal.SIG_DFL]
     for number in heard:

@@ -11,7 +11,7 @@ import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,6 +51,7 @@ from rl_training.runtime.online import OnlineSource, check_prior, updates_in
 from rl_training.runtime.plan import NOT_OFFLINE, plan_in_words
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import EVALUATION_METRICS
+from rl_training.runtime.rehearsal import rehearsed_metrics
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source
@@ -85,6 +86,7 @@ class Parts:
     transforms: Transforms
     mode: EngineMode
     memory: list[MemoryNeed]
+    compared: set[Path] = field(default_factory=set)  # packed files that hold what the columns give
 
 
 class Trainer:
@@ -241,15 +243,8 @@ class Trainer:
             return
         if self.online is not None:
             return
-        learner = parts.learner
-        twin = type(learner)(
-            learner.obs_dim, learner.act_dim, learner.params, seeds=learner.seeds, device=learner.device
-        )
-        with closing(self.source(replace(parts, learner=twin))) as source:
-            rehearsal = Engine(twin, source)
-            for first in {twin.phase(update): update for update in reversed(range(twin.period))}.values():
-                rehearsal.run(first, 1)
-        known = {*EVALUATION_METRICS, *rehearsal.metric_names}
+        rehearsed = rehearsed_metrics(parts.learner, lambda twin: self.source(replace(parts, learner=twin)))
+        known = {*EVALUATION_METRICS, *rehearsed}
         if metric not in known:
             raise ConfigError(f"early_stopping.metric: no metric {metric!r}{did_you_mean(metric, known)}")
 
@@ -263,7 +258,7 @@ class Trainer:
         if self.online is not None:
             check_prior(parts.dataset, self.online, in_buffer=self.prior_in_buffer, memory=self.config.data_memory)
         if parts.dataset is not None:
-            verify_folder(parts.dataset)
+            verify_folder(parts.dataset, from_disk=self.from_disk(parts.dataset, parts.learner.device))
 
     @property
     def prior_in_buffer(self) -> bool:
@@ -273,9 +268,11 @@ class Trainer:
         self, dataset: TransitionDataset | None, spaces: Spaces, progress: Progress, device: torch.device
     ) -> DataBytes:
         """What the source of batches will hold."""
-        batch_size, memory = int(self.config.algo_kwargs["batch_size"]), self.config.data_memory
-        from_disk = self.online is None and trains_from_disk(_required(dataset), device, memory)
+        batch_size, from_disk = int(self.config.algo_kwargs["batch_size"]), self.from_disk(dataset, device)
         return data_bytes(dataset, self.online, spaces, progress.total_steps, batch_size, from_disk=from_disk)
+
+    def from_disk(self, dataset: TransitionDataset | None, device: torch.device) -> bool:
+        return self.online is None and trains_from_disk(_required(dataset), device, self.config.data_memory)
 
     def load_data(self, spaces: Spaces | None) -> TransitionDataset | None:
         """The dataset, checked against the environment's spaces and, on resuming, against the original's hash."""
@@ -348,7 +345,8 @@ class Trainer:
     def source(self, parts: Parts) -> Source:
         learner = parts.learner
         if self.online is None:
-            return offline_source(_required(parts.dataset), parts.transforms, learner, self.config.data_memory)
+            memory, compared = self.config.data_memory, parts.compared
+            return offline_source(_required(parts.dataset), parts.transforms, learner, memory, compared)
         packed = None
         if parts.dataset is not None:
             packed = PackedTransitions.from_dataset(parts.dataset, parts.transforms, learner.device)

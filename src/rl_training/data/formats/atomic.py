@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
+import hashlib
 import os
+import platform
 import re
 import shutil
 import uuid
@@ -12,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from rl_training.data.formats.nearby import ASIDE
+from rl_training.data.formats.nearby import REPLACED
 from rl_training.data.formats.renames import exchange, take_free_name
 from rl_training.errors import DataError
 
@@ -24,7 +27,7 @@ def temporary_name(target: Path) -> Path:
 
 def temporary_folder(parent: Path, prefix: str) -> Path:
     """A new folder that nobody else uses, open to those whom the umask lets in, as what is made in it."""
-    folder = parent / f"{prefix}{uuid.uuid4().hex}"
+    folder = parent / f"{prefix}{uuid.uuid4().hex[:20]}"
     folder.mkdir()
     return folder
 
@@ -37,7 +40,7 @@ def _workplace(target: Path) -> Iterator[Path]:
     """
     _remove_left(target)
     while True:
-        folder = temporary_folder(target.parent, f".{target.name}.")
+        folder = temporary_folder(target.parent, f".{target.name}.{_host()}-")
         try:
             lock = _lock(folder)
         except (BlockingIOError, FileNotFoundError):  # another process has just taken it for a dead one's
@@ -48,16 +51,27 @@ def _workplace(target: Path) -> Iterator[Path]:
     finally:
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
+        _remove_left(target)  # what had to stay as long as nothing lay under the name
+
+
+def _host() -> str:
+    """This machine, in eleven characters that any file's name can hold."""
+    own = ""
+    with contextlib.suppress(OSError):  # of Linux; machines of one image may all be called the same
+        own = Path("/etc/machine-id").read_text("ascii", "replace")
+    return hashlib.sha256(f"{platform.node()} {own}".encode()).hexdigest()[:11]
 
 
 def _remove_left(target: Path) -> None:
-    """What no process locks any more was left by one that is dead."""
-    name = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{32}}")
+    """What no process locks any more was left by one that is dead; on a shared disk, which need not tell of another
+    machine's locks, only what this one left. What was being replaced stays while there is nothing in its place."""
+    name = re.compile(rf"\.{re.escape(target.name)}\.{_host()}-[0-9a-f]{{20}}")
     with contextlib.suppress(OSError):
         for left in [Path(entry.path) for entry in os.scandir(target.parent) if name.fullmatch(entry.name)]:
             with contextlib.suppress(OSError):
                 lock = _lock(left, required=True)
-                shutil.rmtree(left, ignore_errors=True)
+                if os.path.lexists(target) or not os.path.lexists(left / REPLACED):
+                    shutil.rmtree(left, ignore_errors=True)
                 os.close(lock)
 
 
@@ -115,17 +129,22 @@ def new_folder(target: Path, *, replace: bool = True) -> Iterator[Path]:
 
 def _replace_folder(temporary: Path, target: Path) -> None:
     """In one step where the system can: there is a whole folder under the target's name at any time. Else in two,
-    between which the old one lies beside it, where `near_names` tells of it."""
+    between which the old one lies beside the new one, where `near_names` tells of it."""
     if exchange(temporary, target):
         return
-    aside = target.with_name(f".{target.name}{ASIDE}{uuid.uuid4().hex}")
-    target.replace(aside)
+    old = temporary.with_name(REPLACED)
+    try:
+        target.replace(old)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        remove(target)  # from a lower layer of overlayfs no folder can be moved
     try:
         temporary.replace(target)
     except BaseException:
-        aside.replace(target)
+        with contextlib.suppress(FileNotFoundError):
+            old.replace(target)
         raise
-    remove(aside)
 
 
 def remove(path: Path) -> None:

@@ -23,7 +23,7 @@ from rl_training.data.formats.atomic import new_folder
 from rl_training.data.formats.limits import check_file
 from rl_training.data.summaries import EPISODE_FACTS, ROW_FACTS, Facts
 from rl_training.errors import DataError
-from rl_training.wording import amount
+from rl_training.wording import amount, taken
 
 if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
@@ -37,7 +37,8 @@ _LAYOUT = {  # dtype and number of axes
     **dict.fromkeys(FLAG_FIELDS, ("|b1", 1)),
     **dict.fromkeys(INDEX_FIELDS, ("<i8", 1)),
 }
-_SCHEMA_LIMIT = 1 << 20  # bytes; a real one has a few thousand
+_ANOTHER = "choose another name"
+_SCHEMA_LIMIT = 1 << 26  # bytes; a real one has a few thousand, and some forty more for each observed value
 
 
 def write(dataset: TransitionDataset, target: Path) -> None:
@@ -50,7 +51,7 @@ class ColumnWriter:
 
     def __init__(self, target: Path) -> None:
         if target.exists():
-            raise DataError(_taken(target))
+            raise DataError(taken(target, _ANOTHER))
         self.target = target
 
     def write(self, dataset: TransitionDataset) -> None:
@@ -69,7 +70,7 @@ class ColumnWriter:
                 fill(folder, blocks)
         except OSError as error:
             if isinstance(error, FileExistsError) and self.target.exists():  # it has come since
-                raise DataError(_taken(self.target)) from None
+                raise DataError(taken(self.target, _ANOTHER)) from None
             raise DataError(f"{self.target}: cannot be written: {error.strerror or error}") from error
 
 
@@ -80,10 +81,6 @@ def fill(folder: Path, blocks: Iterable[TransitionDataset]) -> None:
     with ExitStack() as open_files:
         names = _write_fields(folder, blocks, facts, open_files)
     (folder / SCHEMA).write_text(json.dumps(_schema(folder, names, facts), indent=1), encoding="utf-8")
-
-
-def _taken(target: Path) -> str:
-    return f"{target}: exists already"
 
 
 def closed(part: TransitionDataset) -> TransitionDataset:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -164,11 +165,21 @@ def _complete(path: Path, layout: Layout) -> Iterator[list[str]]:
         if len(row) != width:
             found, named = amount(len(row), "value"), amount(width, "column")
             above = f"; {_ABOVE}" if line <= layout.lines_above + 1 and len(row) > width else ""
-            others = [str(other) for other, cells in table if len(cells) != width]
+            others = _lines_of_other_widths(table, width)
             not_either = f"{'nor do' if len(others) > 1 else 'nor does'} {amount(len(others), 'other line')} fit"
             more = f" ({not_either}: {first_of(others)})" if others and not above else ""
             raise DataError(f"line {line} has {found}, but the header names {named}{more}{above}")
         yield row
+
+
+def _lines_of_other_widths(table: Iterator[tuple[int, list[str]]], width: int) -> list[str]:
+    """Of what is left, as far as it can be read: what is wrong further down is not what comes first."""
+    lines = []
+    with suppress(csv.Error, UnicodeDecodeError, DataError):
+        for line, cells in table:
+            if len(cells) != width:
+                lines.append(str(line))
+    return lines
 
 
 _ABOVE = "if lines of remarks stand above the header, remove them or begin each with #"

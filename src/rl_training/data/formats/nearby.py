@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import os
+import re
 from pathlib import Path
 
 _SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".gz")
 _ALIKE = 0.65  # of difflib's ratio, endings left out: all of a folder may share theirs
 _MOST = 3
-ASIDE = ".replaced-"  # in the hidden name of a folder whose place is being taken
+WORKPLACE = "[0-9a-f]{11}-[0-9a-f]{20}"  # after `.NAME.`, the hidden folder beside it in which it is written
+REPLACED = "old"  # in there, what lay under the name before
 
 
 def is_there(path: Path) -> bool:
@@ -29,9 +32,11 @@ def near_names(path: Path) -> str:
         listed = list(folder.iterdir())
     except OSError:
         return ""
-    left = [entry.name for entry in listed if entry.name.startswith(f".{path.name}{ASIDE}")]
+    workplace = re.compile(rf"\.{re.escape(path.name)}\.{WORKPLACE}")
+    left = [entry for entry in listed if workplace.fullmatch(entry.name) and os.path.lexists(entry / REPLACED)]
     if left:
-        return f" (its replacement was cut short; what was there is {left[0]!r} beside it: rename it back)"
+        was = f"{left[0].name}/{REPLACED}"
+        return f" (its replacement was cut short; what was there is {was!r} beside it: rename it back)"
     entries = [entry for entry in listed if not entry.name.startswith(".")]
     scores = {
         entry.name: _likeness(path, entry)

@@ -11,7 +11,8 @@ from typing import Any
 
 _HERE = -100  # AT_FDCWD of Linux: relative paths start where the process stands
 _NO_REPLACE, _EXCHANGE = 1, 2  # RENAME_NOREPLACE, RENAME_EXCHANGE of linux/fs.h
-_NOT_HERE = (errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP)  # of a kernel or file system without them
+# Of a kernel or file system without them; overlayfs says EXDEV of a folder that lies in a lower layer.
+_NOT_HERE = (errno.ENOSYS, errno.EINVAL, errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV)
 
 
 def exchange(one: Path, other: Path) -> bool:

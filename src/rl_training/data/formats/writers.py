@@ -19,7 +19,7 @@ from rl_training.data.formats.atomic import new_file, new_folder, new_parents
 from rl_training.data.formats.places import MINARI_PREFIX, expand, place_of
 from rl_training.data.formats.raw import NAMES, by_the_files_rows
 from rl_training.errors import DataError
-from rl_training.wording import amount
+from rl_training.wording import amount, taken
 
 if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
@@ -93,11 +93,12 @@ def write(
         place = new_folder if target.is_folder else new_file
         with new_parents(path), place(path, replace=force) as temporary:
             notes = _WRITERS[target.format](named, replace(target, path=temporary))
+            check_free(target, force=force)  # what has come since may be no dataset
         if target.format == "minari":
             _name_spaces(target)
         return notes
-    except FileExistsError:  # it has come since
-        raise DataError(_taken(path)) from None
+    except FileExistsError:  # it has come in the last moment
+        raise DataError(taken(path, "it has just come there, try again") if force else taken(path)) from None
     except OSError as error:
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
     except ModuleNotFoundError as error:
@@ -122,15 +123,11 @@ def check_free(target: Target, *, force: bool, source: str | None = None) -> Non
     except OSError as error:  # no file can have such a name
         raise DataError(f"{path}: cannot be written: {error.strerror or error}") from error
     if not force:
-        raise DataError(_taken(path))
+        raise DataError(taken(path))
     if path.is_dir() != target.is_folder:
         raise DataError(f"{path}: is {'a folder' if path.is_dir() else 'a file'} and will not be replaced")
     if path.is_dir() and not _is_dataset(path, target.format):
         raise DataError(f"{path}: is a folder, but no dataset, and will not be replaced")
-
-
-def _taken(path: Path) -> str:
-    return f"{path}: exists already; --force replaces it"
 
 
 def _require_apart(target: Path, source: str) -> None:

@@ -22,6 +22,7 @@ from rl_training.experiment.shipping.network import PolicyNetwork, read_network,
 from rl_training.paths import user_path
 from rl_training.runtime.acting import Actor
 from rl_training.validation import require_flag, shortened, shown
+from rl_training.wording import taken
 
 ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
 CHECKED_ROWS = 256
@@ -211,11 +212,7 @@ def require_free(target: Path) -> None:
     """Refuse a file that exists, or whose card does."""
     for path in (target, card_path_of(target)):
         if os.path.lexists(path):
-            raise ConfigError(_taken(path))
-
-
-def _taken(path: str | Path) -> str:
-    return f"{path}: exists already; --force replaces it"
+            raise ConfigError(taken(path))
 
 
 def _write(target: Path, data: bytes, card_path: Path, card: bytes, *, force: bool) -> None:
@@ -231,5 +228,5 @@ def _write(target: Path, data: bytes, card_path: Path, card: bytes, *, force: bo
         if isinstance(error, FileExistsError) and error.filename in (str(target), str(card_path)):  # it has come since
             if error.filename == str(card_path):
                 target.unlink(missing_ok=True)
-            raise ConfigError(_taken(error.filename)) from None
+            raise ConfigError(taken(error.filename)) from None
         raise ConfigError(f"{target}: cannot be written ({error.strerror or error})") from None

@@ -15,7 +15,7 @@ from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping.card import plain_config
 from rl_training.experiment.shipping.exporting import card_path_of, make_files
 from rl_training.validation import shown
-from rl_training.wording import amount, readable
+from rl_training.wording import amount, readable, taken
 
 POLICY = "policy.onnx"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
@@ -81,7 +81,7 @@ def write_folder(
 
 
 def _taken(folder: Path) -> str:
-    return f"{folder}: exists already; name a folder that does not"
+    return taken(folder, "name a folder that does not")
 
 
 def upload(folder: Path, repo: str, *, private: bool) -> str:

@@ -1,0 +1,20 @@
+"""What a training will record, found out before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+
+from rl_training.algorithms.base import Learner
+from rl_training.runtime.engine import Engine
+from rl_training.runtime.sources import Source
+
+
+def rehearsed_metrics(learner: Learner, source_for: Callable[[Learner], Source]) -> tuple[str, ...]:
+    """The names of what training records, learned from an update of each kind of a twin."""
+    twin = type(learner)(learner.obs_dim, learner.act_dim, learner.params, seeds=learner.seeds, device=learner.device)
+    with closing(source_for(twin)) as source:
+        rehearsal = Engine(twin, source)
+        for first in {twin.phase(update): update for update in reversed(range(twin.period))}.values():
+            rehearsal.run(first, 1)
+    return tuple(rehearsal.metric_names)
