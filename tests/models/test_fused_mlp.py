@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import NamedTuple
 
 import pytest
@@ -160,38 +157,6 @@ def test_a_compiled_update_takes_it() -> None:
 def test_asking_for_it_without_a_gpu_is_refused() -> None:
     with pytest.raises(ConfigError, match="kernels: 'fused' needs a CUDA device and Triton; use 'plain'"):
         set_arithmetic(algorithms.load("bc")(3, 1), kernels="fused")
-
-
-def test_kernels_start_on_the_gpu_of_their_tensors(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another one may be current by then; Triton would start them there."""
-    with torch.cuda.device_of(torch.zeros(1)):  # of the CPU, as in the interpreter: nothing to change
-        pass
-    current = ["another"]
-
-    @contextmanager
-    def device_of(tensor: Tensor) -> Iterator[None]:
-        current.append(str(tensor.device))
-        yield
-        current.pop()
-
-    started = []
-
-    def start(*_: object) -> tuple[Tensor, ...]:
-        started.append(current[-1])
-        return torch.zeros(1), torch.zeros(1), torch.zeros(1)
-
-    fake = SimpleNamespace(whole=lambda *_: None, is_wide=lambda *_: False, forward=start, backward=start)
-    fake.weight_gradient = lambda *_: start()[0]
-    monkeypatch.setattr(fused_mlp, "kernels", fake)
-    monkeypatch.setattr(fused_mlp, "_runs_on_triton", lambda tensor: True)
-    monkeypatch.setattr(torch.cuda, "device_of", device_of)
-    layout, some, stack = [3, 64, 1, 2, 0], torch.zeros(1, 4, 3), torch.zeros(2, 1, 4, 64)
-    torch.ops.rl_training.mlp(some, torch.zeros(1, 9), layout, 1e-5, 1, False, "ieee")
-    torch.ops.rl_training.mlp_backward(some, torch.zeros(1, 9), stack, stack, layout, 1e-5, False, "ieee")
-    torch.ops.rl_training.mlp_weight_gradient(
-        some, some.clone(), torch.zeros(1, 9), stack, stack.clone(), torch.zeros(0), layout, 1, "ieee"
-    )
-    assert (started, current) == (["cpu"] * 3, ["another"])
 
 
 INTERPRETED = """
