@@ -32,7 +32,7 @@ def test_the_usual_sizes() -> None:
 def test_nothing_is_left_to_choose() -> None:
     work = Work("rebrac", engine="eager").resolved()
     assert (work.engine, work.batch_size, work.layers) == ("eager", 1024, 3)
-    assert work.device in ("cpu", "cuda:0")
+    assert work.device in ("cpu", "cuda")
 
 
 @pytest.mark.parametrize(

@@ -138,8 +138,7 @@ def _mlp(
     shape = Layout(*layout)
     if _runs_on_triton(x):
         how = kernels.whole(len(flat), x.shape[1], shape, False, keep)
-        with torch.cuda.device_of(flat):  # a kernel starts on the current GPU, wherever its tensors lie
-            return kernels.forward(x, flat, shape, eps, copies, keep, precision, how)
+        return kernels.forward(x, flat, shape, eps, copies, keep, precision, how)
     norm = shape.norm_name
     h = x.repeat_interleave(copies, 0)
     hidden, bases = [], []
@@ -180,8 +179,7 @@ def _mlp_backward(
     shape = Layout(*layout)
     if _runs_on_triton(gradient):
         how = kernels.whole(hidden.shape[1], hidden.shape[2], shape, True)
-        with torch.cuda.device_of(flat):
-            return kernels.backward(gradient, flat, hidden, base, shape, eps, to_inputs, precision, how)
+        return kernels.backward(gradient, flat, hidden, base, shape, eps, to_inputs, precision, how)
     layers, norm = shape.view(flat), shape.norm_name
     deltas = torch.empty_like(hidden)
     sums = flat.new_zeros(_sums_shape(hidden, shape))
@@ -223,9 +221,7 @@ def _mlp_weight_gradient(
     parts = partial_sums(networks, batch)
     if _runs_on_triton(gradient):
         wide = kernels.is_wide(networks, batch)
-        given = gradient, x, flat, hidden, deltas, sums
-        with torch.cuda.device_of(flat):
-            return kernels.weight_gradient(*given, shape, copies, precision, parts, wide)
+        return kernels.weight_gradient(gradient, x, flat, hidden, deltas, sums, shape, copies, precision, parts, wide)
     partials = flat.new_zeros(networks, parts, flat.shape[1])
     inputs = (x.repeat_interleave(copies, 0), *hidden)
     for layer, (weight, bias, *affine) in enumerate(shape.view(partials[:, 0])):

@@ -33,27 +33,18 @@ _COMPILE_PAYS_FROM = {"cpu": 30_000, "cuda": 5_000}
 _METRICS_PER_UPDATE = 64  # rows of the accumulator; far more than any algorithm reports
 CAPTURED_BLOCKS = (64, 8, 1)  # updates captured at once: what is due is made up of these, the largest first
 
-_made_current: dict[int, int] = {}  # the GPU that was made current here, and the one that was until then
-
 
 def choose_device(name: str) -> str:
-    """`auto` is CUDA where there is one. A GPU named by its number becomes the current one, as graphs start there
-    wherever their tensors lie. `cuda` alone is the caller's current one, whatever was named here before; the answer
-    has its number, as another may be current later."""
-    if name == "cpu" or (name == "auto" and not torch.cuda.is_available()):
-        return "cpu"
+    """`auto` is CUDA where there is one. A GPU named by its number becomes the current one: graphs and kernels start
+    there, wherever their tensors lie."""
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
     _, _, number = name.partition(":")
-    if int(number or 0) >= torch.cuda.device_count():
+    if name != "cpu" and int(number or 0) >= torch.cuda.device_count():
         raise ConfigError(f"device: {name!r} asked for, but torch sees {torch.cuda.device_count()} CUDA devices")
-    current = torch.cuda.current_device() if torch.cuda.is_initialized() else 0
-    callers = _made_current.pop(current, current)
-    index = int(number or callers)
-    if index != current:
-        torch.cuda.set_device(index)
-    _made_current.clear()
-    if index != callers:
-        _made_current[index] = callers
-    return f"cuda:{index}"
+    if number:
+        torch.cuda.set_device(int(number))
+    return name
 
 
 def choose_mode(mode: EngineMode, total_updates: int, device: torch.device) -> EngineMode:
