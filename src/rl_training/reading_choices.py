@@ -64,7 +64,9 @@ class Choices(Understanding, total=False):
 
 def is_said(choice: Any) -> bool:
     """Whether a choice is another than what is done where nothing is said."""
-    return choice not in (None, "keep", "rewards", "same", "refuse", (), [])
+    if isinstance(choice, str | tuple | list):  # an array cannot be looked for
+        return choice not in ("keep", "rewards", "same", "refuse", (), [])
+    return choice is not None
 
 
 def apart(said: Choices) -> tuple[TableChoices, Understanding]:

@@ -83,6 +83,18 @@ class TestReasons:
         shuffled = {name: np.asarray(values)[::-1] for name, values in given.items()} | {"step": np.arange(10)[::-1]}
         assert ends(TransitionDataset.from_table(shuffled, COLUMNS, end_reasons=MEANINGS)) == ([9], [4])
 
+    def test_copies_of_a_last_row_are_copies_where_every_row_has_the_reason(self) -> None:
+        given = table(
+            why=np.repeat(["goal", "timeout"], 5), episode=np.repeat([7, 3], 5), step=np.tile(np.arange(5), 2)
+        )
+        rows = [0, 1, 2, 3, 4, 4, 5, 6, 7, 8, 9, 9, 9]
+        doubled = {name: np.asarray(values)[rows] for name, values in given.items()}
+        dataset = TransitionDataset.from_table(doubled, COLUMNS, end_reasons=MEANINGS, duplicates="drop")
+        assert ends(dataset) == ([4], [9])
+        assert dataset.notes[0].startswith("column 'why' tells of 1 termination (goal 1) and 1 truncation (timeout 1);")
+        assert "3 rows left out: each is a copy of the row before (duplicates: drop)" in dataset.notes
+        assert "all 3 rows are exact copies" in refusal(doubled, end_reasons=MEANINGS)
+
     def test_time_alone_needs_no_other_flag(self) -> None:
         dataset = TransitionDataset.from_table(table(step=np.arange(10)), COLUMNS, end_reasons=MEANINGS)
         assert ends(dataset) == ([2, 7], [4])

@@ -43,6 +43,21 @@ def test_rows_are_still_told_by_the_file() -> None:
     assert data.in_file.row_in_file(3) == (4, None)
 
 
+def test_episodes_keep_their_names() -> None:
+    named = table(run=["a", "a", "a", "b", "b", "b", "c"])
+    data = TransitionDataset.from_table(named, COLUMNS, rewards_at="next")
+    assert data.in_file is not None
+    assert [data.in_file.episode_name(row) for row in range(4)] == ["a", "a", "b", "b"]
+    assert data.truncations.tolist() == [False, True, False, True]
+
+
+def test_returns_of_other_rewards_are_left_out_and_told() -> None:
+    data = TransitionDataset.from_table(table(returns_to_go=np.ones(7)), COLUMNS, rewards_at="next")
+    assert data.returns_to_go is None
+    assert any(note.endswith("; the file's returns_to_go are of other rewards, and left out") for note in data.notes)
+    assert not any("returns_to_go" in note for note in TransitionDataset.from_table(table(), COLUMNS).notes)
+
+
 def test_a_missing_value_is_left_out_besides() -> None:
     given = table(obs=np.array([0.0, np.nan, 20.0, 30.0, 40.0, 50.0, 60.0]))
     data = TransitionDataset.from_table(given, COLUMNS, rewards_at="next", missing="drop", rewards_are="costs")

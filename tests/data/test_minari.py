@@ -331,6 +331,20 @@ class TestById:
         assert len(self.load("own/deep/log-v0")) == 34
         assert reader.local_ids() == ["own/deep/log-v0"]
 
+    def test_what_messages_advise_can_be_said(self, root: Path) -> None:
+        """Missing values, late rewards and costs, as of a file."""
+        folder = dataset_folder(root)
+        seen = episode(3, 100)["observations"]
+        seen[1] = np.nan
+        change(folder, observations=seen, rewards=np.array([7.0, 8.0, 9.0]))
+        assert self.refusal("own/log-v0").endswith("where it is missing, missing: hold or drop goes on")
+        held = self.load("own/log-v0", missing="hold")
+        assert held.obs[4:7, 0].tolist() == [100, 100, 102]
+        assert held.next_obs[4:7, 0].tolist() == [100, 102, 103]
+        assert len(self.load("own/log-v0", missing="drop")) == len(held) - 2
+        late = self.load("own/log-v0", missing="hold", rewards_at="next", rewards_are="costs")
+        assert late.rewards[3:5].tolist() == [-8, -9]
+
     def test_what_is_not_here(self, root: Path) -> None:
         start = f"minari: no dataset 'own/lag-v0' in {root} (download: true fetches it)"
         assert self.refusal("own/lag-v0") == f"{start}; none is here"

@@ -112,6 +112,38 @@ class TestHold:
         )
         assert left == "1 of 30 rows left out: a value is missing there (missing: hold)"
 
+    @staticmethod
+    def stored(obs: list[int], next_obs: list[int], mark: float = np.nan) -> TransitionDataset:
+        """Two episodes of five rows that store their successors, with `mark` in these rows."""
+        own = np.arange(10.0) + np.repeat([0.0, 100.0], 5)
+        after = own + 1
+        own[obs], after[next_obs] = mark, mark
+        made = {"obs": own, "next_obs": after, "action": np.zeros(10), "reward": np.ones(10)}
+        return TransitionDataset.from_table(made | {"terminated": np.arange(10) % 5 == 4}, missing="hold")
+
+    def test_a_stored_successor_is_what_the_next_row_holds(self) -> None:
+        """Row 3 of either array is missing in one or both; the last successor is the last observation, held."""
+        both = self.stored([3], [2, 4])
+        assert both.obs[:5, 0].tolist() == [0, 1, 2, 2, 4]
+        assert both.next_obs[:5, 0].tolist() == [1, 2, 2, 4, 4]
+        assert both.notes[-1] == "3 missing values held at the last one before (missing: hold): obs 1, next_obs 2"
+        for one in (self.stored([3], []), self.stored([], [2])):
+            assert one.obs[:5, 0].tolist() == [0, 1, 2, 3, 4]
+            assert one.next_obs[:5, 0].tolist() == [1, 2, 3, 4, 5]
+            assert one.notes[-1] == "1 missing value taken from the same one as the row before or after has it"
+
+    def test_nothing_is_taken_from_a_row_that_does_not_follow(self) -> None:
+        made = {"x": [0.0, 1.0, 5.0], "y": [0.0, 1.0, 5.0], "nx": [1.0, np.nan, 6.0], "ny": [1.0, 2.0, 6.0]}
+        made |= {"action": [0.0, 0.0, 0.0], "reward": [1.0, 1.0, 1.0], "terminated": [0.0, 0.0, 1.0]}
+        data = TransitionDataset.from_table(made, {"obs": ["x", "y"], "next_obs": ["nx", "ny"]}, missing="hold")
+        assert data.next_obs.tolist() == [[1, 1], [1, 2], [6, 6]]
+
+    def test_infinite_values_are_told_as_such(self) -> None:
+        data = self.stored([3], [2], mark=np.inf)
+        told = "2 missing values held at the last one before (missing: hold; 2 infinite ones among them): obs 1"
+        assert data.notes[-1] == f"{told}, next_obs 1"
+        assert "(1 infinite one among them)" in self.stored([3], [], mark=np.inf).notes[-1]
+
     def test_rewards_are_never_held(self) -> None:
         data = TransitionDataset.from_table(table(reward=[5]), missing="hold")
         assert (len(data), data.n_episodes) == (29, 4)

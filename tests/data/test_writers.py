@@ -211,7 +211,8 @@ class TestTargets:
         assert files_under(tmp_path) == before
         write(dataset(20), f"{tmp_path}/{name}", force=True)
         assert len(TransitionDataset.load(path)) == 20
-        assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+        beside = [f"{name}-metadata.json"] if name == "a.csv" else []  # where CSV tells of where it comes from
+        assert sorted(entry.name for entry in tmp_path.iterdir()) == [path.name, *beside]
 
     def test_force_replaces_datasets_only(self, tmp_path: Path) -> None:
         (tmp_path / "a.npz").mkdir()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 import rl_training
-from rl_training.experiment.metric_doubts import NEAR_ONE, metric_doubts
+from rl_training.experiment.metric_doubts import NEAR_ONE, metric_doubts, metric_notes
 from rl_training.experiment.metric_words import MEANING
 from rl_training.experiment.report.contents import Curve, RunContents
 from rl_training.experiment.report.diagnostics import ValueCheck
@@ -107,6 +108,18 @@ def test_a_short_run_is_judged_as_well(records: int) -> None:
     )
     settled = -50 * (1 - np.exp(-3.3 * np.arange(1, records + 1) / records))
     assert metric_doubts(curve_of(settled, records)) == ()
+
+
+@pytest.mark.parametrize(("measured", "warned"), [(-100.0, False), (-700.0, True)])
+def test_a_moving_critic_is_a_note_where_the_policy_was_measured_to_be_better(measured: float, warned: bool) -> None:
+    scores = Curve((1_000, 9_000), (0,), np.array([[-900.0], [measured]]))
+    run = replace(curve_of(np.arange(1, 10), 9), evaluations=scores, facts={"dataset": {"return_mean": -600.0}})
+    doubts, notes = metric_doubts(run), metric_notes(run)
+    assert (len(doubts), len(notes)) == ((1, 0) if warned else (0, 1))
+    assert (doubts or notes)[0].startswith("critic/q_data still moves in a straight line at the end (from 5 to 9 in")
+    if notes:
+        assert notes[0].endswith("longer training may still help; returns are measured without it")
+    assert metric_notes(curve_of(np.arange(1, 10), 9)) == ()  # without an environment it is a warning
 
 
 def test_of_eight_records_nothing_is_said() -> None:

@@ -105,6 +105,15 @@ class TestDoubts:
         assert "another policy diverged" in doubts(other, 0, 0.0)[0]
         assert caution_of_a_stop(fitted()) == []
 
+    def test_rewards_that_hardly_differ_do_not_stop_a_fit(self) -> None:
+        """They allow next to no range, which a fit misses by a hair; twice the value is still no value."""
+        flat = {"starts": np.full((3, 2, 20), 99.0), "observed": np.linspace(60.0, 60.1, 20)}
+        near = fitted(allowed=(99.9, 100.1), extremes=np.stack((np.full((3, 2), 97.0), np.full((3, 2), 103.0))), **flat)
+        assert not ran_away(near)
+        away = replace(near, extremes=np.stack((np.full((3, 2), 97.0), np.full((3, 2), 200.0))))
+        assert ran_away(away)
+        assert not ran_away(replace(near, allowed=(-100.1, -99.9), starts=-near.starts, extremes=-near.extremes))
+
     def test_no_more_updates_where_values_move_outwards(self) -> None:
         sound = fitted()
         apart = sound.starts.copy()

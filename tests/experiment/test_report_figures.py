@@ -223,6 +223,15 @@ class TestHistograms:
             assert "beyond" not in self.drawn(found)[0]
         assert usual_range(sparse) == (-np.inf, np.inf)
 
+    def test_what_one_tall_bar_does_not_show_is_said(self) -> None:
+        sparse = np.where(np.arange(10_000) % 500 == 0, 1.0, 0.0)
+        assert "Nearly all are 0: 20 of 10,000 are not, but 1." in self.drawn(Spread.of(sparse))[0]
+        for kind in (np.int64, np.float32):
+            lengths = Spread.of(np.array([1_000] * 198 + [5, 12], dtype=kind))
+            assert lengths.inside.edges[0] < lengths.inside.edges[-1]
+            assert "Nearly all are 1,000: 2 of 200 are not, but from 5 to 12." in self.drawn(lengths)[0]
+        assert "Nearly all" not in self.drawn(Spread.of(np.arange(30)))[0]
+
     def test_values_at_the_end_of_float32(self) -> None:
         found = Spread.of(np.linspace(-3e38, 3e38, 50, dtype=np.float32))
         assert (found.below, found.above) == (0, 0)

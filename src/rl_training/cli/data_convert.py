@@ -17,8 +17,10 @@ from rl_training.data.dataset_loaders import check_spaces
 from rl_training.data.doctor.flag_checks import check_left_out
 from rl_training.data.doctor.resolution_checks import check_resolution
 from rl_training.data.fields import FIELD_OF
-from rl_training.data.formats import RawData, writers
+from rl_training.data.formats import MINARI_PREFIX, RawData, writers
+from rl_training.data.formats.places import locate
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.provenance import Provenance, digest_of
 from rl_training.data.space_bounds import SpaceBounds, read_bounds
 from rl_training.environments import read_spaces
 from rl_training.errors import DataError
@@ -30,7 +32,8 @@ def convert(source: str, target: str, env_id: str | None, reading: Reading, *, f
     goal = writers.target_of(target)
     writers.check_free(goal, force=force, source=source)
     dataset, told = read_and_describe(source, env_id, reading)
-    tell("\n".join([*told, *written_lines(dataset, goal, force=force)]))
+    made = provenance_of(source, reading, dataset)
+    tell("\n".join([*told, *written_lines(dataset, goal, made, force=force)]))
 
 
 def read_and_describe(source: str, env_id: str | None, reading: Reading) -> tuple[TransitionDataset, list[str]]:
@@ -53,9 +56,16 @@ def read_and_describe(source: str, env_id: str | None, reading: Reading) -> tupl
     return dataset, told
 
 
-def written_lines(dataset: TransitionDataset, goal: writers.Target, *, force: bool) -> list[str]:
+def provenance_of(source: str, reading: Reading, dataset: TransitionDataset) -> Provenance:
+    """Where what is to be written comes from: the data of this name, as they are now."""
+    place = locate(source)
+    name = source if source.startswith(MINARI_PREFIX) else place.name
+    return Provenance.of(name, reading.said(), dataset.provenance, digest_of(place))
+
+
+def written_lines(dataset: TransitionDataset, goal: writers.Target, made: Provenance, *, force: bool) -> list[str]:
     """Write the data, and say so."""
-    notes = writers.write(dataset, goal, force=force)
+    notes = writers.write(dataset, goal, force=force, provenance=made)
     return [*(f"  note: {note}" for note in notes), f"written: {goal.path} ({_size(goal.path)})"]
 
 

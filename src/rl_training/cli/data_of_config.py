@@ -43,9 +43,7 @@ def data_of_config(
         case FileDatasetConfig() as section:
             return section.path, env_id, reading_of(section)
         case MinariDatasetConfig() as section:
-            fetch = reading.download or section.download
-            said = Reading(_columns(section.columns), section.time_limits, section.max_episode_steps, download=fetch)
-            return Path(f"{MINARI_PREFIX}{section.id}"), env_id, said
+            return Path(f"{MINARI_PREFIX}{section.id}"), env_id, _reading_of_minari(section, reading.download)
         case MixtureDatasetConfig() as section:
             raise ConfigError(f"{name}: its data are a mixture; {_by_parts(section, verb)}")
         case None:
@@ -111,6 +109,18 @@ def reading_of(section: FileDatasetConfig) -> Reading:
         missing=section.missing,
         missing_words=_joined(section.missing_words) if section.missing_words else None,
         duplicates=section.duplicates,
+    )
+
+
+def _reading_of_minari(section: MinariDatasetConfig, download: bool) -> Reading:
+    return Reading(
+        columns=_columns(section.columns),
+        time_limits=section.time_limits,
+        max_episode_steps=section.max_episode_steps,
+        rewards_are=section.rewards_are,
+        rewards_at=section.rewards_at,
+        missing=section.missing,
+        download=download or section.download,
     )
 
 

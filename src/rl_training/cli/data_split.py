@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
 from rl_training.cli.data_check import told_as_json
-from rl_training.cli.data_convert import read_and_describe, written_lines
+from rl_training.cli.data_convert import provenance_of, read_and_describe, written_lines
 from rl_training.cli.reading_options import Reading
 from rl_training.cli.telling import tell
 from rl_training.data.checks import BoolArray, IndexArray
 from rl_training.data.formats import writers
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.provenance import Provenance
 from rl_training.errors import ConfigError, DataError, RLTrainingError
 from rl_training.wording import amount, readable
 
@@ -53,7 +53,11 @@ def split(
         dataset, told = read_and_describe(source, env_id, reading)
         aside = _aside(dataset, choice, source)
         parts = [dataset.select(np.flatnonzero(rows)) for rows in (~aside, aside)]
-        told += _write(parts, goals, force=force)
+        made = provenance_of(source, reading, dataset)
+        drawn = f"{choice.held_out:.4g} of the episodes, drawn with seed {choice.seed}"
+        told += _write(
+            parts, goals, [replace(made, part=f"{kind} {drawn}") for kind in ("all but", "set aside:")], force=force
+        )
     if as_json:
         about = {name: _facts(part, goal) for name, part, goal in zip(_NAMES, parts, goals, strict=True)}
         notes = [line.strip().removeprefix("note: ") for line in told if line.startswith(("  note:", "  warning:"))]
@@ -83,16 +87,18 @@ def _recorded(dataset: TransitionDataset) -> IndexArray:
     return np.unique(recorded.episodes, return_inverse=True)[1].reshape(-1)
 
 
-def _write(parts: list[TransitionDataset], goals: list[writers.Target], *, force: bool) -> list[str]:
+def _write(
+    parts: list[TransitionDataset], goals: list[writers.Target], made: list[Provenance], *, force: bool
+) -> list[str]:
     """Both; where the second cannot be written, a new first one goes again."""
     first, second = goals
     new = not first.path.exists()
-    lines = [_line("to train on", parts[0]), *written_lines(parts[0], first, force=force)]
+    lines = [_line("to train on", parts[0]), *written_lines(parts[0], first, made[0], force=force)]
     try:
-        return [*lines, _line("set aside", parts[1]), *written_lines(parts[1], second, force=force)]
+        return [*lines, _line("set aside", parts[1]), *written_lines(parts[1], second, made[1], force=force)]
     except RLTrainingError:
         if new:
-            shutil.rmtree(first.path) if first.is_folder else first.path.unlink(missing_ok=True)
+            writers.remove(first)
         raise
 
 

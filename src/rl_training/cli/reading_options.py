@@ -134,6 +134,12 @@ class Reading:
             said["missing"] = self.missing
         return said
 
+    def said(self) -> dict[str, Any]:
+        """All of it by the keys of a `dataset:` section, what is left as it is included."""
+        table = self.table_choices()
+        given = {"columns": self.column_mapping(), **self.understanding(), "end_reasons": table.end_reasons}
+        return given | {"missing_words": list(table.missing_words), "duplicates": table.duplicates}
+
     def check_command(self, source: str, env_id: str | None) -> str:
         """The command that finds all that is wrong with the data, read as they were said to be."""
         words = ["rl-training", "data", "check", source, *([] if env_id is None else ["--env-id", env_id])]

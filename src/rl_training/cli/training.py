@@ -193,7 +193,7 @@ def _report(result: TrainResult, console: Console, page: str = "") -> None:
     ]
     rows += [(name, _watched(notes)) for name, notes in read_notes(run).items()]
     rows += [("divergence", str(finding)) for finding in progress.divergences]
-    rows += [("warning", doubt) for doubt in _doubts(run)]
+    rows += _of_metrics(run)
     for label, text in rows:
         if text:
             console.print(f"  {label:<15}{text}", soft_wrap=True)
@@ -209,11 +209,12 @@ def _report(result: TrainResult, console: Console, page: str = "") -> None:
     console.print(f"continue: {command} --total-timesteps {2 * progress.total_steps}", soft_wrap=True)
 
 
-def _doubts(run: RunDirectory) -> tuple[str, ...]:
-    """What the metrics give reason to doubt."""
+def _of_metrics(run: RunDirectory) -> list[tuple[str, str]]:
+    """What the metrics give reason to doubt, and what else they say."""
     from rl_training.experiment.report.contents import read_runs
 
-    return read_runs([run.path])[0].training_doubts
+    (read,) = read_runs([run.path])
+    return [("warning", doubt) for doubt in read.training_doubts] + [("note", note) for note in read.training_notes]
 
 
 def program() -> str:

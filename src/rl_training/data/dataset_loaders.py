@@ -54,6 +54,16 @@ Refused = Literal["flags.two-rows", "flags.overlap", "successors.copied", "succe
 _ACCEPT: list[Refused] = Field(
     default=[], description="Errors of `data check`, by their codes, to train in spite of: [successors.reset]."
 )
+_REWARDS_ARE: RewardsAre = Field(
+    default="rewards", description="costs: lower is better in the data, and every reward is the negative of them."
+)
+_REWARDS_AT: RewardsAt = Field(
+    default="same", description="next: a step's reward stands in the row after it; last rows have none and go."
+)
+_MISSING: Missing = Field(
+    default="refuse",
+    description="Empty cells, NaN: drop leaves out their rows and cuts there; hold takes the last value before.",
+)
 
 
 class MappedDatasetConfig(Section):
@@ -86,12 +96,8 @@ class FileDatasetConfig(MappedDatasetConfig):
     dones_are: DonesAre | None = Field(
         default=None, description="What a plain dones flag means; ends: either kind, another flag tells which."
     )
-    rewards_are: RewardsAre = Field(
-        default="rewards", description="costs: lower is better in the data, and every reward is the negative of them."
-    )
-    rewards_at: RewardsAt = Field(
-        default="same", description="next: a step's reward stands in the row after it; last rows have none and go."
-    )
+    rewards_are: RewardsAre = _REWARDS_ARE
+    rewards_at: RewardsAt = _REWARDS_AT
     end_reasons: dict[str, Ending] | None = Field(
         default=None,
         description="What each text of the column columns.end_reasons means: {goal: termination, timeout: truncation}.",
@@ -102,10 +108,7 @@ class FileDatasetConfig(MappedDatasetConfig):
     action_high: float | list[float] | None = Field(
         default=None, description="The largest action there can be, as action_low; data outside are refused."
     )
-    missing: Missing = Field(
-        default="refuse",
-        description="Empty cells, NaN: drop leaves out their rows and cuts there; hold takes the last value before.",
-    )
+    missing: Missing = _MISSING
     missing_words: list[str] = Field(
         default=[], description="What else stands for a missing number in a table: [ERR, '-9999']."
     )
@@ -159,6 +162,9 @@ class MinariDatasetConfig(MappedDatasetConfig):
     max_episode_steps: int | None = Field(
         default=None, ge=1, description="Where the data mark no truncations: rows after which an episode was cut."
     )
+    rewards_are: RewardsAre = _REWARDS_ARE
+    rewards_at: RewardsAt = _REWARDS_AT
+    missing: Missing = _MISSING
     accept: list[Refused] = _ACCEPT
 
 
@@ -344,6 +350,9 @@ def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:
         columns=config.columns,
         time_limits=config.time_limits,
         max_episode_steps=config.max_episode_steps,
+        rewards_are=config.rewards_are,
+        rewards_at=config.rewards_at,
+        missing=config.missing,
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rl_training.data.fields import FIELD_OF, TELL_ENDS
+from rl_training.data.fields import EPISODE_IDS, FIELD_OF, TELL_ENDS
 from rl_training.data.flags import complete_flags, resolve_names
 from rl_training.data.formats.raw import RawData
 from rl_training.errors import DataError
@@ -34,7 +34,8 @@ def from_next_rows(raw: RawData) -> RawData:
     kept = np.flatnonzero(~ends)
     if not len(kept):
         raise DataError("rewards_at: next: every episode has one row, so that no step's reward is recorded")
-    told = {key: values for key, values in arrays.items() if FIELD_OF.get(key) not in (*TELL_ENDS, "returns_to_go")}
+    gone = {*TELL_ENDS, "returns_to_go"} - {EPISODE_IDS}  # which are the names of episodes, besides
+    told = {key: values for key, values in arrays.items() if FIELD_OF.get(key) not in gone}
     told = {key: np.asarray(values)[kept] if key in FIELD_OF else values for key, values in told.items()}
     told[named["rewards"]] = rewards[kept + 1]
     if "next_obs" not in named:
@@ -45,4 +46,5 @@ def from_next_rows(raw: RawData) -> RawData:
     )
     lost = int(terminated.sum())
     note += " have none and are left out" + (f", {lost:,} of them terminations" if lost else "")
+    note += "; the file's returns_to_go are of other rewards, and left out" if "returns_to_go" in named else ""
     return replace(raw.of_rows(kept), arrays=told, notes=(*raw.notes, note))

@@ -5,8 +5,9 @@ A row that is left out cuts its episode, and nothing is stitched over the hole.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -22,43 +23,93 @@ from rl_training.validation import printable
 from rl_training.wording import amount
 
 LEFT_OUT = " left out: a value is missing there"  # in the note, after how many of how many rows
+_SUCCESSOR_OF = {"next_obs": "obs", "next_actions": "actions"}
+Table: TypeAlias = npt.NDArray[Any]  # [N, K]
 _MEASURED = tuple(field for field in (*MATRIX_FIELDS, *VECTOR_FIELDS) if field not in TELL_ENDS)
 
 
 def with_held(raw: RawData) -> RawData:
     """Observations and actions with the last value that the same column has before, in the same episode, where one is
-    missing; flags are settled. What the first rows of an episode lack stays missing."""
+    missing; flags are settled. What the first rows of an episode lack stays missing.
+
+    What a row stores of its successor is what the next row holds, and the other way round, as far as the two agree.
+    """
     if not _missing(raw.arrays).any():
         return raw
     terminations, truncations = _ends(raw)
-    rows = np.arange(len(terminations))
-    starts = np.r_[True, (terminations | truncations)[:-1]]
-    first = np.maximum.accumulate(np.where(starts, rows, 0))
-    arrays = dict(raw.arrays)
-    counts: dict[str, int] = {}
+    ends = terminations | truncations
+    keys = {field: key for key in raw.arrays if (field := FIELD_OF.get(key, "")) in MATRIX_FIELDS}
+    given = {field: np.asarray(raw.arrays[key]) for field, key in keys.items()}
+    given = {field: values for field, values in given.items() if values.dtype.kind in "biuf"}
+    tables = {field: values.reshape(len(values), -1).copy() for field, values in given.items()}
+    pairs = {after: own for after, own in _SUCCESSOR_OF.items() if own in tables and after in tables}
+    pairs = {after: own for after, own in pairs.items() if tables[after].shape == tables[own].shape}
+    follows = {after: _agree(tables[own], tables[after], ends) for after, own in pairs.items()}
+    known = 0
+    for after, own in pairs.items():
+        known += _take(tables[own][1:], tables[after][:-1], follows[after])
+        known += _take(tables[after][:-1], tables[own][1:], follows[after])
+    left = {field: np.isfinite(table) for field, table in tables.items()}
+    longest = max((_hold(table, ends) for field, table in tables.items() if field not in pairs), default=0)
+    for after, own in pairs.items():
+        _take(tables[after][:-1], tables[own][1:], follows[after])
+        _take(tables[after], tables[own], np.ones(len(ends), dtype=np.bool_))  # nothing was seen since
+    held = {field: np.isfinite(table) & ~left[field] for field, table in tables.items()}
+    infinite = sum(
+        int((np.isinf(values.reshape(tables[f].shape)) & np.isfinite(tables[f])).sum()) for f, values in given.items()
+    )
+    notes = tuple(_what_was_held(raw, held, known, longest, infinite))
+    made = {keys[field]: table.reshape(given[field].shape) for field, table in tables.items()}
+    return replace(raw, arrays={**raw.arrays, **made}, notes=(*raw.notes, *notes)) if notes else raw
+
+
+def _agree(own: Table, after: Table, ends: BoolArray) -> BoolArray:
+    """After which rows the episode goes on in the next one, as far as both are known, `[N - 1]`."""
+    unknown = ~np.isfinite(after[:-1]) | ~np.isfinite(own[1:])
+    return np.asarray(~ends[:-1] & ((after[:-1] == own[1:]) | unknown).all(axis=1))
+
+
+def _take(to: Table, given: Table, rows: BoolArray) -> int:
+    """Fill what is missing in these rows, and tell how much of it was given."""
+    places = ~np.isfinite(to) & np.isfinite(given) & rows[:, None]
+    to[places] = given[places]
+    return int(places.sum())
+
+
+def _hold(table: Table, ends: BoolArray) -> int:
+    """Fill what is missing with the last value before in the same episode; for how many rows at most."""
+    rows = np.arange(len(ends))
+    first = np.maximum.accumulate(np.where(np.r_[True, ends[:-1]], rows, 0))
     longest = 0
-    for key, given in raw.arrays.items():
-        field = FIELD_OF.get(key)
-        values = np.asarray(given)
-        if field not in MATRIX_FIELDS or values.dtype.kind != "f" or np.isfinite(values).all():
-            continue
-        table = values.reshape(len(values), -1).copy()
-        for column in np.flatnonzero(~np.isfinite(table).all(axis=0)).tolist():
-            known = np.isfinite(table[:, column])
-            last = np.maximum.accumulate(np.where(known, rows, -1))
-            held = np.flatnonzero(~known & (last >= first))
-            table[held, column] = table[last[held], column]
-            if held.size:
-                name = raw.column_in_file(field, column) or f"{field}[{column}]"
-                counts[name] = counts.get(name, 0) + int(held.size)
-                longest = max(longest, int((held - last[held]).max()))
-        arrays[key] = table.reshape(values.shape)
-    if not counts:
-        return raw
-    told = first_of(f"{printable(name)} {count:,}" for name, count in counts.items())
-    note = f"{amount(sum(counts.values()), 'missing value')} held at the last one before (missing: hold): {told}"
-    note += f"; for {longest:,} rows at most" if longest > 1 else ""
-    return replace(raw, arrays=arrays, notes=(*raw.notes, note))
+    for column in np.flatnonzero(~np.isfinite(table).all(axis=0)).tolist():
+        known = np.isfinite(table[:, column])
+        last = np.maximum.accumulate(np.where(known, rows, -1))
+        held = np.flatnonzero(~known & (last >= first))
+        table[held, column] = table[last[held], column]
+        longest = max(longest, int((held - last[held]).max(initial=0)))
+    return longest
+
+
+def _what_was_held(
+    raw: RawData, held: Mapping[str, BoolArray], known: int, longest: int, infinite: int
+) -> Iterator[str]:
+    """held: which values of a field, `[N, K]`; known: how many more stood elsewhere."""
+    some = f"{amount(infinite, 'infinite one')} among them" if infinite else ""
+    if known:
+        told = f" ({some})" if some else ""
+        yield f"{amount(known, 'missing value')} taken from the same one as the row before or after has it{told}"
+    counts = {
+        raw.column_in_file(field, column) or f"{field}[{column}]": int(count)
+        for field, places in held.items()
+        for column, count in enumerate(places.sum(axis=0))
+        if count
+    }
+    if counts:
+        told = first_of(f"{printable(name)} {count:,}" for name, count in counts.items())
+        rows = f"; for {longest:,} rows at most" if longest > 1 else ""
+        total = amount(sum(counts.values()), "missing value")
+        way = "missing: hold" if known or not some else f"missing: hold; {some}"
+        yield f"{total} held at the last one before ({way}): {told}{rows}"
 
 
 def without_missing(raw: RawData, missing: Missing) -> RawData:

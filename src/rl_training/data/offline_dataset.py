@@ -30,6 +30,7 @@ from rl_training.data.formats.columns import SCHEMA, open_columns
 from rl_training.data.formats.places import expand, text_of
 from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.data.offline_mixers import Mixture
+from rl_training.data.provenance import KEY, Provenance
 from rl_training.data.resolution import CoarseColumn, coarse_columns
 from rl_training.data.returns import discounted_returns_to_go, episode_lengths, follows_episodes, shift_within_episodes
 from rl_training.data.settling import MARKS, settle
@@ -71,6 +72,7 @@ class TransitionDataset:
     bounds: SpaceBounds | None = None  # of actions and observations, as the file tells them
     next_obs_derived: bool = False  # taken from the next row, not stored
     coarse: tuple[CoarseColumn, ...] = ()  # columns that lost their changes in float32
+    provenance: Provenance | None = None  # where they come from, the file's own word on that included
     accepted: tuple[str, ...] = ()  # codes of findings to train in spite of
 
     def __post_init__(self) -> None:
@@ -336,9 +338,10 @@ class TransitionDataset:
             return cls.open(place)
         of_table, understood = apart(said)
         try:
-            return cls.from_raw(read(place, columns, of_table), **understood)
+            dataset = cls.from_raw(read(place, columns, of_table), **understood)
         except DataError as error:
             raise DataError(f"{path}: {error}") from error
+        return dataset._with(provenance=Provenance.of(place.name, {"columns": columns, **said}, dataset.provenance))
 
     @classmethod
     def from_table(cls, table: Any, columns: Columns | None = None, **said: Unpack[Choices]) -> TransitionDataset:
@@ -361,7 +364,13 @@ class TransitionDataset:
         defaults = {field.name: field.default for field in fields(cls) if field.default is not MISSING}
         told = {"env_id": told_env_id(schema.get("env_id")), "bounds": SpaceBounds.read(schema.get("bounds") or {})}
         told |= {"whole_episodes": schema["whole_episodes"], "origin": "column directory"}
-        known = {"folder": path.resolve(), "_fingerprint": schema["fingerprint"], "_facts": schema["summary"]}
+        made = Provenance(path.name, before=Provenance.read(schema.get(KEY)))
+        known = {
+            KEY: made,
+            "folder": path.resolve(),
+            "_fingerprint": schema["fingerprint"],
+            "_facts": schema["summary"],
+        }
         return cls._unchecked(defaults | arrays | told | known)
 
     @classmethod
@@ -384,6 +393,7 @@ class TransitionDataset:
             in_file=settled.with_ends_alone(),
             next_obs_derived=dataset.next_obs_derived or understood.get("time_limits") == "d4rl",
             notes=(*settled.notes, *raw.hints, *misfits),
+            provenance=raw.provenance,
             env_id=raw.env_id,
             bounds=bounds,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -21,7 +22,7 @@ from rl_training.data.late_rewards import from_next_rows
 from rl_training.data.missing_rows import with_held, without_missing
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
-from rl_training.reading_choices import DonesAre, Missing, RewardsAre, RewardsAt, Side, TimeLimits
+from rl_training.reading_choices import DonesAre, Missing, RewardsAre, RewardsAt, Side, TimeLimits, is_said
 
 MARKS = (BORDERS_LOST, DISCRETE_ACTIONS)  # among the arrays of a file, but none of its fields
 
@@ -42,6 +43,7 @@ def settle(
     `TransitionDataset.load`; notes say what was done. Values are not looked at: what is wrong with them is still there
     to be found."""
     raw = replace(raw, bounds=_bounds(raw, action_low, action_high))
+    raw = _told_of_repeats(raw, {"rewards_are": rewards_are, "rewards_at": rewards_at, "time_limits": time_limits})
     if rewards_are == "costs":
         raw = _negated(raw)
     marks = {name: raw.arrays[name] for name in MARKS if name in raw.arrays}
@@ -74,6 +76,14 @@ def settle(
     if missing != "refuse":
         settled = without_missing(settled, missing)
     return replace(settled, arrays={**settled.arrays, **marks})
+
+
+def _told_of_repeats(raw: RawData, said: Mapping[str, str]) -> RawData:
+    """With a note on what is applied in the file already, and is done a second time."""
+    own = raw.provenance
+    again = [f"{name}: {choice}" for name, choice in said.items() if is_said(choice) and own and own.says(name)]
+    note = f"the file was written with {', '.join(again)}, which is applied a second time: leave it out"
+    return replace(raw, notes=(*raw.notes, note)) if again else raw
 
 
 def _negated(raw: RawData) -> RawData:

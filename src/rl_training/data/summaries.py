@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.provenance import KEY
+
 if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
     from rl_training.data.space_bounds import SpaceBounds
@@ -65,4 +67,6 @@ class Facts:
 
 def known_facts(dataset: TransitionDataset) -> dict[str, Any]:
     """What is known of the data: less where rows were sampled and are not whole episodes."""
-    return dataset.summary() if dataset.whole_episodes else dataset.row_summary()
+    facts = dataset.summary() if dataset.whole_episodes else dataset.row_summary()
+    before = None if dataset.provenance is None else dataset.provenance.before
+    return facts if before is None else {**facts, KEY: before.to_json()}

@@ -37,8 +37,25 @@ def metric_doubts(run: RunContents) -> tuple[str, ...]:
     """Of a run that learns from data; online, values move because the policy does."""
     if run.unit != "updates":
         return ()
-    found = (_nearly_clones(run), _unfinished(run.metrics.get("critic/q_data")))
-    return tuple(doubt for doubt in found if doubt is not None)
+    moving = None if _measured_well(run) else _moving_critic(run.metrics.get("critic/q_data"))
+    unfinished = None if moving is None else f"{moving}: the critic is not finished; train longer"
+    return tuple(doubt for doubt in (_nearly_clones(run), unfinished) if doubt is not None)
+
+
+def metric_notes(run: RunContents) -> tuple[str, ...]:
+    """What is no reason to doubt a policy that was measured to be better than its data, and worth a word all the same:
+    a critic that still moves."""
+    if run.unit != "updates" or not _measured_well(run):
+        return ()
+    moving = _moving_critic(run.metrics.get("critic/q_data"))
+    told = "the critic is not finished, and longer training may still help; returns are measured without it"
+    return () if moving is None else (f"{moving}: {told}",)
+
+
+def _measured_well(run: RunContents) -> bool:
+    """Whether an environment showed the policy to be better than the behaviour that the data were recorded with."""
+    scores, behaviour = run.scores, run.data_return
+    return scores is not None and behaviour is not None and float(scores.last.mean()) > behaviour
 
 
 def _nearly_clones(run: RunContents) -> str | None:
@@ -61,7 +78,7 @@ def _scaling(config: Mapping[str, Any]) -> str:
     return "" if scaled else "scale the rewards (transforms.reward_range_scaling) or "
 
 
-def _unfinished(curve: Curve | None) -> str | None:
+def _moving_critic(curve: Curve | None) -> str | None:
     if curve is None or not curve.sound:
         return None
     at, values = _line(curve)
@@ -74,7 +91,7 @@ def _unfinished(curve: Curve | None) -> str | None:
     first, last = number(float(values[0].mean())), number(float(values[-1].mean()))
     return (
         f"critic/q_data still moves in a straight line at the end (from {first} to {last} in the last"
-        f" {at[-1] - at[0]:,.0f} updates): the critic is not finished; train longer"
+        f" {at[-1] - at[0]:,.0f} updates)"
     )
 
 

@@ -18,7 +18,7 @@ LARGEST_DRIFT = 0.25  # change of a value at the end of the fit; this and those 
 LARGEST_MISS = 0.5  # of the value on left-out episodes
 LARGEST_BIAS = 0.25  # of the behaviour's fitted value over the recorded steps, whose return is known
 LARGEST_INTERVAL = 1.0  # half of it
-BEYOND = 0.1  # by how much of the range that rewards allow a Q may leave it
+BEYOND = 0.1  # by how much a Q may leave the range that rewards allow, in that range with zero in it
 MOST_BEHIND_CUTS = 0.5  # of an episode's discounted weight: beyond, nothing in the data can contradict the fit
 LEAST_BEHIND = 0.01  # worth a sentence
 MOST_LONE_CUTS = 0.1  # of the cuts, without a word on them
@@ -219,7 +219,7 @@ def _runaway(fitted: FittedValues, column: int) -> str | None:
     reached = [*ends.ravel().tolist(), *fitted.repeats[:, column].tolist(), *fitted.repeats[:, -1].tolist()]
     if not np.isfinite(reached).all():
         return "the fit diverged, its values are not finite; look for odd values with `rl-training data check`"
-    slack = BEYOND * (high - low)
+    slack = BEYOND * (max(high, 0.0) - min(low, 0.0))  # rewards that hardly differ allow next to no range
     worst = max(reached, key=lambda value: max(low - value, value - high))
     if low - slack <= worst <= high + slack:
         return None

@@ -310,7 +310,8 @@ def _data(policy: LoadedPolicy, given: TransitionDataset | str | None) -> tuple[
     run = run_of(policy.place)
     trained = None if run is None else (run.describe().get("dataset") or {}).get("fingerprint")
     spaces, cautions = policy.checkpoint.spaces, []
-    data, title = _open(policy, given)
+    data, title, said = _open(policy, given)
+    cautions += [f"{title}: {note}" for note in said]
     for name, found, expected in (
         ("observations", data.obs_dim, spaces.obs_dim),
         ("actions", data.act_dim, spaces.act_dim),
@@ -361,17 +362,20 @@ def _share_seen(policy: LoadedPolicy, data: TransitionDataset) -> float:
         return 0.0
 
 
-def _open(policy: LoadedPolicy, given: TransitionDataset | str | None) -> tuple[TransitionDataset, str]:
+def _open(
+    policy: LoadedPolicy, given: TransitionDataset | str | None
+) -> tuple[TransitionDataset, str, tuple[str, ...]]:
+    """The data, what to call them, and what to say on how they were read."""
     config = policy.checkpoint.config
     if isinstance(given, TransitionDataset):
-        return given, given.origin or "arrays in memory"
+        return given, given.origin or "arrays in memory", ()
     if given is not None and not isinstance(given, str | Mapping):
         raise DataError(f"dataset: must be a TransitionDataset or a path, got {shown(given)}")
-    section = config.dataset if given is None else read_alike(config.to_plain(), given)
+    section, notes = (config.dataset, ()) if given is None else read_alike(config.to_plain(), given)
     if section is None:
         raise ConfigError("data: this policy was trained from arrays in memory; name the data to evaluate it on")
     data = _load(policy, section)
-    return data, given or str(getattr(section, "path", None) or getattr(section, "id", section.source))
+    return data, given or str(getattr(section, "path", None) or getattr(section, "id", section.source)), notes
 
 
 def _load(policy: LoadedPolicy, section: DatasetConfig) -> TransitionDataset:

@@ -11,7 +11,12 @@ from rl_training.wording import amount
 
 def fact_lines(facts: Facts, brief: bool = False) -> list[tuple[str, str]]:
     """Label and text of what is known; `brief` leaves out what takes statistics to understand."""
-    lines = [("format", facts.format), ("environment", facts.env_id or ""), ("rows", _rows(facts))]
+    lines = [
+        ("format", facts.format),
+        ("made from", facts.made_from or ""),
+        ("environment", facts.env_id or ""),
+        ("rows", _rows(facts)),
+    ]
     lines += [("episodes", _episodes(facts)), ("observations", _observations(facts, brief))]
     lines += [("actions", _actions(facts, brief)), ("rewards", _rewards(facts)), ("returns", _returns(facts))]
     lines += [("score", _score(facts)), ("lengths", _lengths(facts))]

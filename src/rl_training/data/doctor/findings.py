@@ -135,6 +135,7 @@ class Facts:
     action_range_visited: tuple[float, ...] | None = None  # share of each dimension's bounds
     action_spread: float | None = None  # variance of actions among neighbouring states, of the whole variance
     fingerprint: str | None = None
+    made_from: str | None = None  # in words, as the file tells it
 
     def to_json(self) -> dict[str, Any]:
         """The facts as JSON values."""

@@ -6,6 +6,7 @@ A format's module is imported when such a file is read: not everyone needs HDF5,
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from rl_training.data.formats.nearby import is_there, near_names
 from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
+from rl_training.data.formats.written import provenance_in
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
@@ -114,6 +116,10 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
         _require_table(name, columns, choices)
     if columns is not None and name == "columns":
         raise DataError("columns: a column directory holds the fields by their own names; leave them out")
+    return replace(_read(path, name, columns, choices), provenance=provenance_in(path, name))
+
+
+def _read(path: Path, name: str, columns: Columns | None, choices: TableChoices) -> RawData:
     match name:
         case "npz":
             from rl_training.data.formats import npz

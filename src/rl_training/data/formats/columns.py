@@ -21,6 +21,7 @@ from rl_training.data.checks import FLAG_FIELDS, INDEX_FIELDS, MATRIX_FIELDS, VE
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.formats.atomic import new_folder
 from rl_training.data.formats.limits import check_file
+from rl_training.data.provenance import KEY
 from rl_training.data.summaries import EPISODE_FACTS, ROW_FACTS, Facts
 from rl_training.errors import DataError
 from rl_training.wording import amount, taken
@@ -74,13 +75,14 @@ class ColumnWriter:
             raise DataError(f"{self.target}: cannot be written: {error.strerror or error}") from error
 
 
-def fill(folder: Path, blocks: Iterable[TransitionDataset]) -> None:
-    """Make the folder and write the blocks into it, the schema last."""
+def fill(folder: Path, blocks: Iterable[TransitionDataset], provenance: str | None = None) -> None:
+    """Make the folder and write the blocks into it, the schema last. provenance: where they come from, as JSON."""
     folder.mkdir()
     facts = Facts()
     with ExitStack() as open_files:
         names = _write_fields(folder, blocks, facts, open_files)
-    (folder / SCHEMA).write_text(json.dumps(_schema(folder, names, facts), indent=1), encoding="utf-8")
+    schema = _schema(folder, names, facts) | ({} if provenance is None else {KEY: json.loads(provenance)})
+    (folder / SCHEMA).write_text(json.dumps(schema, indent=1), encoding="utf-8")
 
 
 def closed(part: TransitionDataset) -> TransitionDataset:

@@ -71,14 +71,17 @@ def ends_by_reason(
         row = next(row for row, text in enumerate(texts) if text in strange)
         raise DataError(_not_said(name, texts[row], row, reasons))
     repeated = episodes is not None and _is_repeated(texts, np.asarray(episodes))
-    counts = np.ones(len(texts), dtype=np.bool_) if not repeated else _last_rows(np.asarray(episodes), step)
+    once = counts = np.ones(len(texts), dtype=np.bool_)
+    if repeated:
+        once, counts = _last_rows(np.asarray(episodes), step)
     flags: Arrays = {
         field: counts & np.array([known[text] == ending for text in texts], dtype=np.bool_)
         for ending, field in _FIELDS.items()
     }
     ended = np.flatnonzero(flags["terminations"] | flags["truncations"]).tolist()
     said = {row: texts[row] for row in ended}
-    return flags, said, _note(name, known, Counter(said.values()), repeated=repeated)
+    counted = Counter(text for row, text in said.items() if once[row])
+    return flags, said, _note(name, known, counted, repeated=repeated)
 
 
 def _note(name: str, known: Mapping[str, Ending | None], counted: Mapping[str, int], *, repeated: bool) -> str:
@@ -118,10 +121,14 @@ def _is_repeated(texts: list[str], episodes: npt.NDArray[Any]) -> bool:
     return same and len(first) < len(texts)
 
 
-def _last_rows(episodes: npt.NDArray[Any], step: npt.NDArray[Any] | None) -> npt.NDArray[np.bool_]:
+def _last_rows(
+    episodes: npt.NDArray[Any], step: npt.NDArray[Any] | None
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """The last row of each episode, and these with the rows of the same step, which may be copies: `[N]` each."""
     _, number = np.unique(episodes, return_inverse=True)
     number = number.reshape(-1)
     order = np.argsort(number, kind="stable") if step is None else np.lexsort((step, number))
+    rows = order[np.r_[np.diff(number[order]) != 0, True]]  # of each episode, by its number
     last = np.zeros(len(number), dtype=np.bool_)
-    last[order[np.r_[np.diff(number[order]) != 0, True]]] = True
-    return last
+    last[rows] = True
+    return last, last if step is None else step == step[rows][number]

@@ -90,9 +90,8 @@ def _local(dataset_id: str) -> str:
 
 def read(path: Path, columns: Columns | None = None) -> RawData:
     """The transitions of every episode; `columns: {obs: [key, …]}` chooses among observations by name."""
-    folder = path if path.is_dir() else path.parent
-    data = folder / "data" if (folder / "data" / "metadata.json").is_file() else folder
-    metadata = read_metadata(data / "metadata.json")
+    data = _data_folder(path)
+    metadata = metadata_of(path)
     storage = metadata.get("data_format", "hdf5")
     if storage != "hdf5":
         raise DataError(f"a Minari dataset stored as {shown(storage)}; only those stored as HDF5 are read")
@@ -112,6 +111,16 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     described = f"Minari dataset {shown(name)[1:-1]}" if isinstance(name, str) else "Minari dataset"
     bounds = _bounds({} if metadata.get(ASSUMED_BOUNDS) is True else actions, observations, keys)
     return RawData(arrays, described, env_id=env_id_in(metadata), notes=notes, bounds=bounds)
+
+
+def _data_folder(path: Path) -> Path:
+    folder = path if path.is_dir() else path.parent
+    return folder / "data" if (folder / "data" / "metadata.json").is_file() else folder
+
+
+def metadata_of(path: Path) -> dict[str, Any]:
+    """What a dataset says of itself, by any path into it."""
+    return read_metadata(_data_folder(path) / "metadata.json")
 
 
 def read_metadata(path: Path) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import check_names, listed
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import assemble, left_aside, plan
+from rl_training.data.provenance import KEY
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
@@ -136,7 +137,7 @@ def _is_text(values: npt.NDArray[Any]) -> bool:
 
 def _is_told(name: str, member: zipfile.ZipInfo) -> bool:
     """Whether a member is something to know of the environment, of a size that can be."""
-    known = {f"{TOLD}{word}" for word in ("env_id", *SpaceBounds.__dataclass_fields__)}
+    known = {f"{TOLD}{word}" for word in ("env_id", KEY, *SpaceBounds.__dataclass_fields__)}
     return name in known and member.filename.endswith(".npy") and member.file_size <= _TOLD_LIMIT
 
 

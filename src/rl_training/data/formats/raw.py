@@ -15,6 +15,7 @@ import numpy.typing as npt
 from rl_training.data.checks import BoolArray, FaultyValueError, IndexArray
 from rl_training.data.fields import EPISODE_IDS, FIELD_OF, TELL_ENDS
 from rl_training.data.formats.names import LONGEST_NAME, doubled
+from rl_training.data.provenance import Provenance
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
 from rl_training.validation import printable
@@ -60,6 +61,7 @@ class RawData:
     ends_told: a column says why episodes ended.
     end_texts: where a column says why episodes ended, its text in the file's rows that have ended one.
     recorded: its own episodes, where those of the arrays are pieces of them.
+    provenance: what the file itself tells of where it comes from.
     left_out: rows without a value that are not among the arrays, and how many of them mark a termination.
     """
 
@@ -77,6 +79,7 @@ class RawData:
     recorded: Recorded | None = None
     left_out: tuple[int, int] = (0, 0)
     end_texts: Mapping[int, str] | None = None
+    provenance: Provenance | None = None
 
     def row_in_file(self, row: int) -> tuple[int, str | None]:
         """Where the data have a row of the arrays: the row in its file, and the file's name where there are several."""

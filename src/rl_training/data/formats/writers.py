@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +19,8 @@ from rl_training.data.formats import npz, recognise
 from rl_training.data.formats.atomic import new_file, new_folder, new_parents
 from rl_training.data.formats.places import MINARI_PREFIX, expand, place_of
 from rl_training.data.formats.raw import NAMES, by_the_files_rows
+from rl_training.data.formats.written import remove_beside, write_beside
+from rl_training.data.provenance import KEY, Provenance
 from rl_training.errors import DataError
 from rl_training.wording import amount, taken
 
@@ -43,6 +46,7 @@ class Target:
     path: Path
     format: Format
     dataset_id: str | None = None  # of Minari
+    provenance: str = ""  # of what is written, as JSON
 
     @property
     def is_folder(self) -> bool:
@@ -78,12 +82,17 @@ def target_of(text: str, file_format: Format | None = None) -> Target:
 
 
 def write(
-    dataset: TransitionDataset, target: Target, *, env_id: str | None = None, force: bool = False
+    dataset: TransitionDataset,
+    target: Target,
+    *,
+    env_id: str | None = None,
+    force: bool = False,
+    provenance: Provenance | None = None,
 ) -> tuple[str, ...]:
     """Write the dataset and return what its reader should know. What is there already stays, unless `force`.
 
-    env_id: the environment to name, if not the dataset's own."""
-    path = target.path
+    env_id: the environment to name, if not the dataset's own; provenance: where the data come from, likewise."""
+    path, told = target.path, (provenance or dataset.provenance or Provenance()).text()
     dataset.refuse_mixture()
     check_free(target, force=force)
     if not dataset.whole_episodes and target.format not in ("npz", "columns"):
@@ -92,11 +101,12 @@ def write(
         named = dataset if env_id is None else replace(dataset, env_id=env_id)
         place = new_folder if target.is_folder else new_file
         with new_parents(path), place(path, replace=force) as temporary:
-            notes = _WRITERS[target.format](named, replace(target, path=temporary))
+            notes = _WRITERS[target.format](named, replace(target, path=temporary, provenance=told))
             check_free(target, force=force)  # what has come since may be no dataset
         if target.format == "minari":
             _name_spaces(target)
-        return notes
+        beside = write_beside(path, told) if target.format == "csv" else None
+        return notes if beside is None else (*notes, beside)
     except FileExistsError:  # it has come in the last moment
         raise DataError(taken(path, "it has just come there, try again") if force else taken(path)) from None
     except OSError as error:
@@ -107,6 +117,13 @@ def write(
             raise
         extra = {"pyarrow": "parquet", "minari": "minari"}[package]
         raise DataError(f"writing this format needs {package}: pip install 'rl-training[{extra}]'") from None
+
+
+def remove(target: Target) -> None:
+    """What was written, with all that belongs to it."""
+    if target.format == "csv":
+        remove_beside(target.path)
+    shutil.rmtree(target.path) if target.is_folder else target.path.unlink(missing_ok=True)
 
 
 def check_free(target: Target, *, force: bool, source: str | None = None) -> None:
@@ -156,7 +173,7 @@ def _npz(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     arrays = dataset.to_dict()
     if not dataset.whole_episodes:
         arrays[BORDERS_LOST] = np.array(True)
-    told = {f"{npz.TOLD}{name}": np.array(value) for name, value in _told(dataset).items()}
+    told = {f"{npz.TOLD}{name}": np.array(value) for name, value in (_told(dataset) | {KEY: target.provenance}).items()}
     npz.write(target.path, arrays | told)
     return ()
 
@@ -170,7 +187,7 @@ def _told(dataset: TransitionDataset) -> dict[str, Any]:
 def _columns(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     from rl_training.data.formats import columns
 
-    columns.fill(target.path, [dataset])
+    columns.fill(target.path, [dataset], target.provenance)
     return ()
 
 
@@ -183,6 +200,7 @@ def _hdf5(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
         for name, values in dataset.to_dict().items():
             file.create_dataset(_D4RL_NAMES.get(name, name), data=values, compression="gzip", shuffle=True)
         file.attrs.update(_told(dataset))
+        file.attrs[KEY] = np.bytes_(target.provenance)  # of a fixed length, which is read without a risk
     target.path.write_bytes(image.getbuffer())
     return ()
 
@@ -201,8 +219,7 @@ def _parquet(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     told = {} if dataset.env_id is None else {"env_id": dataset.env_id}
     told |= {} if dataset.bounds is None else {"bounds": json.dumps(dataset.bounds.to_json())}
     told |= {} if not (names := _own_names(dataset)) else {NAMES: json.dumps(names)}
-    if told:
-        table = table.replace_schema_metadata(told)
+    table = table.replace_schema_metadata(told | {KEY: target.provenance})
     pq.write_table(table, target.path, compression="zstd")
     return ()
 
@@ -261,7 +278,7 @@ def _minari(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     target.path.mkdir()
     spec = _registered(dataset.env_id)
     storage = MinariStorage.new(target.path / "data", env_spec=spec, **_spaces(usable))
-    storage.update_metadata(_minari_metadata(target.dataset_id or ""))
+    storage.update_metadata({**_minari_metadata(target.dataset_id or ""), KEY: json.loads(target.provenance)})
     if dataset.env_id is not None and spec is None:
         storage.update_metadata({"env_id": dataset.env_id})
     if dataset.bounds is None or dataset.bounds.action_low is None:  # a Box must have some; these are no knowledge

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from rl_training.data.reference_returns import Reference, reference_of
 from rl_training.errors import RLTrainingError
 from rl_training.experiment import statistics
-from rl_training.experiment.metric_doubts import metric_doubts
+from rl_training.experiment.metric_doubts import metric_doubts, metric_notes
 from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
 from rl_training.paths import bare_name, without_folder
@@ -103,6 +103,11 @@ class RunContents:
     def training_doubts(self) -> tuple[str, ...]:
         """What its metrics give reason to doubt."""
         return metric_doubts(self)
+
+    @cached_property
+    def training_notes(self) -> tuple[str, ...]:
+        """What else its metrics say that a reader should know."""
+        return metric_notes(self)
 
     @property
     def unit(self) -> str:

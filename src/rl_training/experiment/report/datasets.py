@@ -138,7 +138,7 @@ class Shelf:
     def _held_out(self, run: RunContents) -> TransitionDataset | str:
         assert self.held_out is not None
         try:
-            section = read_alike(run.config, self.held_out)
+            section = read_alike(run.config, self.held_out).section
         except RLTrainingError as error:
             return f"{self.held_out}: {error}"
         return self.open(section, run.summary.env_id, None)

@@ -18,7 +18,8 @@ _MOST_DRAWN = 24  # runs with figures of their own
 
 def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]) -> str:
     """Warnings, a table and figures; diagnostics: one for each run, or none at all."""
-    of_training = said(runs, [[f"warning: {doubt}." for doubt in run.training_doubts] for run in runs])
+    warnings = said(runs, [[f"warning: {doubt}." for doubt in run.training_doubts] for run in runs])
+    of_training = warnings + said(runs, [[f"note: {note}." for note in run.training_notes] for run in runs])
     if not diagnostics:
         return of_training + '<p class="faint">Left out (--no-data): they need the checkpoints and the data.</p>'
     pairs = list(zip(runs, diagnostics, strict=True))

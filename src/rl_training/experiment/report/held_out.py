@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Mapping
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.dataset_loaders import DatasetConfig, MixtureDatasetConfig, path_alone
+from rl_training.data.fields import REQUIRED_FIELDS
+from rl_training.data.formats import MINARI_PREFIX, recognise
+from rl_training.data.formats.csv_text import layout_of
+from rl_training.data.formats.places import locate
+from rl_training.data.formats.written import provenance_in
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import RLTrainingError
+from rl_training.reading_choices import is_said
 from rl_training.runtime.config import TrainConfig
 
 Sums = npt.NDArray[np.uint64]
 
 _WHERE = ("path", "id", "download")  # of a section: which data, not how they are read
+_NAME_COLUMNS = ("columns", "dones_are", "end_reasons", "missing_words", "duplicates")
+_CHANGE_VALUES = ("rewards_are", "rewards_at", "time_limits", "max_episode_steps", "missing")
 _MOST = 4_000  # held-out rows that are looked for
 _BLOCK = 1 << 16  # rows summed at once, so that a memory-mapped field is read through and let go
 
 
-def read_alike(config: Mapping[str, Any], held_out: str) -> DatasetConfig:
-    """The section for `held_out`, with the run's own columns and flags where its data are of the same kind."""
+class Alike(NamedTuple):
+    """How other data are read, and what the user should know of it."""
+
+    section: DatasetConfig
+    notes: tuple[str, ...] = ()
+
+
+def read_alike(config: Mapping[str, Any], held_out: str) -> Alike:
+    """The section for `held_out`, with the run's own columns and flags where its data are of the same kind, but for
+    what was applied when this package wrote them."""
     plain: dict[str, Any] = path_alone(held_out)
     ways: list[dict[str, Any]] = []
     for section in _sections(config):
@@ -29,10 +47,49 @@ def read_alike(config: Mapping[str, Any], held_out: str) -> DatasetConfig:
             way = section.model_dump(mode="json", exclude=set(_WHERE))
             ways += [way] if way not in ways else []
     own = ways[0] if len(ways) == 1 else {}  # parts of a mixture that are read in several ways show none
+    own, notes = _not_twice(own, plain)
     values = {"algo": "bc", "total_timesteps": 1, "dataset": {**own, **plain}}
     made = TrainConfig.parse(values).dataset
     assert made is not None
-    return made
+    return Alike(made, notes)
+
+
+def _not_twice(own: dict[str, Any], plain: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What of the run's own ways is still to be said of data that may have been written here, and a note on the rest.
+
+    What names columns and texts is of no use with the names that are written; what changes values was said already or
+    not, as the file tells."""
+    named = f"{MINARI_PREFIX}{plain['id']}" if plain["source"] == "minari" else str(plain.get("path", ""))
+    try:
+        place = locate(named)
+        kind = recognise(place)
+        told, by_names = provenance_in(place, kind), kind == "csv" and _has_written_names(place, own)
+    except (RLTrainingError, OSError, ValueError, csv.Error):
+        return own, ()  # said when they are opened
+    changing = {name: own[name] for name in _CHANGE_VALUES if is_said(own.get(name))}
+    if told is None and not by_names:
+        return own, ()
+    if told is None and not own.get("columns"):
+        doubtful = f"{_listed(changing)} is applied to it as to the run's own data; if it was written from such by"
+        return own, (f"{doubtful} `data split` or `convert`, it is applied twice",) if changing else ()
+    done = {name: choice for name, choice in changing.items() if told is None or told.says(name)}
+    left = {name: choice for name, choice in own.items() if name not in (*_NAME_COLUMNS, *done)}
+    by = "by its columns" if told is None else "as it tells"
+    return left, (f"it was written with {_listed(done)}, {by}, which is not applied again",) if done else ()
+
+
+def _listed(choices: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}: {choice}" for name, choice in choices.items())
+
+
+def _has_written_names(path: Path, own: Mapping[str, Any]) -> bool:
+    """Whether a table has the columns that are written here, and not those that the run names for its own data."""
+    names = layout_of(path).names
+    stems = {name.rstrip("0123456789").removesuffix("_") for name in names}
+    given = [
+        one for found in (own.get("columns") or {}).values() for one in ([found] if isinstance(found, str) else found)
+    ]
+    return {*REQUIRED_FIELDS, "next_obs", "truncations"} <= stems and not any(name in names for name in given)
 
 
 def _sections(config: Mapping[str, Any]) -> list[DatasetConfig]:

@@ -14,7 +14,7 @@ from rl_training.experiment.report.bounds import bounds_text
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import RunDiagnostics
 from rl_training.experiment.report.drawing import Drawing, Size, group, look
-from rl_training.experiment.report.spread import Spread
+from rl_training.experiment.report.spread import Rest, Spread
 from rl_training.experiment.report.svg import Chart, marker
 
 FloatArray = npt.NDArray[np.float64]
@@ -35,6 +35,7 @@ def histogram(title: str, values: Spread) -> Drawing:
     )
     if values.bounds is not None:
         caption += f" Bounds: {escape(bounds_text(values.bounds))}{_bounds_drawn(values)}."
+    caption += "" if values.rest is None else _of_the_rest(values.rest)
     beyond = [f"{count:,} {side}" for count, side in ((values.below, "below"), (values.above, "above")) if count]
     if beyond:
         one = values.below + values.above == 1
@@ -42,6 +43,13 @@ def histogram(title: str, values: Spread) -> Drawing:
         caption += " the numbers here."
     told = f"{title}: from {number(every.min)} to {number(every.max)}, mean {number(every.mean)}"
     return Drawing(caption, lambda size: _bars(title, values, mean, size).svg(told))
+
+
+def _of_the_rest(rest: Rest) -> str:
+    """What one tall bar does not show."""
+    other = number(rest.low) if rest.low == rest.high else f"from {number(rest.low)} to {number(rest.high)}"
+    be = "is" if rest.count == 1 else "are"
+    return f" Nearly all are {number(rest.usual)}: {rest.count:,} of {rest.total:,} {be} not, but {other}."
 
 
 def _bars(title: str, values: Spread, mean: str, size: Size) -> Chart:

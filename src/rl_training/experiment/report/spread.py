@@ -20,7 +20,8 @@ _ROOM = 0.5  # beyond the others, in their span, before a value is out of range
 class Spread:
     """All values in brief, the histogram of those in range, and how many are below and above it.
 
-    bounds: what the values may be, where that is known.
+    bounds: what the values may be, where that is known. rest: where nearly all values are the same, the others, whose
+    bars can hardly be seen.
     """
 
     every: Distribution
@@ -28,6 +29,7 @@ class Spread:
     below: int
     above: int
     bounds: tuple[float, float] | None = None
+    rest: Rest | None = None
 
     @classmethod
     def of(cls, values: npt.NDArray[Any], bounds: tuple[float, float] | None = None) -> Spread:
@@ -37,7 +39,26 @@ class Spread:
         below, above = (int(side.sum()) for side in (exact < low, exact > high))
         bins = min(_BINS, max(_FEWEST_BINS, 2 * math.isqrt(len(values))))  # few values leave many bins empty
         inside = values[(exact >= low) & (exact <= high)] if below or above else values
-        return cls(Distribution.of(values, bins), Distribution.of(inside, bins), below, above, bounds)
+        rest = Rest.of(exact) if math.isinf(low) else None
+        return cls(Distribution.of(values, bins), Distribution.of(inside, bins), below, above, bounds, rest)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """Those of `total` values that are not the usual one: how many, and from where to where they lie."""
+
+    usual: float
+    total: int
+    count: int
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: npt.NDArray[np.float64]) -> Rest:
+        """Of values that are not all the same, though nearly."""
+        usual = float(np.median(values))
+        others = values[values != usual]
+        return cls(usual, len(values), len(others), float(others.min()), float(others.max()))
 
 
 def usual_range(values: npt.NDArray[Any]) -> tuple[float, float]:
@@ -46,8 +67,9 @@ def usual_range(values: npt.NDArray[Any]) -> tuple[float, float]:
     Everything, where nearly all values are the same: the others are then what there is to see.
     """
     tail = max(_TAIL, min(_MOST_TAIL, _FEW / len(values)))
-    low, high = np.quantile(values.astype(np.float64), [tail, 1.0 - tail]).tolist()
-    if low == high:
-        return -math.inf, math.inf
-    room = _ROOM * (high - low)
-    return low - room, high + room
+    exact = values.astype(np.float64)
+    first, last = np.quantile(exact, [tail, 1.0 - tail]).tolist()
+    room = _ROOM * (last - first)
+    low, high = first - room, last + room
+    inside = exact[(exact >= low) & (exact <= high)]
+    return (low, high) if inside.min() < inside.max() else (-math.inf, math.inf)

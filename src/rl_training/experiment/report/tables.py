@@ -12,6 +12,7 @@ import numpy as np
 
 from rl_training import yaml_dialect
 from rl_training.data.doctor.wording import alike, number
+from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment import statistics
 from rl_training.experiment.report.bounds import ActionBounds, bounds_in_words, bounds_text
 from rl_training.experiment.report.contents import RunContents, as_number
@@ -329,6 +330,8 @@ def data_pairs(data: DataContents) -> str:
         entries.append((f"return of an episode{data.unit}", f"mean {mean}, from {low} to {high}"))
     if data.bounds is not None:
         entries.append(("bounds of actions", f"{bounds_in_words(data.bounds.ranges)} ({data.bounds.source})"))
+    if (made := Provenance.read(facts.get(KEY))) is not None and (words := made.in_words()):
+        entries.append(("made from", words))
     if data.fingerprint:
         entries.append(("SHA-256", data.fingerprint))
     return pairs(entries)

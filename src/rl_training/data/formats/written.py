@@ -1,0 +1,112 @@
+"""What files of this package tell of where they come from, read without their rows.
+
+CSV has no place for it: it stands in a file beside, by the name that the W3C gives metadata of a CSV file, and counts
+as long as the CSV file is the one that was written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rl_training.data.formats.atomic import new_file
+from rl_training.data.formats.limits import check_file
+from rl_training.data.provenance import KEY, Provenance, digest_of
+from rl_training.errors import DataError
+
+_LARGEST = 2**20  # bytes of a file beside
+
+
+def provenance_in(path: Path, name: str) -> Provenance | None:
+    """What a file or folder of the format `name` tells; nothing where it is another program's, or damaged, which is
+    said when it is read."""
+    try:
+        return Provenance.read(_READERS[name](path))
+    except (DataError, OSError, ValueError, KeyError, RuntimeError, TypeError, MemoryError, ImportError):
+        return None
+
+
+def beside(path: Path) -> Path:
+    """The file that tells of a CSV file."""
+    return path.with_name(f"{path.name}-metadata.json")
+
+
+def write_beside(path: Path, text: str) -> str | None:
+    """Write what is told of a CSV file; the note, where a file of someone else is there and stays."""
+    place = beside(path)
+    if place.exists() and _ours(place) is None:
+        return f"{place.name} is there and not from here, so nothing tells where these data come from"
+    about = {"sha256": digest_of(path), KEY: json.loads(text)}
+    with new_file(place) as temporary:
+        told = {"@context": "http://www.w3.org/ns/csvw", "url": path.name, "rl_training": about}
+        temporary.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    return None
+
+
+def remove_beside(path: Path) -> None:
+    """Of a CSV file that goes."""
+    if _ours(beside(path)) is not None:
+        beside(path).unlink(missing_ok=True)
+
+
+def _ours(place: Path) -> dict[str, Any] | None:
+    try:
+        check_file(place)
+        told = json.loads(place.read_text("utf-8")) if place.stat().st_size <= _LARGEST else None
+    except (DataError, OSError, ValueError, RecursionError):
+        return None
+    about = told.get("rl_training") if isinstance(told, dict) else None
+    return about if isinstance(about, dict) else None
+
+
+def _csv(path: Path) -> Any:
+    about = _ours(beside(path))
+    return None if about is None or about.get("sha256") != digest_of(path) else about.get(KEY)
+
+
+def _npz(path: Path) -> Any:
+    from rl_training.data.formats import npz
+
+    return npz.read_array(path, f"{npz.TOLD}{KEY}")
+
+
+def _hdf5(path: Path) -> Any:
+    from rl_training.data.formats.hdf5_files import attributes, opened
+
+    with opened(path) as file:
+        return attributes(file, [KEY]).get(KEY)
+
+
+def _parquet(path: Path) -> Any:
+    import pyarrow.parquet as pq
+
+    from rl_training.data.formats.parquet_footer import read_footer
+
+    if path.is_dir():
+        return None
+    read_footer(path)  # a forged one is refused before pyarrow sees it
+    return (pq.read_schema(path).metadata or {}).get(KEY.encode())
+
+
+def _columns(path: Path) -> Any:
+    from rl_training.data.formats.columns import read_schema
+
+    return read_schema(path).get(KEY)
+
+
+def _minari(path: Path) -> Any:
+    from rl_training.data.formats.minari import metadata_of
+
+    return metadata_of(path).get(KEY)
+
+
+_READERS: dict[str, Callable[[Path], Any]] = {
+    "csv": _csv,
+    "npz": _npz,
+    "hdf5": _hdf5,
+    "parquet": _parquet,
+    "columns": _columns,
+    "minari": _minari,
+}

@@ -1,0 +1,117 @@
+"""Where data come from: which file, and what was said on how it is read. Files that are written keep it, as that is
+applied in them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rl_training import __version__
+from rl_training.reading_choices import is_said
+from rl_training.validation import printable
+
+KEY = "provenance"  # in the metadata of a file
+_PROGRAM = "rl-training"
+_LONGEST = 2_000  # characters of a name
+_MOST_BYTES = 32_768  # HDF5 has no place for more than twice as many
+_DEEPEST = 8  # files that were made from one another
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """source: the name of the file that was read, with the SHA-256 of its bytes where it was taken. options: what was
+    said on how it is read, by the keys of a `dataset:` section. part: which of its episodes these are, in words.
+    before: what the file itself says of where it comes from."""
+
+    source: str | None = None
+    sha256: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    part: str | None = None
+    before: Provenance | None = None
+    program: str = f"{_PROGRAM} {__version__}"
+
+    @classmethod
+    def of(
+        cls, source: str, said: Mapping[str, Any], before: Provenance | None, sha256: str | None = None
+    ) -> Provenance:
+        """Of a file that is read so; what is not said in `said` is left out."""
+        return cls(source, sha256, {name: choice for name, choice in said.items() if is_said(choice)}, None, before)
+
+    def says(self, option: str) -> bool:
+        """Whether the option is applied in the data."""
+        return option in self.options or (self.before is not None and self.before.says(option))
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values, without what is not known."""
+        before = None if self.before is None else self.before.to_json()
+        known: dict[str, Any] = {"program": self.program, "source": self.source, "sha256": self.sha256}
+        known |= {"options": dict(self.options) or None, "part": self.part, "before": before}
+        return {name: value for name, value in known.items() if value is not None}
+
+    def text(self) -> str:
+        """As a file keeps it, its oldest stages left out where it would be too long."""
+        made = json.dumps(
+            self.to_json(), default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value)
+        )
+        if len(made) <= _MOST_BYTES or self.before is None:
+            return made
+        return Provenance(self.source, self.sha256, self.options, self.part, None, self.program).text()
+
+    @classmethod
+    def read(cls, told: Any, deep: int = _DEEPEST) -> Provenance | None:
+        """What a file tells, if a file of this package can tell it: JSON, or its text in any form."""
+        told = told.item() if isinstance(told, np.ndarray | np.generic) and told.shape == () else told
+        if isinstance(told, str | bytes) and len(told) <= 2 * _MOST_BYTES:
+            try:
+                told = json.loads(told)
+            except (ValueError, RecursionError):
+                return None
+        if not isinstance(told, Mapping) or not _is_text(told.get("program")) or not deep:
+            return None
+        texts = {name: told.get(name) for name in ("source", "sha256", "part")}
+        options = told.get("options", {})
+        if not told["program"].startswith(_PROGRAM) or not isinstance(options, Mapping):
+            return None
+        if not all(value is None or _is_text(value) for value in texts.values()) or not all(map(_is_text, options)):
+            return None
+        before = cls.read(told.get("before"), deep - 1)
+        return cls(**texts, options=dict(options), before=before, program=told["program"])
+
+    def in_words(self) -> str | None:
+        """`log.csv (SHA-256 0123456789ab…), read with rewards_are: costs; …`; none where no file is named."""
+        earlier = None if self.before is None else self.before.in_words()
+        if self.source is None:
+            return earlier
+        digest = f" (SHA-256 {printable(self.sha256[:12])}…)" if self.sha256 else ""
+        said = ", ".join(f"{printable(name)}: {_value(value)}" for name, value in self.options.items())
+        told = f"{printable(self.source)}{digest}" + (f", read with {said}" if said else "")
+        told += f"; {printable(self.part)}" if self.part else ""
+        return told + (f"; that is made from {earlier}" if earlier else "")
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= _LONGEST
+
+
+def _value(value: Any) -> str:
+    return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def digest_of(path: Path) -> str | None:
+    """SHA-256 of a file's bytes, or of the names and bytes of all files of a folder; none where it cannot be read."""
+    try:
+        if not path.is_dir():
+            with path.open("rb") as file:
+                return hashlib.file_digest(file, "sha256").hexdigest()
+        whole = hashlib.sha256()
+        for entry in sorted(entry for entry in path.rglob("*") if entry.is_file()):
+            whole.update(f"{entry.relative_to(path).as_posix()}\0{digest_of(entry)}\n".encode())
+        return whole.hexdigest()
+    except OSError:
+        return None
