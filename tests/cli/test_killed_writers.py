@@ -82,7 +82,7 @@ def test_a_signal_that_comes_later_ends_what_the_first_did_not(
 def test_signals_that_come_together_are_one(data_file: Path, tmp_path: Path) -> None:
     ended = convert(signal.SIGTERM, data_file, tmp_path / "o.csv", LOST)
     assert (ended.returncode, ended.stderr) == (143, "")
-    assert [path.name for path in tmp_path.iterdir()] == ["o.csv"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["o.csv", "o.csv-metadata.json"]
 
 
 def test_what_was_killed_is_cleared_away_by_the_next(data_file: Path, tmp_path: Path) -> None:
