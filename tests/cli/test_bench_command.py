@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import resource
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,12 @@ def test_no_room_for_the_figures(command: Any, tmp_path: Path, monkeypatch: pyte
     assert (code, err) == (2, "error: --output figures.json: cannot be written (File too large)\n")
     assert out.count("eager") == 100
     assert files_under(tmp_path) == {"figures.json": b"theirs"}
+
+
+def test_nowhere_for_temporary_files(mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["nowhere"])
+    assert mistake("bench", *TINY).startswith("error: no folder for temporary files can be written to")
 
 
 def test_the_table() -> None:
