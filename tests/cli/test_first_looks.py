@@ -98,11 +98,10 @@ def many(path: Path) -> Path:
     return path
 
 
-def table(path: Path, **more: Any) -> Path:
+def table(path: Path, *, store_schema: bool = True, **more: Any) -> Path:
     own = fields()
-    pq.write_table(
-        pa.table({**own, "observations": list(own["observations"]), "actions": own["actions"][:, 0], **more}), path
-    )
+    cells = {**own, "observations": list(own["observations"]), "actions": own["actions"][:, 0], **more}
+    pq.write_table(pa.table(cells), path, store_schema=store_schema)
     return path
 
 
@@ -113,8 +112,9 @@ def lists(path: Path) -> Path:
 
 
 def words(path: Path) -> Path:
-    """One long word in every row, which is stored once."""
-    return table(path, junk=pa.DictionaryArray.from_arrays(pa.array([0] * ROWS, pa.int32()), ["x" * 2**21]))
+    """One long word in every row, which is stored once; plain text by the schema."""
+    word = pa.DictionaryArray.from_arrays(pa.array([0] * ROWS, pa.int32()), ["x" * 2**21])
+    return table(path, store_schema=False, junk=word)
 
 
 def look(path: Path, how: str = "rows") -> Any:
