@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+
 import pytest
 
 from rl_training.errors import did_you_mean
@@ -29,3 +31,17 @@ ENVIRONMENTS += [f"extra/Env{i}-v0" for i in range(12)]
 )
 def test_near_names_only(word: str, known: list[str], suggested: str) -> None:
     assert did_you_mean(word, known) == suggested
+
+
+def test_a_word_without_end_is_compared_with_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[int] = []
+
+    def record(_: None, one: str, other: str) -> difflib.SequenceMatcher[str]:
+        compared.append(len(one) + len(other))
+        return matcher(None, one, other)
+
+    matcher = difflib.SequenceMatcher
+    monkeypatch.setattr(difflib, "SequenceMatcher", record)
+    assert did_you_mean("x" * 100_000, ENVIRONMENTS) == ""
+    assert did_you_mean("Hoper-v4", ["x" * 100_000, "Hopper-v4"]) == "; did you mean 'Hopper-v4'?"
+    assert max(compared) <= 400

@@ -67,6 +67,7 @@ def closest(word: str, known: Iterable[str]) -> str | None:
 
 
 _ALIKE = 0.65  # of difflib's ratio
+_LONGEST_NAME = 200  # characters; what is longer was not meant as a name, and takes long to be compared
 
 
 def _likeness(word: str, choice: str) -> tuple[float, float]:
@@ -77,4 +78,6 @@ def _likeness(word: str, choice: str) -> tuple[float, float]:
 
 
 def _ratio(one: str, other: str) -> float:
+    if max(len(one), len(other)) > _LONGEST_NAME:
+        return 0.0
     return difflib.SequenceMatcher(None, other, one).ratio()

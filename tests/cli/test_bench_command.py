@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 import torch
 
 from rl_training.cli import benchmarking
+from small_runs import files_under
 
 TINY = ("--seconds", 0.05, "--rows", 300, "--width", 8, "--batch-size", 8, "--engine", "eager", "--device", "cpu")
 
@@ -36,11 +39,40 @@ def test_it_measures_and_writes(command: Any, tmp_path: Path) -> None:
         (("--members", 0), "error: members: must be at least 1, got 0"),
         (("--seconds", 0), "error: seconds: must be above 0, got 0"),
         (("--device", "cuda:99"), f"torch sees {torch.cuda.device_count()} CUDA devices"),
-        (("--output", "no/folder.json"), "error: output: no folder no to write folder.json into"),
+        (("--output", "no/folder.json"), "error: --output no/folder.json: no folder no to write into; make it first"),
     ],
 )
 def test_mistakes(mistake: Any, arguments: tuple[Any, ...], message: str) -> None:
     assert message in mistake("bench", *arguments)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_place_is_looked_at_before_anything_is_measured(mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmarking, "measure", lambda *_, **__: pytest.fail("it was measured"))
+    assert mistake("bench", "--output", "/dev/full").startswith("error: --output /dev/full: is a device")
+    assert Path("/dev/full").is_char_device()
+
+
+def test_no_room_for_the_figures(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are printed at least, and those of another time stay."""
+    row = {"algo": "bc", "engine": "eager", "members": 1, "rates": [1.0], "memory": 2**20, "cuda_memory": 0}
+    monkeypatch.setattr(benchmarking, "measure", lambda *_, **__: [row] * 100)
+    (tmp_path / "figures.json").write_text("theirs")
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, limit[1]))
+    try:
+        code, out, err = command("bench", "--device", "cpu", "--output", "figures.json")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert (code, err) == (2, "error: --output figures.json: cannot be written (File too large)\n")
+    assert out.count("eager") == 100
+    assert files_under(tmp_path) == {"figures.json": b"theirs"}
+
+
+def test_nowhere_for_temporary_files(mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["nowhere"])
+    assert mistake("bench", *TINY).startswith("error: no folder for temporary files can be written to")
 
 
 def test_the_table() -> None:

@@ -121,6 +121,16 @@ class TestDryRun:
         assert "# write: runs/run" in out
         assert out.endswith("# dry run: nothing was written\n")
 
+    def test_no_columns_are_an_unknown_width(
+        self, command: Any, config_file: Path, data_file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked = [("train", "-c", config_file, "--dry-run"), ("data", "check", data_file)]
+        monkeypatch.setenv("COLUMNS", "80")
+        wide = [command(*words) for words in asked]
+        monkeypatch.setenv("COLUMNS", "0")
+        assert [command(*words) for words in asked] == wide
+        assert "\nfinished after 4 updates\n" in command("train", "-c", config_file).out
+
     @pytest.mark.parametrize(
         ("options", "line"),
         [

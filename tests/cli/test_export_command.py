@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,18 @@ class TestExport:
             line = line.replace("first.onnx", "again.onnx")
             assert command(*line.split()[1:]).code == 0
         assert Path("again.onnx").read_bytes() == Path("first.onnx").read_bytes()
+
+    def test_nowhere_for_temporary_files(self, run: Path, tmp_path: Path) -> None:
+        """Torch wants some; nothing can be written anywhere."""
+        done = subprocess.run(
+            [sys.executable, "-m", "rl_training", "export", str(run), "-o", str(tmp_path / "p.pt2")],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        told = "error: no folder for temporary files can be written to; make room, or name another: TMPDIR=FOLDER\n"
+        assert (done.returncode, done.stderr) == (2, told)
 
     def test_nothing_is_replaced_unasked(self, command: Any, mistake: Any, run: Path) -> None:
         Path("p-seed-2.onnx.json").write_text("mine")

@@ -8,22 +8,22 @@ from pathlib import Path
 import pytest
 
 from rl_training.errors import ConfigError
-from rl_training.experiment.output_file import require_free, write_output
+from rl_training.experiment.output_file import require_place, write_output
 from small_runs import files_under
 
 
 def test_nothing_is_replaced_unasked(tmp_path: Path) -> None:
     """At the start and, where it came while one worked, at the end: the same words."""
     output = tmp_path / "page.html"
-    require_free(output, force=False)
+    require_place(output, force=False)
     output.write_text("theirs")
     said = f"--output {output}: exists already; --force replaces it, -o FILE writes another"
-    for refused in (lambda: require_free(output, force=False), lambda: write_output(output, "mine", force=False)):
+    for refused in (lambda: require_place(output, force=False), lambda: write_output(output, "mine", force=False)):
         with pytest.raises(ConfigError) as caught:
             refused()
         assert str(caught.value) == said
         assert files_under(tmp_path) == {"page.html": b"theirs"}
-    require_free(output, force=True)
+    require_place(output, force=True)
     write_output(output, "mine", force=True)
     assert files_under(tmp_path) == {"page.html": b"mine"}
 
@@ -36,3 +36,25 @@ def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match=r"page.html: cannot be written \(No space left on device\)$"):
         write_output(tmp_path / "page.html", "mine", force=False)
     assert files_under(tmp_path) == {}
+
+
+@pytest.mark.parametrize(
+    ("output", "told"),
+    [
+        ("folder", "is a folder; name a file"),
+        ("nowhere/page.html", "no folder {0}/nowhere to write into; make it first"),
+        ("pipe", "is a device or a pipe, which no file replaces; name a file"),
+    ],
+)
+def test_where_no_file_can_be(output: str, told: str, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ConfigError) as refused:
+        require_place(tmp_path / output, force=True)
+    assert str(refused.value) == f"--output {tmp_path / output}: {told.format(tmp_path)}"
+
+
+def test_a_folder_that_may_not_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: path != tmp_path)
+    with pytest.raises(ConfigError, match=r"page.html: the folder .* may not be written to$"):
+        require_place(tmp_path / "page.html", force=False)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import builtins
 import errno
+import fcntl
 import io
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Callable
@@ -199,3 +201,29 @@ def test_two_objects_in_one_process_exclude_each_other(data_file: Path, tmp_path
             pass
     with run_lock.held(run.path):
         pass
+
+
+def test_no_room_for_the_name_in_the_lock(tmp_path: Path) -> None:
+    """Said once: closing the file does not fail again on what could not be written."""
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limit[1]))
+    try:
+        with (
+            pytest.raises(CheckpointError, match=r"\.lock: cannot be written \(File too large"),
+            run_lock.held(tmp_path),
+        ):
+            pass
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+
+
+@pytest.mark.parametrize(
+    ("holder", "told"),
+    [(b"\xff\x80 x", r" \(\ufffd\ufffd x\)"), (b"\xff\x1b[2J", ""), ("\x9b2J".encode(), ""), (b"", "")],
+)
+def test_whatever_the_holder_has_written(holder: bytes, told: str, tmp_path: Path) -> None:
+    (tmp_path / ".lock").write_bytes(holder)
+    with (tmp_path / ".lock").open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(CheckpointError, match=rf"is being trained by another process{told}$"):
+            run_lock.held(tmp_path).__enter__()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -18,8 +19,9 @@ from rl_training.errors import ConfigError, DataError
 from rl_training.experiment import manager
 from rl_training.runtime import mapped_source
 from rl_training.runtime.config import TrainConfig
-from rl_training.runtime.trainer import Trainer, train
-from small_runs import digest, small_config
+from rl_training.runtime.rehearsal import first_rows
+from rl_training.runtime.trainer import Trainer, train, trainer_for
+from small_runs import digest, files_under, small_config
 
 
 @pytest.fixture
@@ -176,6 +178,23 @@ def test_nothing_stays_open_after_looking_for_a_metric(folder: Path, tmp_path: P
     stopping = {"metric": "critic/loss", "patience": 1}
     Trainer(config(folder, tmp_path / "runs", data_memory="mapped", early_stopping=stopping)).assemble()
     assert not held_open()
+
+
+@pytest.mark.parametrize("algo", ["td3_bc", "awr", "rebrac", "bc"])
+def test_a_plan_writes_nothing(algo: str, folder: Path, tmp_path: Path) -> None:
+    """A metric to stop by is looked for in memory."""
+    before = files_under(tmp_path)
+    stopping = {"metric": "actor/loss", "patience": 1}
+    values = small_config(folder, tmp_path / "runs", algo, data_memory="mapped", early_stopping=stopping)
+    assert any(line.startswith(f"train: {algo}") for line in trainer_for(algo)(values).plan())
+    assert files_under(tmp_path) == before
+
+
+def test_a_metric_is_looked_for_where_the_first_rows_lack_a_successor() -> None:
+    row, cut = np.zeros((5, 1), np.float32), np.array([1, 0, 0, 0, 1], bool)
+    data = TransitionDataset(row, row, row[:, 0], row, ~cut & False, cut, has_next_obs=~cut)
+    few = first_rows(data)
+    assert (len(few), few.n_usable, few.whole_episodes) == (4, 3, True)
 
 
 def test_not_on_a_gpu(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

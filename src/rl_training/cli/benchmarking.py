@@ -11,14 +11,15 @@ from typing import Any
 from rl_training.cli.telling import tell
 from rl_training.errors import ConfigError
 from rl_training.experiment.benchmark import Work, default_threads, machine, measure
+from rl_training.experiment.output_file import require_place, write_output
 
 
 def bench(
     algos: Sequence[str], members: Sequence[int], options: Mapping[str, Any], seconds: float, output: Path | None
 ) -> None:
     """`rl-training bench`; `options` are fields of `Work`."""
-    if output is not None and not output.parent.is_dir():
-        raise ConfigError(f"output: no folder {output.parent} to write {output.name} into")
+    if output is not None:
+        require_place(output, force=True)
     works = [
         Work(algo, members=count, **options).resolved()
         for algo in dict.fromkeys(algos)
@@ -29,7 +30,7 @@ def bench(
     tell(f"{about.get('gpu') or about['cpu']}, {about['threads']} threads, torch {about['torch']}")
     tell("\n".join(table(rows)))
     if output is not None:
-        output.write_text(json.dumps({"machine": about, "results": rows}, indent=1) + "\n", "utf-8")
+        write_output(output, json.dumps({"machine": about, "results": rows}, indent=1) + "\n", force=True)
         tell(f"written to {output}")
     if all("failure" in row for row in rows):
         raise ConfigError(rows[0]["failure"])

@@ -33,7 +33,8 @@ from rl_training.data.recording import (
 from rl_training.environments import read_spaces
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment.manager import find_run, load_policy
-from rl_training.runtime.console import PLAIN_SECONDS, pace, plain_console, progress_bar
+from rl_training.plain_console import plain_console
+from rl_training.runtime.console import PLAIN_SECONDS, pace, progress_bar
 from rl_training.runtime.signals import EXIT_CODES, CutOffError, graceful_signals
 from rl_training.wording import amount, readable
 

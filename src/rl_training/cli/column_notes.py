@@ -21,7 +21,7 @@ def cells_used(first: Peek, guesses: Guesses) -> dict[str, npt.NDArray[np.bool_]
     """Where a column that is used, or may be, has a missing cell, `[K]`, if it has one."""
     chosen = [name for guess in guesses.fields for columns in (guess.columns, *guess.candidates) for name in columns]
     cells = {name: first.columns[name] for name in chosen if first.columns[name].dtype.kind == "f"}
-    missing = {name: np.isnan(values).reshape(len(values), -1).any(1) for name, values in cells.items()}
+    missing = {name: np.isnan(values).any(tuple(range(1, values.ndim))) for name, values in cells.items()}
     return {name: lacks for name, lacks in missing.items() if lacks.any()}
 
 

@@ -31,6 +31,7 @@ from rl_training.data.settling import settle
 from rl_training.environments import Spaces, env_spaces, make_env, observation_bounds
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError, RLTrainingError
 from rl_training.harmless import escaped, for_page
+from rl_training.plain_console import plain_console
 
 _WIDEST = 100  # columns of text that are still easy to read
 _STYLES = {"title": "bold", "error": "bold red", "warning": "bold yellow", "note": "bold", "good": "bold green"}
@@ -184,7 +185,7 @@ def _require_registered(env_id: str) -> None:
 
 
 def _console() -> tuple[Console, int]:
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = plain_console()
     return console, min(console.width, _WIDEST) if console.is_terminal else _WIDEST
 
 

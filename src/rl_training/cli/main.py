@@ -358,6 +358,8 @@ def _run() -> int:
     except typer.Abort:
         return 130
     except OSError as error:  # a place that nothing before it could refuse, as one whose name is too long
+        if "No usable temporary directory" in str(error):  # torch needs one as well
+            return _say("no folder for temporary files can be written to; make room, or name another: TMPDIR=FOLDER")
         if error.filename is None or standard_streams.is_lost(error):
             raise
         return _say(f"{printable(os.fsdecode(error.filename))}: {error.strerror}")

@@ -32,7 +32,7 @@ from rl_training.data.value_looks import repeats
 from rl_training.environments import read_spaces
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError
 from rl_training.experiment.config import read_config
-from rl_training.experiment.output_file import require_free, write_output
+from rl_training.experiment.output_file import require_place, write_output
 from rl_training.reading_choices import Missing
 from rl_training.validation import printable
 from rl_training.wording import amount
@@ -58,7 +58,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         raise ConfigError(f"{source}: {_NO_DATA.format(shlex.quote(source))}")
     place = locate(source)
     first = _first_look(source, place)
-    _check_target(output, force=force)
+    require_place(output, force=force)
     guesses = guess_fields(first.columns, exact_names=first.kind in _EXACT) if first.columns else Guesses((), ())
     patterns = _patterns(guesses, first)
     section = _section(source)
@@ -96,14 +96,6 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     if complete:
         read_config(str(output))  # what is not accepted as it stands is a mistake that is told here
     _tell(draft, output, complete=complete)
-
-
-def _check_target(output: Path, *, force: bool) -> None:
-    if output.is_dir():
-        raise ConfigError(f"--output {output}: is a folder; name a file, such as {output / 'config.yaml'}")
-    if not output.parent.is_dir():
-        raise ConfigError(f"--output {output}: no folder {output.parent} to write into")
-    require_free(output, force=force)
 
 
 def _first_look(source: str, place: Path) -> Peek:

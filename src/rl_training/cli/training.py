@@ -21,9 +21,10 @@ from rl_training.errors import ConfigError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.experiment.config import apply_override, read_config, to_yaml
 from rl_training.experiment.curves import draw_learning_curve
+from rl_training.plain_console import plain_console
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
-from rl_training.runtime.console import ConsoleProgress, plain_console
+from rl_training.runtime.console import ConsoleProgress
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.signals import EXIT_CODES, CutOffError
 from rl_training.runtime.trackers import sections, with_trackers

@@ -56,22 +56,15 @@ class MappedTransitions(PackedTransitions):
             self._direct = DirectReader(path, rows.shape[1])
 
     @classmethod
-    def of_folder(
-        cls, dataset: TransitionDataset, transforms: Transforms, compared: set[Path] | None = None
-    ) -> MappedTransitions:
-        """The packed file of a column directory, made if it is not there yet or not what the columns give.
-
-        compared: packed files that the same run has made or read through already; this one is added."""
+    def of_folder(cls, dataset: TransitionDataset, transforms: Transforms) -> MappedTransitions:
+        """The packed file of a column directory, made if it is not there yet or not what the columns give."""
         assert dataset.folder is not None
         shape = (dataset.n_usable, sum(packed_widths(dataset).values()))
         text = json.dumps([dataset.fingerprint(), transforms.to_json(), packed_widths(dataset)])
         path = packed_folder(dataset.folder) / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.f32"
-        if compared is None or path not in compared:
-            if not _is_sound(dataset, transforms, path, shape):
-                verify(dataset.folder)
-                _write(dataset, transforms, path, shape)
-            if compared is not None:
-                compared.add(path)
+        if not _is_sound(dataset, transforms, path, shape):
+            verify(dataset.folder)
+            _write(dataset, transforms, path, shape)
         return cls(path, dataset)
 
     def read(self, indices: Tensor, out: Tensor) -> None:

@@ -10,10 +10,18 @@ from rl_training.errors import ConfigError
 from rl_training.wording import taken
 
 
-def require_free(output: Path, *, force: bool) -> None:
-    """Refuse what exists, unless it may be replaced."""
+def require_place(output: Path, *, force: bool) -> None:
+    """Refuse, before any work, a place where no file can be, and what exists, unless it may be replaced."""
+    if output.is_dir():
+        raise ConfigError(f"--output {output}: is a folder; name a file")
+    if not output.parent.is_dir():
+        raise ConfigError(_no_folder(output))
     if os.path.lexists(output) and not force:
         raise ConfigError(_taken(output))
+    if output.exists() and not output.is_file():
+        raise ConfigError(f"--output {output}: is a device or a pipe, which no file replaces; name a file")
+    if not os.access(output.parent, os.W_OK | os.X_OK):
+        raise ConfigError(f"--output {output}: the folder {output.parent} may not be written to")
 
 
 def write_output(output: Path, text: str, *, force: bool) -> None:
@@ -24,9 +32,13 @@ def write_output(output: Path, text: str, *, force: bool) -> None:
     except FileExistsError:
         raise ConfigError(_taken(output)) from None
     except FileNotFoundError:
-        raise ConfigError(f"--output {output}: no folder {output.parent} to write into; make it first") from None
+        raise ConfigError(_no_folder(output)) from None
     except OSError as error:
         raise ConfigError(f"--output {output}: cannot be written ({error.strerror or error})") from None
+
+
+def _no_folder(output: Path) -> str:
+    return f"--output {output}: no folder {output.parent} to write into; make it first"
 
 
 def _taken(output: Path) -> str:

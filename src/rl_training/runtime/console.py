@@ -6,12 +6,12 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
-from rl_training.harmless import escaped_lines
+from rl_training.plain_console import plain_console
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.display import RunView, clock, score
 from rl_training.runtime.divergence import Divergence
@@ -23,18 +23,6 @@ if TYPE_CHECKING:
     from rl_training.runtime.loop import Loop
 
 PLAIN_SECONDS = 10.0  # at most one plain progress line in this time
-
-
-def plain_console() -> Console:
-    """Standard output that shows paths and names as they are: `[old]` is no style in them, `:x:` no picture."""
-    return _HarmlessConsole(highlight=False, markup=False, emoji=False)
-
-
-class _HarmlessConsole(Console):
-    """A console that obeys no text."""
-
-    def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*(escaped_lines(each) if isinstance(each, str) else each for each in objects), **options)
 
 
 def progress_bar(console: Console) -> Progress:

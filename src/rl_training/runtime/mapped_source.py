@@ -8,7 +8,6 @@ from, a thread gathers the rows of the next and has the system read those of the
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -113,16 +112,12 @@ def verify_folder(dataset: TransitionDataset, *, from_disk: bool) -> None:
 
 
 def offline_source(
-    dataset: TransitionDataset,
-    transforms: Transforms,
-    learner: Learner,
-    memory: Literal["auto", "ram", "mapped"],
-    compared: set[Path] | None = None,
+    dataset: TransitionDataset, transforms: Transforms, learner: Learner, memory: Literal["auto", "ram", "mapped"]
 ) -> OfflineSource:
-    """Draws from memory or from disk; see `trains_from_disk`. compared: as `MappedTransitions.of_folder` has it."""
+    """Draws from memory or from disk; see `trains_from_disk`."""
     if not trains_from_disk(dataset, learner.device, memory):
         return OfflineSource(PackedTransitions.from_dataset(dataset, transforms, learner.device))
-    transitions = MappedTransitions.of_folder(dataset, transforms, compared)
+    transitions = MappedTransitions.of_folder(dataset, transforms)
     try:
         return MappedSource(transitions, learner)
     except BaseException:

@@ -5,9 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 
+import numpy as np
+
 from rl_training.algorithms.base import Learner
+from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.runtime.engine import Engine
 from rl_training.runtime.sources import Source
+
+_ROWS = 1_000
+
+
+def first_rows(dataset: TransitionDataset) -> TransitionDataset:
+    """Enough of a dataset to rehearse with, however large it is: from the first row that can be learned from."""
+    start = 0 if dataset.has_next_obs is None else int(np.argmax(dataset.has_next_obs))
+    return dataset.select(np.arange(start, min(start + _ROWS, len(dataset))))
 
 
 def rehearsed_metrics(learner: Learner, source_for: Callable[[Learner], Source]) -> tuple[str, ...]:

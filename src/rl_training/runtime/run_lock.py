@@ -10,22 +10,23 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import FileIO
 from pathlib import Path
-from typing import IO
 
 from rl_training.errors import CheckpointError
 from rl_training.run_places import LOCK
 from rl_training.runtime.checkpoint import reason
 
 _GLANCES, _GLANCE_SECONDS = 4, 0.05  # a list of runs that looks at the lock holds it for an instant
-_HELD: set[IO[str]] = set()  # the files that this process has locked
+_HELD: set[FileIO] = set()  # the files that this process has locked
 
 
 @contextmanager
 def held(run: Path) -> Iterator[None]:
     """Hold the lock of a run, which the system takes from a process that dies; refused where another holds it."""
     try:
-        file = open(run / LOCK, "a+", encoding="utf-8", opener=_open)  # noqa: SIM115
+        # Without a buffer: nothing is left to be written, and to fail, as it is closed.
+        file = open(run / LOCK, "ab+", buffering=0, opener=_open)  # noqa: SIM115
     except OSError as error:
         raise CheckpointError(f"{run / LOCK}: cannot be written ({reason(error, run)})") from error
     with file:
@@ -46,24 +47,24 @@ def _open(path: str, flags: int) -> int:
     return descriptor
 
 
-def _lock(file: IO[str], run: Path) -> None:
+def _lock(file: FileIO, run: Path) -> None:
     try:
         _lock_soon(file)
     except BlockingIOError:
         file.seek(0)
-        holder = file.read(200).strip()
+        holder = file.read(200).decode("utf-8", "replace").strip()
         known = f" ({holder})" if holder and holder.isprintable() else ""
         raise CheckpointError(f"{run}: is being trained by another process{known}") from None
     except OSError as error:
         raise CheckpointError(f"{run / LOCK}: cannot be locked ({error.strerror})") from error
     try:  # for the message above; the lock itself needs no room on the disk
         file.truncate(0)
-        print(f"process {os.getpid()} on {platform.node()}", file=file, flush=True)
+        file.write(f"process {os.getpid()} on {platform.node()}\n".encode("utf-8", "replace"))
     except OSError as error:
         raise CheckpointError(f"{run / LOCK}: cannot be written ({reason(error, run)})") from error
 
 
-def _lock_soon(file: IO[str]) -> None:
+def _lock_soon(file: FileIO) -> None:
     for _ in range(_GLANCES):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -96,10 +96,10 @@ def names(file: h5py.File) -> list[str]:
     entered: set[int] = set()
     while groups and len(found) < _MOST_NAMES and len(entered) < _MOST_GROUPS:
         prefix, group, depth = groups.pop()
-        address = h5py.h5o.get_info(group.id).addr
-        if address in entered:
+        place = address(group)
+        if place in entered:
             continue
-        entered.add(address)
+        entered.add(place)
         for name in names_in(group):
             member = _member(group, name, name) if isinstance(group.get(name, getlink=True), h5py.HardLink) else None
             if isinstance(member, h5py.Dataset):
@@ -107,6 +107,11 @@ def names(file: h5py.File) -> list[str]:
             elif isinstance(member, h5py.Group) and depth < _DEEPEST:
                 groups.append((f"{prefix}{name}/", member, depth + 1))
     return sorted(found, key=lambda name: (name.count("/"), natural(name)))
+
+
+def address(member: h5py.Group | h5py.Dataset) -> int:
+    """Where it lies in the file, whichever of its names led there."""
+    return int(h5py.h5o.get_info(member.id).addr)
 
 
 def names_in(group: h5py.Group) -> list[str]:

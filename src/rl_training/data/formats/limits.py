@@ -36,6 +36,11 @@ def check_size(size: int, stored: int | None = None, purpose: str = "read") -> N
         raise DataError(f"needs {needed}, but only {_amount(limit)} are free")
 
 
+def is_stored(size: int, stored: int) -> bool:
+    """Whether so many packed bytes may be `size` of real data."""
+    return size <= _LARGEST_RATIO * stored
+
+
 def most_unpacked(stored: int) -> int:
     """Bytes that so many packed ones may become; what becomes more was packed to mislead."""
     return _ALWAYS_FINE + _LARGEST_RATIO * stored

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +22,14 @@ _LARGEST = 2**26  # bytes of a footer
 
 @dataclass
 class Footer:
-    """What a file declares: bytes by column, as a path with points, and the columns whose values are text."""
+    """What a file declares: bytes by column, as a path with points, unpacked and as they are stored, the columns whose
+    values are text, and how many groups of rows there are."""
 
-    sizes: dict[str, int]
-    texts: set[str]
+    sizes: dict[str, int] = field(default_factory=dict)
+    stored: dict[str, int] = field(default_factory=dict)
+    texts: set[str] = field(default_factory=set)
+    groups: int = 0
+    rows: int = 0
 
     def size_of(self, columns: Collection[str]) -> int:
         """Bytes that the columns take; pyarrow reads `obs.x` with `obs`, be it inside it or beside it."""
@@ -33,17 +37,20 @@ class Footer:
         return sum(size for path, size in self.sizes.items() if f"{path}.".startswith(wanted))
 
 
-def read_footer(path: Path) -> Footer:
-    """The footer of a file, which need not be sound.
+def read_footer(path: Path, first: int | None = None) -> Footer:
+    """The footer of a file, which need not be sound. first: of the groups with the first so many rows alone.
 
     A column takes what its pages do, or so many values, whichever is larger: repeated values are packed into next to
     nothing, so the pages alone do not tell.
     """
     about_file = _Thrift(_footer(path)).struct()
     _check_depth(_list(about_file.get(2)))
-    footer = Footer({}, set())
+    footer = Footer()
     for group in map(_fields, _list(about_file.get(4))):
+        if first is not None and footer.rows >= first:
+            break
         rows = _number(group.get(3))
+        footer.groups, footer.rows = footer.groups + 1, footer.rows + rows
         for column in map(_fields, _list(group.get(1))):
             about = _fields(column.get(3))
             parts = [part.decode("utf-8", "replace") for part in _list(about.get(3)) if isinstance(part, bytes)]
@@ -51,6 +58,7 @@ def read_footer(path: Path) -> Footer:
             size = max(_number(about.get(6)), count * _ITEM_SIZES.get(kind, 8))
             name = ".".join(parts)
             footer.sizes[name] = footer.sizes.get(name, 0) + size
+            footer.stored[name] = footer.stored.get(name, 0) + _number(about.get(7))
             if kind == _TEXT:
                 footer.texts.add(name)
     return footer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
 from rl_training.data.formats import csv_text, recognise
 from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.looks import Extent, Look, is_end, left_out
 from rl_training.data.formats.names import suggest
 from rl_training.data.formats.raw import Columns
 from rl_training.errors import DataError
@@ -24,7 +26,6 @@ _COUNTED = 2**31  # bytes of a text whose lines are counted
 _BLOCK = 2**22
 _MOST_KINDS = 200  # of the texts in a column
 _MOST_FLAGS = 10**7  # rows of a table whose flags are counted
-_LARGEST_SAMPLE = 2**26  # bytes of one array that are looked at
 _TITLES = {"npz": "NumPy archive", "hdf5": "HDF5", "parquet": "Parquet", "csv": "CSV"}
 
 
@@ -43,11 +44,14 @@ class Peek:
     notes: tuple[str, ...] = ()  # on how the text was understood
 
 
-def peek(path: Path, sample: int = 0) -> Peek:
-    """Look at a file or folder; `sample` is the number of rows to read. What cannot be read is a `DataError`."""
+def peek(path: Path, sample: int = 0, *, ends: bool = True) -> Peek:
+    """Look at a file or folder; `sample` is the number of rows to read. What cannot be read is a `DataError`.
+
+    ends: read all rows of what marks ends of episodes, to count them.
+    """
     kind = recognise(path)
     try:
-        return _LOOKS[kind](path, sample)
+        return _LOOKS[kind](path, Look(sample, ends))
     except UnicodeDecodeError as error:
         raise DataError(f"is not UTF-8 text (byte 0x{error.object[error.start]:02x}); save it as UTF-8") from error
     except DataError:
@@ -61,112 +65,104 @@ def peek(path: Path, sample: int = 0) -> Peek:
         raise DataError(f"cannot be read ({reason[:200]})") from error
 
 
-def _npz(path: Path, sample: int) -> Peek:
+def _npz(path: Path, look: Look) -> Peek:
     import zipfile
 
     from rl_training.data.formats import npz
 
-    columns: dict[str, npt.NDArray[Any]] = {}
-    rows: dict[str, int] = {}
+    arrays: dict[str, Extent] = {}
+    unread: dict[str, int] = {}
     with zipfile.ZipFile(path) as archive:
-        for name, member in npz.members(archive).items():
+        members = npz.members(archive)
+        for name, member in members.items():
             if name.startswith(npz.TOLD) or not member.filename.endswith(".npy"):
                 continue
             with archive.open(member) as file:
                 shape, in_columns, dtype = npz.check_header(file, member)
-                if not shape:
-                    continue
-                rows[name] = shape[0]
-                wanted = 0 if in_columns and len(shape) > 1 else shape[0] if _is_end(name) else min(sample, shape[0])
-                width = int(np.prod(shape[1:], dtype=object))
-                wanted = min(wanted, _LARGEST_SAMPLE // max(1, width * dtype.itemsize))
-                content = file.read(wanted * width * dtype.itemsize)
-                columns[name] = np.frombuffer(content, dtype=dtype).reshape(wanted, *shape[1:])
-    return Peek("npz", _TITLES["npz"], _common(rows), _episodes(columns, _common(rows)), columns=columns)
+            if shape:
+                arrays[name] = Extent(shape, dtype)
+            if in_columns and len(shape) > 1:
+                unread[name] = 0
+        wanted = unread | look.rows_of({name: array for name, array in arrays.items() if name not in unread})
+        columns = {name: left_out(name, array) for name, array in arrays.items()}
+        for name, count in wanted.items():
+            with archive.open(members[name]) as file:
+                npz.check_header(file, members[name])
+                content = file.read(count * arrays[name].row_bytes)
+            columns[name] = np.frombuffer(content, dtype=arrays[name].dtype).reshape(count, *arrays[name].shape[1:])
+    rows = _common(arrays)
+    return Peek("npz", _TITLES["npz"], rows, _episodes(columns, rows), columns=columns)
 
 
-def _hdf5(path: Path, sample: int) -> Peek:
+def _hdf5(path: Path, look: Look) -> Peek:
     from rl_training.data.formats import d3rlpy_episodes, hdf5
     from rl_training.data.formats.hdf5_files import attributes, opened
     from rl_training.data.space_bounds import told_env_id
 
-    columns: dict[str, npt.NDArray[Any]] = {}
-    rows: dict[str, int] = {}
+    held: dict[str, Any] = {}
     with opened(path) as file:
         if d3rlpy_episodes.is_layout(file):
-            return _of_episodes(file, sample)
+            return _of_episodes(file, look)
         found = hdf5.names(file)
         if not any(FIELD_OF.get(name) == "actions" for name in found):
             hdf5.refuse_groups(found)
         for name in found:
-            try:
-                array = hdf5.array_in(file, name)
-            except DataError:  # text, links: side information
-                continue
-            if array.ndim:
-                rows[name] = int(array.shape[0])
-                width = int(np.prod(array.shape[1:], dtype=object)) * array.dtype.itemsize
-                wanted = rows[name] if _is_end(name) else sample
-                columns[name] = np.asarray(array[: min(wanted, _LARGEST_SAMPLE // max(1, width))])
+            with suppress(DataError):  # text, links: side information
+                held[name] = hdf5.array_in(file, name)
+        held = {name: array for name, array in held.items() if array.ndim}
+        columns = _hdf5_rows(held, look)
         env_id = told_env_id(attributes(file, ["env_id"]).get("env_id"))
-    count = _common(rows)
-    return Peek("hdf5", _TITLES["hdf5"], count, _episodes(columns, count), env_id=env_id, columns=columns)
+        rows = _common(held)
+    return Peek("hdf5", _TITLES["hdf5"], rows, _episodes(columns, rows), env_id=env_id, columns=columns)
 
 
-def _of_episodes(file: Any, sample: int) -> Peek:
+def _hdf5_rows(held: Mapping[str, Any], look: Look) -> dict[str, npt.NDArray[Any]]:
+    """The first rows of each; what has several names is read once."""
+    from rl_training.data.formats.hdf5 import address, check_sizes
+
+    first: dict[tuple[int, bool], str] = {}
+    same = {name: first.setdefault((address(array), is_end(name)), name) for name, array in held.items()}
+    arrays = {name: Extent(held[name].shape, held[name].dtype, held[name].chunks) for name in first.values()}
+    columns = {name: left_out(name, array) for name, array in arrays.items()}
+    wanted = look.rows_of(arrays)
+    check_sizes(held[name] for name in arrays if name in FIELD_OF and name not in wanted)  # as whoever reads it would
+    columns |= {name: np.asarray(held[name][:count]) for name, count in wanted.items()}
+    return {name: columns[same[name]] for name in held}
+
+
+def _of_episodes(file: Any, look: Look) -> Peek:
     """The layout of d3rlpy 2, under the names that it is read with."""
     from rl_training.data.formats import d3rlpy_episodes, hdf5
 
     episodes = d3rlpy_episodes.count(file)
     first = {name: hdf5.array_in(file, f"{name}_0") for name in d3rlpy_episodes.FIELDS if f"{name}_0" in file}
-    columns = {name: np.asarray(array[:sample]) for name, array in first.items() if array.ndim}
+    columns = _hdf5_rows({name: array for name, array in first.items() if array.ndim}, look)
     columns["rewards"] = columns["rewards"].reshape(-1)
     rows = sum(hdf5.array_in(file, f"rewards_{i}").size for i in range(episodes))
-    return Peek("hdf5", _TITLES["hdf5"], rows, episodes, columns=columns | {EPISODE_ENDS: np.zeros(sample)})
+    return Peek("hdf5", _TITLES["hdf5"], rows, episodes, columns=columns | {EPISODE_ENDS: np.zeros(look.sample)})
 
 
-def _parquet(path: Path, sample: int) -> Peek:
-    import pyarrow.parquet as pq
-
-    from rl_training.data.formats.arrow import column_values
+def _parquet(path: Path, look: Look) -> Peek:
     from rl_training.data.formats.parquet import files_of
     from rl_training.data.formats.parquet_footer import read_footer
+    from rl_training.data.formats.parquet_look import first_cells, flags_of
 
     files = files_of(path)
-    for entry in files:
-        read_footer(entry)  # refuses what is forged before pyarrow believes it
-    rows = sum(pq.read_metadata(entry).num_rows for entry in files)
-    columns: dict[str, npt.NDArray[Any]] = {}
-    with pq.ParquetFile(files[0]) as file:
-        batch = next(file.iter_batches(batch_size=sample), None) if sample else None
-        for name in file.schema_arrow.names:
-            try:
-                columns[name] = np.empty(0) if batch is None else column_values(name, batch.column(name))
-            except DataError:  # of no use as a field
-                columns[name] = np.empty(0, dtype=object)
-    return Peek("parquet", _TITLES["parquet"], rows, _marked_episodes(files, list(columns), rows), columns=columns)
+    footers = [read_footer(entry) for entry in files]  # refuses what is forged before pyarrow believes it
+    rows = sum(footer.rows for footer in footers)
+    columns = first_cells(files[0], look)
+    # Counted by the flags of a file with both kinds, as this package writes it: two columns read by themselves.
+    names = [name for name in columns if is_end(name)]
+    has_both = {FIELD_OF[name] for name in names} == {"terminations", "truncations"}
+    flags = flags_of(files, footers, names) if look.ends and has_both and rows <= _MOST_FLAGS else {}
+    return Peek("parquet", _TITLES["parquet"], rows, _episodes(flags, rows), columns=columns)
 
 
-def _marked_episodes(files: list[Path], names: list[str], rows: int) -> int | None:
-    """Counted by the flags of a file with both kinds, as this package writes it: two columns read by themselves."""
-    import pyarrow.parquet as pq
-
-    flags = [name for name in names if _is_end(name)]
-    if {FIELD_OF[name] for name in flags} != {"terminations", "truncations"} or rows > _MOST_FLAGS:
-        return None
-    try:
-        tables = [pq.ParquetFile(entry).read(columns=flags) for entry in files]
-        found = {name: np.concatenate([table[name].to_numpy() for table in tables]) for name in flags}
-    except Exception:  # whatever pyarrow raises: it is told when the data are read
-        return None
-    return _episodes(found, rows)
-
-
-def _csv(path: Path, sample: int) -> Peek:
+def _csv(path: Path, look: Look) -> Peek:
     layout = csv_text.layout_of(path)
     comma = layout.decimal_commas
     columns: dict[str, npt.NDArray[Any]] = {}
-    lines = [row for _, row in islice(csv_text.rows(path, layout), sample) if len(row) == len(layout.names)]
+    lines = [row for _, row in islice(csv_text.rows(path, layout), look.sample) if len(row) == len(layout.names)]
     for position, name in enumerate(layout.names):
         cells = [row[position] for row in lines]
         columns[name] = _looked_at(name, [cell.replace(",", ".", 1) for cell in cells] if comma else cells, cells)
@@ -207,9 +203,9 @@ def check_columns(path: Path, columns: Columns | None, choices: TableChoices) ->
     elif kind == "parquet":
         from rl_training.data.formats.tables import plan
 
-        plan(list(peek(path).columns), columns, choices)
+        plan(list(peek(path, ends=False).columns), columns, choices)
     elif kind in ("npz", "hdf5"):
-        names = list(peek(path).columns)
+        names = list(peek(path, ends=False).columns)
         for field, value in (columns or {}).items():
             for word in [value] if isinstance(value, str) else value:
                 if word not in names and "*" not in word:
@@ -260,7 +256,7 @@ def _lines(path: Path, layout: csv_text.Layout) -> int | None:
     return max(0, count - layout.lines_above + (last != b"\n"))
 
 
-def _minari(path: Path, sample: int) -> Peek:
+def _minari(path: Path, look: Look) -> Peek:
     from rl_training.data.formats import minari
 
     folder = path if path.is_dir() else path.parent
@@ -270,7 +266,7 @@ def _minari(path: Path, sample: int) -> Peek:
     return Peek("minari", "Minari", counts[0], counts[1], env_id=minari.env_id_in(metadata))
 
 
-def _columns(path: Path, sample: int) -> Peek:
+def _columns(path: Path, look: Look) -> Peek:
     from rl_training.data.formats.columns import read_schema
     from rl_training.data.space_bounds import told_env_id
 
@@ -285,20 +281,15 @@ def _columns(path: Path, sample: int) -> Peek:
     )
 
 
-def _common(rows: Mapping[str, int]) -> int | None:
+def _common(arrays: Mapping[str, Any]) -> int | None:
     """The number of rows that most arrays have."""
-    counts = list(rows.values())
+    counts = [int(array.shape[0]) for array in arrays.values()]
     return max(set(counts), key=lambda count: (counts.count(count), count)) if counts else None
-
-
-def _is_end(name: str) -> bool:
-    """Whether an array marks ends of episodes: it is small enough to be read whole."""
-    return FIELD_OF.get(name) in ("terminations", "truncations", EPISODE_ENDS)
 
 
 def _episodes(columns: Mapping[str, npt.NDArray[Any]], rows: int | None) -> int | None:
     """Ends that are marked, and the end of the data."""
-    flags = [values for name, values in columns.items() if _is_end(name)]
+    flags = [values for name, values in columns.items() if is_end(name)]
     if not rows or not flags or any(values.shape != (rows,) or values.dtype.kind not in "biuf" for values in flags):
         return None
     ends = np.any([values != 0 for values in flags], axis=0)

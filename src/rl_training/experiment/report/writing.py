@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rl_training import __version__
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
-from rl_training.experiment.output_file import require_free, write_output
+from rl_training.experiment.output_file import require_place, write_output
 from rl_training.experiment.report.contents import RunContents, read_runs
 from rl_training.experiment.report.datasets import Shelf, examine
 from rl_training.experiment.report.page import Contents, page
@@ -39,9 +39,7 @@ def write_report(
         if path.resolve() not in run_folders(path.resolve().parent):
             hint = did_you_mean(path.name, [run.name for run in run_folders(path.parent)])
             raise CheckpointError(f"{path}: {'holds no run (no run.json)' if path.is_dir() else f'no such run{hint}'}")
-    if output.is_dir():
-        raise ConfigError(f"--output {output}: is a folder; name a file")
-    require_free(output, force=force)
+    require_place(output, force=force)
     if held_out is not None and not with_data:
         raise ConfigError("--held-out: needs the data, which --no-data leaves closed; choose one of them")
     runs = read_runs(paths)

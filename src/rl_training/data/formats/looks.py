@@ -1,0 +1,77 @@
+"""How much of a file a first look unpacks: not more in all than a bound, whatever its arrays say of themselves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
+
+_LARGEST_LOOK = 2**28  # bytes that are unpacked of all arrays together
+_LARGEST_SAMPLE = 2**26  # bytes of one array that are looked at
+
+
+class Extent(NamedTuple):
+    """What an array says of itself. chunks: the shape of the pieces that are only unpacked whole, if there are any."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    chunks: tuple[int, ...] | None = None
+
+    @property
+    def row_bytes(self) -> int:
+        return math.prod(self.shape[1:]) * self.dtype.itemsize
+
+    @property
+    def step(self) -> int:
+        """Rows that are unpacked at once."""
+        return self.chunks[0] if self.chunks else 1
+
+    @property
+    def step_bytes(self) -> int:
+        if not self.chunks:
+            return self.row_bytes
+        beside = math.prod(-(-width // chunk) for width, chunk in zip(self.shape[1:], self.chunks[1:], strict=True))
+        return math.prod(self.chunks) * beside * self.dtype.itemsize
+
+    @property
+    def nothing(self) -> npt.NDArray[Any]:
+        """No rows of it."""
+        return np.empty((0, *self.shape[1:]), dtype=self.dtype)
+
+
+@dataclass
+class Look:
+    """sample: rows to read of every array. ends: all rows of those that mark ends of episodes, too."""
+
+    sample: int
+    ends: bool
+    left: int = field(default_factory=lambda: _LARGEST_LOOK)  # bytes that may still be unpacked
+
+    def rows_of(self, arrays: Mapping[str, Extent]) -> dict[str, int]:
+        """How many rows to read of each array: fields come first, then the smallest. One that does not fit is not
+        named."""
+        rows: dict[str, int] = {}
+        for name, array in sorted(arrays.items(), key=lambda item: (item[0] not in FIELD_OF, item[1].step_bytes)):
+            asked = min(array.shape[0], array.shape[0] if self.ends and is_end(name) else self.sample)
+            wanted = min(asked, _LARGEST_SAMPLE // max(1, array.row_bytes))
+            steps = min(-(-wanted // array.step), self.left // max(1, array.step_bytes))
+            self.left -= steps * array.step_bytes
+            if steps or not asked:
+                rows[name] = min(wanted, steps * array.step)
+        return rows
+
+
+def left_out(name: str, array: Extent) -> npt.NDArray[Any]:
+    """What stands for an array that does not fit: of a field its kind, for its reader to refuse; else nothing."""
+    return array.nothing if name in FIELD_OF else np.empty(0, dtype=object)
+
+
+def is_end(name: str) -> bool:
+    """Whether an array marks ends of episodes: it is small enough to be read whole."""
+    return FIELD_OF.get(name) in ("terminations", "truncations", EPISODE_ENDS)
