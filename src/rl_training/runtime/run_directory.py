@@ -41,7 +41,7 @@ from rl_training.runtime.checkpoint import (
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import ASIDE, OFFLINE_EVALUATIONS, Records, is_evaluation
-from rl_training.runtime.run_description import read_description, read_plain_config
+from rl_training.runtime.run_description import lack_of_checkpoints, read_description, read_plain_config
 from rl_training.runtime.run_identity import circumstances, require_own
 
 _GLANCES = 10
@@ -267,7 +267,7 @@ class RunDirectory:
         # A folder that changes while it is listed may show neither the checkpoint that goes nor the one that comes.
         steps = next(filter(None, (self.steps() for _ in range(_GLANCES))), None)
         if steps is None:
-            raise CheckpointError(f"{self.path}: has no checkpoint yet")
+            raise CheckpointError(f"{self.path}: {lack_of_checkpoints(facts)}")
         best = (facts.get("best") or {}).get("step")
         named = {"last": steps[-1], **({"best": best} if best in steps else {}), **{str(step): step for step in steps}}
         wanted = {"latest": "last"}.get(str(which), str(which)).removeprefix("step-")
