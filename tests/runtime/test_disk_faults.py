@@ -199,3 +199,11 @@ def test_two_objects_in_one_process_exclude_each_other(data_file: Path, tmp_path
             pass
     with run_lock.held(run.path):
         pass
+
+
+def test_a_holder_that_writes_no_text(data_file: Path, tmp_path: Path) -> None:
+    run = train(small_config(data_file, tmp_path)).run
+    with run.lock():
+        (run.path / ".lock").write_bytes(b"\xff\xfe\x80 of a disk gone bad")
+        with pytest.raises(CheckpointError, match="another process"), run_lock.held(run.path):
+            pass

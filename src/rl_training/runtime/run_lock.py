@@ -25,7 +25,7 @@ _HELD: set[IO[str]] = set()  # the files that this process has locked
 def held(run: Path) -> Iterator[None]:
     """Hold the lock of a run, which the system takes from a process that dies; refused where another holds it."""
     try:
-        file = open(run / LOCK, "a+", encoding="utf-8", opener=_open)  # noqa: SIM115
+        file = open(run / LOCK, "a+", encoding="utf-8", errors="replace", opener=_open)  # noqa: SIM115
     except OSError as error:
         raise CheckpointError(f"{run / LOCK}: cannot be written ({reason(error, run)})") from error
     with file:
