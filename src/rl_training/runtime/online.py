@@ -180,7 +180,7 @@ class OnlineSource:
             obs = self.transforms.observations(self.collector.obs[slot]).copy()  # stepping overwrites it
             action = self.transforms.from_unit_actions(unit)
             successor, reward, terminated = self.collector.step(slot, action)
-            if self._suspect is None and not (math.isfinite(reward) and np.isfinite(successor).all()):
+            if self._suspect is None and not (math.isfinite(reward) and np.isfinite((obs, successor)).all()):
                 self._suspect = (self.steps, not math.isfinite(reward))
             scaled = np.atleast_1d(self.transforms.rewards(reward))
             self.largest_reward = max(self.largest_reward, abs(float(scaled[0])))
@@ -230,6 +230,13 @@ class OnlineSource:
         step, is_reward = self._suspect
         what = "a reward" if is_reward else "an observation"
         return f"environment {self.env_id!r}, which gave {what} that is not finite at step {step}"
+
+    @property
+    def spoilt_members(self) -> list[int]:
+        if self._suspect is None:
+            return []
+        sound = self.buffer.rows[:, : len(self.buffer)].isfinite().all(-1).all(-1).tolist()
+        return [member for member, is_sound in enumerate(sound) if not is_sound]
 
     def take_metrics(self) -> dict[str, list[float]]:
         """What was mixed and what was earned since last asked, one value per member."""
