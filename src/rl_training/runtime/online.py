@@ -59,12 +59,12 @@ class Collector:
         number = self.episodes[slot] * self.width + index
         seed = int(streams.integers(self.keys[member : member + 1], _RESET_STREAM, number, 1, 2**31))
         self.actions[slot], self.returns[slot] = [], 0.0
-        return np.asarray(self.envs[slot].reset(seed=seed)[0], dtype=np.float32)
+        return _copied(self.envs[slot].reset(seed=seed)[0])
 
     def step(self, slot: int, action: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float, bool]:
         """One step of one environment: the true successor, the raw reward and whether it terminated."""
         successor, reward, terminated, truncated, _ = self.envs[slot].step(action)
-        successor = np.array(successor, dtype=np.float32)  # a copy: the reset below may reuse the environment's array
+        successor = _copied(successor)  # the reset below may reuse the environment's array
         self.actions[slot].append(action)
         self.returns[slot] += float(reward)
         self.obs[slot] = successor
@@ -320,6 +320,11 @@ def updates_in(steps: int, settings: OnlineParams) -> int:
     rounds = steps // settings.train_frequency - max(settings.learning_starts - 1, 0) // settings.train_frequency
     pretraining = settings.offline_pretrain_updates if isinstance(settings, PriorDataParams) else 0
     return max(1, pretraining + max(rounds, 0) * settings.gradient_updates_per_step)
+
+
+def _copied(obs: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # what float32 does not hold becomes infinite, and is noticed as such
+        return np.array(obs, dtype=np.float32)
 
 
 def _below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:
