@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -308,3 +309,26 @@ def test_a_folder_that_was_never_finished_is_no_run(data_file: Path, tmp_path: P
     train(small_config(data_file, tmp_path))
     with pytest.raises(ConfigError, match="exists already"):
         train(small_config(data_file, tmp_path))
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_the_working_folder_may_be_changed_on_the_way(
+    is_gone: bool, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    class Wanders(Callback):
+        def on_start(self, loop: Loop) -> None:
+            assert loop.run_directory.path == Path("runs/run")  # as it was given, while that leads there
+            os.chdir(tmp_path / "elsewhere")
+            if is_gone:
+                (tmp_path / "elsewhere").rmdir()
+
+    result = train(small_config(data_file, Path("runs"), checkpoint_interval=5), callbacks=[Wanders()])
+    assert (result.status, result.run.path) == ("finished", tmp_path / "runs" / "run")
+    assert result.run.load().progress["steps"] == 20
+    assert len(result.run.records("metrics")) == len(result.run.records("timing")) > 0
+    os.chdir(tmp_path)
+    assert result.run.path == Path("runs/run")
+    assert manager.resume("runs/run", total_timesteps=25).progress.steps == 25
