@@ -30,6 +30,14 @@ def user_path(text: str | Path) -> Path:
     return path
 
 
+def leading_to(place: Path, given: Path) -> Path:
+    """`given` while it leads to the absolute `place`, as it does until the working folder is changed; then `place`."""
+    try:
+        return given if given.absolute() == place else place
+    except OSError:  # the working folder is gone
+        return place
+
+
 def read_plain_file(path: Path, at_most: int = _LARGEST) -> str:
     """The text of a small file; of a pipe or a device, which may keep one waiting or never end, an OSError, and of a
     file larger than any that people or this package write, too.

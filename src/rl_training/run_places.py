@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +20,7 @@ def run_folders(folder: Path) -> list[Path]:
     marks = (DESCRIPTION, "config.yaml", "checkpoints")
     try:
         inside = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
-        return sorted(path for path in inside if any((path / mark).exists() for mark in marks))
+        return sorted(path for path in inside if any(os.path.lexists(path / mark) for mark in marks))
     except OSError:
         return []
 

@@ -52,6 +52,43 @@ main.main()
 """
 
 
+# The program itself; the signal comes while it is being loaded, or while its commands are being put together.
+LOADED = """
+import os, runpy, signal, sys
+number, moment = int(sys.argv.pop(1)), sys.argv.pop(1)
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Sends:
+    def find_spec(self, name, *rest):
+        if name == moment:
+            os.kill(os.getpid(), number)
+sys.meta_path.insert(0, Sends())
+if moment == "building":
+    import typer.main
+    plain = typer.main.get_command
+    typer.main.get_command = lambda app: (os.kill(os.getpid(), number), plain(app))[1]
+if moment == "misread":
+    import typer.main
+    def misread(app):
+        try:
+            os.kill(os.getpid(), number)
+        except KeyboardInterrupt:
+            raise ImportError("no such library")
+    typer.main.get_command = misread
+runpy.run_module("rl_training", run_name="__main__")
+"""
+
+# The same signal as at first, in a process that would take its time to end, as it does after compiling.
+LEAVES_SLOWLY = COMMAND.replace(
+    "main.main()",
+    """
+import atexit
+from rl_training.__main__ import main
+atexit.register(print, "leave taken")
+main()
+""",
+)
+
+
 def convert(
     number: signal.Signals, data: Path, target: Path, script: str = COMMAND
 ) -> subprocess.CompletedProcess[str]:
@@ -59,10 +96,24 @@ def convert(
     return subprocess.run(command, capture_output=True, text=True, timeout=120)
 
 
-@pytest.mark.parametrize(
-    ("number", "code"),
-    [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGUSR1, 138)],
-)
+CODES = [(signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGHUP, 129), (signal.SIGUSR1, 138)]
+
+
+@pytest.mark.parametrize("moment", ["typer", "building", "misread", "rl_training.experiment.config"])
+@pytest.mark.parametrize(("number", "code"), CODES)
+def test_a_signal_in_the_first_moments(number: signal.Signals, code: int, moment: str) -> None:
+    command = [sys.executable, "-c", LOADED, str(int(number)), moment, "config", "show", "cql/pendulum"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", "")
+
+
+@pytest.mark.parametrize(("number", "code"), CODES)
+def test_the_end_is_not_waited_for(number: signal.Signals, code: int, data_file: Path, tmp_path: Path) -> None:
+    ended = convert(number, data_file, tmp_path / "o.csv", LEAVES_SLOWLY)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (code, "", "")
+
+
+@pytest.mark.parametrize(("number", "code"), CODES)
 def test_a_signal_leaves_nothing(number: signal.Signals, code: int, data_file: Path, tmp_path: Path) -> None:
     ended = convert(number, data_file, tmp_path / "o.csv")
     assert ended.returncode == code

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from typer.testing import CliRunner
 
 import tiny_environments  # noqa: F401  (registers the environments)
 from rl_training.cli.main import app
-from rl_training.errors import CheckpointError, ConfigError, EnvironmentFailedError
+from rl_training.errors import CheckpointError, ConfigError, EnvironmentFailedError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.experiment.curves import draw_learning_curve
 from rl_training.runtime.callbacks import Callback
@@ -21,7 +24,7 @@ from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
-from small_runs import StopAt, digest, script_scores, small_config, small_values
+from small_runs import StopAt, digest, files_under, script_scores, small_config, small_values
 from tiny_environments import COUNTED, Counted
 
 
@@ -82,6 +85,79 @@ class TestAuto:
         assert "step-12/manifest.json: cannot be read" in said
         assert digest(run.load().tensors) == digest(whole.load().tensors)
         assert run.records("metrics") == whole.records("metrics")
+
+    @pytest.mark.parametrize(
+        ("file", "damage", "why"),
+        [
+            ("run.json", lambda whole: whole[:100], r"run\.json: cannot be read"),
+            ("run.json", None, r"run\.json: cannot be read \(No such file"),
+            ("config.yaml", lambda whole: b"\x01" + whole, r"config\.yaml: cannot be read"),
+            ("config.yaml", lambda whole: b"of_another_version: 1\n" + whole, r"config\.yaml: of_another_version"),
+        ],
+    )
+    def test_a_run_that_cannot_be_read_is_named(
+        self, file: str, damage: Callable[[bytes], bytes] | None, why: str, config: Path, tmp_path: Path
+    ) -> None:
+        """It may be the very one to go on with; but other runs must not be kept from training by it."""
+        values = yaml.safe_load(config.read_text())
+        runs = tmp_path / "runs"
+        broken = train(small_config(**_arguments({**values, "name": "broken"})), callbacks=[StopAt(7)]).run.path
+        if damage is None:
+            (broken / file).unlink()
+        else:
+            (broken / file).write_bytes(damage((broken / file).read_bytes()))
+        before = files_under(broken)
+        with pytest.warns(match=f"{why}.* passed over .* put it right if it is that one, else move it out of {runs}"):
+            assert manager.newest_run(small_config(**_arguments({**values}))) is None
+        code, said = rl_training(*_auto(config), "--quiet")
+        assert code == 0, said
+        assert said.startswith(f"warning: {broken / file}: ")
+        with pytest.raises(manager.FinishedError):  # the new one is gone on with
+            manager.start_or_resume(small_config(**_arguments({**values})), warn=lambda text: None)
+        with pytest.raises(RLTrainingError):
+            manager.start_or_resume(small_config(**_arguments({**values, "name": "broken"})))
+        assert files_under(broken) == before
+        assert len(list(runs.iterdir())) == 2
+
+    def test_a_folder_that_may_not_be_looked_into_hides_no_run(
+        self, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert rl_training(*_auto(config))[0] == 0
+        plain = Path.exists
+
+        def refuse(self: Path, **options: Any) -> bool:
+            if "locked" in self.parts:
+                raise PermissionError(13, "Permission denied")
+            return plain(self, **options)
+
+        (tmp_path / "runs" / "locked").mkdir()
+        monkeypatch.setattr(Path, "exists", refuse)
+        assert "nothing to do" in rl_training(*_auto(config))[1]
+
+    @pytest.mark.parametrize("is_there", [True, False])
+    def test_a_run_does_not_begin_anew_where_its_checkpoints_are_gone(
+        self, is_there: bool, config: Path, tmp_path: Path
+    ) -> None:
+        values = yaml.safe_load(config.read_text())
+        run = train(small_config(**_arguments({**values, "name": "run"})), callbacks=[StopAt(7)]).run
+        shutil.rmtree(run.path / "checkpoints")
+        if is_there:
+            (run.path / "checkpoints").mkdir()
+        before = files_under(run.path)
+        told = rf"{run.path}: run\.json tells of a checkpoint at step 7, but there is none in checkpoints/; put it back"
+        with pytest.raises(CheckpointError, match=told):
+            manager.start_or_resume(small_config(**_arguments({**values})))
+        with pytest.raises(CheckpointError, match=told):
+            manager.resume(run.path)
+        assert files_under(run.path) == before
+
+    @pytest.mark.parametrize("step", [None, "x", [], True])
+    def test_a_finished_run_that_does_not_say_where(self, step: Any, config: Path, tmp_path: Path) -> None:
+        assert rl_training(*_auto(config))[0] == 0
+        (run,) = (tmp_path / "runs").iterdir()
+        RunDirectory(run).note(step=step)
+        with pytest.raises(CheckpointError, match=r"run\.json: step: must be a number in a finished run, got "):
+            manager.start_or_resume(RunDirectory(run).config().model_copy(update={"name": None}))
 
     def test_only_auto(self, config: Path) -> None:
         code, said = rl_training("train", "-c", str(config), "--resume", "yes")
@@ -233,3 +309,26 @@ def test_a_folder_that_was_never_finished_is_no_run(data_file: Path, tmp_path: P
     train(small_config(data_file, tmp_path))
     with pytest.raises(ConfigError, match="exists already"):
         train(small_config(data_file, tmp_path))
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_the_working_folder_may_be_changed_on_the_way(
+    is_gone: bool, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    class Wanders(Callback):
+        def on_start(self, loop: Loop) -> None:
+            assert loop.run_directory.path == Path("runs/run")  # as it was given, while that leads there
+            os.chdir(tmp_path / "elsewhere")
+            if is_gone:
+                (tmp_path / "elsewhere").rmdir()
+
+    result = train(small_config(data_file, Path("runs"), checkpoint_interval=5), callbacks=[Wanders()])
+    assert (result.status, result.run.path) == ("finished", tmp_path / "runs" / "run")
+    assert result.run.load().progress["steps"] == 20
+    assert len(result.run.records("metrics")) == len(result.run.records("timing")) > 0
+    os.chdir(tmp_path)
+    assert result.run.path == Path("runs/run")
+    assert manager.resume("runs/run", total_timesteps=25).progress.steps == 25

@@ -62,6 +62,7 @@ class Fickle(Cliff):
             answers = {"texts": (np.array(["1", "2"]), reward), "large reward": (obs, 1e308)}
             obs, reward = answers.get(Fickle.fault, (obs, reward))
             reward = math.nan if Fickle.fault == "nan reward" else reward
+            obs = np.full(2, 1e300) if Fickle.fault == "huge obs" else obs
             obs = obs * math.nan if Fickle.fault == "nan obs" else obs[:1] if Fickle.fault == "short obs" else obs
         return obs, reward, *rest  # type: ignore[return-value]
 
@@ -178,3 +179,12 @@ class TestWhileTraining:
         cause = f"likely causes: environment '{FICKLE}', which gave a reward that is not finite at step 1, "
         with pytest.raises(DivergenceError, match=re.escape(cause)):
             train(config)
+
+    @pytest.mark.parametrize("fault", ["nan obs", "huge obs", "nan reward"])
+    def test_also_before_the_first_update(self, fault: str, fickle: Any, tmp_path: Path) -> None:
+        own = {"learning_starts": 1000, "buffer_capacity": 100, "batch_size": 8}
+        config = small_config(None, tmp_path, "td3", env_id=FICKLE, algo_kwargs=own, log_interval=3)
+        fickle(fault)
+        with pytest.raises(DivergenceError, match=rf"not finite between step 0 and 3; likely causes: .*'{FICKLE}'"):
+            train(config)
+        assert manager.describe(tmp_path / "run")["status"] == "diverged"

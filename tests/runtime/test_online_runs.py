@@ -39,6 +39,13 @@ class StopInPretraining(Callback):
         loop.stop("asked to", status="interrupted")
 
 
+@pytest.mark.parametrize("algo", ["sac", "td3"])
+def test_an_option_that_would_do_nothing_is_refused(algo: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=rf"^online: {algo} without a dataset has these options in algo_kwargs; give"):
+        manager.start(online_config(tmp_path, algo, online={"learning_starts": 3}))
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("algo", "knobs", "updates"),
     [

@@ -74,6 +74,15 @@ class TestOnline:
         again.restore(source.state())
         assert (again.suspicion, again.largest_reward) == (cause, math.inf)
 
+    def test_whose_experience_is_spoilt(self) -> None:
+        source = online_source()
+        source.advance(1)
+        assert source.spoilt_members == []
+        source.collector.obs[2] *= math.nan  # of the second seed: each has two environments
+        for _ in range(2):
+            source.advance(1)
+        assert source.spoilt_members == [1]
+
     def test_what_earlier_versions_did_not_write(self, state: dict[str, Tensor]) -> None:
         largest = float(state["largest_reward"])
         old = {name: value for name, value in state.items() if name not in ("suspect", "largest_reward")}

@@ -16,7 +16,7 @@ from rl_training.cli.examples import complete_help
 from rl_training.cli.telling import tell
 from rl_training.cli.welcome import WELCOME
 from rl_training.errors import DivergenceError, RLTrainingError
-from rl_training.runtime.signals import ending_signals
+from rl_training.runtime.signals import EXIT_CODES, CutOffError, ending_signals
 from rl_training.validation import printable
 
 app = typer.Typer(
@@ -326,13 +326,19 @@ _UsageError: Any = typer.BadParameter.__mro__[1]
 
 
 def main() -> None:
-    """Entry point: users' mistakes become one line on standard error and exit code 2."""
+    """The command: users' mistakes become one line on standard error and exit code 2."""
     standard_streams.prepare()
     try:
         with ending_signals() as signalled:
-            code = _run()
+            try:
+                code = _run()
+            except Exception:
+                if not signalled:  # else it is what a library has made of the signal
+                    raise
         standard_streams.finish()
         code = signalled[0] if signalled else code
+    except KeyboardInterrupt as error:
+        code = error.exit_code if isinstance(error, CutOffError) else EXIT_CODES["SIGINT"]
     except OSError as error:
         if not standard_streams.is_lost(error):
             raise
@@ -356,7 +362,11 @@ def _run() -> int:
     except _UsageError as error:
         return _say(wrong_usage.told(error, sys.argv[1:]))
     except typer.Abort:
-        return 130
+        return EXIT_CODES["SIGINT"]
+    except SystemExit as ended:
+        if not isinstance(ended.code, int):
+            raise
+        return ended.code
     except OSError as error:  # a place that nothing before it could refuse, as one whose name is too long
         if "No usable temporary directory" in str(error):  # torch needs one as well
             return _say("no folder for temporary files can be written to; make room, or name another: TMPDIR=FOLDER")

@@ -10,12 +10,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import Enum, auto
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from rl_training.cli import standard_streams
+from rl_training.cli.telling import tell
 from rl_training.data.generation import generate_random_dataset
 from rl_training.errors import ConfigError, RLTrainingError
 from rl_training.experiment import manager
@@ -65,9 +67,9 @@ def train(
         standard_streams.only_a_display()
     console = plain_console()
     if dry_run:
-        _print_plan(config, console, manager.newest_run(config) if resume else None)
+        _print_plan(config, console, manager.newest_run(config, _warn) if resume else None)
         return
-    start = manager.start_or_resume if resume else manager.start
+    start = partial(manager.start_or_resume, warn=_warn) if resume else manager.start
     try:
         with exit_codes():
             result = start(config, callbacks=_display(console, talk))
@@ -159,6 +161,10 @@ def exit_codes() -> Iterator[None]:
     except CutOffError as error:
         print(f"{error}: a run that had begun is sound, `rl-training resume` goes on from it", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
+
+
+def _warn(text: str) -> None:
+    tell(f"warning: {' '.join(text.split())}", err=True)
 
 
 def _display(console: Console, talk: Talk) -> list[Callback]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -12,7 +12,7 @@ from rl_training.data.dataset_loaders import with_absolute_paths
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import CheckpointError, ConfigError, RLTrainingError
 from rl_training.paths import NOT_A_PATH
-from rl_training.run_places import RUNS_DIR
+from rl_training.run_places import DESCRIPTION, RUNS_DIR, run_folders
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, is_checkpoint
 from rl_training.runtime.config import TrackerConfig, TrainConfig
@@ -21,6 +21,7 @@ from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import shortened, shown
 
+Warn = Callable[[str], None]
 RUNS = Path(RUNS_DIR)  # where a run is looked for by its bare name
 
 
@@ -63,23 +64,38 @@ def resume(
     if total_timesteps is None and facts["status"] == "finished" and which in ("last", "latest"):
         raise FinishedError(path, int(run.load("last").progress["steps"]))
     with run.lock():
-        checkpoint = run.load(which) if run.steps() or which not in ("last", "latest") else None
+        checkpoint = _last(run) if which in ("last", "latest") else run.load(which)
         return _continue(run, checkpoint, total_timesteps, dataset, callbacks, tracking=tracking)
 
 
-def start_or_resume(config: TrainConfig, *, callbacks: Sequence[Callback] = ()) -> TrainResult:
+def _last(run: RunDirectory) -> Checkpoint | None:
+    """The last checkpoint; none where the run has not saved one yet, but not where it has and they are gone."""
+    return run.load("last") if run.steps() or run.describe().get("step") is not None else None
+
+
+def _warn(text: str) -> None:
+    warnings.warn(text, stacklevel=4)  # by the line that asked for the run
+
+
+def start_or_resume(config: TrainConfig, *, callbacks: Sequence[Callback] = (), warn: Warn = _warn) -> TrainResult:
     """Continue the newest run of this configuration; where there is none, start one.
 
     Nobody is there to choose: where the last checkpoint is damaged, the newest sound one is gone on from.
+    warn: told of runs that cannot be read.
     """
-    run = newest_run(config)
+    run = newest_run(config, warn)
     if run is None:
         return start(config, callbacks=callbacks)
-    if run.describe()["status"] == "finished":
-        raise FinishedError(run.path, int(run.describe()["step"]))
+    facts = run.describe()
+    if facts["status"] == "finished":
+        if type(step := facts.get("step")) is not int:
+            raise CheckpointError(
+                f"{run.path / DESCRIPTION}: step: must be a number in a finished run, got {shown(step)}"
+            )
+        raise FinishedError(run.path, step)
     with run.lock():
         try:
-            checkpoint, notices = run.load("last") if run.steps() else None, []
+            checkpoint, notices = _last(run), []
         except CheckpointError as error:
             sound = run.newest_sound()
             if sound is None:
@@ -88,8 +104,11 @@ def start_or_resume(config: TrainConfig, *, callbacks: Sequence[Callback] = ()) 
         return _continue(run, checkpoint, None, None, callbacks, notices, config.tracking)
 
 
-def newest_run(config: TrainConfig) -> RunDirectory | None:
-    """The run of this configuration that was started last; the one of its name, where it has a name."""
+def newest_run(config: TrainConfig, warn: Warn = _warn) -> RunDirectory | None:
+    """The run of this configuration that was started last; the one of its name, where it has a name.
+
+    Runs that cannot be read are passed over, and `warn` is told of them: one of them may be the one to go on with.
+    """
     parent = Path(config.runs_dir).expanduser()
     if config.name is not None:
         if not (parent / config.name).exists():
@@ -98,17 +117,32 @@ def newest_run(config: TrainConfig) -> RunDirectory | None:
         if odd := run.edits(_identified(config, run.config())):
             raise ConfigError(f"name: run {run.path} has another configuration ({_some(odd)}); choose another name")
         return run
-    found = []
-    for file in parent.glob("[!.]*/run.json"):
-        with suppress(RLTrainingError, OSError):
-            run = RunDirectory(file.parent)
-            found.append((str(run.describe().get("created")), file.stat().st_mtime_ns, run))
+    found, faults = [], {}
+    for folder in run_folders(parent):
+        run = RunDirectory(folder)
+        try:
+            found.append((str(run.describe().get("created")), (folder / DESCRIPTION).stat().st_mtime_ns, run))
+        except (CheckpointError, OSError) as error:
+            faults[folder.name] = str(error)
+    newest = None
     for *_, run in sorted(found, key=lambda entry: entry[:2], reverse=True):
-        with suppress(RLTrainingError):
+        try:
             written = run.config()
-            if written == _identified(config, written):
-                return run
-    return None
+        except RLTrainingError as error:
+            faults[run.path.name] = (
+                f"{run.path / 'config.yaml'}: {error}" if isinstance(error, ConfigError) else str(error)
+            )
+            continue
+        if written == _identified(config, written):
+            newest = run
+            break
+    if faults:
+        others = f", as were {_some(sorted(faults)[1:])}" if len(faults) > 1 else ""
+        warn(
+            f"{faults[min(faults)]}; its run was passed over in looking for the one to go on with{others}: put it right"
+            f" if it is that one, else move it out of {parent}"
+        )
+    return newest
 
 
 def _identified(config: TrainConfig, other: TrainConfig) -> TrainConfig:

@@ -111,14 +111,19 @@ class DivergenceGuard:
     # Looking ----------------------------------------------------------------------------------------------------
 
     def look_at_metrics(self, metrics: Metrics, since: int) -> list[Divergence]:
-        """Findings in metrics of the steps after `since`, one value per member: whatever is not finite, absurd Qs."""
-        found = []
+        """Findings in metrics of the steps after `since`, one value per member: whatever is not finite, absurd Qs.
+
+        Before the first update there is little to measure, and the experience itself is looked at.
+        """
+        found, spoilt = [], self.source.spoilt_members
         for member, seed in self._sound_members():
             own = {name: values[member] for name, values in metrics.items()}
             broken = {name: value for name, value in own.items() if not math.isfinite(value)}
             if broken:
                 name, value = next(iter(broken.items()))
                 found.append(self._stop(member, f"{name} became {value}", since))
+            elif member in spoilt:
+                found.append(self._stop(member, "its experience is not finite", since))
             elif (action := self.config.divergence.absurd_q) != "off" and (absurd := self._absurd_value(own)):
                 if action == "stop":
                     found.append(self._stop(member, absurd, since))

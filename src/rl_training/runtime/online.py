@@ -59,12 +59,12 @@ class Collector:
         number = self.episodes[slot] * self.width + index
         seed = int(streams.integers(self.keys[member : member + 1], _RESET_STREAM, number, 1, 2**31))
         self.actions[slot], self.returns[slot] = [], 0.0
-        return np.asarray(self.envs[slot].reset(seed=seed)[0], dtype=np.float32)
+        return _copied(self.envs[slot].reset(seed=seed)[0])
 
     def step(self, slot: int, action: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float, bool]:
         """One step of one environment: the true successor, the raw reward and whether it terminated."""
         successor, reward, terminated, truncated, _ = self.envs[slot].step(action)
-        successor = np.array(successor, dtype=np.float32)  # a copy: the reset below may reuse the environment's array
+        successor = _copied(successor)  # the reset below may reuse the environment's array
         self.actions[slot].append(action)
         self.returns[slot] += float(reward)
         self.obs[slot] = successor
@@ -180,7 +180,7 @@ class OnlineSource:
             obs = self.transforms.observations(self.collector.obs[slot]).copy()  # stepping overwrites it
             action = self.transforms.from_unit_actions(unit)
             successor, reward, terminated = self.collector.step(slot, action)
-            if self._suspect is None and not (math.isfinite(reward) and np.isfinite(successor).all()):
+            if self._suspect is None and not (math.isfinite(reward) and np.isfinite((obs, successor)).all()):
                 self._suspect = (self.steps, not math.isfinite(reward))
             scaled = np.atleast_1d(self.transforms.rewards(reward))
             self.largest_reward = max(self.largest_reward, abs(float(scaled[0])))
@@ -230,6 +230,13 @@ class OnlineSource:
         step, is_reward = self._suspect
         what = "a reward" if is_reward else "an observation"
         return f"environment {self.env_id!r}, which gave {what} that is not finite at step {step}"
+
+    @property
+    def spoilt_members(self) -> list[int]:
+        if self._suspect is None:
+            return []
+        sound = self.buffer.rows[:, : len(self.buffer)].isfinite().all(-1).all(-1).tolist()
+        return [member for member, is_sound in enumerate(sound) if not is_sound]
 
     def take_metrics(self) -> dict[str, list[float]]:
         """What was mixed and what was earned since last asked, one value per member."""
@@ -313,6 +320,11 @@ def updates_in(steps: int, settings: OnlineParams) -> int:
     rounds = steps // settings.train_frequency - max(settings.learning_starts - 1, 0) // settings.train_frequency
     pretraining = settings.offline_pretrain_updates if isinstance(settings, PriorDataParams) else 0
     return max(1, pretraining + max(rounds, 0) * settings.gradient_updates_per_step)
+
+
+def _copied(obs: npt.ArrayLike) -> npt.NDArray[np.float32]:
+    with np.errstate(over="ignore"):  # what float32 does not hold becomes infinite, and is noticed as such
+        return np.array(obs, dtype=np.float32)
 
 
 def _below(state: Mapping[str, Any], prefix: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from rl_training import yaml_dialect
 from rl_training.errors import CheckpointError
 from rl_training.paths import read_plain_file
 from rl_training.run_places import DESCRIPTION
+from rl_training.validation import shown
 
 _LARGEST = 2**26  # bytes; it names every column of the data, some hundred bytes each, and there may be very many
 
@@ -30,6 +32,16 @@ def read_description(run: Path) -> dict[str, Any]:
     return contents
 
 
+def lack_of_checkpoints(facts: Mapping[str, Any]) -> str:
+    """In words: a run that has saved some, as its run.json tells, does not begin anew because they are out of reach."""
+    if facts.get("step") is None:
+        return "has no checkpoint yet"
+    return (
+        f"{DESCRIPTION} tells of a checkpoint at step {shown(facts['step'])}, but there is none in checkpoints/; put it"
+        " back, or start another run"
+    )
+
+
 def read_plain_config(path: Path) -> dict[str, Any]:
     """config.yaml of a run as plain values."""
     file = path / "config.yaml"
@@ -40,3 +52,11 @@ def read_plain_config(path: Path) -> dict[str, Any]:
     if not isinstance(values, dict):
         raise CheckpointError(f"{file}: is not a configuration")
     return values
+
+
+def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Nested options by their dotted names."""
+    found: dict[str, Any] = {}
+    for key, value in values.items():
+        found |= flat(value, f"{above}{key}.") if isinstance(value, Mapping) and value else {f"{above}{key}": value}
+    return found

@@ -27,6 +27,7 @@ from typing import Any
 from rl_training import yaml_dialect
 from rl_training.data.formats.atomic import remove, sync, temporary_folder
 from rl_training.errors import CheckpointError, ConfigError, DivergenceError, closest
+from rl_training.paths import leading_to
 from rl_training.run_places import DESCRIPTION, RUNS_DIR
 from rl_training.runtime import run_lock
 from rl_training.runtime.checkpoint import (
@@ -41,7 +42,7 @@ from rl_training.runtime.checkpoint import (
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import ASIDE, OFFLINE_EVALUATIONS, Records, is_evaluation
-from rl_training.runtime.run_description import read_description, read_plain_config
+from rl_training.runtime.run_description import flat, lack_of_checkpoints, read_description, read_plain_config
 from rl_training.runtime.run_identity import circumstances, require_own
 
 _GLANCES = 10
@@ -52,12 +53,17 @@ class RunDirectory:
     """Reads and writes one run."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self._given, self._place = path, path.absolute()
         self._is_locked = False
         self._noting = threading.Lock()
-        self._records = {kind: Records(path / f"{kind}.jsonl") for kind in ("metrics", "timing")}
-        self._records["evaluations"] = Records(path / "evaluations.jsonl", is_sound=is_evaluation)
-        self._records[OFFLINE_EVALUATIONS] = Records(path / f"{OFFLINE_EVALUATIONS}.jsonl", once=False)
+        self._records = {kind: Records(self._place / f"{kind}.jsonl") for kind in ("metrics", "timing")}
+        self._records["evaluations"] = Records(self._place / "evaluations.jsonl", is_sound=is_evaluation)
+        self._records[OFFLINE_EVALUATIONS] = Records(self._place / f"{OFFLINE_EVALUATIONS}.jsonl", once=False)
+
+    @property
+    def path(self) -> Path:
+        """As it was given, as long as that leads there: an environment or a callback may change the working folder."""
+        return leading_to(self._place, self._given)
 
     # Making and opening -----------------------------------------------------------------------------------------
 
@@ -221,7 +227,7 @@ class RunDirectory:
         path = self.checkpoint_path(step)
         if (path / MANIFEST).is_file():  # stopped again before another step: the one that is there leads to the same
             return path
-        save_checkpoint(path, checkpoint)
+        save_checkpoint(path.absolute(), checkpoint)
         with self._writing("checkpoints"):
             sync(self.path)
         return path
@@ -267,7 +273,7 @@ class RunDirectory:
         # A folder that changes while it is listed may show neither the checkpoint that goes nor the one that comes.
         steps = next(filter(None, (self.steps() for _ in range(_GLANCES))), None)
         if steps is None:
-            raise CheckpointError(f"{self.path}: has no checkpoint yet")
+            raise CheckpointError(f"{self.path}: {lack_of_checkpoints(facts)}")
         best = (facts.get("best") or {}).get("step")
         named = {"last": steps[-1], **({"best": best} if best in steps else {}), **{str(step): step for step in steps}}
         wanted = {"latest": "last"}.get(str(which), str(which)).removeprefix("step-")
@@ -302,13 +308,13 @@ class RunDirectory:
         self._replace(name, json.dumps(value, indent=1) + "\n")
 
     def _replace(self, name: str, text: str) -> None:
-        temporary = self.path / f".{name}{TEMPORARY}{os.getpid()}-{threading.get_ident()}"
+        temporary = self._place / f".{name}{TEMPORARY}{os.getpid()}-{threading.get_ident()}"
         with self._writing(name):
             try:
                 temporary.write_text(text, encoding="utf-8")
                 sync(temporary)
-                temporary.replace(self.path / name)
-                sync(self.path)
+                temporary.replace(self._place / name)
+                sync(self._place)
             except BaseException:
                 with suppress(OSError):
                     temporary.unlink(missing_ok=True)
@@ -386,11 +392,3 @@ def _other_runs(path: Path) -> str:
             like = closest(path.name, names)
             return f"; runs in {parent}: {', '.join(names[-5:])}" + (f"; did you mean {like!r}?" if like else "")
     return ""
-
-
-def flat(values: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Nested options by their dotted names."""
-    found: dict[str, Any] = {}
-    for key, value in values.items():
-        found |= flat(value, f"{above}{key}.") if isinstance(value, Mapping) and value else {f"{above}{key}": value}
-    return found

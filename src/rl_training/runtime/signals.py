@@ -1,11 +1,12 @@
 """Being asked to stop: by a person at the keyboard or a terminal that closes, or by a machine that is taken back.
 
 The first request lets what is running come to a good end. Some things cannot be left half-way and take long (compiling
-an update, an environment that hangs): a second Ctrl-C, or eight seconds after any other signal, cuts them off.
+an update, an environment that hangs): a second Ctrl-C, or six seconds after any other signal, cuts them off.
 """
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -15,7 +16,7 @@ from typing import Any, Protocol
 
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 EXIT_CODES = {number.name: 128 + number for number in STOPPING}
-PREEMPTION_SECONDS = 8.0  # a machine that is taken back is often gone ten seconds after it asked
+PREEMPTION_SECONDS = 6.0  # a machine that is taken back is often gone ten seconds after it asked, and ending takes some
 IMPATIENCE_SECONDS = 1.0  # what a second signal leaves for saving; two that come together are often one
 
 
@@ -27,9 +28,26 @@ class CutOffError(KeyboardInterrupt):
         self.exit_code = EXIT_CODES[name]
 
 
+def end_at_once(number: int, frame: Any) -> None:
+    """The handler while nothing has begun that would have to be cleared away."""
+    os._exit(128 + number)
+
+
+def _unheard() -> dict[signal.Signals, Any]:
+    """Those of `STOPPING` that nobody but Python or `end_at_once` handles or ignores, and their handlers."""
+    ours = (signal.SIG_DFL, signal.default_int_handler, end_at_once)
+    return {number: handler for number in STOPPING if (handler := signal.getsignal(number)) in ours}
+
+
+def end_while_loading() -> None:
+    """Until `ending_signals`, `STOPPING` end the process at once and without a traceback, with their exit codes."""
+    for number in _unheard():
+        signal.signal(number, end_at_once)
+
+
 @contextmanager
 def ending_signals() -> Iterator[list[int]]:
-    """`STOPPING` end a command as Ctrl-C does, by an exception: what it was writing is cleared away behind it.
+    """`STOPPING` end a command by an exception: what it was writing is cleared away behind it.
 
     Signals often come together, and clearing away is not cut short by another. One that comes later ends the process
     at once: an exception may be lost on its way, as in the callback of a library.
@@ -52,14 +70,14 @@ def ending_signals() -> Iterator[list[int]]:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 
-    heard = [number for number in STOPPING[1:] if signal.getsignal(number) is signal.SIG_DFL]
+    heard = _unheard()
     for number in heard:
         signal.signal(number, end)
     try:
         yield codes
     finally:
-        for number in heard:
-            signal.signal(number, signal.SIG_DFL)
+        for number, handler in heard.items():
+            signal.signal(number, handler)
 
 
 class Stoppable(Protocol):

@@ -7,7 +7,7 @@ its environments, and a step of the budget is a step of the environment.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from torch import Tensor
@@ -48,6 +48,11 @@ class Source(Protocol):
         """What in the experience may have made a member diverge; empty where nothing is odd."""
         ...
 
+    @property
+    def spoilt_members(self) -> Collection[int]:
+        """Members whose experience holds what is not finite: whatever is learned from it will not be, either."""
+        ...
+
     def advance(self, limit: int) -> Turn:
         """Make experience ready, taking at most `limit` steps."""
         ...
@@ -80,6 +85,7 @@ class OfflineSource:
     is_idle = True
     largest_reward = 0.0
     suspicion = ""
+    spoilt_members: Collection[int] = ()
 
     def __init__(self, transitions: PackedTransitions) -> None:
         self.transitions = transitions

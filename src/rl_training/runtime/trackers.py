@@ -16,7 +16,7 @@ from rl_training import yaml_dialect
 from rl_training.errors import ConfigError, did_you_mean
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrackerConfig, TrainConfig
-from rl_training.runtime.run_directory import flat
+from rl_training.runtime.run_description import flat
 from rl_training.runtime.tracking import TrackedRun, Tracker, Tracking
 from rl_training.validation import shown
 

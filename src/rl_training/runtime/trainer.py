@@ -118,9 +118,10 @@ class Trainer:
         params = algorithms.load(self.config.algo).parse(self.config.algo_kwargs)
         has_data = self.given_dataset is not None or self.config.dataset is not None
         settings: OnlineParams | None = self.config.online
-        if isinstance(params, PriorDataParams) and settings is not None:
-            raise ConfigError(f"online: {self.config.algo} has these options in algo_kwargs; give them there")
         if isinstance(params, PriorDataParams) or (isinstance(params, OnlineParams) and not has_data):
+            if settings is not None:
+                whose = self.config.algo + ("" if has_data else " without a dataset")
+                raise ConfigError(f"online: {whose} has these options in algo_kwargs; give them there")
             settings = params
         if settings is not None and self.config.env_id is None:
             raise ConfigError(f"env_id: is required where {self.config.algo} collects its own experience")
