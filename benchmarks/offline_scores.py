@@ -62,7 +62,6 @@ PENDULUM: dict[str, tuple[int, dict[str, Any]]] = {
         "awr": {},
         "sac": {},
         "td3": {},
-        "awac/no-decay": {"weight_decay": 0.0},  # d3rlpy sums its loss over the batch, not its decay
     }.items()
 }
 # At evaluation d3rlpy's critics choose among ten actions of the policy.

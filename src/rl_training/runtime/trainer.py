@@ -11,7 +11,7 @@ import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -51,7 +51,7 @@ from rl_training.runtime.online import OnlineSource, check_prior, updates_in
 from rl_training.runtime.plan import NOT_OFFLINE, plan_in_words
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import EVALUATION_METRICS
-from rl_training.runtime.rehearsal import rehearsed_metrics
+from rl_training.runtime.rehearsal import first_rows, rehearsed_metrics
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source
@@ -86,6 +86,7 @@ class Parts:
     transforms: Transforms
     mode: EngineMode
     memory: list[MemoryNeed]
+    in_memory: bool = False  # the rows are, wherever the configuration would have them
 
 
 class Trainer:
@@ -237,13 +238,15 @@ class Trainer:
 
     def check_stopping_metric(self, metric: str, parts: Parts) -> None:
         """Refuse a metric that will never be recorded: training ones are learned from a few updates of a twin."""
-        if metric in EVALUATION_METRICS:
-            if self.evaluator() is None:
-                raise ConfigError(f"early_stopping.metric: {metric!r} needs an env_id to be measured in")
+        if metric in EVALUATION_METRICS and self.evaluator() is None:
+            raise ConfigError(f"early_stopping.metric: {metric!r} needs an env_id to be measured in")
+        if metric in EVALUATION_METRICS or self.online is not None:
             return
-        if self.online is not None:
-            return
-        known = {*EVALUATION_METRICS, *rehearsed_metrics(parts.learner, _required(parts.dataset), parts.transforms)}
+        if self.from_disk(parts.dataset, parts.learner.device):  # nothing is packed before there is a run
+            parts = replace(parts, dataset=first_rows(_required(parts.dataset)), in_memory=True)
+        known = EVALUATION_METRICS | rehearsed_metrics(
+            parts.learner, lambda it: self.source(replace(parts, learner=it))
+        )
         if metric not in known:
             raise ConfigError(f"early_stopping.metric: no metric {metric!r}{did_you_mean(metric, known)}")
 
@@ -344,7 +347,8 @@ class Trainer:
     def source(self, parts: Parts) -> Source:
         learner = parts.learner
         if self.online is None:
-            return offline_source(_required(parts.dataset), parts.transforms, learner, self.config.data_memory)
+            memory = "ram" if parts.in_memory else self.config.data_memory
+            return offline_source(_required(parts.dataset), parts.transforms, learner, memory)
         packed = None
         if parts.dataset is not None:
             packed = PackedTransitions.from_dataset(parts.dataset, parts.transforms, learner.device)
