@@ -244,9 +244,8 @@ class Trainer:
             return
         if self.from_disk(parts.dataset, parts.learner.device):  # nothing is packed before there is a run
             parts = replace(parts, dataset=first_rows(_required(parts.dataset)), in_memory=True)
-        known = EVALUATION_METRICS | rehearsed_metrics(
-            parts.learner, lambda it: self.source(replace(parts, learner=it))
-        )
+        rehearsed = rehearsed_metrics(parts.learner, lambda twin: self.source(replace(parts, learner=twin)))
+        known = rehearsed.union(EVALUATION_METRICS)
         if metric not in known:
             raise ConfigError(f"early_stopping.metric: no metric {metric!r}{did_you_mean(metric, known)}")
 
