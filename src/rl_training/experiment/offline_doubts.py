@@ -113,6 +113,11 @@ def behind_the_cuts(share: float, values: Iterable[tuple[str, float, float]]) ->
     ]
 
 
+def mean_of(trusted: int, seeds: int) -> str:
+    """What to call a mean, which leaves out seeds that are not trusted."""
+    return f"mean of {trusted} seeds" if trusted == seeds else f"mean of {trusted} of {seeds} seeds"
+
+
 def caution_of_cuts(fitted: FittedValues) -> list[str]:
     """A word on cuts that the fit bridges to states that are not like them, where what lies behind them counts."""
     if fitted.lone_cuts <= MOST_LONE_CUTS or float(fitted.behind.mean()) < LEAST_BEHIND:
