@@ -49,6 +49,11 @@ def test_json_is_what_is_stored(command: Any, runs: dict[str, Path]) -> None:
     stored = json.loads((runs["one"] / "offline_evaluations.jsonl").read_text().splitlines()[-1])
     assert told == {"run": str(runs["one"]), "which": "last", **stored}
     assert told["seeds"] == [2]
+    for words in (("--seeds", 2, "--seeds", 4), ("--seeds", "4,2", "--seeds", 4)):
+        assert json.loads(command("evaluate", runs["one"], "--offline", *QUICK, *words, "--json").out)["seeds"] == [
+            4,
+            2,
+        ]
 
 
 def test_runs_on_the_same_episodes_are_compared(
@@ -195,7 +200,7 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     assert "improves on the behaviour that recorded them by 1.5" in lead
     assert f", from {before} to 1.5 (discounted by 0.99, 95% interval" in lead
     assert "on the episodes that it was trained on" in lead
-    assert "a newer estimate of the same weights was refused, because so few." in page
+    assert page.count("refused on pendulum.npz after 20 updates: seeds 0 and 1, because so few.") == 1
     out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 0).out
     assert "estimated from the data: value 1.5" in out
     doubtful = trusted | {"improvement": gain | {"low": -1.0}}
@@ -204,6 +209,70 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     assert "is not shown to improve on the behaviour" in (tmp_path / "four.html").read_text().split("<main>")[0]
     card = json.loads((tmp_path / "policy.pt2.json").read_text())["offline_evaluation"]
     assert card["cautions"][-1] == "a newer estimate was refused, because so few"
+
+
+@pytest.fixture
+def estimated(command: Any, data_file: Path, tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+    """A run of three seeds, and a record of it: seed 1 is shown to improve, seed 2 refused, their mean not shown to."""
+    path = train(small_config(data_file, tmp_path, seed=[0, 1, 2])).run.path
+    command("evaluate", path, "--offline", *QUICK)
+    record = json.loads((path / "offline_evaluations.jsonl").read_text())
+    gains = [{"value": 1.5, "low": low, "high": 4.0, "probability": 0.75} for low in (-1.0, 0.5, -0.5)]
+    sound = [one | {"value": gain, "improvement": gain} for one, gain in zip(record["policies"], gains, strict=True)]
+    for one, why in zip(sound, ([], [], ["so few"]), strict=True):
+        one |= {"not_trusted_because": why}
+    return path, record | {"value": gains[2], "improvement": gains[2], "policies": sound}
+
+
+def test_refused_seeds_are_not_passed_over(
+    command: Any, estimated: tuple[Path, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of how many seeds a mean is, and what holds for one alone."""
+    path, record = estimated
+    (path / "offline_evaluations.jsonl").write_text(json.dumps(record) + "\n")
+    command("report", path, "-o", "page.html", "--no-data")
+    lead, page = (tmp_path / "page.html").read_text().split("<main>")
+    assert "(mean of 2 of 3 seeds; discounted by 0.99" in lead
+    assert "Of 3 seeds, seed 1 alone is shown to improve.</p>" in lead
+    assert "mean of 2 of 3 seeds" in page
+    said = iter([["so few"], [], []] * 2)
+    monkeypatch.setattr(offline_evaluation, "doubts", lambda *_: next(said))
+    assert "  mean of 2 of 3 seeds  " in command("evaluate", path, "--offline", *QUICK).out
+
+
+def test_the_newest_trusted_of_each_data_and_every_refusal(
+    command: Any, estimated: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    path, record = estimated
+    aside = {"title": "aside.npz", "fingerprint": "a", "episodes": 12, "transitions": 90, "trained_on": False}
+    away = [one | {"value": None, "not_trusted_because": ["it went away"]} for one in record["policies"]]
+    refused = record | {"value": None, "improvement": None, "policies": away, "updates": 1_500}
+    others = [
+        record | {"updates": 7_000},
+        record | {"data": aside, "updates": 6_000},
+        refused | {"data": aside},
+        refused,
+    ]
+    (path / "offline_evaluations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in [record, *others]))
+    command("report", path, "-o", "page.html", "--no-data")
+    lead, page = (tmp_path / "page.html").read_text().split("<main>")
+    assert "12 episodes of aside.npz, 2 resamples of them, 6,000 updates each" in page
+    assert "10 episodes of pendulum.npz, 2 resamples of them, 7,000 updates each" in page
+    assert "20 updates each" not in page
+    for title in ("aside.npz", "pendulum.npz"):
+        assert page.count(f"refused on {title} after 1,500 updates: seeds 0, 1 and 2, because it went away.") == 1
+    assert "which flatters it" not in lead  # other episodes say more
+
+
+def test_runs_that_were_never_evaluated_are_not_said_to_be_refused(
+    command: Any, estimated: tuple[Path, dict[str, Any]], data_file: Path, tmp_path: Path
+) -> None:
+    path, _ = estimated
+    other = train(small_config(data_file, tmp_path, name="other")).run.path
+    command("report", path, other, "-o", "page.html", "--no-data")
+    lead = (tmp_path / "page.html").read_text().split("<main>")[0]
+    assert f"<b>{path.name}</b> could not be judged: " in lead
+    assert "Nothing was estimated of other yet (" in lead
 
 
 def test_a_forged_record_harms_no_page(command: Any, data_file: Path, tmp_path: Path) -> None:

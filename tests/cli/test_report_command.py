@@ -18,8 +18,9 @@ import pytest
 from report_runs import ENV, make_runs, registered
 from rl_training import yaml_dialect
 from rl_training.data.doctor.wording import alike
+from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.experiment import statistics
-from rl_training.experiment.report import tables
+from rl_training.experiment.report import contents, tables
 from rl_training.experiment.report.contents import read_runs
 from rl_training.runtime import run_lock
 from rl_training.runtime.run_directory import RunDirectory
@@ -95,6 +96,21 @@ def copied(folder: Path, name: str, to: Path) -> Path:
 
 
 class TestTwoRuns:
+    def test_the_terminal_names_the_run(
+        self, command: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(
+            contents, "metric_doubts", lambda run: (f"q of {run.summary.algo}", f"q in {run.path.name}")
+        )
+        torn = copied(folder, "one", tmp_path / "torn")
+        with (torn / "metrics.jsonl").open("a") as file:
+            file.write("torn\n")
+        said = command("report", folder / "one", torn, "-o", "page.html", "--no-data").err.splitlines()
+        assert said[0].startswith("note: torn/metrics.jsonl: 1 line damaged")
+        assert said[1:] == ["warning: one and torn: q of iql", "warning: one: q in one", "warning: torn: q in torn"]
+        alone = command("report", folder / "one", "-o", "alone.html", "--no-data").err.splitlines()
+        assert alone == ["warning: q of iql", "warning: q in one"]
+
     def test_what_is_on_the_page(self, write: Any) -> None:
         page = write("one", "two")
         for words in (
@@ -338,6 +354,12 @@ class TestRunsOfEveryKind:
         if not options:
             assert "action Rohr [°C]" in page.words  # under the axis
             assert "Action Luken [%] : mean" in page.text
+            choices = {name: value for name, value in section.items() if name not in ("source", "path")}
+            TransitionDataset.load("log.csv", **choices).save("log.npz")
+            again = train(small_config(Path("log.npz"), Path(), "bc", name="written", total_timesteps=2)).run.path
+            text = write(again.resolve()).text
+            assert "bounds of actions [0, 70], [0, 100] (as given when the data were written)" in text
+            assert "columns: (obs: Aussen [°C]; actions: Rohr [°C], Luken [%]; rewards: r; terminations: end)" in text
             assert "Bounds: [0, 100] (solid lines)." in page.text
             drawn = [attrs for _, attrs in page.elements if attrs.get("class") == "bound"]
             assert len(drawn) == 4 + 2 * (page.text.count("Figure") % 2)  # the odd last one for two widths

@@ -186,7 +186,8 @@ class TestWords:
         assert number(value) == text
 
     @pytest.mark.parametrize(
-        ("value", "text"), [(0.11, "11%"), (0.042, "4.2%"), (0.003, "0.3%"), (1e-6, "below 0.01%"), (0.9999, "99.99%")]
+        ("value", "text"),
+        [(0.11, "11%"), (0.042, "4.2%"), (0.003, "0.3%"), (1e-6, "below 0.01%"), (0.996, "99.6%"), (0.9999, "99.99%")],
     )
     def test_shares(self, value: float, text: str) -> None:
         assert share(value) == text

@@ -51,7 +51,19 @@ def test_every_format_keeps_it(name: str) -> None:
     assert loaded.provenance is not None
     assert loaded.provenance.before == MADE
     words = "log.csv (SHA-256 0123456789ab…), read with rewards_are: costs, columns: "
-    assert (loaded.provenance.in_words() or "").endswith(f'that is made from {words}{{"obs": ["x", "y"]}}; a half')
+    assert (loaded.provenance.in_words() or "").endswith(f"that is made from {words}(obs: x, y); a half")
+
+
+def test_names_of_columns_are_written_out() -> None:
+    """As far as they can be read; a file is not asked for the shape of what it tells."""
+    names = {"obs": [f"state.level_{n}_m" for n in range(14)], "actions": ["cmd [l/h]"], "rewards": "score"}
+    ends = {"in spec": "termination", "time limit": "truncation", "odd": {"a": [1]}}
+    said = Provenance("log", options={"columns": names, "end_reasons": ends, "action_low": [0.0, -2.0]}).in_words()
+    levels = ", ".join(names["obs"][:12])
+    assert said == (
+        f"log, read with columns: (obs: {levels} and 2 more; actions: cmd [l/h]; rewards: score), end_reasons:"
+        ' (in spec: termination; time limit: truncation; odd: {"a": [1]}), action_low: [0.0, -2.0]'
+    )
 
 
 def test_what_python_reads_and_saves_has_its_options() -> None:

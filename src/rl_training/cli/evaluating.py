@@ -31,7 +31,7 @@ class Asked:
 
     episodes: int
     which: str
-    seeds: str | None
+    seeds: Sequence[str] | None  # each may name several
     env_id: str | None
     seed: int | None
     stochastic: bool
@@ -39,12 +39,13 @@ class Asked:
 
     @property
     def members(self) -> list[int] | None:
-        if self.seeds is None:
+        if not self.seeds:
             return None
+        named = ",".join(self.seeds)
         try:
-            return [int(word) for word in self.seeds.split(",")]
+            return list(dict.fromkeys(int(word) for word in named.split(",")))
         except ValueError:
-            raise ConfigError(f"--seeds {shown(self.seeds)}: must be numbers separated by commas") from None
+            raise ConfigError(f"--seeds {shown(named)}: must be numbers separated by commas") from None
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from rl_training.cli.using import load_told
 from rl_training.errors import CheckpointError, ConfigError, DataError
 from rl_training.experiment import statistics
 from rl_training.experiment.manager import LoadedPolicy
-from rl_training.experiment.offline_doubts import behind_the_cuts
+from rl_training.experiment.offline_doubts import behind_the_cuts, mean_of
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.runtime.console import pace
@@ -185,7 +185,7 @@ def _lines(one: Estimated) -> list[str]:
         rows.append((f"  seed {policy.seed}", *(numbers if policy.trusted else ("–",) * 5)))
     mean, gain = found.mean_value(), found.mean_improvement()
     if len(found.trusted) > 1 and mean is not None and gain is not None:
-        rows.append(("  mean of seeds", *_value(mean), *_gain(*gain)))
+        rows.append((f"  {mean_of(len(found.trusted), len(found.policies))}", *_value(mean), *_gain(*gain)))
     heads = ("", "value", f"{LEVEL:.0%} interval", "improvement", f"{LEVEL:.0%} interval ", "probability")
     return [
         f"{one.run} ({one.which} checkpoint, update {found.step:,}) without a simulator: fitted Q evaluation",

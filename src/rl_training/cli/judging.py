@@ -28,7 +28,8 @@ def evaluate(
         str, typer.Option(help="Which checkpoint of a run: last, best (which flatters) or an update's number.")
     ] = "last",
     seeds: Annotated[
-        str | None, typer.Option(metavar="SEED,SEED", help="Only these seeds' policies: 0,1,2. All, if not given.")
+        list[str] | None,
+        typer.Option(metavar="SEED,SEED", help="Only these seeds' policies: 0,1,2. All, if not given."),
     ] = None,
     env_id: Annotated[str | None, typer.Option(help="Another environment than the run's.")] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="First episode's seed.")] = None,

@@ -9,6 +9,7 @@ from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import size
 from rl_training.experiment.continuing import find_run
 from rl_training.experiment.report import write_report
+from rl_training.experiment.report.saying import by_line, names_of_runs
 from rl_training.wording import WARNING, amount
 
 
@@ -35,6 +36,7 @@ def report(
     for run in shown:
         for fault in run.faults:
             tell(f"note: {fault}", err=True)
-    for doubt in dict.fromkeys(doubt for run in shown for doubt in run.doubts):
-        tell(f"{WARNING}{doubt}", err=True)
+    for doubt, those in by_line(shown, [run.doubts for run in shown]).items():
+        names = f"{names_of_runs(those, len(shown))}: " if len(shown) > 1 else ""
+        tell(f"{WARNING}{names}{doubt}", err=True)
     tell(f"{output}: {amount(len(shown), 'run')}, {size(output.stat().st_size)}; open it in a browser")

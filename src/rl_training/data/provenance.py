@@ -20,6 +20,7 @@ KEY = "provenance"  # in the metadata of a file
 _PROGRAM = "rl-training"
 _LONGEST = 2_000  # characters of a name
 _MOST_BYTES = 32_768  # HDF5 has no place for more than twice as many
+_MOST_LISTED = 12  # names of an option
 _DEEPEST = 8  # files that were made from one another
 
 
@@ -100,6 +101,20 @@ def _is_text(value: Any) -> bool:
 
 
 def _value(value: Any) -> str:
+    """An option as it is read: `(obs: x, y; rewards: cost)` of one with parts."""
+    if not isinstance(value, Mapping):
+        return _plain(value)
+    return f"({'; '.join(f'{printable(str(name))}: {_listed(part)}' for name, part in value.items())})"
+
+
+def _listed(part: Any) -> str:
+    if not isinstance(part, list | tuple):
+        return _plain(part)
+    more = f" and {len(part) - _MOST_LISTED} more" if len(part) > _MOST_LISTED else ""
+    return ", ".join(map(_plain, part[:_MOST_LISTED])) + more
+
+
+def _plain(value: Any) -> str:
     return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from rl_training.experiment import statistics
 from rl_training.experiment.statistics import Estimate
-from rl_training.runtime.fitted_evaluation import FittedValues
+from rl_training.runtime.fitted_evaluation import DEFAULT_UPDATES, FittedValues
 from rl_training.wording import readable
 
 FEWEST_EPISODES = 10
@@ -57,12 +57,14 @@ def doubts(fitted: FittedValues, column: int, outside: float) -> list[str]:
     if abs(missed) > max(LARGEST_MISS * spread, _half_of_finite(left_out)):
         found.append(
             f"on episodes left out of a resample the value misses what followed by {readable(missed)} (episodes differ"
-            f" by ± {readable(spread)}): these are learned by heart; record more episodes, or try fewer --updates"
+            f" by ± {readable(spread)}): these are learned by heart; record more episodes"
         )
+    if _short(fitted):
+        return [*found, _TOO_SHORT]
     half = _half(statistics.student_estimate(0.0, fitted.repeats[:, column]))
     if half > LARGEST_INTERVAL * spread:
         found.append(
-            f"the repeats disagree: ± {readable(half)}, more than the data's own episodes differ"
+            f"the repeats disagree: ± {readable(half)} of them alone, more than the data's own episodes differ"
             f" (± {readable(spread)}); {_way_on(fitted, column, ' --repeats 10, or record more')}"
         )
     if (drift := _drift(fitted, column)) > LARGEST_DRIFT * spread:
@@ -78,7 +80,16 @@ def _way_on(fitted: FittedValues, column: int, besides: str = "") -> str:
 
 
 # In the order of what helps most.
-_REMEDY = "record more episodes, judge by the data it was trained on, take a smaller --gamma or fewer --updates"
+_REMEDY = "record more episodes, judge by the data it was trained on, or take a smaller --gamma"
+_TOO_SHORT = (
+    f"a fit of fewer than {DEFAULT_UPDATES:,} updates stays near the data's own returns, from which it starts, and"
+    " looks settled there; leave out --updates"
+)
+
+
+def _short(fitted: FittedValues) -> bool:
+    """Whether a round was planned so short that its rate falls before values have travelled: nothing moves, then."""
+    return fitted.updates * _PARTS < DEFAULT_UPDATES * len(fitted.course)
 
 
 def _outwards(fitted: FittedValues, column: int) -> bool:
@@ -102,6 +113,11 @@ def behind_the_cuts(share: float, values: Iterable[tuple[str, float, float]]) ->
     ]
 
 
+def mean_of(trusted: int, seeds: int) -> str:
+    """What to call a mean, which leaves out seeds that are not trusted."""
+    return f"mean of {trusted} seeds" if trusted == seeds else f"mean of {trusted} of {seeds} seeds"
+
+
 def caution_of_cuts(fitted: FittedValues) -> list[str]:
     """A word on cuts that the fit bridges to states that are not like them, where what lies behind them counts."""
     if fitted.lone_cuts <= MOST_LONE_CUTS or float(fitted.behind.mean()) < LEAST_BEHIND:
@@ -112,20 +128,20 @@ def caution_of_cuts(fitted: FittedValues) -> list[str]:
     ]
 
 
-def caution_of_a_stop(fitted: FittedValues) -> list[str]:
+def caution_of_a_stop(fitted: FittedValues, seed: int) -> list[str]:
     """A word on a fit that ran away later than it is judged."""
     if fitted.left is None:
         return []
     return [
-        f"judged after {fitted.updates:,} updates: after {fitted.left.updates:,}, values left what rewards of these"
-        " data add up to"
+        f"seed {seed} is judged after {fitted.updates:,} updates: after {fitted.left.updates:,}, its values left what"
+        " rewards of these data add up to"
     ]
 
 
-def ran_away(fitted: FittedValues) -> bool:
-    """Whether a value of any policy, or of the behaviour, is none that rewards could add up to."""
+def ran_away(fitted: FittedValues) -> set[int]:
+    """The policies whose value, or that of the behaviour beside them, is none that rewards could add up to."""
     low, high = fitted.allowed
-    return low < high and any(_runaway(fitted, column) for column in range(fitted.repeats.shape[1]))
+    return {column for column in range(fitted.repeats.shape[1] - 1) if low < high and _runaway(fitted, column)}
 
 
 def unsettled(fitted: FittedValues) -> bool:
@@ -134,10 +150,11 @@ def unsettled(fitted: FittedValues) -> bool:
     The first round may part the repeats, which start from the same returns; a later one that does leads nowhere.
     Repeats of the behaviour disagree as the episodes do.
     """
-    if not np.isfinite(fitted.repeats).all():
-        return False
     spread, behaviour = _spread(fitted), fitted.repeats.shape[1] - 1
-    moving = {column for column in range(behaviour) if _moving(fitted, column)}
+    going = [column for column in range(behaviour) if column not in fitted.gone]
+    if not np.isfinite(fitted.repeats[:, [*going, behaviour]]).all():
+        return False
+    moving = {column for column in going if _moving(fitted, column)}
     if _drift(fitted, behaviour) > LARGEST_DRIFT * spread or _behaviour_lost(fitted, spread):
         moving.add(behaviour)
     first = len(fitted.course) <= _PARTS
@@ -152,18 +169,13 @@ def _moving(fitted: FittedValues, column: int) -> bool:
 
 
 def _stopped(fitted: FittedValues, column: int) -> str | None:
-    """Of a fit that was stopped because values ran away, before this one had settled."""
+    """Of a fit that ran away before it had settled."""
     if fitted.left is None:
         return None
     early = len(fitted.course) < _FEWEST_PARTS
     if not (early or _moving(fitted, column) or _behaviour_lost(fitted, _spread(fitted))):
         return None
-    if runaway := _runaway(fitted.left, column):
-        return runaway
-    return (
-        f"it had not settled after {fitted.updates:,} updates, when the fit of another policy diverged and all were"
-        " stopped; name this one alone with --seeds"
-    )
+    return _runaway(fitted.left, column)
 
 
 def mean_left_out(fitted: FittedValues) -> statistics.Scores:

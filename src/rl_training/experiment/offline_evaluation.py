@@ -245,9 +245,10 @@ def evaluate_offline(
     standard = fit_transforms(data, policy.checkpoint.spaces, TransformConfig(normalise_observations=True))
     outside = share_outside(policy.actor, places, data, standard, mode)
     behaviour, missed = float(fitted.values[-1]), float(_missed(fitted)[-1])
-    judged = tuple(_judge(fitted, column, learner.seeds[p], float(outside[column])) for column, p in enumerate(places))
-    if any(one.trusted for one in judged):
-        cautions += caution_of_a_stop(fitted)
+    seen = [fitted.of(column) for column in range(len(places) + 1)]  # the behaviour does not go alone
+    judged = tuple(_judge(seen[c], c, learner.seeds[place], float(outside[c])) for c, place in enumerate(places))
+    for one, of in zip(judged, seen, strict=False):
+        cautions += caution_of_a_stop(of, one.seed) if one.trusted else []
     return OfflineEvaluation(
         int(policy.checkpoint.progress["steps"]),
         discount,
@@ -257,7 +258,7 @@ def evaluate_offline(
         statistics.student_estimate(behaviour, fitted.repeats[:, -1], besides=missed),
         judged,
         (*cautions, *caution_of_cuts(fitted)),
-        fitted.repeats,
+        np.stack([of.repeats[:, column] for column, of in enumerate(seen)], 1),
         fitted.updates,
         missed,
     )

@@ -7,8 +7,8 @@ leaves here is in units of the raw reward.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,19 +29,20 @@ from rl_training.runtime.engine import Engine, choose_device, choose_mode, set_a
 from rl_training.runtime.fitted_checks import EpisodeBootstrap, Logged, Values, check, start_values
 from rl_training.validation import Section
 
-__all__ = ["EpisodeBootstrap", "FittedValues", "OfflineEvaluationConfig", "fit_values"]
+__all__ = ["DEFAULT_UPDATES", "EpisodeBootstrap", "FittedValues", "OfflineEvaluationConfig", "fit_values"]
 
 _SEEDS_APART = 2**20
 # The penalty on the weights is a prior that counts as much as so many rows: it slows fits on few episodes on their way
 # out, and more of it would draw values to zero.
 _PRIOR_ROWS, _MOST_DECAY = 1.0, 0.01
 _PARTS = 10  # of the fit, after each of which the values are read
+DEFAULT_UPDATES = 5_000
 
 
 class OfflineEvaluationConfig(Section):
     """How much work an estimate is."""
 
-    updates: int = Field(5_000, ge=10, description="updates of every fit")
+    updates: int = Field(DEFAULT_UPDATES, ge=10, description="updates of every fit")
     repeats: int = Field(5, ge=2, le=64, description="resamples of the episodes, each fitted anew")
     seed: int = Field(0, ge=0, lt=2**30, description="of the resamples, the first weights and the batches")
     device: str = Field("auto", pattern=r"^(auto|cpu|cuda(:\d+)?)$", description="auto, cpu, cuda or cuda:N")
@@ -64,7 +65,12 @@ class FittedValues:
     after: Values  # [P + 1, E]: the fitted value after the cut
     updates: int = 0  # done
     lone_cuts: float = 0.0  # share of the cuts that nothing in the data is like
-    left: FittedValues | None = None  # a later part, in which a fit ran away; nothing was fitted after it
+    left: FittedValues | None = None  # a later part, in which the fit ran away
+    gone: Mapping[int, FittedValues] = field(default_factory=dict)  # what policies that ran away are judged by
+
+    def of(self, column: int) -> FittedValues:
+        """What one policy is judged by."""
+        return self.gone.get(column, self)
 
     @property
     def tails(self) -> Values:
@@ -92,14 +98,14 @@ def fit_values(
     deterministic: bool,
     on_part: Callable[[int, int], None] = lambda done, planned: None,
     go_on: Callable[[FittedValues], bool] = lambda found: False,
-    ran_away: Callable[[FittedValues], bool] = lambda found: False,
+    ran_away: Callable[[FittedValues], set[int]] = lambda found: set(),
 ) -> FittedValues:
     """Evaluate the policies of these members on whole episodes; `on_part` is told how many updates are done, and of how
     many that are planned so far.
 
-    After `settings.updates` they are gone on with, as many again each time, for as long as `go_on` says so. Nothing is
-    fitted after the first part that `ran_away`: what is found is the part before it (of a later round, the
-    round before), or the first itself.
+    After `settings.updates` they are gone on with, as many again each time, for as long as `go_on` says so. What is
+    found of a policy that `ran_away` (their columns) is the part before it (of a later round, the round before), or the
+    first itself; the others go on.
     """
     products = torch.get_float32_matmul_precision()  # a run that trains in this process has its own
     try:
@@ -126,9 +132,14 @@ class _Fits:
         self._learner: FittedQ | None = None
         self._course: list[Values] = []
         self._before: FittedValues | None = None
-        self.over = False  # a fit ran away
+        self._gone: dict[int, FittedValues] = {}
 
-    def go_on(self, on_part: Callable[[int, int], None], ran_away: Callable[[FittedValues], bool]) -> FittedValues:
+    @property
+    def over(self) -> bool:
+        """Whether all policies ran away."""
+        return len(self._gone) == self._columns - 1
+
+    def go_on(self, on_part: Callable[[int, int], None], ran_away: Callable[[FittedValues], set[int]]) -> FittedValues:
         """`settings.updates` more, with a learning rate that falls anew; the first start from the data's returns."""
         settings, columns, logged = self._settings, self._columns, self._logged
         first, updates = self._learner is None, settings.updates
@@ -154,14 +165,15 @@ class _Fits:
             done += count
             found = self._found(learner, before + done)
             on_part(before + done, before + updates)
-            if ran_away(found):
-                self.over = True
-                return found if self._before is None else replace(self._before, left=found)
+            judged = found if self._before is None else replace(self._before, left=found)
+            self._gone |= dict.fromkeys(ran_away(found) - self._gone.keys(), judged)
+            if self.over:
+                return replace(judged, gone=self._gone)
             if first or part == _PARTS:  # later rounds start with a high rate again
                 self._before = found
         self._learner = learner
         self._rounds += 1
-        return found
+        return replace(found, gone=self._gone)
 
     def _found(self, learner: FittedQ, updates: int) -> FittedValues:
         data, gamma = self._logged.data, self._gamma

@@ -42,14 +42,15 @@ def within(value: float, deviation: float) -> str:
 
 
 def share(part: float) -> str:
-    """A share in per cent: 11%, 0.3%, below 0.01%."""
+    """A share in per cent: 11%, 99.6%, 0.3%, below 0.01%."""
     percent = 100.0 * part
     if percent == 0 or percent == 100:
         return f"{percent:.0f}%"
     if percent < 0.01:
         return "below 0.01%"
-    if percent > 99.9:
-        return f"{math.floor(percent * 100) / 100:g}%"
+    if percent > 99:
+        places = 100 if percent > 99.9 else 10
+        return f"{math.floor(percent * places) / places:g}%"
     return f"{percent:.0f}%" if percent >= 10 else f"{percent:.1f}%" if percent >= 1 else f"{percent:.2g}%"
 
 

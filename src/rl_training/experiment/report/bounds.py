@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from rl_training.data.doctor.wording import number
+from rl_training.data.provenance import KEY, Provenance
 from rl_training.environments import Spaces
 from rl_training.experiment.report.contents import RunContents, as_number
 
@@ -32,7 +33,7 @@ def action_bounds(run: RunContents, spaces: Spaces | None) -> ActionBounds | Non
     told = section if isinstance(section, Mapping) else {}
     given = told.get("action_low") is not None and told.get("action_high") is not None
     if spaces is not None:
-        source = "the environment's" if run.summary.env_id else "as given" if given else "taken from the data"
+        source = "the environment's" if run.summary.env_id else "as given" if given else _of_data(run)
         return ActionBounds(tuple(zip(spaces.action_low, spaces.action_high, strict=True)), source)
     width = as_number(run.data_facts.get("act_dim"), None)
     if not given or width is None or not 1 <= width <= 1e6:
@@ -42,6 +43,11 @@ def action_bounds(run: RunContents, spaces: Spaces | None) -> ActionBounds | Non
     except (ValueError, TypeError, OverflowError):
         return None
     return ActionBounds(tuple(zip(low, high, strict=True)), "as given")
+
+
+def _of_data(run: RunContents) -> str:
+    made = Provenance.read(run.data_facts.get(KEY))
+    return "as given when the data were written" if made and made.says("action_low") else "taken from the data"
 
 
 def _numbers(side: Any, width: int) -> list[float]:

@@ -81,8 +81,8 @@ class RunContents:
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()  # about its diagnostics
-    offline: Mapping[str, Any] | None = None  # the newest estimate without a simulator, trusted if one of its step is
-    refused: Mapping[str, Any] | None = None  # a newer one that was not
+    offline: tuple[Mapping[str, Any], ...] = ()  # estimates without a simulator: the newest trusted of each data
+    refused: tuple[Mapping[str, Any], ...] = ()  # others of the same weights, none of whose seeds was trusted
 
     @property
     def scores(self) -> LastAndBest | None:
@@ -171,7 +171,7 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
     metrics = metrics[_thin(len(metrics), points)]
     names = sorted({name for record in metrics for name in record if name not in _COUNTERS})
     curves = {name: _curve(metrics, name, seeds) for name in names}
-    estimate, refused = _estimate(_records(path, "offline_evaluations", faults))
+    estimates, refused = _estimates(_records(path, "offline_evaluations", faults))
     return RunContents(
         number,
         path,
@@ -185,21 +185,28 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
         _reference(config, summary.env_id),
         tuple(dict.fromkeys(without_folder(fault, path) for fault in faults)),
         tuple(_notes(summary, facts)),
-        offline=estimate,
+        offline=estimates,
         refused=refused,
     )
 
 
-def _estimate(records: Sequence[Mapping[str, Any]]) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]:
-    """The estimate to show, and a newer one of the same weights that was refused; it hides none that was trusted."""
-    if not records:
-        return None, None
-    records = [_by_bare_name(record) for record in records]
-    newest = records[-1]
-    trusted = [one for one in records if one["step"] == newest["step"] and isinstance(one.get("value"), Mapping)]
-    if not trusted or trusted[-1] is newest:
-        return newest, None
-    return trusted[-1], newest
+def _estimates(
+    records: Sequence[Mapping[str, Any]],
+) -> tuple[tuple[Mapping[str, Any], ...], tuple[Mapping[str, Any], ...]]:
+    """The estimates of the newest weights to show, the newest trusted of each data (or the newest, where none is), and
+    those that were refused."""
+    of_step = [_by_bare_name(record) for record in records if record["step"] == records[-1]["step"]]
+    trusted = [record for record in of_step if isinstance(record.get("value"), Mapping)]
+    refused = [record for record in of_step if not isinstance(record.get("value"), Mapping)]
+    if not trusted:
+        return tuple(refused[-1:]), tuple(refused[:-1])
+    return tuple({_data_key(record): record for record in trusted}.values()), tuple(refused)
+
+
+def _data_key(record: Mapping[str, Any]) -> str:
+    """The same for the same data, whatever file they are in."""
+    data = record.get("data")
+    return str(data.get("fingerprint") or data.get("title")) if isinstance(data, Mapping) else ""
 
 
 def _by_bare_name(record: Mapping[str, Any]) -> Mapping[str, Any]:

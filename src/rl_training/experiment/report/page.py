@@ -187,7 +187,7 @@ def _why_no_score(run: RunContents) -> list[str]:
         return ["no scores yet: it was not evaluated while it trained. `rl-training evaluate RUN` prints some."]
     offline = (
         "what the data say of it stands below"
-        if run.offline is not None
+        if run.offline
         else "`rl-training evaluate RUN --offline` estimates from the data what it is worth"
     )
     where = "in an environment `rl-training evaluate RUN --env-id ENV` scores it"

@@ -13,17 +13,22 @@ MOST_NAMES = 8  # of runs in a line
 
 def said(runs: Sequence[RunContents], lines: Sequence[Sequence[str]], css: str = "") -> str:
     """What is said of each run, every line once, after the names of the runs it holds for."""
-    of: dict[str, list[RunContents]] = {}
-    for run, own in zip(runs, lines, strict=True):
-        for line in dict.fromkeys(own):
-            of.setdefault(line, []).append(run)
     parts = []
-    for line, those in of.items():
+    for line, those in by_line(runs, lines).items():
         mark = f' data-run="{those[0].number}"' if len(those) == 1 else ""
         parts.append(
             f'<p class="callout small {css}"{mark}><b>{escape(names_of_runs(those, len(runs)))}</b>: {escape(line)}</p>'
         )
     return "".join(parts)
+
+
+def by_line(runs: Sequence[RunContents], lines: Sequence[Sequence[str]]) -> dict[str, list[RunContents]]:
+    """Every line once, with the runs it holds for."""
+    of: dict[str, list[RunContents]] = {}
+    for run, own in zip(runs, lines, strict=True):
+        for line in dict.fromkeys(own):
+            of.setdefault(line, []).append(run)
+    return of
 
 
 def names_of_runs(those: Sequence[RunContents], of_all: int) -> str:

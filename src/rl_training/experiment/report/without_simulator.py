@@ -7,28 +7,27 @@ from html import escape
 from typing import Any
 
 from rl_training.data.doctor.wording import listed, number
-from rl_training.experiment.offline_doubts import behind_the_cuts
+from rl_training.experiment.offline_doubts import behind_the_cuts, mean_of
 from rl_training.experiment.report.contents import RunContents, as_number
 from rl_training.experiment.report.tables import Cell, Row, interval, name_cell, table
 from rl_training.experiment.statistics import LEVEL, Estimate
 
 HEADING = "Without a simulator: fitted Q evaluation"
-_HEADS = ("run", "at", "policy", f"value [{LEVEL:.0%}]", f"improvement [{LEVEL:.0%}]", "probability", "trust")
+_HEADS = ("run", "at", "data", "policy", f"value [{LEVEL:.0%}]", f"improvement [{LEVEL:.0%}]", "probability", "trust")
 
 
 def without_simulator(runs: Sequence[RunContents]) -> str:
-    """The newest estimate of every run that has one; nothing where none has."""
+    """The newest trusted estimates of every run that has one, and all refusals; nothing where none has."""
     rows: list[Row] = []
     remarks: list[str] = []
     for run in runs:
-        if run.offline is not None:
-            rows += [(run.number, [name_cell(run), *cells]) for cells in _rows(run.offline)]
-            lines = [*_remarks(run.offline), *_refusals(run.offline, run.refused)]
-            remarks += [f"<b>{escape(run.label)}</b>: {escape(line)}" for line in lines]
+        rows += [(run.number, [name_cell(run), *cells]) for record in run.offline for cells in _rows(record)]
+        lines = [line for record in run.offline for line in [*_remarks(record), *_doubted(record)]]
+        remarks += [f"<b>{escape(run.label)}</b>: {escape(line)}" for line in [*lines, *_refusals(run)]]
     if not rows:
         return ""
     callouts = "".join(f'<p class="callout small">{remark}</p>' for remark in remarks)
-    made = table(_HEADS, rows, css="cards", numbers=_HEADS[3:6], sortable=False)
+    made = table(_HEADS, rows, css="cards", numbers=_HEADS[4:7], sortable=False)
     return f'{made}<p class="small">{escape(_HOW)}</p>{callouts}'
 
 
@@ -45,37 +44,48 @@ _HOW = (
 
 def _rows(record: Mapping[str, Any]) -> list[list[Cell]]:
     step = as_number(record.get("step"), 0.0)
-    at = Cell.number(step, f"{int(step):,}")
+    at, data = Cell.number(step, f"{int(step):,}"), Cell.of(_title(record))
     behaviour = _mapping(record.get("behaviour"))
     empty = Cell("–")
     found = [
         [
             at,
+            data,
             Cell.of("recorded" if "weight_behind_cuts" in behaviour else "data"),
             _estimate(behaviour.get("return")),
             empty,
             empty,
             empty,
         ],
-        [at, Cell.of("behaviour"), _estimate(behaviour.get("value")), empty, empty, empty],
+        [at, data, Cell.of("behaviour"), _estimate(behaviour.get("value")), empty, empty, empty],
     ]
     for policy in _policies(record):
-        gain, reasons = _mapping(policy.get("improvement")), _texts(policy.get("not_trusted_because"))
-        chance = as_number(gain.get("probability"), None)
-        trust = Cell("✗, see below") if reasons else Cell("✓")
-        number = Cell.number(chance, None if chance is None else f"{chance:.2f}")
-        seed = Cell.of(f"seed {_seed(policy)}")
-        found.append([at, seed, _estimate(policy.get("value")), _estimate(gain), number, trust])
+        trust = Cell("✗, see below") if _texts(policy.get("not_trusted_because")) else Cell("✓")
+        found.append([at, data, Cell.of(f"seed {_seed(policy)}"), *_figures(policy), trust])
+    if len(_trusted(record)) > 1:
+        found.append(
+            [at, data, Cell.of(mean_of(len(_trusted(record)), len(_policies(record)))), *_figures(record), empty]
+        )
     return found
+
+
+def _figures(of: Mapping[str, Any]) -> list[Cell]:
+    """Value, improvement and its probability, of a seed or of all."""
+    gain = _mapping(of.get("improvement"))
+    chance = as_number(gain.get("probability"), None)
+    return [
+        _estimate(of.get("value")),
+        _estimate(gain),
+        Cell.number(chance, None if chance is None else f"{chance:.2f}"),
+    ]
 
 
 def _remarks(record: Mapping[str, Any]) -> list[str]:
     """On which data, and what to know of them."""
     data = _mapping(record.get("data"))
-    counts = [as_number(part.get(name), None) for part, name in ((data, "episodes"), (record, "repeats"))]
-    episodes, repeats = ("?" if count is None else f"{int(count):,}" for count in counts)
-    on = f"{episodes} episodes of {data.get('title', 'unknown data')}, {repeats} resamples of them"
-    on += f", {_discounted(record)}"
+    episodes, repeats = _count(data, "episodes"), _count(record, "repeats")
+    on = f"{episodes} episodes of {_title(record)}, {repeats} resamples of them"
+    on += f", {_count(record, 'updates')} updates each, {_discounted(record)}"
     return ["; ".join([on, *_recorded(record), *_texts(record.get("cautions"))]) + "."]
 
 
@@ -100,16 +110,33 @@ def _recorded(record: Mapping[str, Any]) -> list[str]:
     return told + behind_the_cuts(share, known)
 
 
-def _refusals(record: Mapping[str, Any], newer: Mapping[str, Any] | None) -> list[str]:
+def _doubted(record: Mapping[str, Any]) -> list[str]:
     """Every reason once, after the seeds it is about."""
-    told = [
+    return [
         f"{_named(seeds)} {'is' if len(seeds) == 1 else 'are'} not to be trusted, because {why}."
         for why, seeds in _reasons(record).items()
     ]
-    if newer is not None:
-        why = "; ".join(_reasons(newer)) or "no reason is stored"
-        told.append(f"a newer estimate of the same weights was refused, because {why}.")
-    return told
+
+
+def _refusals(run: RunContents) -> list[str]:
+    """Of other estimates of the same weights, every reason once that was not told of those that are shown."""
+    told = {(_title(record), why) for record in run.offline for why in _reasons(record)}
+    lines = [
+        f"refused on {_title(record)} after {_count(record, 'updates')} updates: {_named(seeds)}, because {why}."
+        for record in run.refused
+        for why, seeds in _reasons(record).items()
+        if (_title(record), why) not in told
+    ]
+    return list(dict.fromkeys(lines))
+
+
+def _title(record: Mapping[str, Any]) -> str:
+    return str(_mapping(record.get("data")).get("title", "unknown data"))
+
+
+def _count(of: Mapping[str, Any], name: str) -> str:
+    count = as_number(of.get(name), None)
+    return "?" if count is None else f"{int(count):,}"
 
 
 def _reasons(record: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -130,6 +157,10 @@ def _policies(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [_mapping(policy) for policy in policies] if isinstance(policies, list) else []
 
 
+def _trusted(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [policy for policy in _policies(record) if not _texts(policy.get("not_trusted_because"))]
+
+
 def _seed(policy: Mapping[str, Any]) -> str:
     return str(int(as_number(policy.get("seed"), 0.0)))
 
@@ -139,23 +170,48 @@ def lead(runs: Sequence[RunContents]) -> str:
     unscored = [run for run in runs if run.evaluations is None]
     if not unscored:
         return ""
-    found = [(of, run) for run in unscored if (of := _improvement(run.offline)) is not None]
+    found = [(of, run) for run in unscored if (of := _improvement(_leading(run))) is not None]
     if not found:
         return f'<p class="lead">{_not_judged(unscored)}</p>' if len(unscored) == len(runs) else ""
     (gain, chance), best = max(found, key=lambda pair: pair[0][0].value)
-    record = _mapping(best.offline)
+    record = _leading(best)
     name, shown = f"<b>{escape(best.label)}</b>", gain.low is None or gain.low > 0
     text = f"Estimated from the data alone, {name} " + (
         "improves on the behaviour that recorded them by"
         if shown
         else "is not shown to improve on the behaviour that recorded them: the difference is"
     )
-    text += f" {escape(interval(gain) + _from_to(record))} ({_discounted(record)}, {LEVEL:.0%} interval"
+    text += f" {escape(interval(gain) + _from_to(record))} ({_over(record)}{_discounted(record)}, {LEVEL:.0%} interval"
     text += ")" if chance is None else f"; probability of an improvement {chance:.2f})"
     text += ", the most of the runs that could be judged so" if len(found) > 1 else ""
     if _mapping(record.get("data")).get("trained_on") is True:
         text += ", on the episodes that it was trained on, which flatters it"
-    return f'<p class="lead">{text}.</p>'
+    return f'<p class="lead">{text}.{"" if shown else _alone(record)}</p>'
+
+
+def _leading(run: RunContents) -> Mapping[str, Any]:
+    """The newest estimate, on episodes that were not trained on if there is one."""
+    others = [record for record in run.offline if _mapping(record.get("data")).get("trained_on") is not True]
+    return (others or run.offline or ({},))[-1]
+
+
+def _over(record: Mapping[str, Any]) -> str:
+    """Of how many seeds a mean is, where some were refused."""
+    trusted, count = _trusted(record), len(_policies(record))
+    if not trusted or len(trusted) == count:
+        return ""
+    return f"seed {_seed(trusted[0])} of {count}; " if len(trusted) == 1 else f"{mean_of(len(trusted), count)}; "
+
+
+def _alone(record: Mapping[str, Any]) -> str:
+    """The seeds that are shown to improve although their mean is not."""
+    better = [
+        _seed(policy)
+        for policy in _trusted(record)
+        if (found := _improvement(policy)) is not None and found[0].low is not None and found[0].low > 0
+    ]
+    are = "is" if len(better) == 1 else "are"
+    return f" Of {len(_policies(record))} seeds, {_named(better)} alone {are} shown to improve." if better else ""
 
 
 def _from_to(record: Mapping[str, Any]) -> str:
@@ -176,21 +232,27 @@ def _improvement(record: Mapping[str, Any] | None) -> tuple[Estimate, float | No
 
 
 def _not_judged(runs: Sequence[RunContents]) -> str:
-    names = f"<b>{escape(runs[0].label)}</b>" if len(runs) == 1 else f"These {len(runs)} runs"
-    why = [told for run in runs for told in _first_reasons(run, named=len(runs) > 1)] or [
+    tried = [run for run in runs if run.offline]
+    judged = tried or runs
+    names = f"<b>{escape(judged[0].label)}</b>" if len(judged) == 1 else f"These {len(judged)} runs"
+    why = [told for run in tried for told in _first_reasons(run, named=len(tried) > 1)] or [
         "there was no simulator to score policies in, and nothing was estimated from the data (rl-training evaluate"
         " RUN --offline)"
     ]
-    return f"{names} could not be judged: {escape('; '.join(why))}."
+    text = f"{names} could not be judged: {escape('; '.join(why))}."
+    if untried := [run.label for run in runs if tried and not run.offline]:
+        text += f" Nothing was estimated of {escape(listed(untried))} yet (rl-training evaluate RUN --offline)."
+    return text
 
 
 def _first_reasons(run: RunContents, *, named: bool) -> list[str]:
     """Why the seeds of a run are not trusted: of each the first reason, named where they are not all of one run."""
     first: dict[str, list[str]] = {}
-    for policy in _policies(_mapping(run.offline)):
+    policies = _policies(_leading(run))
+    for policy in policies:
         for reason in _texts(policy.get("not_trusted_because"))[:1]:
             first.setdefault(reason, []).append(_seed(policy))
-    whole = len(first) == 1 and len(next(iter(first.values()))) == len(_policies(_mapping(run.offline)))
+    whole = len(first) == 1 and len(next(iter(first.values()))) == len(policies)
     label = [run.label] if named else []
     whose = {why: ", ".join([*label, *([] if whole else [_named(seeds)])]) for why, seeds in first.items()}
     return [f"{who}: {why}" if who else why for why, who in whose.items()]
