@@ -17,7 +17,7 @@ from rl_training.data.formats.nearby import is_there, near_names
 from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
-from rl_training.data.formats.written import provenance_in
+from rl_training.data.formats.written import provenance_in, with_known
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
@@ -147,7 +147,7 @@ def _read(path: Path, name: str, columns: Columns | None, choices: TableChoices)
         case _:
             from rl_training.data.formats import csv
 
-            return csv.read(path, columns, choices)
+            return with_known(csv.read(path, columns, choices), path)
 
 
 def _require_table(name: str, columns: Columns | None, choices: TableChoices) -> None:
