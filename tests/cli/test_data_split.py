@@ -202,3 +202,27 @@ def test_a_policy_trained_on_a_written_csv_file_knows_the_names(command: Any, lo
     command("data", "convert", "train.csv", "again.csv")
     again = TransitionDataset.load("again.csv")
     assert (names_of(again, "obs", 2), again.bounds) == (["x", "y"], TransitionDataset.load("train.csv").bounds)
+
+
+def test_a_written_file_with_the_options_of_its_source(command: Any, mistake: Any, log: Path) -> None:
+    command("data", "convert", "log.csv", "log.hdf5", *READING)
+    columns = "{obs: [x, y], actions: u, rewards: cost, episode_ids: run, end_reasons: why}"
+    section = (
+        f"{{source: file, path: log.csv, columns: {columns}, end_reasons: {{crash: termination, late: truncation}}}}"
+    )
+    Path("config.yaml").write_text(f"algo: bc\ntotal_timesteps: 2\ndataset: {section}\n")
+    told = mistake("train", "-c", "config.yaml", "--set", "dataset.path=log.hdf5")
+    way = "log.hdf5 was written here from log.csv with its options applied: use `dataset: log.hdf5` (without columns,"
+    assert way in told
+    assert "end_reasons" in told.partition("(without")[2]
+
+
+@pytest.mark.parametrize("name", ["train.csv", "train.parquet", "train.npz"])
+def test_init_tells_what_a_written_file_keeps(command: Any, log: Path, name: str) -> None:
+    command("data", "convert", "log.csv", name, *READING)
+    code, out, _ = command("init", name)
+    assert code == 0
+    names = "" if name == "train.npz" else "names of obs (x, y), names of actions (u), "
+    note = f"the file keeps {names}bounds of actions (-2 to 2)"
+    assert note in " ".join(out.split())
+    assert f"  # Note: {note}." in Path("config.yaml").read_text()

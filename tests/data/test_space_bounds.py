@@ -88,8 +88,8 @@ class TestRoundTrips:
         assert (back.env_id, back.bounds) == (dataset.env_id, dataset.bounds)
         moved = TransitionDataset.load("a.csv", columns={"actions": ["actions_1", "actions_0"]})
         assert moved.bounds is None  # they are those of the columns in their order
-        with open("a.csv", "a") as file:
-            file.write(",".join(["0"] * len(open("a.csv").readline().split(","))) + "\n")
+        lines = Path("a.csv").read_text().splitlines(keepends=True)
+        Path("a.csv").write_text("".join([*lines, lines[-1]]))
         assert TransitionDataset.load("a.csv").bounds is None  # another file than was written
 
     def test_an_archive_is_still_plain_arrays(self, dataset: TransitionDataset) -> None:
