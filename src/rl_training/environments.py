@@ -9,6 +9,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -101,6 +102,12 @@ class Spaces:
         return spaces
 
 
+_MISTYPED = 0.85  # of difflib's ratio: a name so like another was meant to be that one
+_OWN_WAY = (
+    "to use one of your own, call gymnasium.register(…) in a program and load_policy(RUN).evaluate(env_id=…) there"
+)
+
+
 def _one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
@@ -126,6 +133,10 @@ def make_env(env_id: str, **kwargs: Any) -> Env:
     except gymnasium.error.UnregisteredEnv as error:
         suggestion = did_you_mean(env_id, gymnasium.registry)
         reason = suggestion or f": {_one_line(error)}"
+        if not any(
+            SequenceMatcher(None, env_id[:_LONGEST_NAME], known).ratio() > _MISTYPED for known in gymnasium.registry
+        ):
+            reason += f"; {_OWN_WAY}"
         raise EnvironmentUnsupportedError(f"unknown environment {env_id!r}{reason}") from error
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         reason = _one_line(error)

@@ -64,14 +64,17 @@ def test_every_format_into_every_other(command: Any, log: Path) -> None:
     assert "e: column directory" in command("data", "convert", "e", "f.npz").out
 
 
-def test_what_csv_cannot_hold_is_said(command: Any, tmp_path: Path) -> None:
+def test_what_csv_cannot_hold_stands_beside(command: Any, tmp_path: Path) -> None:
     command("data", "collect", "--env-id", "Pendulum-v1", "--policy", "random", "--steps", 5, "-o", "a.npz", "-q")
     out = command("data", "convert", "a.npz", "b.hdf5").out
     assert out.startswith("a.npz: NumPy archive (.npz), recorded in Pendulum-v1\n  5 rows, 1 episode, mean return -")
     assert TransitionDataset.load("b.hdf5").bounds == TransitionDataset.load("a.npz").bounds
     out = command("data", "convert", "b.hdf5", "c.csv").out
-    lost = "the environment (Pendulum-v1) and the bounds of actions and observations"
-    assert f"  note: CSV has no place for {lost}: say it when you train (env_id)\n" in out
+    assert "  note: CSV has no place for the environment, bounds: kept in c.csv-metadata.json, leave it beside\n" in out
+    back, before = TransitionDataset.load("c.csv"), TransitionDataset.load("a.npz")
+    assert (back.env_id, back.bounds) == (before.env_id, before.bounds)
+    (tmp_path / "c.csv-metadata.json").unlink()
+    assert TransitionDataset.load("c.csv").bounds is None
 
 
 def test_an_environment_is_written_down(command: Any, mistake: Any, tmp_path: Path) -> None:

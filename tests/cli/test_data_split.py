@@ -69,7 +69,7 @@ def test_what_is_written_needs_no_options(command: Any, log: Path, targets: tupl
         rows = part.obs[:, 1].astype(int)
         for name in ("obs", "actions", "rewards", "terminations", "truncations"):
             np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[rows])
-    assert [part.bounds is None for part in parts] == [target.endswith(".csv") for target in targets]
+    assert all(part.bounds is not None for part in parts)
 
 
 def test_parquet_keeps_the_names_of_columns(command: Any, log: Path) -> None:
@@ -187,3 +187,42 @@ def test_pieces_of_an_episode_stay_together(command: Any, tmp_path: Path) -> Non
         assert "8 recorded episodes became 24 pieces, and returns are those of pieces" in out
         assert "set aside: 6 episodes (pieces of 2 recorded), 16 rows" in out
         assert not set(runs_in("a.npz")) & set(runs_in("b.npz"))
+
+
+def test_a_policy_trained_on_a_written_csv_file_knows_the_names(command: Any, log: Path) -> None:
+    out = command("data", "split", "log.csv", *READING, "-o", "train.csv", "aside.csv").out
+    assert "  note: CSV has no place for bounds, names of columns: kept in train.csv-metadata.json, leave it" in out
+    assert command("init", "train.csv", "--algo", "bc").code == 0
+    changes = ("total_timesteps=2", "algo_kwargs.batch_size=4")
+    short = [word for change in changes for word in ("--set", change)]
+    assert command("train", "-c", "config.yaml", "--name", "a", *short).code == 0
+    by_name = command("predict", "a", "--obs", "y=3,x=1")
+    assert (by_name.code, by_name.out) == (0, command("predict", "a", "--obs", "1,3").out)
+    assert "actions are u" in by_name.err
+    command("data", "convert", "train.csv", "again.csv")
+    again = TransitionDataset.load("again.csv")
+    assert (names_of(again, "obs", 2), again.bounds) == (["x", "y"], TransitionDataset.load("train.csv").bounds)
+
+
+def test_a_written_file_with_the_options_of_its_source(command: Any, mistake: Any, log: Path) -> None:
+    command("data", "convert", "log.csv", "log.hdf5", *READING)
+    columns = "{obs: [x, y], actions: u, rewards: cost, episode_ids: run, end_reasons: why}"
+    section = (
+        f"{{source: file, path: log.csv, columns: {columns}, end_reasons: {{crash: termination, late: truncation}}}}"
+    )
+    Path("config.yaml").write_text(f"algo: bc\ntotal_timesteps: 2\ndataset: {section}\n")
+    told = mistake("train", "-c", "config.yaml", "--set", "dataset.path=log.hdf5")
+    way = "log.hdf5 was written here from log.csv with its options applied: use `dataset: log.hdf5` (without columns,"
+    assert way in told
+    assert "end_reasons" in told.partition("(without")[2]
+
+
+@pytest.mark.parametrize("name", ["train.csv", "train.parquet", "train.npz"])
+def test_init_tells_what_a_written_file_keeps(command: Any, log: Path, name: str) -> None:
+    command("data", "convert", "log.csv", name, *READING)
+    code, out, _ = command("init", name)
+    assert code == 0
+    names = "" if name == "train.npz" else "names of obs (x, y), names of actions (u), "
+    note = f"the file keeps {names}bounds of actions (-2 to 2)"
+    assert note in " ".join(out.split())
+    assert f"  # Note: {note}." in Path("config.yaml").read_text()

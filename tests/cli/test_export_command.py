@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import re
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +19,7 @@ import pytest
 from rl_training import yaml_dialect
 from rl_training.experiment.shipping import exporting
 from rl_training.experiment.shipping.hub import SCRIPT
+from rl_training.run_places import LOCK
 from small_runs import files_under
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra `dev` has it)")
@@ -30,6 +33,30 @@ class TestExport:
         assert set(files_under(tmp_path)) == {"run.onnx", "run.onnx.json"}
         (actions,) = onnxruntime.InferenceSession("run.onnx").run(None, {"obs": np.ones((1, 3), np.float32)})
         assert json.loads(command("predict", run, "--obs", "1,1,1").out) == pytest.approx(actions[0].tolist(), abs=1e-5)
+
+    @pytest.mark.parametrize(
+        ("status", "how", "way"),
+        [
+            ("interrupted", "was interrupted at", "; `rl-training resume part` goes on"),
+            ("running", "was killed after", "; `rl-training resume part` goes on"),
+            ("failed", "failed after", "; `rl-training resume part` goes on"),
+            ("locked", "is still being trained, at", ""),
+        ],
+    )
+    def test_a_run_that_is_not_finished(
+        self, command: Any, run: Path, tmp_path: Path, status: str, how: str, way: str
+    ) -> None:
+        part = shutil.copytree(run, tmp_path / "runs" / "part")
+        facts = json.loads((part / "run.json").read_text())
+        (part / "run.json").write_text(json.dumps({**facts, "status": "running" if status == "locked" else status}))
+        with (part / LOCK).open("w") as lock:
+            if status == "locked":
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            code, _, err = command("export", "part")
+        assert (code, err) == (0, f"warning: the run {how} update 20 of 20{way}\n")
+        told = json.loads(Path("part.onnx.json").read_text())["policy"]
+        expected = {"running": "stopped", "locked": "running"}.get(status, status)
+        assert (told["status"], told["total"]) == (expected, 20)
 
     def test_one_file_per_seed(self, command: Any, run: Path, tmp_path: Path) -> None:
         assert command("export", run, "--member", "all", "-o", "out/p.onnx").code == 0

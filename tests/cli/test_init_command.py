@@ -506,3 +506,16 @@ class TestMistakes:
         assert "The data name MyRobot-v0, which cannot be used here" in " ".join(
             (tmp_path / "config.yaml").read_text().replace("#", "").split()
         )
+
+
+@pytest.mark.parametrize(("algo", "has_it"), [("iql", True), ("bc", False)])
+def test_a_preset_is_mentioned_where_the_algorithm_has_it(
+    command: Any, rows: dict[str, Any], tmp_path: Path, algo: str, has_it: bool
+) -> None:
+    names = {"obs_0": "s0", "action": "a", "reward": "r", "done": "last", "episode": "episode"}
+    write_csv(tmp_path / "log.csv", {name: rows[key] for name, key in names.items()})
+    command("init", "log.csv", "--algo", algo)
+    text = Path("config.yaml").read_text()
+    assert ("\n# preset: layernorm  # " in text) == has_it
+    Path("config.yaml").write_text(text.replace("# preset: ", "preset: "))
+    assert read_config("config.yaml").preset == ("layernorm" if has_it else None)

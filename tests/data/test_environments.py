@@ -59,6 +59,14 @@ def test_unknown_ids_are_told_the_nearest(wrong: str, right: str) -> None:
     assert str(caught.value) == f"unknown environment {wrong!r}; did you mean {right!r}?"
 
 
+@pytest.mark.parametrize("env_id", ["Reactor-v0", "zzz/qqq-v0"])
+def test_who_may_mean_an_environment_of_their_own_is_told_the_way(env_id: str) -> None:
+    with pytest.raises(EnvironmentUnsupportedError) as caught:
+        make_env(env_id)
+    way = "call gymnasium.register(…) in a program and load_policy(RUN).evaluate(env_id=…) there"
+    assert str(caught.value).endswith(f"; to use one of your own, {way}")
+
+
 @pytest.mark.parametrize(
     ("env_id", "message"),
     [

@@ -80,12 +80,17 @@ class TestRoundTrips:
         space = minari.load_dataset("own/a-v0").action_space
         assert (space.low.tolist(), space.high.tolist()) == ([-2.0, 0.0], [2.0, 0.5])
 
-    def test_csv_says_what_it_loses(self, dataset: TransitionDataset) -> None:
-        with pytest.warns(
-            UserWarning, match=r"^CSV has no place for the environment \(my/Robot-v3\) and the bounds of"
-        ):
+    def test_csv_has_it_beside(self, dataset: TransitionDataset) -> None:
+        with pytest.warns(UserWarning, match=r"^CSV has no place for the environment, bounds: kept in a\.csv-metadata"):
             dataset.save("a.csv")
-        assert TransitionDataset.load("a.csv").fingerprint() == dataset.fingerprint()
+        back = TransitionDataset.load("a.csv")
+        assert back.fingerprint() == dataset.fingerprint()
+        assert (back.env_id, back.bounds) == (dataset.env_id, dataset.bounds)
+        moved = TransitionDataset.load("a.csv", columns={"actions": ["actions_1", "actions_0"]})
+        assert moved.bounds is None  # they are those of the columns in their order
+        lines = Path("a.csv").read_text().splitlines(keepends=True)
+        Path("a.csv").write_text("".join([*lines, lines[-1]]))
+        assert TransitionDataset.load("a.csv").bounds is None  # another file than was written
 
     def test_an_archive_is_still_plain_arrays(self, dataset: TransitionDataset) -> None:
         """Whoever opens it with numpy can pass it on as it is."""

@@ -16,12 +16,14 @@ from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.reason_guesses import ReasonGuess
 from rl_training.data.transforms import RETURN_SPAN
 from rl_training.reading_choices import Ending
+from rl_training.runtime.presets import presets
 from rl_training.validation import printable
 from rl_training.wording import amount
 
 _WIDTH = 100
 _LONGEST_KEY = 1000  # characters; YAML reads a longer one only where it is marked as a key
 _WEIGHING = ("iql", "awac", "crr")  # by exp of advantages; AWR standardises them first
+_LAYERNORM = "layernorm"  # a preset that several algorithms have
 _NEEDED = ("obs", "actions", "rewards")
 _ENDS = ("terminations", "dones", END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP)
 _MEANINGS = {
@@ -120,7 +122,8 @@ class Draft:
             why = _comment(f"{self.algo}: {own.why}. Others: rl-training algos; which one: docs/choosing.md.")
         else:
             why = _comment(f"As asked for. Recommended for these data: {own.algo} ({own.why}).")
-        return [*why, f"algo: {self.algo}"]
+        more = [f"# preset: {_LAYERNORM}  # often better, at little cost: docs/choosing.md"]
+        return [*why, f"algo: {self.algo}", *(more if _LAYERNORM in presets(self.algo) else [])]
 
     def _dataset(self) -> list[str]:
         lines = ["dataset:"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
@@ -13,12 +14,22 @@ from rl_training.cli.telling import tell
 from rl_training.cli.using import load_told
 from rl_training.errors import ConfigError
 from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.run_listing import status_of
 from rl_training.experiment.shipping import hub
 from rl_training.experiment.shipping.exporting import Exported, export_policy, require_free, seed_path
+from rl_training.runtime.run_directory import run_of
 from rl_training.validation import shown
 from rl_training.wording import readable
 
 _NO_ROOM = "what is uploaded cannot be written into the system's temporary folder; -o FOLDER writes it elsewhere"
+
+_IN_TRAINING = "is still being trained, at"
+_UNFINISHED = {
+    "running": _IN_TRAINING,
+    "interrupted": "was interrupted at",
+    "stopped": "was killed after",
+    "failed": "failed after",
+}
 
 
 def export(
@@ -33,7 +44,7 @@ def export(
     """`rl-training export`."""
     if seed is not None and member is not None:
         raise ConfigError("export: give --seed or --member, not both")
-    policy = load_told(run, which)
+    policy = _load_warned(run, which)
     if member == "all":
         sound = [s for s in policy.actor.learner.seeds if s not in policy.stopped_seeds]
         places: dict[int | None, Path | None] = {s: seed_path(output, policy, format_, s) for s in sound}
@@ -56,7 +67,7 @@ def push(
     hub.require_repository(repo)
     if not dry_run:
         hub.require_client()
-    policy = load_told(run, which)
+    policy = _load_warned(run, which)
     told = None if output is not None else f"{repo}: {_NO_ROOM}"
     with _place(output, repo) as folder, warnings.catch_warnings(action="ignore"):
         hub.write_folder(policy, folder, repo, seed=seed, told=told)
@@ -64,6 +75,18 @@ def push(
             tell(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}; nothing was uploaded")
             return
         tell(hub.upload(folder, repo, private=private))
+
+
+def _load_warned(run: Path, which: str) -> LoadedPolicy:
+    """The policy; that its run is not finished is said beside the result."""
+    policy = load_told(run, which)
+    directory = run_of(policy.place)
+    if directory is not None and (how := _UNFINISHED.get(status_of(directory.path))) is not None:
+        facts, name = directory.describe(), shlex.quote(directory.path.name)
+        at = f"{str(facts.get('unit') or 'updates')[:-1]} {facts.get('step') or 0:,}"
+        way = "" if how == _IN_TRAINING else f"; `rl-training resume {name}` goes on"
+        tell(f"warning: the run {how} {at} of {policy.checkpoint.config.total_timesteps:,}{way}", err=True)
+    return policy
 
 
 @contextmanager

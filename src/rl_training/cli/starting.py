@@ -15,10 +15,11 @@ from rl_training.cli.recommendation import recommend
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import beside
 from rl_training.data.checks import column_extremes
+from rl_training.data.column_names import names_of
 from rl_training.data.dataset_loaders import check_spaces, infer_spaces
 from rl_training.data.fields import END_REASONS, EPISODE_IDS, TO_FILL_IN
 from rl_training.data.formats import MINARI_PREFIX
-from rl_training.data.formats.names import first_of
+from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.peek import Peek, peek, texts_of
 from rl_training.data.formats.places import expand, locate
 from rl_training.data.formats.tables import matches
@@ -232,12 +233,29 @@ def _notes(dataset: TransitionDataset | None, fault: str | None) -> tuple[str, .
     if dataset is None:
         return () if fault is None else (f"the data cannot be read so: {fault}",)
     notes = [note for note in dataset.notes if not note.startswith("columns not used") and " from " not in note]
+    notes += _carried(dataset)
     kinds = {float(value) for value in dataset.actions[:_SAMPLE].ravel()[: 100 * _SAMPLE]}
     if len(kinds) <= _MOST_KINDS and all(value.is_integer() for value in kinds):
         notes.append(
             f"actions take {amount(len(kinds), 'whole value')} only; numbers of choices cannot be learned here"
         )
     return tuple(notes)
+
+
+def _carried(dataset: TransitionDataset) -> list[str]:
+    """What a file that was written by this package keeps beside its rows."""
+    if dataset.provenance is None or dataset.provenance.before is None:
+        return []
+    fields = {"obs": dataset.obs_dim, "actions": dataset.act_dim}
+    names = {field: names_of(dataset, field, width) for field, width in fields.items()}
+    kept = [
+        f"names of {field} ({listed(own)})" for field, own in names.items() if own and own[0][: len(field)] != field
+    ]
+    bounds = dataset.bounds
+    if bounds is not None and bounds.action_low is not None and bounds.action_high is not None:
+        pairs = [f"{low:g} to {high:g}" for low, high in zip(bounds.action_low, bounds.action_high, strict=True)]
+        kept.append(f"bounds of actions ({first_of(pairs)})")
+    return [f"the file keeps {', '.join(kept)}"] if kept else []
 
 
 def _tell(draft: Draft, output: Path, *, complete: bool) -> None:

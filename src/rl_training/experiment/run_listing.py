@@ -58,15 +58,21 @@ def summarise(path: Path) -> RunSummary:
         return RunSummary(path.name, path, DAMAGED, fault=f"{path}: makes no sense ({' '.join(str(error).split())})")
 
 
+def status_of(path: Path) -> str:
+    """How a run stands; one that says it is running while no process trains it was killed."""
+    status = str(read_description(path)["status"])
+    return STOPPED if status == "running" and not is_locked(path) else status
+
+
 def _summary(path: Path, facts: Mapping[str, Any], config: Mapping[str, Any]) -> RunSummary:
     created = facts.get("created")
     seed = config.get("seed", 0)
     total = config.get("total_timesteps")
-    is_killed = facts["status"] == "running" and not is_locked(path)
+    status = status_of(path)
     return RunSummary(
         name=path.name,
         path=path,
-        status=STOPPED if is_killed else str(facts["status"]),
+        status=status,
         algo=str(config["algo"]),
         env_id=_text(config.get("env_id")),
         dataset=_dataset(config.get("dataset"), facts.get("dataset")),
@@ -79,7 +85,7 @@ def _summary(path: Path, facts: Mapping[str, Any], config: Mapping[str, Any]) ->
         offline=_offline(path),
         created=_text(created),
         age_seconds=_age(path, created),
-        reason="killed" if is_killed else _text(facts.get("reason")),
+        reason="killed" if status == STOPPED else _text(facts.get("reason")),
     )
 
 

@@ -17,10 +17,11 @@ from rl_training.data.formats.nearby import is_there, near_names
 from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
-from rl_training.data.formats.written import provenance_in
+from rl_training.data.formats.written import provenance_in, with_known
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
+from rl_training.validation import printable
 
 __all__ = ["MINARI_PREFIX", "Arrays", "Columns", "RawData", "is_there", "read", "read_table", "recognise"]
 
@@ -112,11 +113,19 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
     """The arrays of a file or folder. `columns` says which columns, or arrays of other names, hold which field,
     `choices` what is said of a table's cells and rows."""
     name = recognise(path)
-    if name not in _TABLES:
-        _require_table(name, columns, choices)
-    if columns is not None and name == "columns":
-        raise DataError("columns: a column directory holds the fields by their own names; leave them out")
-    return replace(_read(path, name, columns, choices), provenance=provenance_in(path, name))
+    told = provenance_in(path, name)
+    try:
+        if name not in _TABLES:
+            _require_table(name, columns, choices)
+        if columns is not None and name == "columns":
+            raise DataError("columns: a column directory holds the fields by their own names; leave them out")
+        return replace(_read(path, name, columns, choices), provenance=told)
+    except DataError as error:
+        applied = "" if told is None else ", ".join(map(printable, told.options))
+        if told is None or told.source is None or not applied or (columns is None and choices == AS_IT_STANDS):
+            raise
+        made = f"was written here from {printable(told.source)} with its options applied"
+        raise DataError(f"{error}; {path.name} {made}: use `dataset: {path.name}` (without {applied})") from error
 
 
 def _read(path: Path, name: str, columns: Columns | None, choices: TableChoices) -> RawData:
@@ -147,7 +156,7 @@ def _read(path: Path, name: str, columns: Columns | None, choices: TableChoices)
         case _:
             from rl_training.data.formats import csv
 
-            return csv.read(path, columns, choices)
+            return with_known(csv.read(path, columns, choices), path)
 
 
 def _require_table(name: str, columns: Columns | None, choices: TableChoices) -> None:

@@ -105,8 +105,7 @@ def write(
             check_free(target, force=force)  # what has come since may be no dataset
         if target.format == "minari":
             _name_spaces(target)
-        beside = write_beside(path, told) if target.format == "csv" else None
-        return notes if beside is None else (*notes, beside)
+        return (*notes, *write_beside(path, told, _told_of_table(named))) if target.format == "csv" else notes
     except FileExistsError:  # it has come in the last moment
         raise DataError(taken(path, "it has just come there, try again") if force else taken(path)) from None
     except OSError as error:
@@ -216,12 +215,17 @@ def _parquet(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
         return pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
 
     table = pa.table({name: column(values) for name, values in dataset.to_dict().items()})
-    told = {} if dataset.env_id is None else {"env_id": dataset.env_id}
-    told |= {} if dataset.bounds is None else {"bounds": json.dumps(dataset.bounds.to_json())}
-    told |= {} if not (names := _own_names(dataset)) else {NAMES: json.dumps(names)}
+    told = {name: v if isinstance(v, str) else json.dumps(v) for name, v in _told_of_table(dataset).items()}
     table = table.replace_schema_metadata(told | {KEY: target.provenance})
     pq.write_table(table, target.path, compression="zstd")
     return ()
+
+
+def _told_of_table(dataset: TransitionDataset) -> dict[str, Any]:
+    """What is known beside the rows of a table, as JSON values: environment, bounds and names."""
+    bounds = None if dataset.bounds is None else dataset.bounds.to_json()
+    known = {"env_id": dataset.env_id, "bounds": bounds, NAMES: _own_names(dataset)}
+    return {name: value for name, value in known.items() if value}
 
 
 def _own_names(dataset: TransitionDataset) -> dict[str, list[str]]:
@@ -246,10 +250,7 @@ def _csv(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
             for row in np.flatnonzero(((table == 0) & np.signbit(table)).any(axis=1)).tolist():
                 lines[row] = ",".join("-0.0" if cell == "-0" else cell for cell in lines[row].split(","))  # no integer
             file.writelines(text + "\n" for text in lines)
-    lost = [] if dataset.env_id is None else [f"the environment ({dataset.env_id})"]
-    lost += [] if dataset.bounds is None else ["the bounds of actions and observations"]
-    way = "action_low, action_high" if dataset.env_id is None else "env_id"
-    return (f"CSV has no place for {' and '.join(lost)}: say it when you train ({way})",) if lost else ()
+    return ()
 
 
 def _column_names(field: str, values: npt.NDArray[Any]) -> list[str]:

@@ -1,22 +1,25 @@
 """What files of this package tell of where they come from, read without their rows.
 
-CSV has no place for it: it stands in a file beside, by the name that the W3C gives metadata of a CSV file, and counts
-as long as the CSV file is the one that was written.
+CSV has no place for it, nor for names, bounds and the environment: it stands in a file beside, by the name that the W3C
+gives metadata of a CSV file, and counts as long as the CSV file is the one that was written.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rl_training.data.formats.atomic import new_file
 from rl_training.data.formats.limits import check_file
+from rl_training.data.formats.raw import NAMES, RawData
 from rl_training.data.provenance import KEY, Provenance, digest_of
+from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 
-_LARGEST = 2**20  # bytes of a file beside
+_LARGEST = 2**24  # bytes of a file beside
 
 
 def provenance_in(path: Path, name: str) -> Provenance | None:
@@ -33,16 +36,37 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.name}-metadata.json")
 
 
-def write_beside(path: Path, text: str) -> str | None:
-    """Write what is told of a CSV file; the note, where a file of someone else is there and stays."""
+def write_beside(path: Path, provenance: str, known: Mapping[str, Any]) -> tuple[str, ...]:
+    """Write what a CSV file has no place for: where its data come from, as JSON, and what is `known` of them (`env_id`,
+    `bounds`, `names`). The note on it; a file of someone else that is there stays."""
     place = beside(path)
+    words = {"env_id": "the environment", "bounds": "bounds", NAMES: "names of columns"}
+    kept = ", ".join(words[name] for name in known)
     if place.exists() and _ours(place) is None:
-        return f"{place.name} is there and not from here, so nothing tells where these data come from"
-    about = {"sha256": digest_of(path), KEY: json.loads(text)}
+        what = f"where these data come from ({kept} included)" if kept else "where these data come from"
+        return (f"{place.name} is there and not from here, so nothing tells {what}",)
+    about = {"sha256": digest_of(path), KEY: json.loads(provenance), **known}
     with new_file(place) as temporary:
         told = {"@context": "http://www.w3.org/ns/csvw", "url": path.name, "rl_training": about}
         temporary.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
-    return None
+    return (f"CSV has no place for {kept}: kept in {place.name}, leave it beside",) if kept else ()
+
+
+def with_known(raw: RawData, path: Path) -> RawData:
+    """The rows of a CSV file with what is known of them, where its columns of observations and actions are read as they
+    were written."""
+    as_written = (
+        name == f"{field}_{place}"
+        for field in ("obs", "actions")
+        for place, (name, _) in enumerate(raw.columns.get(field, ()))
+    )
+    known = _beside(path) if all(as_written) else {}
+    bounds = known.get("bounds")
+    return replace(
+        raw.with_names(known.get(NAMES)),
+        env_id=told_env_id(known.get("env_id")),
+        bounds=SpaceBounds.read(bounds) if isinstance(bounds, dict) else None,
+    )
 
 
 def remove_beside(path: Path) -> None:
@@ -61,9 +85,14 @@ def _ours(place: Path) -> dict[str, Any] | None:
     return about if isinstance(about, dict) else None
 
 
-def _csv(path: Path) -> Any:
+def _beside(path: Path) -> dict[str, Any]:
+    """What is told of a CSV file, if it is the one that was written."""
     about = _ours(beside(path))
-    return None if about is None or about.get("sha256") != digest_of(path) else about.get(KEY)
+    return {} if about is None or about.get("sha256") != digest_of(path) else about
+
+
+def _csv(path: Path) -> Any:
+    return _beside(path).get(KEY)
 
 
 def _npz(path: Path) -> Any:

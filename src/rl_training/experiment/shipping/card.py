@@ -18,6 +18,7 @@ from rl_training.data.reference_returns import reference_returns
 from rl_training.environments import NamedColumn
 from rl_training.errors import CheckpointError
 from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.run_listing import status_of
 from rl_training.experiment.shipping.network import Floats, PolicyNetwork
 from rl_training.paths import bare_paths
 from rl_training.runtime.records import EVALUATION_METRICS, OFFLINE_EVALUATIONS
@@ -63,6 +64,8 @@ def make_card(
             "update": int(progress["updates"]),
             "step": int(progress["steps"]),
             "step_unit": progress["unit"],
+            "total": config.total_timesteps,
+            "status": None if run is None else status_of(run.path),
             "head": network.head,
             "hidden": [len(layer.bias) for layer in network.hidden],
             "layer_norm": network.layer_norm,
