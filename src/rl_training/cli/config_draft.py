@@ -59,6 +59,7 @@ class Draft:
     by_position: tuple[str, ...] = ()  # where columns have no names: what each begins with, in words
     unused: tuple[str, ...] = ()  # the columns that are left, in words
     is_table: bool = False
+    looked_at: str = ""  # the rows that were, in words, where nothing is known of the others
 
     @property
     def end_reasons(self) -> dict[str, Ending]:
@@ -104,7 +105,8 @@ class Draft:
         """The file, which will lie in this place."""
         shown = f"rl-training config show {printable(shlex.quote(place))}"
         lines = _comment(f"Written by `rl-training init`. Every value may be changed; every option: {shown}.")
-        lines += _comment(f"Data: {self.found}.")
+        looked_at = f" Guesses look at {self.looked_at}." if self.looked_at else ""
+        lines += _comment(f"Data: {self.found}.{looked_at}")
         if self.missing:
             fields = ", ".join(guess.field for guess in self.missing)
             lines += _comment(f"{TO_FILL_IN}: say below which columns hold {fields}; until then training refuses this.")
@@ -195,6 +197,7 @@ class Draft:
         if not self.observed or self.env_id:
             return []
         seen = ", ".join(f"{printable(name)} {low:g} to {high:g}" for name, low, high in self.observed)
+        seen += f", in {self.looked_at}" if self.looked_at else ""
         lines = _comment(
             "Bounds of the actions, which a policy never leaves: [-1, 1] where all lie inside, else what was observed"
             f" ({seen}). If you know the true ones, say them, one number or one for each action:",

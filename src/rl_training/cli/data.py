@@ -28,7 +28,7 @@ def _named(
     config: str | None,
     env_id: str | None,
     reading: Reading,
-    verb: Literal["check", "split"] = "check",
+    verb: Literal["check", "convert", "split"] = "check",
 ) -> tuple[Path, str | None, Reading]:
     """The data that were named, by themselves or by a configuration, and how they are read."""
     if config is not None and path is None:
@@ -83,11 +83,16 @@ def info(
 @data_app.command()
 @reads_data
 def convert(
-    source: Annotated[str, typer.Argument(help="A file or folder, recognised by its content, or minari:ID.")],
-    target: Annotated[
-        str, typer.Argument(help="A name ending in .npz, .hdf5, .parquet or .csv, minari:ID, or a folder's with a /.")
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="[SOURCE] TARGET",
+            help="What to read: a file or folder, recognised by its content, or minari:ID; left out with --config."
+            " What to write: a name ending in .npz, .hdf5, .parquet or .csv, minari:ID, or a folder's with a /.",
+        ),
     ],
     env_id: EnvId = None,
+    config: OfConfig = None,
     *,
     reading: Reading,
     force: Annotated[bool, typer.Option("--force", help="Replace the target if it exists.")] = False,
@@ -95,7 +100,13 @@ def convert(
     """Read a dataset, check it, say what it is, and write it in another format."""
     from rl_training.cli import data_convert
 
-    data_convert.convert(source, target, env_id, reading, force=force)
+    *sources, target = names
+    if len(sources) > 1:
+        raise ConfigError(f"{sources[1]}: one dataset is converted at a time; give a source and a target")
+    if not sources and config is None:
+        raise ConfigError(f"{target}: give a source and a target, or -c CONFIG for the data it names, and a target")
+    path, env_id, reading = _named(Path(sources[0]) if sources else None, config, env_id, reading, "convert")
+    data_convert.convert(sources[0] if sources else str(path), target, env_id, reading, force=force)
 
 
 @data_app.command()

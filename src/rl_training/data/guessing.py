@@ -39,6 +39,7 @@ from rl_training.data.guess_words import (
     is_cost,
     is_money,
     is_reward,
+    is_valve,
     words_in,
 )
 from rl_training.data.guesses import Guess, Guesses
@@ -152,9 +153,10 @@ class _Table:
         if groups:
             several = tuple(ordered(names) for names in groups.values())
             return Guess(field, (), f"more than one may hold the {_spoken(field)}", several)
-        likely = [name for name in present if first_of(name, LIKELY[field]) is not None]
+        controls = [name for name in present if is_valve(name) or first_of(name, LIKELY["actions"]) is not None]
+        likely = controls
         if field == "obs":
-            likely = [name for name in likely if first_of(name, LIKELY["actions"]) is None]
+            likely = [name for name in present if first_of(name, LIKELY["obs"]) is not None and name not in controls]
         if not likely:
             return None
         kind = "measurements" if field == "obs" else "controls"
