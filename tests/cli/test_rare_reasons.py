@@ -92,3 +92,15 @@ class TestFolderOfFiles:
         pq.write_table(pa.table(draw).slice(0, 0), folder / "e39.parquet")
         found = peek(folder, 5_000)
         assert {name: len(values) for name, values in found.columns.items()} == dict.fromkeys(draw, 75) | {"odd": 0}
+
+    def test_each_is_an_episode_where_nothing_else_tells(self, folder: Path, command: Any, tmp_path: Path) -> None:
+        draw = np.random.default_rng(0)
+        for entry in folder.iterdir():
+            cells = {"sensor": draw.normal(size=20), "command": draw.normal(size=20), "score": draw.integers(0, 2, 20)}
+            pq.write_table(pa.table(cells), entry)
+        out = " ".join(command("init", "logs", "-o", "c.yaml").out.split())
+        assert "episode_ids file_name (nothing else marks ends: each file is an episode" in out
+        text = (tmp_path / "c.yaml").read_text()
+        (tmp_path / "c.yaml").write_text(text.replace("rewards: TODO", "rewards: score"))
+        assert command("config", "validate", "c.yaml").code == 0
+        assert "episodes      40: all truncated" in command("data", "check", "-c", "c.yaml").out

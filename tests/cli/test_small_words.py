@@ -63,7 +63,7 @@ class TestDataOfAConfiguration:
     @pytest.mark.parametrize(
         ("words", "told"),
         [
-            (["log.npz"], "log.npz: give a source and a target, or -c CONFIG"),
+            (["log.npz"], "Missing argument 'target'; give a source and a target, or -c CONFIG"),
             (["-c", "c.yaml", "log.csv", "log.npz"], "--config c.yaml: not beside log.csv"),
             (["log.csv", "a.npz", "b.npz"], "a.npz: one dataset is converted at a time"),
         ],
@@ -79,7 +79,7 @@ def test_all_reasons_that_are_not_known_are_told_at_once(mistake: Any, tmp_path:
         word for entry in ("obs=x", "actions=u", "rewards=r", "end_reasons=why") for word in ("--columns", entry)
     ]
     err = mistake("data", "info", "log.csv", *columns, "--end-reasons", "goal=termination")
-    assert "'crash' at row 2 is not among --end-reasons, nor is 'jam'; say what each of them means" in err
+    assert "'crash' at row 2 is not among --end-reasons (nor is 'jam'); say what each of them means" in err
 
 
 @pytest.mark.parametrize("name", ["FV-201 feed [L/h]", "TV-202 valve [%]", "plant/LCV_17", "XV 100", "PCV-12.OUT"])

@@ -23,7 +23,7 @@ _WIDTH = 100
 _LONGEST_KEY = 1000  # characters; YAML reads a longer one only where it is marked as a key
 _WEIGHING = ("iql", "awac", "crr")  # by exp of advantages; AWR standardises them first
 _NEEDED = ("obs", "actions", "rewards")
-_ENDS = ("terminations", "dones", END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP)
+ENDS = ("terminations", "dones", END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP)
 _MEANINGS = {
     "obs": "what the policy sees",
     "actions": "what was done, in the environment's own units",
@@ -80,16 +80,16 @@ class Draft:
     def missing(self) -> list[Guess]:
         """Fields that must be filled in before anything can be trained."""
         told = {guess.field for guess in self.guesses.fields if guess.is_clear}
-        ends_known = bool(told & set(_ENDS))
+        ends_known = bool(told & set(ENDS))
         return [
             guess
             for guess in self.guesses.unclear
-            if guess.field in _NEEDED or (guess.field in _ENDS and not ends_known and guess is self._first_end)
+            if guess.field in _NEEDED or (guess.field in ENDS and not ends_known and guess is self._first_end)
         ]
 
     @property
     def _first_end(self) -> Guess | None:
-        return next((guess for guess in self.guesses.unclear if guess.field in _ENDS), None)
+        return next((guess for guess in self.guesses.unclear if guess.field in ENDS), None)
 
     @property
     def mapping(self) -> dict[str, str | list[str]]:
@@ -170,7 +170,7 @@ class Draft:
     def _reasons(self) -> list[str]:
         """What each text means, a line each."""
         if not any(self.reasons):
-            asked = self.is_table and any(guess.field in _ENDS for guess in self.missing)
+            asked = self.is_table and any(guess.field in ENDS for guess in self.missing)
             return ["  # end_reasons: {crash: termination, timeout: truncation}  # of texts"] if asked else []
         about = (
             "termination: the task ended there; truncation: cut from outside, as by a time limit; ongoing: it goes on"

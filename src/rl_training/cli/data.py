@@ -104,7 +104,9 @@ def convert(
     if len(sources) > 1:
         raise ConfigError(f"{sources[1]}: one dataset is converted at a time; give a source and a target")
     if not sources and config is None:
-        raise ConfigError(f"{target}: give a source and a target, or -c CONFIG for the data it names, and a target")
+        raise ConfigError(
+            "Missing argument 'target'; give a source and a target, or -c CONFIG for the data it names, and a target"
+        )
     path, env_id, reading = _named(Path(sources[0]) if sources else None, config, env_id, reading, "convert")
     data_convert.convert(sources[0] if sources else str(path), target, env_id, reading, force=force)
 

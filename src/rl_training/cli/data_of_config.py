@@ -87,7 +87,7 @@ def check_files(name: str, section: DatasetConfig | None, place: str = "dataset"
 def _check_reasons(path: Path, section: FileDatasetConfig) -> None:
     """Hold the reasons of ends to the texts that the file has."""
     column = (section.columns or {}).get(END_REASONS)
-    if not isinstance(column, str) or (kind := recognise(path)) not in ("csv", "parquet"):
+    if not isinstance(column, str) or (kind := recognise(path)) not in ("csv", "parquet", "npz", "hdf5"):
         return
     texts = list(texts_of(path, kind, column))
     try:

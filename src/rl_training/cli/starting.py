@@ -11,13 +11,13 @@ import numpy as np
 
 from rl_training import algorithms
 from rl_training.cli.column_notes import cells_used, doubled_rows, missing_cells, unused
-from rl_training.cli.config_draft import Draft, described, described_reason
+from rl_training.cli.config_draft import ENDS, Draft, described, described_reason
 from rl_training.cli.recommendation import recommend
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import beside
 from rl_training.data.checks import column_extremes
 from rl_training.data.dataset_loaders import check_spaces, infer_spaces
-from rl_training.data.fields import END_REASONS, EPISODE_IDS, TO_FILL_IN
+from rl_training.data.fields import END_REASONS, EPISODE_IDS, FILE_NAME, TO_FILL_IN
 from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.peek import Peek, peek
@@ -62,7 +62,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     first = _first_look(source, place)
     require_place(output, force=force)
     guesses = guess_fields(first.columns, exact_names=first.kind in _EXACT) if first.columns else Guesses((), ())
-    guesses = _with_rare_reasons(place, first, guesses)
+    guesses = _with_files_as_episodes(first, _with_rare_reasons(place, first, guesses))
     patterns = _patterns(guesses, first)
     section = _section(source)
     reasons = _reasons(place, first, guesses)
@@ -145,6 +145,16 @@ def _with_rare_reasons(place: Path, first: Peek, guesses: Guesses) -> Guesses:
     why = f"its texts stand in last rows of episodes only, {len(rows):,} of {len(last):,}"
     left = tuple(other for other in guesses.left if other != name)
     return replace(guesses, fields=(*guesses.fields, Guess(END_REASONS, (name,), why)), left=left)
+
+
+def _with_files_as_episodes(first: Peek, guesses: Guesses) -> Guesses:
+    """With each file of a folder as an episode, where nothing else tells where one ends."""
+    told = [guess for guess in guesses.fields if guess.field in ENDS]
+    if first.files == 1 or FILE_NAME in first.columns or any(guess.is_clear or guess.candidates for guess in told):
+        return guesses
+    why = "nothing else marks ends: each file is an episode, and cut at its end unless terminations names a flag"
+    others = tuple(guess for guess in guesses.fields if guess not in told)
+    return replace(guesses, fields=(*others, Guess(EPISODE_IDS, (FILE_NAME,), why)))
 
 
 def _incomplete(place: Path, draft: Draft, first: Peek) -> str:

@@ -16,7 +16,7 @@ from rl_training.data.guess_words import folded
 from rl_training.reading_choices import Ending
 
 _NAMED_SO = {
-    "reason", "reasons", "outcome", "cause", "ending", "grund", "ursache", "raison", "motif", "motivo", "causa",
+    "reason", "reasons", "why", "outcome", "cause", "ending", "grund", "ursache", "raison", "motif", "motivo", "causa",
     "razon", "abbruchgrund", "endgrund", "endegrund", "abbruchursache",
 }  # fmt: skip
 _PERHAPS = {

@@ -110,10 +110,10 @@ def _not_said(name: str, text: str, row: int, others: Sequence[str], reasons: En
     """others: texts that are not among them either."""
     meant = did_you_mean(text, [str(reason) for reason in reasons])
     meant = meant if "did you mean" in meant else ""
-    more = f", {'nor are' if len(others) > 1 else 'nor is'} {first_of(map(shown, others))}" if others else ""
+    more = f" ({'nor are' if len(others) > 1 else 'nor is'} {first_of(map(shown, others))})" if others else ""
     means = "each of them means" if others else "it means"
     return (
-        f"column {name!r}: {shown(text)} at row {row} is not among {END_REASONS}{meant}{more}; say what {means},"
+        f"column {name!r}: {shown(text)} at row {row} is not among {END_REASONS}{more}{meant}; say what {means},"
         f" {END_REASONS}: {{{printable(text)}: termination}} (or truncation, ongoing)"
     )
 

@@ -23,6 +23,7 @@ from rl_training.wording import amount
 
 _COUNTED = 2**31  # bytes of a text whose lines are counted
 _BLOCK = 2**22
+_MOST_TEXTS = 20  # arrays of text in an HDF5 file that are looked at
 _MOST_FLAGS = 10**7  # rows of a table whose flags are counted
 _TITLES = {"npz": "NumPy archive", "hdf5": "HDF5", "parquet": "Parquet", "csv": "CSV"}
 
@@ -103,6 +104,7 @@ def _hdf5(path: Path, look: Look) -> Peek:
     from rl_training.data.space_bounds import told_env_id
 
     held: dict[str, Any] = {}
+    texts: dict[str, npt.NDArray[Any]] = {}
     with opened(path) as file:
         if d3rlpy_episodes.is_layout(file):
             return _of_episodes(file, look)
@@ -110,10 +112,13 @@ def _hdf5(path: Path, look: Look) -> Peek:
         if not any(FIELD_OF.get(name) == "actions" for name in found):
             hdf5.refuse_groups(found)
         for name in found:
-            with suppress(DataError):  # text, links: side information
-                held[name] = hdf5.array_in(file, name)
+            with suppress(DataError):  # links, what is neither numbers nor text: side information
+                if len(texts) < _MOST_TEXTS and (cells := hdf5.texts_of(file, name, look.sample)) is not None:
+                    texts[name] = cells
+                else:
+                    held[name] = hdf5.array_in(file, name)
         held = {name: array for name, array in held.items() if array.ndim}
-        columns = _hdf5_rows(held, look)
+        columns = _hdf5_rows(held, look) | texts
         env_id = told_env_id(attributes(file, ["env_id"]).get("env_id"))
         rows = _common(held)
     return Peek("hdf5", _TITLES["hdf5"], rows, _episodes(columns, rows), env_id=env_id, columns=columns)
@@ -204,9 +209,10 @@ def check_columns(path: Path, columns: Columns | None, choices: TableChoices) ->
 
         csv.planned_columns(csv_text.layout_of(path), columns, choices)
     elif kind == "parquet":
+        from rl_training.data.formats.parquet import files_of, with_file_name
         from rl_training.data.formats.tables import plan
 
-        plan(list(peek(path, ends=False).columns), columns, choices)
+        plan(with_file_name(list(peek(path, ends=False).columns), files_of(path), columns), columns, choices)
     elif kind in ("npz", "hdf5"):
         names = list(peek(path, ends=False).columns)
         for field, value in (columns or {}).items():

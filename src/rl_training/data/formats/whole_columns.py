@@ -77,7 +77,7 @@ def _texts_by_row(path: Path, kind: str, column: str) -> dict[int, str]:
 
 
 def _cells(path: Path, kind: str, column: str) -> Iterator[Any]:
-    return (_csv_cells if kind == "csv" else _parquet_cells)(path, column)
+    return _READERS[kind](path, column)
 
 
 def _csv_cells(path: Path, column: str) -> Iterator[Any]:
@@ -100,3 +100,21 @@ def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
         with pq.ParquetFile(entry, read_dictionary=sorted(read_footer(entry).texts)) as file:
             for batch in file.iter_batches(batch_size=_BATCH, columns=[column]):
                 yield from column_values(column, batch.column(0)).tolist()
+
+
+def _hdf5_cells(path: Path, column: str) -> Iterator[Any]:
+    from rl_training.data.formats import hdf5
+    from rl_training.data.formats.hdf5_files import opened
+
+    with opened(path) as file:
+        cells = hdf5.texts_of(file, column)
+    yield from () if cells is None else cells.tolist()
+
+
+def _npz_cells(path: Path, column: str) -> Iterator[Any]:
+    from rl_training.data.formats import npz
+
+    yield from npz.read_array(path, column).tolist()
+
+
+_READERS = {"csv": _csv_cells, "parquet": _parquet_cells, "hdf5": _hdf5_cells, "npz": _npz_cells}
