@@ -136,7 +136,7 @@ def _with_rare_reasons(place: Path, first: Peek, guesses: Guesses) -> Guesses:
     if ids is None or told & {END_REASONS, "terminations", "truncations", "dones"}:
         return guesses
     path = expand(place)
-    found = rare_texts(path, first.kind, {name: first.columns[name] for name in guesses.left})
+    found = {name: rows for name, rows in rare_texts(path, first.kind, first.columns).items() if name in guesses.left}
     last = last_rows(path, first.kind, ids) if found else set()
     at_ends = {name: rows for name, rows in found.items() if set(rows) <= last}
     if len(at_ends) != 1:

@@ -17,7 +17,7 @@ from rl_training.errors import DataError
 
 _MOST_KINDS = 200  # of the texts in a column
 _BATCH = 500  # rows that are unpacked at once
-_MOST_ROWS = 10**7
+_MOST_CELLS = 2 * 10**7  # of a table that is read to its end, its other columns included
 _MOST_COLUMNS = 4
 _FILLED = 0.1  # of the rows of a column whose texts are rare
 
@@ -33,9 +33,11 @@ def texts_of(path: Path, kind: str, column: str) -> Counter[str]:
 
 
 def rare_texts(path: Path, kind: str, sample: Mapping[str, npt.NDArray[Any]]) -> dict[str, dict[int, str]]:
-    """By its row, each text of the columns that hold one in a few rows only; sample: the first rows of every column."""
+    """By its row, each text of the columns that hold one in a few rows only; none of what is too large to be read to
+    its end for this. sample: the first rows of every column."""
     names = [name for name, values in sample.items() if kind in ("csv", "parquet") and _may_be_rare(values)]
-    found = {name: _texts_by_row(path, kind, name) for name in names[:_MOST_COLUMNS]}
+    most_rows = _MOST_CELLS // max(1, len(sample))
+    found = {name: _texts_by_row(path, kind, name, most_rows) for name in names[:_MOST_COLUMNS]}
     return {name: texts for name, texts in found.items() if texts}
 
 
@@ -59,7 +61,7 @@ def _is_filled(cell: Any) -> bool:
     return not is_missing_word(text_of(cell))
 
 
-def _texts_by_row(path: Path, kind: str, column: str) -> dict[int, str]:
+def _texts_by_row(path: Path, kind: str, column: str, most_rows: int) -> dict[int, str]:
     """None where they are not rare, of too many kinds, or cannot be read."""
     found: dict[int, str] = {}
     kinds: set[str] = set()
@@ -69,7 +71,7 @@ def _texts_by_row(path: Path, kind: str, column: str) -> dict[int, str]:
             if _is_filled(cell):
                 found[row] = text_of(cell)
                 kinds.add(found[row])
-            if row >= _MOST_ROWS or len(kinds) > _MOST_KINDS:
+            if row >= most_rows or len(kinds) > _MOST_KINDS:
                 return {}
     except DataError:
         return {}
