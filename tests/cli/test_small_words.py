@@ -65,7 +65,6 @@ class TestDataOfAConfiguration:
         [
             (["log.npz"], "Missing argument 'target'; give a source and a target, or -c CONFIG"),
             (["-c", "c.yaml", "log.csv", "log.npz"], "--config c.yaml: not beside log.csv"),
-            (["log.csv", "a.npz", "b.npz"], "a.npz: one dataset is converted at a time"),
         ],
     )
     def test_is_named_once(self, words: list[str], told: str, mistake: Any) -> None:

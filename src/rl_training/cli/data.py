@@ -83,14 +83,13 @@ def info(
 @data_app.command()
 @reads_data
 def convert(
-    names: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="[SOURCE] TARGET",
-            help="What to read: a file or folder, recognised by its content, or minari:ID; left out with --config."
-            " What to write: a name ending in .npz, .hdf5, .parquet or .csv, minari:ID, or a folder's with a /.",
-        ),
+    source: Annotated[
+        str, typer.Argument(help="A file or folder, recognised by its content, or minari:ID; left out with --config.")
     ],
+    target: Annotated[
+        str | None,
+        typer.Argument(help="A name ending in .npz, .hdf5, .parquet or .csv, minari:ID, or a folder's with a /."),
+    ] = None,
     env_id: EnvId = None,
     config: OfConfig = None,
     *,
@@ -100,15 +99,11 @@ def convert(
     """Read a dataset, check it, say what it is, and write it in another format."""
     from rl_training.cli import data_convert
 
-    *sources, target = names
-    if len(sources) > 1:
-        raise ConfigError(f"{sources[1]}: one dataset is converted at a time; give a source and a target")
-    if not sources and config is None:
-        raise ConfigError(
-            "Missing argument 'target'; give a source and a target, or -c CONFIG for the data it names, and a target"
-        )
-    path, env_id, reading = _named(Path(sources[0]) if sources else None, config, env_id, reading, "convert")
-    data_convert.convert(sources[0] if sources else str(path), target, env_id, reading, force=force)
+    if target is None and config is None:
+        raise ConfigError("Missing argument 'target'; give a source and a target, or -c CONFIG and a target")
+    given = source if target is not None else None
+    path, env_id, reading = _named(None if given is None else Path(given), config, env_id, reading, "convert")
+    data_convert.convert(given or str(path), target or source, env_id, reading, force=force)
 
 
 @data_app.command()
