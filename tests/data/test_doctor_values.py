@@ -293,6 +293,9 @@ class TestEndingEarly:
         finding = codes(arrays)["rewards.end-early"]
         assert finding.level == "note"
         assert f"2 of {len(ends)} episodes terminate: ending early is the best that can happen." in finding.what
+        failing = {**arrays, "rewards": arrays["rewards"].copy()}
+        failing["rewards"][ends[:2]] = -1_000.0  # more than going on could cost
+        assert "rewards.end-early" not in codes(failing)
         arrays["terminations"][:] = False
         assert "rewards.end-early" not in codes(arrays)
 

@@ -110,8 +110,8 @@ class TestReasons:
             " truncation, ongoing) for each; it holds Goal (1 row), timeout (1 row), crash (1 row)"
         )
         assert refusal(table(), end_reasons={"goal": "termination", "time_out": "truncation"}) == (
-            "column 'why': 'timeout' at row 4 is not among end_reasons; did you mean 'time_out'?; say what it means,"
-            " end_reasons: {timeout: termination} (or truncation, ongoing)"
+            "column 'why': 'timeout' at row 4 is not among end_reasons (nor is 'crash'); did you mean 'time_out'?;"
+            " say what each of them means, end_reasons: {timeout: termination} (or truncation, ongoing)"
         )
 
     def test_other_mistakes(self) -> None:
@@ -126,9 +126,9 @@ class TestReasons:
         )
         assert "is given two meanings" in refusal(table(), end_reasons={"goal": "termination", "GOAL": "ongoing"})
 
-    def test_only_tables_have_them(self, tmp_path: Path) -> None:
+    def test_a_file_must_have_them(self, tmp_path: Path) -> None:
         TransitionDataset.from_table(table(), COLUMNS, end_reasons=MEANINGS).save(tmp_path / "log.npz")
-        with pytest.raises(DataError, match="end_reasons: is for the text of a table's column"):
+        with pytest.raises(DataError, match=r"columns\.end_reasons: no column 'why'"):
             TransitionDataset.load(tmp_path / "log.npz", columns=COLUMNS)
 
     @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from rl_training.data.fields import STEP
 from rl_training.data.formats.cells import is_missing_word
+from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.peek import Peek
 from rl_training.data.guesses import Guesses
 from rl_training.data.value_looks import repeats
@@ -20,7 +21,8 @@ _MOSTLY = 0.5  # of the cells: a column of numbers in which some are text
 def cells_used(first: Peek, guesses: Guesses) -> dict[str, npt.NDArray[np.bool_]]:
     """Where a column that is used, or may be, has a missing cell, `[K]`, if it has one."""
     chosen = [name for guess in guesses.fields for columns in (guess.columns, *guess.candidates) for name in columns]
-    cells = {name: first.columns[name] for name in chosen if first.columns[name].dtype.kind == "f"}
+    cells = {name: first.columns[name] for name in chosen if name in first.columns}
+    cells = {name: values for name, values in cells.items() if values.dtype.kind == "f"}
     missing = {name: np.isnan(values).any(tuple(range(1, values.ndim))) for name, values in cells.items()}
     return {name: lacks for name, lacks in missing.items() if lacks.any()}
 
@@ -29,7 +31,8 @@ def missing_cells(first: Peek, guesses: Guesses) -> list[str]:
     """Notes on the missing cells of columns that are used."""
     notes = []
     for name, lacks in list(cells_used(first, guesses).items())[:_MOST_TOLD]:
-        many = f"{amount(int(lacks.sum()), 'cell')} of the first {len(lacks):,}"
+        among = f"the first {len(lacks):,}" if first.files == 1 else first.looked_at(len(lacks))
+        many = f"{amount(int(lacks.sum()), 'cell')} of {among}"
         way = "fill them in, or say missing: drop to leave out those rows, missing: hold where sensors are slow"
         notes.append(f"{printable(name)} is missing in {many}; {way}")
     return notes
@@ -41,34 +44,33 @@ def doubled_rows(first: Peek, guesses: Guesses) -> list[str]:
     doubled = repeats(first.columns)
     if step is None or not doubled.any():
         return []
-    rows = f"{int(doubled.sum()):,} of the first {amount(len(doubled), 'row')}"
+    rows = f"{int(doubled.sum()):,} of {first.looked_at(len(doubled))}"
     which = "the first is" if doubled.sum() > 1 else "it is"
-    where = f"{which} row {int(np.argmax(doubled)):,}, counted from 0"
-    same = f"{rows} say the same as the row before, {printable(step)} included ({where})"
+    where = f" ({which} row {int(np.argmax(doubled)):,}, counted from 0)" if first.files == 1 else ""
+    same = f"{rows} say the same as the row before, {printable(step)} included{where}"
     return [f"{same}; remove the doubled ones, or say duplicates: drop"]
 
 
 def unused(first: Peek, guesses: Guesses) -> tuple[str, ...]:
     """The columns that no field takes, with the reason where the column's own values are one."""
-    reasons = {name: _unfit(first.columns[name]) for name in guesses.left}
+    reasons = {name: _unfit(first, first.columns[name]) for name in guesses.left}
     return tuple(printable(name) + (f" ({why})" if why else "") for name, why in reasons.items())
 
 
-def _unfit(values: npt.NDArray[np.generic]) -> str | None:
+def _unfit(first: Peek, values: npt.NDArray[np.generic]) -> str | None:
     if not len(values) or values.ndim != 1:
         return None
     if values.dtype.kind in "OU":
-        texts = [
-            text for cell in values.tolist() if not is_missing_word(text := str(cell).strip()) and not _is_number(text)
-        ]
+        given = [text for cell in values.tolist() if not is_missing_word(text := text_of(cell))]
+        texts = [text for text in given if not _is_number(text)]
         if not texts:
             return None
         if len(texts) > _MOSTLY * len(values):
             return f"text, such as {shown(texts[0])}; only numbers can be observed"
-        many = f"{len(texts):,} of the first {amount(len(values), 'row')}"
-        return (
-            f"text in {many}, such as {shown(texts[0])}: correct those cells, or name them in missing_words, to use it"
-        )
+        many = f"text in {len(texts):,} of {first.looked_at(len(values))}, such as {shown(texts[0])}"
+        if len(texts) == len(given):
+            return f"{many}; if it tells why episodes end, name it in columns: {{end_reasons: …}}"
+        return f"{many}: correct those cells, or name them in missing_words, to use it"
     if values.dtype.kind in "biuf" and (values == values[0]).all():
         return f"always {values[0]:g}"
     return None

@@ -25,7 +25,7 @@ _LONGEST_KEY = 1000  # characters; YAML reads a longer one only where it is mark
 _WEIGHING = ("iql", "awac", "crr")  # by exp of advantages; AWR standardises them first
 _LAYERNORM = "layernorm"  # a preset that several algorithms have
 _NEEDED = ("obs", "actions", "rewards")
-_ENDS = ("terminations", "dones", END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP)
+ENDS = ("terminations", "dones", END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP)
 _MEANINGS = {
     "obs": "what the policy sees",
     "actions": "what was done, in the environment's own units",
@@ -61,6 +61,7 @@ class Draft:
     by_position: tuple[str, ...] = ()  # where columns have no names: what each begins with, in words
     unused: tuple[str, ...] = ()  # the columns that are left, in words
     is_table: bool = False
+    looked_at: str = ""  # the rows that were, in words, where nothing is known of the others
 
     @property
     def end_reasons(self) -> dict[str, Ending]:
@@ -81,16 +82,16 @@ class Draft:
     def missing(self) -> list[Guess]:
         """Fields that must be filled in before anything can be trained."""
         told = {guess.field for guess in self.guesses.fields if guess.is_clear}
-        ends_known = bool(told & set(_ENDS))
+        ends_known = bool(told & set(ENDS))
         return [
             guess
             for guess in self.guesses.unclear
-            if guess.field in _NEEDED or (guess.field in _ENDS and not ends_known and guess is self._first_end)
+            if guess.field in _NEEDED or (guess.field in ENDS and not ends_known and guess is self._first_end)
         ]
 
     @property
     def _first_end(self) -> Guess | None:
-        return next((guess for guess in self.guesses.unclear if guess.field in _ENDS), None)
+        return next((guess for guess in self.guesses.unclear if guess.field in ENDS), None)
 
     @property
     def mapping(self) -> dict[str, str | list[str]]:
@@ -106,7 +107,8 @@ class Draft:
         """The file, which will lie in this place."""
         shown = f"rl-training config show {printable(shlex.quote(place))}"
         lines = _comment(f"Written by `rl-training init`. Every value may be changed; every option: {shown}.")
-        lines += _comment(f"Data: {self.found}.")
+        looked_at = f" Guesses look at {self.looked_at}." if self.looked_at else ""
+        lines += _comment(f"Data: {self.found}.{looked_at}")
         if self.missing:
             fields = ", ".join(guess.field for guess in self.missing)
             lines += _comment(f"{TO_FILL_IN}: say below which columns hold {fields}; until then training refuses this.")
@@ -171,7 +173,7 @@ class Draft:
     def _reasons(self) -> list[str]:
         """What each text means, a line each."""
         if not any(self.reasons):
-            asked = self.is_table and any(guess.field in _ENDS for guess in self.missing)
+            asked = self.is_table and any(guess.field in ENDS for guess in self.missing)
             return ["  # end_reasons: {crash: termination, timeout: truncation}  # of texts"] if asked else []
         about = (
             "termination: the task ended there; truncation: cut from outside, as by a time limit; ongoing: it goes on"
@@ -198,6 +200,7 @@ class Draft:
         if not self.observed or self.env_id:
             return []
         seen = ", ".join(f"{printable(name)} {low:g} to {high:g}" for name, low, high in self.observed)
+        seen += f", in {self.looked_at}" if self.looked_at else ""
         lines = _comment(
             "Bounds of the actions, which a policy never leaves: [-1, 1] where all lie inside, else what was observed"
             f" ({seen}). If you know the true ones, say them, one number or one for each action:",

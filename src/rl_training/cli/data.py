@@ -28,7 +28,7 @@ def _named(
     config: str | None,
     env_id: str | None,
     reading: Reading,
-    verb: Literal["check", "split"] = "check",
+    verb: Literal["check", "convert", "split"] = "check",
 ) -> tuple[Path, str | None, Reading]:
     """The data that were named, by themselves or by a configuration, and how they are read."""
     if config is not None and path is None:
@@ -83,11 +83,15 @@ def info(
 @data_app.command()
 @reads_data
 def convert(
-    source: Annotated[str, typer.Argument(help="A file or folder, recognised by its content, or minari:ID.")],
-    target: Annotated[
-        str, typer.Argument(help="A name ending in .npz, .hdf5, .parquet or .csv, minari:ID, or a folder's with a /.")
+    source: Annotated[
+        str, typer.Argument(help="A file or folder, recognised by its content, or minari:ID; left out with --config.")
     ],
+    target: Annotated[
+        str | None,
+        typer.Argument(help="A name ending in .npz, .hdf5, .parquet or .csv, minari:ID, or a folder's with a /."),
+    ] = None,
     env_id: EnvId = None,
+    config: OfConfig = None,
     *,
     reading: Reading,
     force: Annotated[bool, typer.Option("--force", help="Replace the target if it exists.")] = False,
@@ -95,7 +99,11 @@ def convert(
     """Read a dataset, check it, say what it is, and write it in another format."""
     from rl_training.cli import data_convert
 
-    data_convert.convert(source, target, env_id, reading, force=force)
+    if target is None and config is None:
+        raise ConfigError("Missing argument 'target'; give a source and a target, or -c CONFIG and a target")
+    given = source if target is not None else None
+    path, env_id, reading = _named(None if given is None else Path(given), config, env_id, reading, "convert")
+    data_convert.convert(given or str(path), target or source, env_id, reading, force=force)
 
 
 @data_app.command()

@@ -25,7 +25,9 @@ from rl_training.data.doctor.text import Line, finding_lines, labelled, note_lin
 from rl_training.data.doctor.wording import sentence
 from rl_training.data.formats import RawData
 from rl_training.data.formats.columns import packed_copies
+from rl_training.data.formats.peek import peek
 from rl_training.data.formats.places import expand, locate
+from rl_training.data.formats.whole_columns import rare_texts
 from rl_training.data.reference_returns import reference_returns
 from rl_training.data.settling import settle
 from rl_training.environments import Spaces, env_spaces, make_env, observation_bounds
@@ -33,6 +35,7 @@ from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedErr
 from rl_training.harmless import escaped, for_page
 from rl_training.plain_console import plain_console
 
+_SAMPLE = 1_000  # rows that show which columns hold little text
 _WIDEST = 100  # columns of text that are still easy to read
 _STYLES = {"title": "bold", "error": "bold red", "warning": "bold yellow", "note": "bold", "good": "bold green"}
 _STYLES |= {"faint": "dim", "heading": "bold"}
@@ -45,7 +48,7 @@ def check(
     with told_as_json(path, as_json):
         raw = read_source(str(path), reading, of_config=of_config)
         spaces, bounds, findings = _environment(env_id, raw.env_id)
-        report = examine(raw, spaces, env_id, obs_bounds=bounds, also=findings)
+        report = examine(raw, spaces, env_id, obs_bounds=bounds, also=findings, texts=_rare_texts(str(path), raw))
         if not of_config:
             report = replace(report, findings=tuple(_in_options(finding) for finding in report.findings))
     if html is not None:
@@ -57,6 +60,15 @@ def check(
         if html is not None:
             tell(f"page: {html}")
     return 0 if report.ok else 1
+
+
+def _rare_texts(source: str, raw: RawData) -> dict[str, dict[int, str]]:
+    """The texts of a table's columns that hold one in a few rows, unless a column already tells why episodes end."""
+    place = expand(locate(source))
+    if raw.end_texts is not None or formats.recognise(place) not in ("csv", "parquet"):
+        return {}
+    first = peek(place, _SAMPLE, ends=False)
+    return rare_texts(place, first.kind, first.columns)
 
 
 def info(path: Path, env_id: str | None, reading: Reading, *, as_json: bool) -> None:

@@ -1,4 +1,4 @@
-"""`rl-training data check -c CONFIG`, and `data split`: the data that a configuration names, read as it says."""
+"""`rl-training data check -c CONFIG`, `data convert`, `data split`: the data that a configuration names."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ from rl_training.data.fields import END_REASONS
 from rl_training.data.formats import MINARI_PREFIX, recognise
 from rl_training.data.formats.end_reasons import ends_by_reason
 from rl_training.data.formats.nearby import is_there, near_names
-from rl_training.data.formats.peek import check_columns, texts_of
+from rl_training.data.formats.peek import check_columns
 from rl_training.data.formats.places import expand
+from rl_training.data.formats.whole_columns import texts_of
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.config import read_config
 
-Verb = Literal["check", "split"]
+Verb = Literal["check", "convert", "split"]
+_NO_BUDGET = {"total_timesteps": 1}  # how long to train need not be said where nothing is trained
 
 
 def data_of_config(
@@ -37,7 +39,7 @@ def data_of_config(
     """Where the data lie, their environment, and how they are read. verb: what is to be done with them."""
     if given := [word for word in reading.options() if word.startswith("--") and word != "--download"]:
         raise ConfigError(f"{given[0]}: {name} says how its data are read; leave it out")
-    config = read_config(name)
+    config = read_config(name, values=_NO_BUDGET)
     env_id = env_id or config.env_id
     match config.dataset:
         case FileDatasetConfig() as section:
@@ -58,8 +60,8 @@ def _by_parts(mixture: MixtureDatasetConfig, verb: Verb) -> str:
     paths = [part.dataset.path for part in mixture.parts if isinstance(part.dataset, FileDatasetConfig)]
     path = paths[0] if paths else Path("FILE.npz")
     command = f"`rl-training data {verb} {shlex.quote(str(path))}"
-    if verb == "check":
-        return f"check every part of it, {command}`"
+    if verb != "split":
+        return f"{verb} every part of it, {command}{' TARGET.npz' if verb == 'convert' else ''}`"
     ways = " ".join(shlex.quote(f"{path.stem}_{name}.npz") for name in ("train", "held_out"))
     return f"split every part of it by itself, {command} -o {ways}`, and name what is to train on in its parts"
 
@@ -85,7 +87,7 @@ def check_files(name: str, section: DatasetConfig | None, place: str = "dataset"
 def _check_reasons(path: Path, section: FileDatasetConfig) -> None:
     """Hold the reasons of ends to the texts that the file has."""
     column = (section.columns or {}).get(END_REASONS)
-    if not isinstance(column, str) or (kind := recognise(path)) not in ("csv", "parquet"):
+    if not isinstance(column, str) or (kind := recognise(path)) not in ("csv", "parquet", "npz", "hdf5"):
         return
     texts = list(texts_of(path, kind, column))
     try:

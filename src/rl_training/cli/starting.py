@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +11,20 @@ import numpy as np
 
 from rl_training import algorithms
 from rl_training.cli.column_notes import cells_used, doubled_rows, missing_cells, unused
-from rl_training.cli.config_draft import Draft, described, described_reason
+from rl_training.cli.config_draft import ENDS, Draft, described, described_reason
 from rl_training.cli.recommendation import recommend
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import beside
 from rl_training.data.checks import column_extremes
 from rl_training.data.column_names import names_of
 from rl_training.data.dataset_loaders import check_spaces, infer_spaces
-from rl_training.data.fields import END_REASONS, EPISODE_IDS, TO_FILL_IN
+from rl_training.data.fields import END_REASONS, EPISODE_IDS, FILE_NAME, TO_FILL_IN
 from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.formats.names import first_of, listed
-from rl_training.data.formats.peek import Peek, peek, texts_of
+from rl_training.data.formats.peek import Peek, peek
 from rl_training.data.formats.places import expand, locate
 from rl_training.data.formats.tables import matches
+from rl_training.data.formats.whole_columns import last_rows, rare_texts, texts_of
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.guessing import guess_fields
 from rl_training.data.missing_rows import LEFT_OUT
@@ -61,6 +63,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     first = _first_look(source, place)
     require_place(output, force=force)
     guesses = guess_fields(first.columns, exact_names=first.kind in _EXACT) if first.columns else Guesses((), ())
+    guesses = _with_files_as_episodes(first, _with_rare_reasons(place, first, guesses))
     patterns = _patterns(guesses, first)
     section = _section(source)
     reasons = _reasons(place, first, guesses)
@@ -91,6 +94,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         _by_position(first),
         unused(first, guesses),
         is_table=first.kind in _TABLES,
+        looked_at=_looked_at(first) if dataset is None else "",
     )
     write_output(output, draft.text(str(output)), force=force)
     complete = not draft.to_fill_in and dataset is not None
@@ -127,6 +131,33 @@ def _reasons(place: Path, first: Peek, guesses: Guesses) -> dict[str, ReasonGues
     return guess_reasons(dict(texts_of(expand(place), first.kind, column).most_common()), lengths)
 
 
+def _with_rare_reasons(place: Path, first: Peek, guesses: Guesses) -> Guesses:
+    """With the column that says why episodes ended where only rows beyond those looked at have a text in it."""
+    ids, told = guesses.column_of(EPISODE_IDS), {guess.field for guess in guesses.fields if guess.is_clear}
+    if ids is None or told & {END_REASONS, "terminations", "truncations", "dones"}:
+        return guesses
+    path = expand(place)
+    found = {name: rows for name, rows in rare_texts(path, first.kind, first.columns).items() if name in guesses.left}
+    last = last_rows(path, first.kind, ids) if found else set()
+    at_ends = {name: rows for name, rows in found.items() if set(rows) <= last}
+    if len(at_ends) != 1:
+        return guesses
+    ((name, rows),) = at_ends.items()
+    why = f"its texts stand in last rows of episodes only, {len(rows):,} of {len(last):,}"
+    left = tuple(other for other in guesses.left if other != name)
+    return replace(guesses, fields=(*guesses.fields, Guess(END_REASONS, (name,), why)), left=left)
+
+
+def _with_files_as_episodes(first: Peek, guesses: Guesses) -> Guesses:
+    """With each file of a folder as an episode, where nothing else tells where one ends."""
+    told = [guess for guess in guesses.fields if guess.field in ENDS]
+    if first.files == 1 or FILE_NAME in first.columns or any(guess.is_clear or guess.candidates for guess in told):
+        return guesses
+    why = "nothing else marks ends: each file is an episode, and cut at its end unless terminations names a flag"
+    others = tuple(guess for guess in guesses.fields if guess not in told)
+    return replace(guesses, fields=(*others, Guess(EPISODE_IDS, (FILE_NAME,), why)))
+
+
 def _incomplete(place: Path, draft: Draft, first: Peek) -> str:
     """`3 of 100 rows`: those that lack a value, all of them where the rest can be read, else those looked at."""
     dataset, _ = _try(place, draft, missing="drop")
@@ -137,9 +168,14 @@ def _incomplete(place: Path, draft: Draft, first: Peek) -> str:
     if not missing or len({len(lacks) for lacks in missing}) != 1:
         return ""
     rows = len(missing[0])
-    return (
-        f"{int(np.any(missing, axis=0).sum()):,} of {'' if rows == first.rows else 'the first '}{amount(rows, 'row')}"
-    )
+    among = amount(rows, "row") if rows == first.rows else first.looked_at(rows)
+    return f"{int(np.any(missing, axis=0).sum()):,} of {among}"
+
+
+def _looked_at(first: Peek) -> str:
+    """The rows that guesses are made of, in words; nothing where they are all."""
+    rows = max(map(len, first.columns.values()), default=0)
+    return first.looked_at(rows) if rows and rows != first.rows else ""
 
 
 def _by_position(first: Peek) -> tuple[str, ...]:

@@ -75,7 +75,9 @@ class MappedDatasetConfig(Section):
         """What `rl-training init` could not guess must be said before anything is read."""
         given = {field: [names] if isinstance(names, str) else names for field, names in (columns or {}).items()}
         if left := [field for field, names in given.items() if TO_FILL_IN in names]:
-            raise ValueError(f"{still_to_do(left)}; name the column, or columns, that hold it")
+            raise ValueError(
+                f"{still_to_do(left)}; name the column, or columns, that hold {'it' if len(left) == 1 else 'them'}"
+            )
         return columns
 
 

@@ -42,6 +42,7 @@ def missing_fields(given: Container[str]) -> list[str]:
 
 TO_FILL_IN = "TODO"  # stands in a mapping of columns for what its user must still say
 STEP = "step"  # the number of a row inside its episode; not a field of a transition, but it tells their order
+FILE_NAME = "file_name"  # stands for the file of each row, where a folder has several and no column of that name
 END_REASONS = "end_reasons"  # text that says why an episode ended; no field either, it becomes the flags
 # What columns of other names often hold, without the separators in them.
 _NUMBER = "(id|idx|index|no|num|number|nr|nummer|numero)?"

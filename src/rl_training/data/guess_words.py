@@ -12,6 +12,9 @@ _UPPER, _LOWER = "A-ZÀ-ÖØ-Þ", "a-zß-öø-ÿ"
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 
+_VALVE = re.compile(r"(?<![A-Za-z])(?:[FLTX]V|[FLPT]CV)[-_ ]?\d{2}")
+
+
 def folded(text: str) -> str:
     """In small letters without marks: `Stellgröße` and `Stellgroesse` are one word."""
     plain = unicodedata.normalize("NFC", text).casefold().translate(_UMLAUTS)
@@ -117,6 +120,11 @@ def is_cost(name: str, *, sure: bool = False) -> bool:
 def is_money(name: str) -> bool:
     """`Aufwand [EUR]`, `energy_$`."""
     return first_of(name, MONEY) is not None or any(sign in name for sign in MONEY_SIGNS)
+
+
+def is_valve(name: str) -> bool:
+    """By the letters of a tag of ISA 5.1: `FV-201` is a control valve of a flow. `PV` is a process value as well."""
+    return _VALVE.search(name) is not None
 
 
 def is_reward(name: str) -> bool:

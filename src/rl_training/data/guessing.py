@@ -39,6 +39,7 @@ from rl_training.data.guess_words import (
     is_cost,
     is_money,
     is_reward,
+    is_valve,
     words_in,
 )
 from rl_training.data.guesses import Guess, Guesses
@@ -96,7 +97,8 @@ def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
         # A log needs a flag of terminations or ids of episodes; a flag of cuts alone is one of ends, all of one kind.
         cuts = replace(only_cuts[0], field="dones", why="it marks cuts, and nothing else ends", found_by_name=False)
         fields[fields.index(only_cuts[0])] = cuts
-    binary = tuple((name,) for name in table.free if is_flag(usable[name]))
+    scored = LIKE_REWARD | COST | REWARD
+    binary = tuple((name,) for name in table.free if is_flag(usable[name]) and first_of(name, scored) is None)
     if binary and not ends and reasons is None and ids is not None and ids.is_clear and not table.exact_names:
         fields.append(Guess("terminations", (), "if one of these marks it, say so; else every episode is cut", binary))
     if not any(guess is not None for guess in (reasons, *ends, *order)):
@@ -152,9 +154,10 @@ class _Table:
         if groups:
             several = tuple(ordered(names) for names in groups.values())
             return Guess(field, (), f"more than one may hold the {_spoken(field)}", several)
-        likely = [name for name in present if first_of(name, LIKELY[field]) is not None]
+        controls = [name for name in present if is_valve(name) or first_of(name, LIKELY["actions"]) is not None]
+        likely = controls
         if field == "obs":
-            likely = [name for name in likely if first_of(name, LIKELY["actions"]) is None]
+            likely = [name for name in present if first_of(name, LIKELY["obs"]) is not None and name not in controls]
         if not likely:
             return None
         kind = "measurements" if field == "obs" else "controls"
@@ -232,9 +235,9 @@ class _Table:
         return Guess("rewards", (), why, tuple((name,) for name in likely))
 
     def reasons(self) -> Guess | None:
-        """A column of text that says why episodes ended; only a table has one."""
+        """A column, or an array, of text that says why episodes ended."""
         words = {name: words_in(name) for name in self.free}
-        name = None if self.exact_names else column_of_reasons({n: self.columns[n] for n in self.free}, words)
+        name = column_of_reasons({name: self.columns[name] for name in self.free}, words)
         return None if name is None else self._take(Guess(END_REASONS, (name,), "by its name and its texts"))
 
     def reasons_by_rows(self, ids: Guess | None) -> Guess | None:

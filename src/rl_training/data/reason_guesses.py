@@ -16,7 +16,7 @@ from rl_training.data.guess_words import folded
 from rl_training.reading_choices import Ending
 
 _NAMED_SO = {
-    "reason", "reasons", "outcome", "cause", "ending", "grund", "ursache", "raison", "motif", "motivo", "causa",
+    "reason", "reasons", "why", "outcome", "cause", "ending", "grund", "ursache", "raison", "motif", "motivo", "causa",
     "razon", "abbruchgrund", "endgrund", "endegrund", "abbruchursache",
 }  # fmt: skip
 _PERHAPS = {
@@ -55,15 +55,15 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
     "termination": (
         "goal", "success", "succeed", "reach", "win", "won", "lose", "lost", "loss", "crash", "colli", "fell", "fall",
         "fail", "dead", "die", "death", "decease", "kill", "solve", "complete", "done", "finish", "terminat",
-        "terminal", "trip", "fault", "error", "overheat", "alarm", "discharg", "recover", "cured", "victory",
-        "defeat", "draw", "gameover", "explo", "broke", "stuck", "target", "arriv",
+        "terminal", "trip", "overflow", "fault", "error", "overheat", "alarm", "discharg", "recover", "cured",
+        "victory", "defeat", "draw", "gameover", "explo", "broke", "stuck", "target", "arriv",
         "ziel", "erreicht", "fehler", "absturz", "abgestuerzt", "gestuerzt", "kollision",
         "ausfall", "stoerung", "erfolg", "gewonnen", "verloren", "fertig", "beendet", "abgeschlossen", "ueberhitz",
         "notaus", "defaut", "echec", "succes", "atteint", "exito", "fallo", "choque", "objetivo", "alcanzad",
     ),
     "ongoing": (
         "running", "run", "ok", "none", "no", "active", "ongoing", "continu", "progress", "normal", "play", "alive",
-        "nan", "null", "na", "in", "step", "false", "ready",
+        "nan", "null", "na", "step", "false", "ready",
         "laeuft", "aktiv", "weiter", "kein", "keine", "nein", "betrieb", "encours", "enmarcha",
     ),
 }  # fmt: skip

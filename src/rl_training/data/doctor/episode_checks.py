@@ -17,6 +17,7 @@ from rl_training.wording import amount
 _FEW_EPISODES = 10
 _FAR_RETURN = 10.0  # interquartile ranges from the median
 _SPARSE = 0.95
+_HORIZON = 100  # rows that count for a value where the discount is 0.99
 _LONG_SUM, _FEWEST_SUMS = 5, 3  # rows of an episode, and such episodes, that show a running sum
 _MOSTLY_MOVING = 0.3  # of the rows after which it grows
 _LIKE_COSTS = re.compile(rf"((?<![a-z])(loss|losses|regret)|{'|'.join(LIKE_COST)})(?![a-z])")
@@ -32,18 +33,28 @@ def check_reward_name(name: str | None, subject: Subject) -> Iterator[Finding]:
         yield Finding(level, "rewards.cost", "rewards", what, advice)
 
 
-def _better_to_end(subject: Subject, most: float) -> Iterator[Finding]:
+def _better_to_end(subject: Subject, rewards: FloatArray) -> Iterator[Finding]:
     """Nothing but negative rewards, which an early end spares."""
-    if most >= 0 or not subject.whole_episodes or subject.terminations is None:
+    if rewards.max() >= 0 or not subject.whole_episodes or subject.terminations is None:
         return
     ended = int(np.count_nonzero(subject.terminations))
-    if 0 < 2 * ended < len(subject.ends):  # where most episodes do, it probably is what they are for
+    if 0 < 2 * ended < len(subject.ends) and not _pays_to_go_on(
+        subject, rewards
+    ):  # where most episodes do, it probably is what they are for
         of = f"{ended:,} of {amount(len(subject.ends), 'episode')}"
         what = f"Every reward is negative, and {of} terminate{'s' if ended == 1 else ''}: ending early is the best that"
         what += " can happen."
         advice = "Fine where the end is the goal. Where it is a failure, give its last row the cost of failing, or add"
         advice += " a constant to the rewards (transforms: reward_shift)."
         yield Finding("note", "rewards.end-early", "rewards", what, advice, ended)
+
+
+def _pays_to_go_on(subject: Subject, rewards: FloatArray) -> bool:
+    """Whether terminating costs more than all that could follow, on average."""
+    assert subject.terminations is not None
+    last, others = rewards[subject.terminations], rewards[~subject.terminations].astype(np.float64)
+    to_come = min(_HORIZON, int(subject.lengths.max()))
+    return bool(others.size and last.mean(dtype=np.float64) < to_come * others.mean())
 
 
 def _running_sum(subject: Subject, rewards: FloatArray) -> Iterator[Finding]:
@@ -70,7 +81,7 @@ def check_rewards(subject: Subject) -> Iterator[Finding]:
         return
     yield from _running_sum(subject, rewards)
     least, most = float(rewards.min()), float(rewards.max())
-    yield from _better_to_end(subject, most)
+    yield from _better_to_end(subject, rewards)
     if least == most:
         ends_tell = subject.terminations is not None and bool(subject.terminations.any())
         what = f"Every reward is {number(least)}."

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from rl_training.data.doctor.reward_shift import check_reward_shift
 from rl_training.data.doctor.screening import screen
 from rl_training.data.doctor.subject import Columns, Extremes, Subject
 from rl_training.data.doctor.succession import check_successors
+from rl_training.data.doctor.unused_texts import check_unused_texts
 from rl_training.data.doctor.wording import sentence
 from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats import RawData
@@ -47,11 +49,13 @@ def examine(
     *,
     obs_bounds: ObsBounds | None = None,
     also: Iterable[Finding] = (),
+    texts: Mapping[str, Mapping[int, str]] = MappingProxyType({}),
 ) -> Report:
     """Facts and findings of what a reader handed over; bad data never raise.
 
     spaces, obs_bounds: the environment's, where they are known. env_id: for the scale of scores; the file's by default.
-    also: findings from elsewhere that belong into the report.
+    also: findings from elsewhere that belong into the report. texts: of columns with text in a few rows, by the file's
+    rows.
     """
     fields = read_fields(raw.arrays, raw.column_in_file)
     dataset, refusal = _dataset(raw)
@@ -74,7 +78,7 @@ def examine(
     findings += check_resolution(coarse)
     if not raw.negated:
         findings += check_reward_name(raw.column_in_file("rewards", None) or fields.sources.get("rewards"), subject)
-    findings += _unused(raw, subject)
+    findings += [*_unused(raw, subject), *check_unused_texts(texts, raw, subject)]
     notes = raw.notes if dataset is None else [note for note in dataset.notes if note not in raw.hints]
     findings += [Finding("note", "data.read", "data", sentence(note), "") for note in notes]
     if refusal is not None and not any(finding.level == "error" for finding in findings):

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rl_training.data.doctor.action_checks import check_bounds, find_bounds
+from rl_training.data.doctor.episode_checks import check_reward_name
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.flag_checks import check_flags, check_left_out
 from rl_training.data.doctor.places import in_file
@@ -18,13 +19,13 @@ from rl_training.errors import DataError
 from rl_training.wording import WARNING
 
 _TOLD_ELSEWHERE = ("flags.none",)  # among what is said of any data that are trained on
-_KINDS = ("flags", "successors", "actions", "values")
+_KINDS = ("flags", "successors", "actions", "values", "rewards")
 _MOST_MAPPED = 1 << 20  # rows of a column directory that are looked at: it may be larger than memory
 
 
 def screen(dataset: TransitionDataset, *, bounds_known: bool) -> list[Finding]:
-    """The errors and warnings about flags, successors, bounds and digits. bounds_known: the environment's, which the
-    actions are held to elsewhere."""
+    """The errors and warnings about flags, successors, bounds, digits and costs. bounds_known: the environment's, which
+    the actions are held to elsewhere."""
     fields = _fields(dataset)
     subject = Subject.from_dataset(dataset, next_obs_stored=not dataset.next_obs_derived)
     subject = subject if dataset.in_file is None else subject.told_by(dataset.in_file)
@@ -41,6 +42,8 @@ def _findings(dataset: TransitionDataset, fields: RawFields, subject: Subject, b
     yield from check_flags(fields, subject)
     if dataset.in_file is not None:
         yield from check_left_out(dataset.in_file)
+        if not dataset.in_file.negated:
+            yield from check_reward_name(dataset.in_file.column_in_file("rewards", None), subject)
     yield from check_stored_successors(subject)
     yield from check_resolution(dataset.coarse)
     if not bounds_known and subject.actions is not None:

@@ -99,7 +99,8 @@ def _recognise_folder(folder: Path) -> str:
     said = f"not a folder this version reads ({known}): it holds {', '.join(held[:5]) or 'nothing'}"
     files = [name for name in held if name.lower().endswith((".csv", ".tsv", ".npz", ".hdf5", ".h5"))]
     if files:
-        said += "; join the files into one, or name each as a part of a mixture (dataset: {source: mixture, parts: …})"
+        said += "; join the files into one, with the name of its file in each row (episode_ids) where each is an"
+        said += " episode, or name each as a part of a mixture (dataset: {source: mixture, parts: …})"
     raise DataError(said)
 
 
@@ -159,15 +160,23 @@ def _read(path: Path, name: str, columns: Columns | None, choices: TableChoices)
             return with_known(csv.read(path, columns, choices), path)
 
 
+_ARRAYS = ("npz", "hdf5")
+_HOLDERS = {
+    END_REASONS: "a column that columns names (CSV, Parquet, HDF5, .npz)",
+    "missing_words": "a table's column (CSV, Parquet)",
+}
+
+
 def _require_table(name: str, columns: Columns | None, choices: TableChoices) -> None:
     """Refuse what can only be said of a table."""
     given = {
-        END_REASONS: choices.end_reasons is not None or END_REASONS in (columns or {}),
+        END_REASONS: not (columns and name in _ARRAYS)
+        and (choices.end_reasons is not None or END_REASONS in (columns or {})),
         "missing_words": bool(choices.missing_words),
     }
     for key in (key for key, said in given.items() if said):
-        raise DataError(f"{key}: is for the text of a table's column (CSV, Parquet); leave it out here")
-    if choices.duplicates != "refuse" and (columns is None or name not in ("npz", "hdf5")):
+        raise DataError(f"{key}: is for the text of {_HOLDERS[key]}; leave it out here")
+    if choices.duplicates != "refuse" and (columns is None or name not in _ARRAYS):
         raise DataError("duplicates: is for rows with a step column (columns: {step: …}); leave it out here")
 
 

@@ -69,7 +69,8 @@ def ends_by_reason(
     known = {text: meanings.get(text.casefold()) for text in set(texts)}
     if strange := {text for text, meaning in known.items() if meaning is None}:
         row = next(row for row, text in enumerate(texts) if text in strange)
-        raise DataError(_not_said(name, texts[row], row, reasons))
+        others = [text for text in dict.fromkeys(texts) if text in strange and text != texts[row]]
+        raise DataError(_not_said(name, texts[row], row, others, reasons))
     repeated = episodes is not None and _is_repeated(texts, np.asarray(episodes))
     once = counts = np.ones(len(texts), dtype=np.bool_)
     if repeated:
@@ -105,11 +106,14 @@ def _what_is_there(name: str, texts: list[str]) -> str:
     )
 
 
-def _not_said(name: str, text: str, row: int, reasons: EndReasons) -> str:
+def _not_said(name: str, text: str, row: int, others: Sequence[str], reasons: EndReasons) -> str:
+    """others: texts that are not among them either."""
     meant = did_you_mean(text, [str(reason) for reason in reasons])
     meant = meant if "did you mean" in meant else ""
+    more = f" ({'nor are' if len(others) > 1 else 'nor is'} {first_of(map(shown, others))})" if others else ""
+    means = "each of them means" if others else "it means"
     return (
-        f"column {name!r}: {shown(text)} at row {row} is not among {END_REASONS}{meant}; say what it means,"
+        f"column {name!r}: {shown(text)} at row {row} is not among {END_REASONS}{more}{meant}; say what {means},"
         f" {END_REASONS}: {{{printable(text)}: termination}} (or truncation, ongoing)"
     )
 

@@ -12,10 +12,12 @@ from typing import Any
 
 import h5py
 import numpy as np
+import numpy.typing as npt
 
 from rl_training.data.checks import MATRIX_FIELDS
 from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, missing_fields
 from rl_training.data.formats.hdf5_files import DAMAGE, attributes, opened
+from rl_training.data.formats.hdf5_texts import is_text, texts_in
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import listed, natural
 from rl_training.data.formats.raw import Columns, RawData
@@ -83,9 +85,14 @@ def refuse_groups(names: Iterable[str]) -> None:
 def _by_mapping(file: h5py.File, columns: Columns, choices: TableChoices) -> RawData:
     """The arrays that the mapping names, read as the columns of a table are."""
     planned = plan(names(file), columns, choices)
-    fields = {name: array_in(file, name) for name in planned.columns}
+    reasons = None if planned.reasons is None else texts_of(file, planned.reasons)
+    fields = {name: array_in(file, name) for name in planned.columns if reasons is None or name != planned.reasons}
     check_sizes(fields.values())
-    return assemble(planned, lambda name: np.asarray(fields[name][()]), "HDF5")
+
+    def column(name: str) -> npt.NDArray[Any]:
+        return np.asarray(fields[name][()] if name in fields else reasons)
+
+    return assemble(planned, column, "HDF5")
 
 
 def names(file: h5py.File) -> list[str]:
@@ -138,6 +145,12 @@ def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Data
     if field.dtype.kind not in "biuf":
         raise DataError(f"{said}: dtype {field.dtype} is not supported; give booleans, integers or floats")
     return field
+
+
+def texts_of(file: h5py.File, name: str, rows: int | None = None) -> npt.NDArray[Any] | None:
+    """The texts of an array's first rows, or of all; none where it holds something else."""
+    member = _member(file, name, name)
+    return texts_in(member, name, rows) if is_text(member) else None
 
 
 def group_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Group:

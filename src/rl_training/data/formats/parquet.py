@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from rl_training.data.fields import EPISODE_IDS, FILE_NAME
 from rl_training.data.formats.arrow import check_type, column_values
 from rl_training.data.formats.cells import labels
 from rl_training.data.formats.limits import check_file, check_size
@@ -51,8 +52,8 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
         raise DataError(
             "RLlib's packed episodes (column 'item') cannot be read; record with output_write_episodes=False"
         )
-    planned = plan(names, columns, choices)
-    for name in planned.columns:
+    planned = plan(with_file_name(names, paths, columns), columns, choices)
+    for name in set(planned.columns) & set(names):
         check_type(name, schema.field(name).type)
     check_size(sum(footer.size_of(planned.columns) for footer in footers))
     parts = [_values(entry, path, footer, planned) for entry, footer in zip(paths, footers, strict=True)]
@@ -66,6 +67,12 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
     env_id = told_env_id(told.get(b"env_id", b"").decode("utf-8", "replace"))
     raw = raw.with_names(_told(told.get(NAMES.encode(), b"")))
     return replace(raw, env_id=env_id, bounds=_bounds(_told(told.get(b"bounds", b""))))
+
+
+def with_file_name(names: Sequence[str], paths: Sequence[Path], columns: Columns | None) -> list[str]:
+    """With the column of names of files where a mapping asks for it and there are several: each may be an episode."""
+    asked = len(paths) > 1 and FILE_NAME not in names and (columns or {}).get(EPISODE_IDS) in (FILE_NAME, [FILE_NAME])
+    return [*names, *([FILE_NAME] if asked else [])]
 
 
 def _told(text: bytes) -> Any:
@@ -95,7 +102,11 @@ def _values(entry: Path, path: Path, footer: Footer, planned: Plan) -> Arrays:
     them can stand in every row."""
     with _blamed_on(entry, path), pq.ParquetFile(entry, read_dictionary=sorted(footer.texts)) as file:
         table = file.read(columns=planned.columns)
-        found = {name: column_values(name, table.column(name)) for name in planned.columns}
+        stored = set(table.column_names)
+        found = {
+            name: column_values(name, table.column(name)) if name in stored else np.full(len(table), entry.name, object)
+            for name in planned.columns
+        }
         given = {name: planned.values(name, cells) for name, cells in found.items()}
         return {name: labels(name, cells) if name in planned.labels else cells for name, cells in given.items()}
 

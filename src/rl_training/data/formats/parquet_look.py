@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from rl_training.errors import DataError
 
 _BATCH = 500  # rows that are unpacked at once
 _LARGEST_FLAGS = 2**28  # bytes
+_MOST_FILES = 16  # of a folder, that are looked into
 _BUFFER = 2**15  # bytes of a column that are read at once, however large it is
 
 
@@ -33,6 +35,28 @@ def first_cells(path: Path, look: Look) -> dict[str, npt.NDArray[Any]]:
         fitting, rows = _fitting(footer, [name for name in schema.names if _is_readable(schema, name)], look)
         table = _first_rows(file, footer, fitting, rows, look) if fitting else None
         return {name: _cells(name, table) if name in fitting else _nothing() for name in schema.names}
+
+
+def cells_of_some(files: Sequence[Path], look: Look) -> tuple[dict[str, npt.NDArray[Any]], int]:
+    """Every column by name, of the first rows of some files: the first, the last and some between them; and how many
+    files these are."""
+    places = np.linspace(0, len(files) - 1, min(len(files), _MOST_FILES)).round().astype(int).tolist()
+    each = replace(look, sample=-(-look.sample // len(places)))
+    parts = [first_cells(files[place], each) for place in places]
+    parts = [part for part in parts if any(map(len, part.values()))] or parts[:1]
+    return {name: _joined([part.get(name, _nothing()) for part in parts]) for name in parts[0]}, len(places)
+
+
+def _joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """The rows of all files; nothing where they are not of one kind. What has no value in all of a file may be text."""
+    if any(part.dtype.kind == "O" for part in parts):
+        parts = [np.full(len(part), None) if _is_unknown(part) else part for part in parts]
+    kinds = {(part.shape[1:], part.dtype.kind in "biuf") for part in parts}
+    return np.concatenate(parts) if len(kinds) == 1 and all(map(len, parts)) else _nothing()
+
+
+def _is_unknown(part: npt.NDArray[Any]) -> bool:
+    return part.ndim == 1 and part.dtype.kind == "f" and bool(np.isnan(part).all())
 
 
 def _is_readable(schema: Any, name: str) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -15,16 +14,16 @@ import numpy.typing as npt
 
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
 from rl_training.data.formats import csv_text, recognise
-from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.looks import Extent, Look, is_end, left_out
 from rl_training.data.formats.names import suggest
 from rl_training.data.formats.raw import Columns
 from rl_training.errors import DataError
 from rl_training.reading_choices import TableChoices
+from rl_training.wording import amount
 
 _COUNTED = 2**31  # bytes of a text whose lines are counted
 _BLOCK = 2**22
-_MOST_KINDS = 200  # of the texts in a column
+_MOST_TEXTS = 20  # arrays of text in an HDF5 file that are looked at
 _MOST_FLAGS = 10**7  # rows of a table whose flags are counted
 _TITLES = {"npz": "NumPy archive", "hdf5": "HDF5", "parquet": "Parquet", "csv": "CSV"}
 
@@ -42,6 +41,11 @@ class Peek:
     columns: dict[str, npt.NDArray[Any]] = field(default_factory=dict)
     has_names: bool = True  # columns go by names of their own, not by position
     notes: tuple[str, ...] = ()  # on how the text was understood
+    files: int = 1  # that were looked into
+
+    def looked_at(self, rows: int, unit: str = "row") -> str:
+        """So many rows, or what else there is one of in each, in words."""
+        return f"the first {amount(rows, unit)}" if self.files == 1 else f"{amount(rows, unit)} of {self.files} files"
 
 
 def peek(path: Path, sample: int = 0, *, ends: bool = True) -> Peek:
@@ -100,6 +104,7 @@ def _hdf5(path: Path, look: Look) -> Peek:
     from rl_training.data.space_bounds import told_env_id
 
     held: dict[str, Any] = {}
+    texts: dict[str, npt.NDArray[Any]] = {}
     with opened(path) as file:
         if d3rlpy_episodes.is_layout(file):
             return _of_episodes(file, look)
@@ -107,10 +112,13 @@ def _hdf5(path: Path, look: Look) -> Peek:
         if not any(FIELD_OF.get(name) == "actions" for name in found):
             hdf5.refuse_groups(found)
         for name in found:
-            with suppress(DataError):  # text, links: side information
-                held[name] = hdf5.array_in(file, name)
+            with suppress(DataError):  # links, what is neither numbers nor text: side information
+                if len(texts) < _MOST_TEXTS and (cells := hdf5.texts_of(file, name, look.sample)) is not None:
+                    texts[name] = cells
+                else:
+                    held[name] = hdf5.array_in(file, name)
         held = {name: array for name, array in held.items() if array.ndim}
-        columns = _hdf5_rows(held, look)
+        columns = _hdf5_rows(held, look) | texts
         env_id = told_env_id(attributes(file, ["env_id"]).get("env_id"))
         rows = _common(held)
     return Peek("hdf5", _TITLES["hdf5"], rows, _episodes(columns, rows), env_id=env_id, columns=columns)
@@ -145,17 +153,17 @@ def _of_episodes(file: Any, look: Look) -> Peek:
 def _parquet(path: Path, look: Look) -> Peek:
     from rl_training.data.formats.parquet import files_of
     from rl_training.data.formats.parquet_footer import read_footer
-    from rl_training.data.formats.parquet_look import first_cells, flags_of
+    from rl_training.data.formats.parquet_look import cells_of_some, flags_of
 
     files = files_of(path)
     footers = [read_footer(entry) for entry in files]  # refuses what is forged before pyarrow believes it
     rows = sum(footer.rows for footer in footers)
-    columns = first_cells(files[0], look)
+    columns, looked_into = cells_of_some(files, look)
     # Counted by the flags of a file with both kinds, as this package writes it: two columns read by themselves.
     names = [name for name in columns if is_end(name)]
     has_both = {FIELD_OF[name] for name in names} == {"terminations", "truncations"}
     flags = flags_of(files, footers, names) if look.ends and has_both and rows <= _MOST_FLAGS else {}
-    return Peek("parquet", _TITLES["parquet"], rows, _episodes(flags, rows), columns=columns)
+    return Peek("parquet", _TITLES["parquet"], rows, _episodes(flags, rows), columns=columns, files=looked_into)
 
 
 def _csv(path: Path, look: Look) -> Peek:
@@ -201,44 +209,16 @@ def check_columns(path: Path, columns: Columns | None, choices: TableChoices) ->
 
         csv.planned_columns(csv_text.layout_of(path), columns, choices)
     elif kind == "parquet":
+        from rl_training.data.formats.parquet import files_of, with_file_name
         from rl_training.data.formats.tables import plan
 
-        plan(list(peek(path, ends=False).columns), columns, choices)
+        plan(with_file_name(list(peek(path, ends=False).columns), files_of(path), columns), columns, choices)
     elif kind in ("npz", "hdf5"):
         names = list(peek(path, ends=False).columns)
         for field, value in (columns or {}).items():
             for word in [value] if isinstance(value, str) else value:
                 if word not in names and "*" not in word:
                     raise DataError(f"columns.{field}: no array {word!r}{suggest(word, names)}")
-
-
-def texts_of(path: Path, kind: str, column: str) -> Counter[str]:
-    """How often each text stands in a column of a whole table; of many kinds of text, the first `_MOST_KINDS`."""
-    counts: Counter[str] = Counter()
-    for cell in (_csv_cells if kind == "csv" else _parquet_cells)(path, column):
-        text = text_of(cell)
-        if text in counts or len(counts) < _MOST_KINDS:
-            counts[text] += 1
-    return counts
-
-
-def _csv_cells(path: Path, column: str) -> Iterator[Any]:
-    layout = csv_text.layout_of(path)
-    position = layout.names.index(column)
-    for _, row in csv_text.rows(path, layout):
-        if len(row) == len(layout.names):
-            yield row[position]
-
-
-def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
-    import pyarrow.parquet as pq
-
-    from rl_training.data.formats.parquet import files_of
-
-    for entry in files_of(path):
-        with pq.ParquetFile(entry) as file:
-            for batch in file.iter_batches(columns=[column]):
-                yield from batch.column(0).to_pylist()
 
 
 def _lines(path: Path, layout: csv_text.Layout) -> int | None:

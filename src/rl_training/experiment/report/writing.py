@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rl_training import __version__
+from rl_training.data.formats.names import first_of
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.experiment.output_file import require_place, write_output
 from rl_training.experiment.report.contents import RunContents, read_runs
@@ -37,8 +38,7 @@ def write_report(
         raise ConfigError("report: name at least one run")
     for path in paths:
         if path.resolve() not in run_folders(path.resolve().parent):
-            hint = did_you_mean(path.name, [run.name for run in run_folders(path.parent)])
-            raise CheckpointError(f"{path}: {'holds no run (no run.json)' if path.is_dir() else f'no such run{hint}'}")
+            raise CheckpointError(f"{path}: {_not_a_run(path)}")
     require_place(output, force=force)
     if held_out is not None and not with_data:
         raise ConfigError("--held-out: needs the data, which --no-data leaves closed; choose one of them")
@@ -63,3 +63,11 @@ def _title(runs: Sequence[RunContents]) -> str:
     names = ", ".join(run.label for run in runs[:3]) + (f" and {len(runs) - 3} more" if len(runs) > 3 else "")
     places = {run.summary.env_id for run in runs}
     return names if len(places) > 1 or None in places else f"{names} in {places.pop()}"
+
+
+def _not_a_run(path: Path) -> str:
+    """What is wrong with a path, and the runs that were perhaps meant."""
+    if not path.is_dir():
+        return f"no such run{did_you_mean(path.name, [run.name for run in run_folders(path.parent)])}"
+    inside = [str(run) for run in run_folders(path)]
+    return "holds no run (no run.json)" + (f"; name those inside it: {first_of(inside)}" if inside else "")

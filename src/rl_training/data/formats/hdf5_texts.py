@@ -1,0 +1,40 @@
+"""Arrays of text in HDF5 files, as those that say why episodes ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import h5py
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.errors import DataError
+
+_LONGEST = 256  # characters of a text
+_LARGEST_CHUNK = 2**16  # entries that are only unpacked together; h5py keeps them between two looks
+_AT_ONCE = 100  # rows: every one of them may hold a long text
+
+
+def is_text(member: Any) -> bool:
+    """Whether a member of a file is a plain array `[N]` of texts in this very file, of a size that can be read."""
+    return (
+        isinstance(member, h5py.Dataset)
+        and h5py.check_string_dtype(member.dtype) is not None
+        and not (member.is_virtual or member.external)
+        and member.ndim == 1
+        and member.dtype.itemsize <= _LONGEST
+        and (member.chunks or (0,))[0] <= _LARGEST_CHUNK
+    )
+
+
+def texts_in(array: h5py.Dataset, said: str, rows: int | None = None) -> npt.NDArray[Any]:
+    """The texts of its first rows, or of all; each is kept once."""
+    words: dict[str, str] = {}
+    found: list[str] = []
+    stop = len(array) if rows is None else min(rows, len(array))
+    for start in range(0, stop, _AT_ONCE):
+        for text in array.asstr(errors="replace")[start : min(start + _AT_ONCE, stop)].tolist():
+            if len(text) > _LONGEST:
+                raise DataError(f"{said}: holds a text of {len(text):,} characters; at most {_LONGEST} are read")
+            found.append(words.setdefault(text, text))
+    return np.array(found, dtype=object)

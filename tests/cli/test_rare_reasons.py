@@ -1,0 +1,106 @@
+"""A column that says why episodes ended, and holds text so rarely that the first rows show none."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from rl_training.data.formats.peek import peek
+
+LENGTH = 50
+EPISODES = 140  # more rows than a first look takes
+TRIPS = (110, 120, 130)
+
+
+def log(path: Path, alarms: dict[int, str]) -> None:
+    """alarms: by row."""
+    lines = ["Batch,sensor,command,reward,Alarm"]
+    for row in range(LENGTH * EPISODES):
+        lines.append(f"B{row // LENGTH},{row % 7}.5,{row % 3 / 4},{row % 5}.25,{alarms.get(row, '')}")
+    path.write_text("\n".join(lines) + "\n")
+
+
+@pytest.fixture
+def trips() -> dict[int, str]:
+    return {LENGTH * (episode + 1) - 1: "TRIP_T" for episode in TRIPS}
+
+
+def test_is_found_beyond_the_first_rows(command: Any, tmp_path: Path, trips: dict[int, str]) -> None:
+    log(tmp_path / "log.csv", trips)
+    code, out, _ = command("init", "log.csv", "-o", "c.yaml")
+    assert code == 0
+    assert "end_reasons   Alarm (its texts stand in last rows of episodes only, 3 of 140)" in out
+    assert "TRIP_T (3 rows): termination" in out
+    assert "unused-reasons" not in command("data", "check", "-c", "c.yaml").out
+
+
+def test_is_left_alone_where_episodes_go_on(command: Any, tmp_path: Path, trips: dict[int, str]) -> None:
+    log(tmp_path / "log.csv", trips | {6_010: "remark"})
+    assert "end_reasons" not in command("init", "log.csv", "-o", "c.yaml").out
+    assert "unused-reasons" not in command("data", "check", "-c", "c.yaml").out
+
+
+def test_is_told_of_where_it_is_not_used(command: Any, tmp_path: Path, trips: dict[int, str]) -> None:
+    log(tmp_path / "log.csv", trips)
+    columns = ["obs=sensor", "actions=command", "rewards=reward", "episode_ids=Batch"]
+    options = [word for entry in columns for word in ("--columns", entry)]
+    findings = json.loads(command("data", "check", "log.csv", *options, "--json").out)["findings"]
+    (found,) = [finding for finding in findings if finding["code"] == "data.unused-reasons"]
+    assert (found["level"], found["count"], found["row"]) == ("warning", 3, LENGTH * (TRIPS[0] + 1) - 1)
+    assert found["what"] == "The unused column 'Alarm' has text only in the last rows of 3 episodes: TRIP_T (3)."
+
+
+class TestFolderOfFiles:
+    """One episode each; what stands in one of them is not what stands in all."""
+
+    @pytest.fixture
+    def folder(self, tmp_path: Path) -> Path:
+        (tmp_path / "logs").mkdir()
+        for episode in range(40):
+            command = np.full(20, 0.25 * (episode % 5))
+            cells = {"sensor": np.arange(20.0), "command": command, "score": np.arange(20.0) * episode}
+            why = "time limit" if episode % 3 else "in spec"
+            texts = {"step": np.arange(20), "ended": [None] * 19 + [why], "side": [None] * 19 + [f"n{episode % 7}"]}
+            pq.write_table(pa.table(cells | texts), tmp_path / "logs" / f"e{episode:02}.parquet")
+        return tmp_path / "logs"
+
+    def test_some_of_them_are_looked_into(self, folder: Path, command: Any, tmp_path: Path) -> None:
+        out = command("init", "logs", "-o", "c.yaml").out
+        assert "end_reasons   ended (by its name and its texts)" in out
+        assert "time limit (26 rows): truncation" in out
+        assert "in spec (14 rows)" in out
+        text = " ".join((tmp_path / "c.yaml").read_text().replace("\n  # ", " ").split())
+        assert "Guesses look at 320 rows of 16 files." in text
+        assert "(command 0 to 1, in 320 rows of 16 files)" in text
+
+    def test_text_in_a_few_rows_is_not_called_a_mistake(self, folder: Path, command: Any) -> None:
+        out = " ".join(command("init", "logs", "-o", "c.yaml").out.split())
+        assert "side (text in 16 of 320 rows of 16 files, such as 'n0'; if it tells why episodes end, name it" in out
+
+    def test_columns_of_other_kinds(self, folder: Path, command: Any) -> None:
+        """Nothing but empty cells in one file, lists of another length, and no rows at all."""
+        draw = {"obs": [[1.0, 2.0]] * 5, "word": pa.nulls(5), "odd": [[1.0]] * 5, "action": [0.5] * 5}
+        pq.write_table(pa.table(draw), folder / "e00.parquet")
+        for entry in sorted(folder.glob("e[1-9]*")) + sorted(folder.glob("e0[1-9]*")):
+            pq.write_table(pa.table(draw | {"word": ["x"] * 5, "odd": [[1.0, 2.0]] * 5}), entry)
+        pq.write_table(pa.table(draw).slice(0, 0), folder / "e39.parquet")
+        found = peek(folder, 5_000)
+        assert {name: len(values) for name, values in found.columns.items()} == dict.fromkeys(draw, 75) | {"odd": 0}
+
+    def test_each_is_an_episode_where_nothing_else_tells(self, folder: Path, command: Any, tmp_path: Path) -> None:
+        draw = np.random.default_rng(0)
+        for entry in folder.iterdir():
+            cells = {"sensor": draw.normal(size=20), "command": draw.normal(size=20), "score": draw.integers(0, 2, 20)}
+            pq.write_table(pa.table(cells), entry)
+        out = " ".join(command("init", "logs", "-o", "c.yaml").out.split())
+        assert "episode_ids file_name (nothing else marks ends: each file is an episode" in out
+        text = (tmp_path / "c.yaml").read_text()
+        (tmp_path / "c.yaml").write_text(text.replace("rewards: TODO", "rewards: score"))
+        assert command("config", "validate", "c.yaml").code == 0
+        assert "episodes      40: all truncated" in command("data", "check", "-c", "c.yaml").out
