@@ -20,6 +20,9 @@ from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 
 _LARGEST = 2**24  # bytes of a file beside
+# What readers raise on damaged files, and where the library behind a format is not installed.
+_STRUCTURE = (ArithmeticError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
+_UNTOLD = (DataError, OSError, EOFError, MemoryError, RuntimeError, ImportError, *_STRUCTURE)
 
 
 def provenance_in(path: Path, name: str) -> Provenance | None:
@@ -27,7 +30,7 @@ def provenance_in(path: Path, name: str) -> Provenance | None:
     said when it is read."""
     try:
         return Provenance.read(_READERS[name](path))
-    except (DataError, OSError, ValueError, KeyError, RuntimeError, TypeError, MemoryError, ImportError):
+    except _UNTOLD:
         return None
 
 
