@@ -85,7 +85,7 @@ Where ours is below, and where it is below behaviour cloning:
   actions of it; with such a choice ours comes to {crr_chosen} (`crr/chosen`). AWAC on pendulum-replay is
   not traced: neither the targets of d3rlpy, which sample the tanh of a Gaussian, nor its weaker weight decay is the
   reason (one seed of ours with each: -144.5 and -144.7). TD3+BC's updates are equal: from the same weights, with the
-  same batches, noise and scaling, the actions of both differ by {same} after {steps} updates, which moved them by {moved}
+  same batches, noise and scaling, their actions differ by {same} after {steps} updates, which moved them by {moved}
   ([d3rlpy_agreement.json](../../benchmarks/results/d3rlpy_agreement.json), `benchmarks/d3rlpy_agreement.py`). On
   pendulum-random both are poor because cloning random actions outweighs the normalised value; plain TD3 learns these
   data (first table).
