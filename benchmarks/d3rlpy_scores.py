@@ -60,7 +60,26 @@ def learner(algo: str, device: str) -> Any:
         ),
         "crr": lambda: algos.CRRConfig(**shared, n_critics=2, target_update_type="soft"),
     }
-    return configs[algo]().create(device=device)
+    return configs[algo.partition("/")[0]]().create(device=device)
+
+
+def without_entropy(policy: Any) -> None:
+    """d3rlpy's AWAC takes its targets from SAC, with a temperature of 1 that nothing sets: r + γ(Q̄ - log π)."""
+    next(policy.impl.modules.log_temp.parameters()).data.fill_(-100.0)
+
+
+def squashed(policy: Any) -> None:
+    """d3rlpy's CRR has a clipped Gaussian around tanh(μ), and its critics choose among four actions; here it has ours'
+    tanh of a Gaussian and acts by its mode."""
+    from d3rlpy.algos.qlearning.torch import crr_impl
+    from d3rlpy.models.torch import build_squashed_gaussian_distribution
+
+    crr_impl.build_gaussian_distribution = build_squashed_gaussian_distribution
+    policy.impl.inner_predict_best_action = lambda x: policy.impl.policy(x).squashed_mu
+
+
+# d3rlpy's algorithms with what they do otherwise taken out.
+VARIANTS = {"awac/without-entropy": without_entropy, "crr/squashed": squashed}
 
 
 def transitions(path: Path) -> Any:
@@ -105,11 +124,14 @@ def score(dataset: str, algo: str, seed: int, options: argparse.Namespace) -> di
 
     torch.set_num_threads(1)
     d3rlpy.seed(seed)
-    policy = learner(algo, options.device)
+    policy, data = learner(algo, options.device), transitions(options.data / DATASETS[dataset].path)
+    if algo in VARIANTS:
+        policy.build_with_dataset(data)
+        VARIANTS[algo](policy)
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as logs:
         policy.fit(
-            transitions(options.data / DATASETS[dataset].path),
+            data,
             n_steps=options.updates,
             n_steps_per_epoch=options.updates,
             logger_adapter=d3rlpy.logging.FileAdapterFactory(root_dir=logs),
@@ -124,7 +146,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("RL_TRAINING_DATA", "../shared/data")))
     parser.add_argument("--dataset", action="append", choices=PENDULUM_SETS)
-    parser.add_argument("--algo", action="append", choices=PEER_ALGORITHMS)
+    parser.add_argument("--algo", action="append", choices=(*PEER_ALGORITHMS, *VARIANTS))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--updates", type=int, default=20_000)
     parser.add_argument("--device", default="cpu")
@@ -168,7 +190,8 @@ def run_all(options: argparse.Namespace, raw: Path) -> None:
     done_before = {(row["dataset"], row["algo"], row["seed"]) for row in map(json.loads, raw.read_text().splitlines())}
     works = [
         (dataset, algo, seed)
-        for algo in sorted(options.algo or PEER_ALGORITHMS, key=lambda name: name != "cql")  # the slowest first
+        # The slowest first.
+        for algo in sorted(options.algo or (*PEER_ALGORITHMS, *VARIANTS), key=lambda name: name != "cql")
         for dataset in options.dataset or PENDULUM_SETS
         for seed in range(options.seeds)
         if (dataset, algo, seed) not in done_before

@@ -56,6 +56,36 @@ def test_is_told_of_where_it_is_not_used(command: Any, tmp_path: Path, trips: di
     assert found["what"] == "The unused column 'Alarm' has text only in the last rows of 3 episodes: TRIP_T (3)."
 
 
+def test_a_foreign_letter_in_a_column_that_is_not_read_stops_nothing(command: Any, tmp_path: Path) -> None:
+    log(tmp_path / "log.csv", {6_999: "TRIP_\u00c4"})
+    (tmp_path / "log.csv").write_bytes((tmp_path / "log.csv").read_text("utf-8").encode("latin-1"))
+    assert command("init", "log.csv", "-o", "c.yaml")[0] == 0
+    assert command("data", "check", "-c", "c.yaml")[0] == 0
+
+
+def test_texts_that_cannot_be_read_to_their_end_are_refused_in_one_line(command: Any, tmp_path: Path) -> None:
+    log(tmp_path / "log.csv", {49: "TRIP", 6_999: "TRIP_\u00c4"})
+    (tmp_path / "log.csv").write_bytes((tmp_path / "log.csv").read_text("utf-8").encode("latin-1"))
+    code, _, said = command("init", "log.csv", "-o", "c.yaml")
+    assert (code, len(said.splitlines())) == (2, 1)
+    assert "is not UTF-8 text (byte 0xc4); save it as UTF-8" in said
+
+
+def test_damaged_pages_of_a_column_that_is_not_read_stop_nothing(command: Any, tmp_path: Path) -> None:
+    rows, path = 8_000, tmp_path / "log.parquet"
+    cells: dict[str, list[Any]] = {
+        name: [row % 7 / 4 for row in range(rows)] for name in ("sensor", "command", "reward")
+    }
+    cells |= {"Batch": [row // 100 for row in range(rows)], "Alarm": [None] * (rows - 1) + ["TRIP"]}
+    pq.write_table(pa.table(cells), path, row_group_size=1_000)
+    place = pq.ParquetFile(path).metadata.row_group(7).column(4).dictionary_page_offset
+    content = bytearray(path.read_bytes())
+    content[place : place + 12] = bytes(byte ^ 0x5A for byte in content[place : place + 12])
+    path.write_bytes(content)
+    assert command("init", "log.parquet", "-o", "c.yaml")[0] == 0
+    assert command("data", "check", "-c", "c.yaml")[0] == 0
+
+
 class TestFolderOfFiles:
     """One episode each; what stands in one of them is not what stands in all."""
 

@@ -6,6 +6,7 @@ import csv
 import io
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
@@ -45,7 +46,8 @@ def data_of_config(
         case FileDatasetConfig() as section:
             return section.path, env_id, reading_of(section)
         case MinariDatasetConfig() as section:
-            return Path(f"{MINARI_PREFIX}{section.id}"), env_id, _reading_of_minari(section, reading.download)
+            said = replace(_common_reading(section), download=reading.download or section.download)
+            return Path(f"{MINARI_PREFIX}{section.id}"), env_id, said
         case MixtureDatasetConfig() as section:
             raise ConfigError(f"{name}: its data are a mixture; {_by_parts(section, verb)}")
         case None:
@@ -98,23 +100,19 @@ def _check_reasons(path: Path, section: FileDatasetConfig) -> None:
 
 def reading_of(section: FileDatasetConfig) -> Reading:
     """How a section says that its file is read, as the options of a command line."""
-    return Reading(
-        columns=_columns(section.columns),
-        time_limits=section.time_limits,
-        max_episode_steps=section.max_episode_steps,
+    return replace(
+        _common_reading(section),
         dones_are=section.dones_are,
-        rewards_are=section.rewards_are,
-        rewards_at=section.rewards_at,
         end_reasons=[f"{text}={meaning}" for text, meaning in (section.end_reasons or {}).items()] or None,
         action_low=_side(section.action_low),
         action_high=_side(section.action_high),
-        missing=section.missing,
         missing_words=_joined(section.missing_words) if section.missing_words else None,
         duplicates=section.duplicates,
     )
 
 
-def _reading_of_minari(section: MinariDatasetConfig, download: bool) -> Reading:
+def _common_reading(section: FileDatasetConfig | MinariDatasetConfig) -> Reading:
+    """What can be said of any data that have a section of their own."""
     return Reading(
         columns=_columns(section.columns),
         time_limits=section.time_limits,
@@ -122,7 +120,6 @@ def _reading_of_minari(section: MinariDatasetConfig, download: bool) -> Reading:
         rewards_are=section.rewards_are,
         rewards_at=section.rewards_at,
         missing=section.missing,
-        download=download or section.download,
     )
 
 

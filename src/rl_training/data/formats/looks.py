@@ -1,9 +1,11 @@
-"""How much of a file a first look unpacks: not more in all than a bound, whatever its arrays say of themselves."""
+"""What a first look at a file is held to: it unpacks not more in all than a bound, whatever arrays say of themselves,
+and raises nothing but `DataError`."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -11,9 +13,28 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
+from rl_training.errors import DataError
 
 _LARGEST_LOOK = 2**28  # bytes that are unpacked of all arrays together
 _LARGEST_SAMPLE = 2**26  # bytes of one array that are looked at
+
+
+@contextmanager
+def damage_told() -> Iterator[None]:
+    """Whatever libraries raise on a damaged file is a `DataError`."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise DataError(f"is not UTF-8 text (byte 0x{error.object[error.start]:02x}); save it as UTF-8") from error
+    except DataError:
+        raise
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "pyarrow":
+            raise
+        raise DataError("reading Parquet needs pyarrow: pip install 'rl-training[parquet]'") from None
+    except Exception as error:  # of numpy, h5py, zipfile, csv and pyarrow
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"cannot be read ({reason[:200]})") from error
 
 
 class Extent(NamedTuple):

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
 from rl_training.data.formats import csv_text, recognise
-from rl_training.data.formats.looks import Extent, Look, is_end, left_out
+from rl_training.data.formats.looks import Extent, Look, damage_told, is_end, left_out
 from rl_training.data.formats.names import suggest
 from rl_training.data.formats.raw import Columns
 from rl_training.errors import DataError
@@ -54,19 +54,8 @@ def peek(path: Path, sample: int = 0, *, ends: bool = True) -> Peek:
     ends: read all rows of what marks ends of episodes, to count them.
     """
     kind = recognise(path)
-    try:
+    with damage_told():
         return _LOOKS[kind](path, Look(sample, ends))
-    except UnicodeDecodeError as error:
-        raise DataError(f"is not UTF-8 text (byte 0x{error.object[error.start]:02x}); save it as UTF-8") from error
-    except DataError:
-        raise
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "pyarrow":
-            raise
-        raise DataError("reading Parquet needs pyarrow: pip install 'rl-training[parquet]'") from None
-    except Exception as error:  # whatever numpy, h5py, zipfile and pyarrow raise on damaged files
-        reason = " ".join(str(error).split()) or type(error).__name__
-        raise DataError(f"cannot be read ({reason[:200]})") from error
 
 
 def _npz(path: Path, look: Look) -> Peek:

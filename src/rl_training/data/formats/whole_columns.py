@@ -13,6 +13,7 @@ import numpy.typing as npt
 from rl_training.data.formats import csv_text
 from rl_training.data.formats.cells import is_missing_word
 from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.looks import damage_told
 from rl_training.errors import DataError
 
 _MOST_KINDS = 200  # of the texts in a column
@@ -79,7 +80,8 @@ def _texts_by_row(path: Path, kind: str, column: str, most_rows: int) -> dict[in
 
 
 def _cells(path: Path, kind: str, column: str) -> Iterator[Any]:
-    return _READERS[kind](path, column)
+    with damage_told():  # which may lie beyond the rows that were looked at first
+        yield from _READERS[kind](path, column)
 
 
 def _csv_cells(path: Path, column: str) -> Iterator[Any]:
