@@ -85,7 +85,7 @@ Where ours is below, and where it is below behaviour cloning:
 - CRR on pendulum-random: d3rlpy's policy is a clipped Gaussian, and its critics choose among four actions when it acts.
   With ours' squashed Gaussian, acting by its mode, it comes to {crr_squashed} (`d3rlpy_scores.py --algo
   crr/squashed`), ours to {crr_random}.
-- AWAC on pendulum-replay: d3rlpy adds the policy's entropy to its targets, which neither the paper nor its authors' code
+- AWAC on pendulum-replay: d3rlpy adds the policy's entropy to its targets, which neither paper nor authors' code
   does. Without, it comes to {awac_plain} (`--algo awac/without-entropy`), ours to {awac}.
 - TD3+BC's updates are equal: from the same weights, with the
   same batches, noise and scaling, their actions differ by {same} after {steps} updates, which moved them by {moved}
