@@ -119,16 +119,16 @@ def words(path: Path) -> Path:
 
 
 def one_list(path: Path) -> Path:
-    """512 MiB in the first row, which do not pack into next to nothing, and a number in every other."""
-    offsets = pa.array(np.r_[0, 2**27 + np.arange(ROWS)].astype(np.int32))
-    values = np.tile(np.random.default_rng(0).integers(2, size=2**20).astype(np.float32), 2**7 + 1)
-    return table(path, junk=pa.ListArray.from_arrays(offsets, pa.array(values[: 2**27 + ROWS - 1])))
+    """320 MiB in the first row, which do not pack into next to nothing, and a number in every other."""
+    offsets = pa.array(np.r_[0, 80 * 2**20 + np.arange(ROWS)].astype(np.int32))
+    values = np.tile(np.random.default_rng(0).integers(2, size=2**20).astype(np.float32), 81)
+    return table(path, junk=pa.ListArray.from_arrays(offsets, pa.array(values[: 80 * 2**20 + ROWS - 1])))
 
 
 def one_text(path: Path) -> Path:
     """The same as text; an end of a few words in each other row."""
     blocks = np.random.default_rng(0).integers(2, size=2**17)
-    long = "".join(("goal" if block else "time") * 8 for block in blocks) * 2**7
+    long = "".join(("goal" if block else "time") * 8 for block in blocks) * 80
     return table(path, junk=[long, *["goal"] * (ROWS - 1)])
 
 

@@ -63,11 +63,8 @@ def read_footer(path: Path, first: int | None = None) -> Footer:
             size = max(pages, count * _ITEM_SIZES.get(kind, 8))
             name = ".".join(parts)
             width, rest = divmod(count, max(1, rows))
-            if (
-                rest
-                or widths.setdefault(name, width) != width
-                or (kind == _TEXT and pages > _ASIDE + LONGEST_TEXT * rows)
-            ):
+            is_long = kind == _TEXT and pages > _ASIDE + LONGEST_TEXT * rows
+            if rest or widths.setdefault(name, width) != width or is_long:
                 footer.uneven |= {".".join(parts[: depth + 1]) for depth in range(len(parts))}
             footer.sizes[name] = footer.sizes.get(name, 0) + size
             footer.stored[name] = footer.stored.get(name, 0) + _number(about.get(7))
