@@ -290,7 +290,8 @@ class TestUnclear:
         told = f"note 5 columns lack cells in the first {len(rows['r']):,} rows: s1 in 9, s4 in 4, s5 in 4 and 2 more;"
         assert f"{told} fill them in, or say missing: drop" in out
         assert out.count("fill them in") == 1
-        assert (tmp_path / "config.yaml").read_text("utf-8").count("fill them in") == 1
+        text = " ".join((tmp_path / "config.yaml").read_text("utf-8").replace("\n  # ", " ").split())
+        assert text.count("fill them in") == 1
 
     def test_missing_values_far_down(self, rows: Any, command: Any, tmp_path: Path) -> None:
         many = {name: np.tile(rows[own], 6_000 // len(rows["r"]) + 1) for name, own in

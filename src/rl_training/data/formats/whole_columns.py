@@ -54,6 +54,21 @@ def last_rows(path: Path, kind: str, column: str) -> set[int]:
     return last | {row}
 
 
+def rows_before_restarts(path: Path, kind: str, column: str) -> set[int]:
+    """The rows after which a column of steps does not grow, as `row_order` takes it, and the last of all; none where
+    the steps are no numbers."""
+    last, before, row = set(), None, -1
+    for row, cell in enumerate(_cells(path, kind, column)):
+        try:
+            step = float(cell.replace(",", ".", 1) if isinstance(cell, str) else cell)
+        except (TypeError, ValueError):
+            return set()
+        if before is not None and step <= before:
+            last.add(row - 1)
+        before = step
+    return last | {row}
+
+
 def _may_be_rare(values: npt.NDArray[Any]) -> bool:
     if values.ndim != 1 or values.dtype.kind not in "OU" or not len(values):
         return False
