@@ -126,6 +126,16 @@ def test_plain_lines_are_few(data_file: Path, tmp_path: Path, monkeypatch: pytes
     assert re.fullmatch(r" {8}5/20 updates · [\d,.]+ updates/s · 0:00 left · actor [\d.]+", lines[1])
 
 
+def test_losses_are_no_scores(data_file: Path, tmp_path: Path) -> None:
+    """Said once, where nothing else can be shown."""
+    said = "note: losses are no scores, and may grow as the policy gets better; `evaluate --offline` estimates how good it is\n"
+    for place, count in ((None, 1), ("Pendulum-v1", 0)):
+        written = io.StringIO()
+        config = small_config(data_file, tmp_path, name=str(place), env_id=place)
+        train(config, callbacks=[ConsoleProgress(Console(file=written))])
+        assert written.getvalue().count(said) == count
+
+
 def test_an_evaluation_is_a_line(data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script_scores(monkeypatch, {10: [-5.0, -7.0], 20: [-8.0, -8.0]})
     first, last = lines_of(small_config(data_file, tmp_path, seed=[1, 2], eval_interval=10))[1:]
