@@ -128,7 +128,7 @@ def test_plain_lines_are_few(data_file: Path, tmp_path: Path, monkeypatch: pytes
 
 def test_losses_are_no_scores(data_file: Path, tmp_path: Path) -> None:
     """Said once, where nothing else can be shown."""
-    said = "note: losses are no scores, and may grow as the policy gets better; `evaluate --offline` estimates how good it is\n"
+    said = "note: losses are no scores, and may grow as the policy gets better; `evaluate --offline` estimates how"
     for place, count in ((None, 1), ("Pendulum-v1", 0)):
         written = io.StringIO()
         config = small_config(data_file, tmp_path, name=str(place), env_id=place)
