@@ -59,7 +59,7 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
 def test_what_is_shown_in_eighty_columns() -> None:
     lines = [line.plain for line in busy_view().draw(79)]
     assert re.fullmatch(r"td3_bc      ━+─+  61%  1,234,567/2,000,000 updates", lines[0])
-    assert re.fullmatch(r" {12}3\d\d updates/s · 38:\d\d left · 1:01:4\d gone · \d+ MiB", lines[1])
+    assert re.fullmatch(r" {12}3\d\d updates/s · 38:\d\d left · 1:01:4\d gone · [\d.]+ [MG]iB", lines[1])
     assert lines[2:] == [
         "loss        actor -1.23e+05 · critic 1.25e-07 · value 3 · lagrange 0.1",
         "return      -567.5 ± 494.0 at 1,000,000 · best -321.5 at 900,000 · ▄█▁",
