@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -43,8 +42,6 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
     except UnicodeDecodeError as error:
         byte = error.object[error.start]
         raise DataError(f"is not UTF-8 text (byte 0x{byte:02x}); save it as UTF-8") from error
-    except csv.Error as error:
-        raise DataError(f"not a readable CSV file ({error})") from error
     raw = assemble(planned, found.__getitem__, layout.described, lambda name, row: _as_written(path, layout, name, row))
     return replace(raw, notes=(*layout.notes, *doubled, *raw.notes))
 
@@ -175,7 +172,7 @@ def _complete(path: Path, layout: Layout) -> Iterator[list[str]]:
 def _lines_of_other_widths(table: Iterator[tuple[int, list[str]]], width: int) -> list[str]:
     """Of what is left, as far as it can be read: what is wrong further down is not what comes first."""
     lines = []
-    with suppress(csv.Error, UnicodeDecodeError, DataError):
+    with suppress(UnicodeDecodeError, DataError):
         for line, cells in table:
             if len(cells) != width:
                 lines.append(str(line))
