@@ -485,8 +485,7 @@ def test_defaults_are_the_authors_for_mujoco() -> None:
 @pytest.mark.parametrize(
     ("knobs", "message"),
     [
-        ({"cql_alpha": 0.0}, "algo_kwargs.cql_alpha: must be above 0, got 0.0"),
-        ({"cql_alpha": -5}, "algo_kwargs.cql_alpha: must be above 0, got -5"),
+        ({"cql_alpha": -5}, "algo_kwargs.cql_alpha: must be at least 0, got -5"),
         ({"num_cql_samples": 0}, "algo_kwargs.num_cql_samples: must be at least 1, got 0"),
         (
             {"num_cql_samples": 2.5},

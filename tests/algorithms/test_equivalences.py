@@ -268,7 +268,7 @@ def test_cql_without_penalty_has_sac_s_losses() -> None:
     noise["penalty_uniform"] = torch.from_numpy(rng.uniform(size=(M, N, B, ACT)))
     noise |= {name: torch.from_numpy(rng.normal(size=(M, B, ACT))) for name in ("next_action", "actor")}
     one_of_one = {**noise, "next_action": noise["next_action"].unsqueeze(1)}
-    sac, cql = SACParams(backup_entropy=False), CQLParams(num_cql_samples=N).model_copy(update={"cql_alpha": 0.0})
+    sac, cql = SACParams(backup_entropy=False), CQLParams(num_cql_samples=N, cql_alpha=0.0)
     critics, actor = model.critics.flat, model.actor.flat
     assert_same_gradient(
         cql_loss(model, BATCH, one_of_one, cql)[0], sac_loss(model, BATCH, noise, sac)[0], critics, critics

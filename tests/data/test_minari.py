@@ -398,6 +398,9 @@ def test_what_the_package_writes_is_read(tmp_path: Path, monkeypatch: pytest.Mon
     dataset = TransitionDataset.load(tmp_path / "own" / "log-v0")
     assert dataset.episode_lengths().tolist() == list(LENGTHS)
     assert dataset.next_obs[3].tolist() == [4.0, -4.0]
+    assert TransitionDataset.load("minari:own/log-v0").fingerprint() == dataset.fingerprint()
+    with pytest.raises(DataError, match="own/nothing"):
+        TransitionDataset.load("minari:own/nothing-v0")
 
 
 @needs_real_data

@@ -14,9 +14,10 @@ from torch import Tensor
 
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
-from rl_training.errors import ConfigError, RLTrainingError
+from rl_training.errors import CheckpointError, ConfigError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.online import OnlineSource
 from rl_training.runtime.run_directory import RunDirectory
@@ -44,7 +45,55 @@ def offline(data_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def scored(monkeypatch: pytest.MonkeyPatch) -> None:
     """Evaluations are not what is tested here."""
-    script_scores(monkeypatch, {STEPS: 2.0})
+    script_scores(monkeypatch, {STEPS: 2.0, 20: 1.0, 30: 3.0})
+
+
+class Dies(Callback):
+    """As a run that is killed before it has saved anything."""
+
+    def on_progress(self, loop: Loop) -> None:
+        if loop.progress.steps == 3:
+            raise KeyboardInterrupt
+
+
+class TestKilledBeforeItsFirstCheckpoint:
+    """It starts again from what it began with, though that was trained on in between."""
+
+    @pytest.fixture
+    def killed(self, offline: Path, tmp_path: Path) -> Path:
+        shutil.copytree(offline / "iql", tmp_path / "origin")
+        with pytest.raises(KeyboardInterrupt):
+            self.start(tmp_path, "cut", Dies())
+        return tmp_path / "cut"
+
+    def start(self, tmp_path: Path, name: str, *callbacks: Callback) -> TrainResult:
+        changes = {"runs_dir": str(tmp_path), "name": name, "checkpoint_interval": STEPS}
+        return manager.finetune(tmp_path / "origin", STEPS, changes=changes, callbacks=callbacks)
+
+    def test_from_the_very_checkpoint(self, killed: Path, tmp_path: Path) -> None:
+        whole = self.start(tmp_path, "whole")
+        manager.resume(tmp_path / "origin", total_timesteps=30)
+        assert RunDirectory.open(tmp_path / "origin").steps()[-1] == 30
+        resumed = manager.resume(killed)
+        assert digest(resumed.actor.learner.state()) == digest(whole.actor.learner.state())
+
+    def test_refused_where_it_is_gone(self, killed: Path, tmp_path: Path) -> None:
+        manager.resume(tmp_path / "origin", total_timesteps=30)
+        shutil.rmtree(tmp_path / "origin" / "checkpoints" / "step-20")
+        with pytest.raises(CheckpointError, match=r"what it began with: .* no checkpoint '20'"):
+            manager.resume(killed)
+
+    def test_refused_where_it_is_another(self, killed: Path, tmp_path: Path) -> None:
+        shutil.rmtree(tmp_path / "origin")
+        shutil.copytree(self.other(tmp_path), tmp_path / "origin")
+        with pytest.raises(CheckpointError, match=r"is no longer what .*cut was started from \(SHA-256 differs\)"):
+            manager.resume(killed)
+
+    def other(self, tmp_path: Path) -> Path:
+        config = RunDirectory.open(tmp_path / "cut").config()
+        data = {"algo": "iql", "dataset": config.to_plain()["dataset"], "total_timesteps": 20, "seed": [5, 6]}
+        values = {**data, "algo_kwargs": config.algo_kwargs, "env_id": "Pendulum-v1", "runs_dir": str(tmp_path)}
+        return manager.start(TrainConfig.parse({**values, "name": "other"})).run.path
 
 
 class Look(Callback):

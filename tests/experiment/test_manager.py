@@ -178,6 +178,13 @@ class TestLoad:
         np.testing.assert_array_equal(manager.load_policy(str(run), "best").predict(OBS), first)
         np.testing.assert_array_equal(manager.load_policy(run / "checkpoints" / "step-10").predict(OBS), first)
 
+    def test_in_one_call(self, runs: Path) -> None:
+        policy = manager.load_policy(runs / "run", 10)
+        np.testing.assert_array_equal(manager.predict(runs / "run", OBS, which=10), policy.predict(OBS))
+        options = {"env_id": "Pendulum-v1", "seed": 7}
+        scored = manager.evaluate(runs / "run", 2, which=10, **options)
+        np.testing.assert_array_equal(scored.returns, policy.evaluate(2, **options).returns)
+
     def test_needs_neither_environment_nor_data(
         self, dataset: TransitionDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -57,6 +57,29 @@ def test_an_option_that_would_do_nothing_is_refused(algo: str, tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("algo", ["awac", "iql", "cql", "td3_bc"])
+def test_an_offline_algorithm_learns_from_its_own_experience_alone(algo: str, tmp_path: Path) -> None:
+    values: dict[str, Any] = {"online": {"learning_starts": 5, "buffer_capacity": 100}}
+    whole = manager.start(small_config(None, tmp_path, algo, env_id=CLIFF, evaluation={"episodes": 1}, **values))
+    assert (whole.progress.unit, whole.progress.steps, whole.progress.updates) == ("steps", 20, 16)
+    assert whole.run.describe()["notices"] == [f"there is no dataset: {algo} learns from its own experience alone"]
+    values["name"] = "cut"
+    config = small_config(None, tmp_path, algo, env_id=CLIFF, evaluation={"episodes": 1}, **values)
+    cut = manager.start(config, callbacks=[StopAt(9)])
+    resumed = manager.resume(cut.run.path)
+    assert digest(resumed.actor.learner.state()) == digest(whole.actor.learner.state())
+
+
+@pytest.mark.parametrize(
+    "option", [{"prior": "buffer"}, {"offline_batch_ratio": 0.25}, {"offline_pretrain_updates": 10}]
+)
+def test_what_says_how_to_use_data_needs_some(option: dict[str, Any], tmp_path: Path) -> None:
+    (name,) = option
+    with pytest.raises(ConfigError, match=f"^online.{name}: says how prior data are used, but there is no dataset$"):
+        manager.start(small_config(None, tmp_path, "awac", env_id=CLIFF, online=option))
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("algo", "knobs", "updates"),
     [
@@ -102,7 +125,7 @@ class TestMistakes:
     def test_no_dataset(self, tmp_path: Path) -> None:
         expected = "dataset: is required; a path to a file, minari:ID, `source: scripted` or `random`"
         assert self.refused(online_config(tmp_path, "rlpd"), tmp_path) == expected
-        config = small_config(None, tmp_path, "iql", env_id=CLIFF, online={})
+        config = small_config(None, tmp_path, "iql", env_id=CLIFF)
         assert self.refused(config, tmp_path) == expected
 
     @pytest.mark.parametrize("option", ["normalise_observations", "reward_range_scaling"])

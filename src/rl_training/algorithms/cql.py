@@ -47,7 +47,7 @@ class CQLParams(BootstrapParams):
     Critics start as CORL's. The actor starts as torch has it; CORL's last actor layer is Xavier with gain 1e-2.
     """
 
-    cql_alpha: float = Field(5.0, gt=0.0, description="weight w of the conservative penalty")
+    cql_alpha: float = Field(5.0, ge=0.0, description="weight w of the conservative penalty; 0 is SAC")
     num_cql_samples: PositiveInt = Field(10, description="actions n of each of the three kinds in the penalty")
     temperature: float = Field(1.0, gt=0.0, description="temperature T of the logsumexp")
     importance_sampling: bool = Field(True, description="CQL(H) with densities subtracted; false is CQL(ρ)")

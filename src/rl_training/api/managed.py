@@ -130,16 +130,17 @@ class ManagedAlgorithm:
         if progress_bar:
             callbacks.append(ConsoleProgress())
         config = self._config(total_timesteps)
+        budget = None if total_timesteps is None else config.total_timesteps
         if self._policy is None:
             result = manager.start(config, dataset=self.dataset, callbacks=callbacks)
         elif self._run is not None:
             result = manager.resume(
-                self._run.path, total_timesteps=total_timesteps, dataset=self._resume_dataset, callbacks=callbacks
+                self._run.path, total_timesteps=budget, dataset=self._resume_dataset, callbacks=callbacks
             )
         else:
             checkpoint = self._policy.checkpoint
             result = manager.branch(
-                config, checkpoint, total_timesteps=total_timesteps, dataset=self.dataset, callbacks=callbacks
+                config, checkpoint, total_timesteps=budget, dataset=self.dataset, callbacks=callbacks
             )
         self._adopt(result)
         return self

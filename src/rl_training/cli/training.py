@@ -159,7 +159,7 @@ def exit_codes() -> Iterator[None]:
     try:
         yield
     except CutOffError as error:
-        print(f"{error}: a run that had begun is sound, `rl-training resume` goes on from it", file=sys.stderr)
+        print(f"{error}: what a run had saved is sound, and `rl-training resume` goes on from it", file=sys.stderr)
         raise SystemExit(error.exit_code) from None
 
 

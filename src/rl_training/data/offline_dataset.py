@@ -27,7 +27,7 @@ from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.flags import complete_flags, dones_hide_time_limits, refuse_mixed_dones, resolve_names
 from rl_training.data.formats import Columns, RawData, is_there, read, read_table, writers
 from rl_training.data.formats.columns import SCHEMA, open_columns
-from rl_training.data.formats.places import expand, text_of
+from rl_training.data.formats.places import expand, locate, text_of
 from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.data.offline_mixers import Mixture
 from rl_training.data.provenance import KEY, Provenance
@@ -333,7 +333,7 @@ class TransitionDataset:
         duplicates: `drop` leaves out rows of a step that are copies of the row before.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
-        place = expand(path)
+        place = locate(text_of(path))
         if columns is None and not any(is_said(choice) for choice in said.values()) and is_there(place / SCHEMA):
             return cls.open(place)
         of_table, understood = apart(said)

@@ -277,6 +277,17 @@ def load_policy(path: str | Path, which: str | int = "last") -> LoadedPolicy:
     return LoadedPolicy(checkpoint, Actor(checkpoint.build_learner(), checkpoint.transforms), place)
 
 
+def evaluate(path: str | Path, episodes: int | None = None, which: str | int = "last", **options: Any) -> Evaluation:
+    """Score the policies of a run or checkpoint; options as for `LoadedPolicy.evaluate`."""
+    return load_policy(path, which).evaluate(episodes, **options)
+
+
+def predict(path: str | Path, obs: npt.ArrayLike, which: str | int = "last", **options: Any) -> FloatArray:
+    """The actions of a run's or checkpoint's policy; options as for `LoadedPolicy.predict`. Asked more than once,
+    `load_policy` reads it once."""
+    return load_policy(path, which).predict(obs, **options)
+
+
 def _is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 

@@ -20,6 +20,7 @@ from rl_training.data.transforms import Transforms
 from rl_training.environments import make_env
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.runtime.checkpoint import require_alike
+from rl_training.runtime.config import OnlineConfig
 from rl_training.runtime.sources import BATCH_STREAM, Turn
 
 _PRIOR_STREAM = streams.stream_id("prior batch")
@@ -313,6 +314,19 @@ def check_prior(dataset: TransitionDataset | None, settings: OnlineParams, *, in
         raise ConfigError("dataset.exact: a buffer holds shares on average; use online.prior: mixed, or exact: false")
     if settings.buffer_capacity < len(mixture.names):
         raise ConfigError(f"online.buffer_capacity: must be at least {len(mixture.names)}, the parts of the mixture")
+
+
+def goes_without_data(settings: OnlineParams | None) -> bool:
+    """Whether its own experience is all that a run needs; what says how to mix it with prior data is refused then."""
+    if not isinstance(settings, PriorDataParams):
+        return settings is not None
+    if not isinstance(settings, OnlineConfig):  # prior data are RLPD's very point
+        return False
+    defaults = OnlineConfig()
+    for name in ("prior", "offline_batch_ratio", "offline_pretrain_updates"):
+        if getattr(settings, name) != getattr(defaults, name):
+            raise ConfigError(f"online.{name}: says how prior data are used, but there is no dataset")
+    return True
 
 
 def updates_in(steps: int, settings: OnlineParams) -> int:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from rl_training.algorithms.base import PriorDataParams
+from rl_training.algorithms.base import OnlineParams, PriorDataParams
 from rl_training.data.summaries import known_facts
+from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.run_directory import new_path
 from rl_training.wording import amount, notice_line, readable
 
 if TYPE_CHECKING:
     from rl_training.runtime.trainer import Parts, Trainer
 
-NOT_OFFLINE = (
-    "is not an offline algorithm: with no experience of its own it overrates actions that the data lack;"
-    " good as a negative control"
-)
+
+def unusual(config: TrainConfig, params: Any, online: OnlineParams | None, *, has_data: bool) -> list[str]:
+    """What to know of an algorithm that is trained in another way than it was made for."""
+    if online is None and isinstance(params, OnlineParams):
+        return [
+            f"{config.algo} is not an offline algorithm: with no experience of its own it overrates actions that the"
+            " data lack; good as a negative control"
+        ]
+    if isinstance(online, OnlineConfig) and not has_data:
+        return [f"there is no dataset: {config.algo} learns from its own experience alone"]
+    return []
 
 
 def plan_in_words(trainer: Trainer, parts: Parts) -> list[str]:

@@ -57,8 +57,8 @@ class RunDirectory:
     # Making and opening -----------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, config: TrainConfig, dataset: Mapping[str, Any] | None) -> RunDirectory:
-        """A new directory `runs_dir/name` with its configuration and `run.json`."""
+    def create(cls, config: TrainConfig, dataset: Mapping[str, Any] | None, **facts: Any) -> RunDirectory:
+        """A new directory `runs_dir/name` with its configuration and `run.json`; facts: further entries of it."""
         path = new_path(config)
         temporary: Path | None = None
         _make_parent(path)
@@ -66,7 +66,7 @@ class RunDirectory:
             temporary = temporary_folder(path.parent, f".{path.name}{TEMPORARY}")
             run = cls(temporary)
             run.write_config(config)
-            run._write_json("run.json", {"status": "running", **circumstances(config), "dataset": dataset})
+            run._write_json("run.json", {"status": "running", **circumstances(config), "dataset": dataset, **facts})
             temporary.rename(path)  # refused where there is something by now
             sync(path.parent)
         except BaseException as error:

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -36,6 +35,7 @@ from rl_training.data.transforms import Transforms, fit_transforms
 from rl_training.environments import Spaces, read_spaces
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.runtime.acting import Actor
+from rl_training.runtime.ancestry import find_ancestor, told_of
 from rl_training.runtime.callbacks import Callback, EarlyStopping
 from rl_training.runtime.checkpoint import Checkpoint, require_alike, restore
 from rl_training.runtime.checkpoint_writer import CheckpointWriter
@@ -47,12 +47,12 @@ from rl_training.runtime.loop import Loop
 from rl_training.runtime.machine_load import use_threads, with_threads
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk, verify_folder
 from rl_training.runtime.memory import DataBytes, MemoryNeed, data_bytes, predict
-from rl_training.runtime.online import OnlineSource, check_prior, updates_in
-from rl_training.runtime.plan import NOT_OFFLINE, plan_in_words
+from rl_training.runtime.online import OnlineSource, check_prior, goes_without_data, updates_in
+from rl_training.runtime.plan import plan_in_words, unusual
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import EVALUATION_METRICS
 from rl_training.runtime.rehearsal import first_rows, rehearsed_metrics
-from rl_training.runtime.run_directory import RunDirectory, load_any
+from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source
 from rl_training.runtime.trackers import tracking_of
@@ -107,7 +107,7 @@ class Trainer:
         self.given_dataset = dataset
         self.run_directory = run
         self.checkpoint = checkpoint
-        self.ancestor = load_any(Path(config.init_from)) if config.init_from and checkpoint is None else None
+        self.ancestor = find_ancestor(config, run, checkpoint)
         self.online = self.online_settings()
         self.notices = list(notices)  # what the user should know before training starts
         stopping = config.early_stopping
@@ -155,8 +155,7 @@ class Trainer:
         parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode, memory)
         if dataset is not None:
             self.notices += data_notices(dataset, self.config.env_id)
-        if self.online is None and isinstance(learner.params, OnlineParams):
-            self.notices.append(f"{self.config.algo} {NOT_OFFLINE}")
+        self.notices += unusual(self.config, learner.params, self.online, has_data=dataset is not None)
         self.check(parts)
         self.check_data_use(parts)
         if self.config.early_stopping is not None:
@@ -179,7 +178,7 @@ class Trainer:
     def open_run(self, parts: Parts) -> RunDirectory:
         """The directory of the run that is continued, or a new one."""
         facts = None if parts.dataset is None else known_facts(parts.dataset) | parts.spaces.columns_to_json()
-        return self.run_directory or RunDirectory.create(self.config, facts)
+        return self.run_directory or RunDirectory.create(self.config, facts, **told_of(self.ancestor))
 
     def prepare(self) -> Loop:
         """Every part of the run and its directory, ready for `Loop.run`."""
@@ -285,7 +284,7 @@ class Trainer:
             dataset = screen_arrays(dataset, spaces, refuse=is_new)
         elif self.config.dataset is not None:
             dataset = load_dataset(self.config.dataset, self.config.env_id, spaces, refuse=is_new)
-        if dataset is None and (self.online is None or isinstance(self.online, PriorDataParams)):
+        if dataset is None and not goes_without_data(self.online):
             raise ConfigError("dataset: is required; a path to a file, minari:ID, `source: scripted` or `random`")
         if self.run_directory is not None and dataset is not None:
             original = self.run_directory.describe().get("dataset") or {}

@@ -167,7 +167,7 @@ def sync_all(path: Path) -> None:
 
 def remove(path: Path) -> None:
     """Whatever lies there now, as far as it can be; a link, not what it leads to."""
-    if path.is_dir() and not path.is_symlink():
+    if not path.is_symlink() and path.is_dir():  # in this order: what a link names may be no name at all
         shutil.rmtree(path, ignore_errors=True)
     else:
         path.unlink(missing_ok=True)

@@ -1,0 +1,50 @@
+"""The run or checkpoint that another one starts from (`init_from`), and finding the very same one again."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+from rl_training.errors import CheckpointError
+from rl_training.runtime.checkpoint import Checkpoint, is_checkpoint
+from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.run_directory import RunDirectory, load_any
+
+
+def find_ancestor(config: TrainConfig, run: RunDirectory | None, checkpoint: Checkpoint | None) -> Checkpoint | None:
+    """What a run starts from; nothing where it goes on from a checkpoint of its own.
+
+    run: one that was started and has saved nothing yet. It must not start from other weights this time, because its
+    ancestor was trained on in between.
+    """
+    if config.init_from is None or checkpoint is not None:
+        return None
+    place = Path(config.init_from)
+    told = None if run is None else run.describe().get("ancestor")
+    if run is None or not isinstance(told, dict):
+        return load_any(place)
+    try:
+        found = load_any(place, "last" if is_checkpoint(place) else str(told.get("step")))
+    except CheckpointError as error:
+        raise CheckpointError(f"init_from: {run.path} has to start again from what it began with: {error}") from None
+    if _digest(found) != told.get("sha256"):
+        raise CheckpointError(
+            f"init_from: {place} is no longer what {run.path} was started from (SHA-256 differs); start another run"
+        )
+    return found
+
+
+def told_of(ancestor: Checkpoint | None) -> dict[str, Any]:
+    """An entry for run.json: which one it was."""
+    if ancestor is None:
+        return {}
+    return {"ancestor": {"step": int(ancestor.progress["steps"]), "sha256": _digest(ancestor)}}
+
+
+def _digest(checkpoint: Checkpoint) -> str:
+    sums = hashlib.sha256()
+    for name, tensor in sorted(checkpoint.tensors.items()):
+        sums.update(name.encode())
+        sums.update(tensor.detach().cpu().contiguous().numpy().tobytes())
+    return sums.hexdigest()
