@@ -136,7 +136,7 @@ class TestPlaces:
             archive.writestr("log.csv", "obs,actions\n")
         assert refusal(tmp_path / "log.zip").endswith("it holds log.csv; unpack it, and give what is inside")
 
-    @pytest.mark.parametrize("name", ["a.csv", "a.npz"])
+    @pytest.mark.parametrize("name", ["a.h5", "a.npz"])
     def test_a_folder_of_files(self, name: str, tmp_path: Path) -> None:
         (tmp_path / name).write_text("x")
         assert "name each as a part of a mixture" in refusal(tmp_path)

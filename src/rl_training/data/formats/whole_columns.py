@@ -13,6 +13,7 @@ import numpy.typing as npt
 from rl_training.data.formats import csv_text
 from rl_training.data.formats.cells import is_missing_word
 from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.folders import files_of
 from rl_training.data.formats.looks import damage_told
 from rl_training.errors import DataError
 
@@ -85,11 +86,12 @@ def _cells(path: Path, kind: str, column: str) -> Iterator[Any]:
 
 
 def _csv_cells(path: Path, column: str) -> Iterator[Any]:
-    layout = csv_text.layout_of(path)
-    position = layout.names.index(column)
-    for _, row in csv_text.rows(path, layout):
-        if len(row) == len(layout.names):
-            yield row[position]
+    for entry in files_of(path, "csv"):
+        layout = csv_text.layout_of(entry)
+        position = layout.names.index(column)
+        for _, row in csv_text.rows(entry, layout):
+            if len(row) == len(layout.names):
+                yield row[position]
 
 
 def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
@@ -97,10 +99,9 @@ def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     from rl_training.data.formats.arrow import column_values
-    from rl_training.data.formats.parquet import files_of
     from rl_training.data.formats.parquet_footer import read_footer
 
-    for entry in files_of(path):
+    for entry in files_of(path, "parquet"):
         with pq.ParquetFile(entry, read_dictionary=sorted(read_footer(entry).texts)) as file:
             for batch in file.iter_batches(batch_size=_BATCH, columns=[column]):
                 yield from column_values(column, batch.column(0)).tolist()
