@@ -13,12 +13,12 @@ import numpy as np
 
 from rl_training.data.fields import BORDERS_LOST, END_REASONS
 from rl_training.data.formats.csv_text import GZIP, is_text, unpacked_start
-from rl_training.data.formats.folders import files_of, kind_in
+from rl_training.data.formats.folders import kind_in
 from rl_training.data.formats.nearby import is_there, near_names
 from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
-from rl_training.data.formats.written import provenance_in, with_known
+from rl_training.data.formats.written import provenance_in
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
@@ -159,7 +159,7 @@ def _read(path: Path, name: str, columns: Columns | None, choices: TableChoices)
         case _:
             from rl_training.data.formats import csv
 
-            return with_known(csv.read(path, columns, choices), files_of(path, name)[0])
+            return csv.read(path, columns, choices)
 
 
 _ARRAYS = ("npz", "hdf5")

@@ -24,6 +24,7 @@ from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in
 from rl_training.data.formats.tables import Plan, assemble, plan
+from rl_training.data.formats.written import with_known
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import printable, shortened, shown
@@ -48,7 +49,7 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
             parts.append(_of_file(entry, layout, planned))
     counts = [len(part[planned.columns[0]]) for part in parts]
     if path.is_dir():
-        refuse_empty(paths, counts, "without rows, but for a header")
+        refuse_empty(paths, counts, ("has a header, but no rows", "have a header, but no rows"))
     whole = {name: joined(name, [part.pop(name) for part in parts], paths) for name in planned.columns}
     files = rows_by_file(paths, counts)
 
@@ -58,7 +59,8 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
         return _as_written(paths[number], layouts[number], name, place)
 
     raw = assemble(planned, whole.__getitem__, described(layouts), written, files, apart=True)
-    return replace(raw, notes=(*order_note(paths), *common_notes(notes, paths), *raw.notes))
+    raw = replace(raw, notes=(*order_note(paths), *common_notes(notes, paths), *raw.notes))
+    return with_known(raw, paths[0])
 
 
 def _check_memory(paths: Sequence[Path], layouts: Sequence[Layout], path: Path) -> None:
@@ -132,7 +134,7 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
                 parse_options=arrow_csv.ParseOptions(delimiter=layout.separator),
                 convert_options=arrow_csv.ConvertOptions(
                     include_columns=list(wanted.values()),
-                    column_types={wanted[name]: pa.string() for name in planned.texts},
+                    column_types={wanted[name]: pa.string() for name in planned.texts & wanted.keys()},
                     null_values=["", "nan", "NaN"],
                     timestamp_parsers=[],
                     decimal_point="," if layout.decimal_commas else ".",

@@ -39,7 +39,7 @@ def readable(entry: Path, path: Path) -> Iterator[None]:
 def layouts_of(paths: Sequence[Path], path: Path) -> list[Layout]:
     """How each file of a folder is laid out, or the one file; refused where they do not belong together."""
     if path.is_dir():
-        refuse_empty(paths, [entry.stat().st_size for entry in paths], "empty")
+        refuse_empty(paths, [entry.stat().st_size for entry in paths], ("is empty", "are empty"))
     layouts: list[Layout] = []
     for entry in paths:
         with readable(entry, path):
@@ -50,12 +50,11 @@ def layouts_of(paths: Sequence[Path], path: Path) -> list[Layout]:
     return _with_one_sign(layouts, paths)
 
 
-def refuse_empty(paths: Sequence[Path], sizes: Sequence[int], what: str) -> None:
-    """All files that hold nothing, in one line."""
+def refuse_empty(paths: Sequence[Path], sizes: Sequence[int], what: tuple[str, str]) -> None:
+    """All files that hold nothing, in one line. what: as it is said of one, and of several."""
     found = [printable(path.name) for path, size in zip(paths, sizes, strict=True) if not size]
     if found:
-        are, them = ("are", "them") if len(found) > 1 else ("is", "it")
-        raise DataError(f"{first_of(found)}: {are} {what}; remove {them}")
+        raise DataError(f"{first_of(found)}: {what[len(found) > 1]}; remove {'them' if len(found) > 1 else 'it'}")
 
 
 def _check_alike(layout: Layout, first: Layout, path_of_first: Path) -> None:
@@ -64,8 +63,8 @@ def _check_alike(layout: Layout, first: Layout, path_of_first: Path) -> None:
         separated = f"separates columns by {SEPARATORS[layout.separator]}, and {other} by {SEPARATORS[first.separator]}"
         raise DataError(f"{separated}; write all of them alike")
     if layout.has_names != first.has_names:
-        one, none = ("it", other) if layout.has_names else (other, "it")
-        raise DataError(f"{one} has a header line, and {none} has none; write all of them alike")
+        own, others = ("a", "none") if layout.has_names else ("no", "one")
+        raise DataError(f"has {own} header line, and {other} has {others}; write all of them alike")
     if not layout.has_names and len(layout.names) != len(first.names):
         raise DataError(f"has {amount(len(layout.names), 'column')}, and {other} {len(first.names)}")
     check_columns(layout.names, first.names, path_of_first)

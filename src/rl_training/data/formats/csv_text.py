@@ -245,6 +245,8 @@ def _separator(lines: list[str]) -> str:
     table = [line for line in lines if line.strip() and not _is_remark(line)] or lines
 
     def regularity(separator: str) -> tuple[float, int]:
+        if not any(separator in line for line in table):
+            return 0.0, 1
         widths = Counter(len(_split(line, separator)) for line in table)
         width, count = max(widths.items(), key=lambda entry: (entry[0] > 1, entry[1], entry[0]))
         return (count / len(table) if width > 1 else 0.0), width
