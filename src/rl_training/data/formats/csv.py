@@ -19,11 +19,11 @@ from rl_training.data.formats import csv_text
 from rl_training.data.formats.cells import Faults, labels
 from rl_training.data.formats.csv_files import common_notes, described, layouts_of, readable, refuse_empty
 from rl_training.data.formats.csv_text import Layout
-from rl_training.data.formats.folders import files_of, joined, order_note, rows_by_file, with_file_name
+from rl_training.data.formats.folders import files_of, joined, order_note, plan_of, rows_by_file
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in
-from rl_training.data.formats.tables import Plan, assemble, plan
+from rl_training.data.formats.tables import Plan, assemble
 from rl_training.data.formats.written import with_known
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
@@ -104,10 +104,10 @@ def _one_of_each(path: Path, layout: Layout, planned: Plan) -> list[str]:
     return notes
 
 
-def planned_columns(layout: Layout, columns: Columns | None, choices: TableChoices, paths: Sequence[Path] = ()) -> Plan:
+def planned_columns(layout: Layout, columns: Columns | None, choices: TableChoices, paths: Sequence[Path]) -> Plan:
     """Which columns become which array; where the files name none, that is said beside what is wrong."""
     try:
-        return plan(with_file_name(list(dict.fromkeys(layout.names)), paths, columns), columns, choices)
+        return plan_of(list(dict.fromkeys(layout.names)), paths, columns, choices)
     except DataError as error:
         if layout.has_names:
             raise

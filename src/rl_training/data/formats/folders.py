@@ -15,7 +15,9 @@ from rl_training.data.fields import EPISODE_IDS, FILE_NAME
 from rl_training.data.formats.limits import check_file
 from rl_training.data.formats.names import listed, natural
 from rl_training.data.formats.raw import Columns
+from rl_training.data.formats.tables import Plan, plan
 from rl_training.errors import DataError
+from rl_training.reading_choices import TableChoices
 from rl_training.validation import printable
 
 TITLES = {"npz": "NumPy archive", "hdf5": "HDF5", "parquet": "Parquet", "csv": "CSV"}
@@ -83,10 +85,17 @@ def check_columns(names: Sequence[str], of_first: Sequence[str], first: Path) ->
         raise DataError(f"has other columns than {printable(first.name)}: it {' and '.join(differs)}{also}")
 
 
-def with_file_name(names: Sequence[str], paths: Sequence[Path], columns: Columns | None) -> list[str]:
-    """With the column of names of files where a mapping asks for it and there are several: each may be an episode."""
+def plan_of(names: Sequence[str], paths: Sequence[Path], columns: Columns | None, choices: TableChoices) -> Plan:
+    """Which columns become which array; with the name of a row's file among them where a mapping asks for it and there
+    are several: each may be an episode."""
     asked = len(paths) > 1 and FILE_NAME not in names and (columns or {}).get(EPISODE_IDS) in (FILE_NAME, [FILE_NAME])
-    return [*names, *([FILE_NAME] if asked else [])]
+    try:
+        return plan([*names, *([FILE_NAME] if asked else [])], columns, choices)
+    except DataError as error:
+        if len(paths) == 1 or f"(or {EPISODE_IDS})" not in str(error):
+            raise
+        said = f"columns: {{{EPISODE_IDS}: {FILE_NAME}}} says so"
+        raise DataError(f"{error}; where each file is an episode, {said}") from None
 
 
 def joined(name: str, parts: list[npt.NDArray[Any]], paths: Sequence[Path]) -> npt.NDArray[Any]:

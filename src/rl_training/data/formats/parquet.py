@@ -21,13 +21,13 @@ from rl_training.data.formats.folders import (
     files_of,
     joined,
     order_note,
+    plan_of,
     rows_by_file,
-    with_file_name,
 )
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.parquet_footer import Footer, read_footer
 from rl_training.data.formats.raw import NAMES, Arrays, Columns, RawData
-from rl_training.data.formats.tables import Plan, assemble, plan
+from rl_training.data.formats.tables import Plan, assemble
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
@@ -46,7 +46,7 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
         raise DataError(
             "RLlib's packed episodes (column 'item') cannot be read; record with output_write_episodes=False"
         )
-    planned = plan(with_file_name(names, paths, columns), columns, choices)
+    planned = plan_of(names, paths, columns, choices)
     for name in set(planned.columns) & set(names):
         check_type(name, schema.field(name).type)
     check_size(sum(footer.size_of(planned.columns) for footer in footers))

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
 from rl_training.data.formats import csv_text, recognise
 from rl_training.data.formats.csv_files import common_notes, layouts_of, readable
-from rl_training.data.formats.folders import TITLES, blamed_on, files_of, some_of, with_file_name
+from rl_training.data.formats.folders import TITLES, blamed_on, files_of, plan_of, some_of
 from rl_training.data.formats.looks import Extent, Look, damage_told, is_end, left_out
 from rl_training.data.formats.names import suggest
 from rl_training.data.formats.raw import Columns
@@ -215,9 +215,7 @@ def check_columns(path: Path, columns: Columns | None, choices: TableChoices) ->
         files = files_of(path, kind)
         csv.planned_columns(layouts_of(some_of(files), path)[0], columns, choices, files)
     elif kind == "parquet":
-        from rl_training.data.formats.tables import plan
-
-        plan(with_file_name(list(peek(path, ends=False).columns), files_of(path, kind), columns), columns, choices)
+        plan_of(list(peek(path, ends=False).columns), files_of(path, kind), columns, choices)
     elif kind in ("npz", "hdf5"):
         names = list(peek(path, ends=False).columns)
         for field, value in (columns or {}).items():
