@@ -145,10 +145,12 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
     if any(pa.types.is_binary(field.type) for field in table.schema):  # text in another encoding
         return None
     faults = Faults()
-    read = {
-        name: faults.reading(planned.values, name, column_values(name, table.column(key)))
-        for name, key in wanted.items()
-    }
+    read = {}
+    for name, key in wanted.items():
+        cells = column_values(name, table.column(key))
+        if layout.decimal_commas and name not in planned.texts and cells.dtype.kind == "O":  # a word among numbers
+            cells = np.array([cell and cell.replace(",", ".", 1) for cell in cells.tolist()], dtype=object)
+        read[name] = faults.reading(planned.values, name, cells)
     faults.refuse(lambda rows: _lines_of(path, layout, rows))
     return read
 
