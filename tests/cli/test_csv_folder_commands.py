@@ -56,7 +56,8 @@ def test_from_init_to_a_report(command: Any, config: Path, folder: Path, tmp_pat
     code, _, said = command("resume", "runs/first", "--total-timesteps", "8")
     assert code == 2
     assert len(said.strip().splitlines()) == 1
-    assert "data" in said
+    assert "not the one" in said
+    assert "was started with (SHA-256 differs)" in said
 
 
 def test_convert_and_split(command: Any, folder: Path, tmp_path: Path) -> None:
