@@ -207,6 +207,15 @@ class TestBordersOfFiles:
             " give every episode its own"
         ) in dataset.notes
 
+    def test_a_reason_that_is_repeated_in_all_rows_of_a_file(self, folder: Path) -> None:
+        expected = load(folder, WITHOUT_IDS)
+        for number in range(EPISODES):
+            why = "crash" if number % 2 else "limit"
+            (folder / f"e{number}.csv").write_text(
+                "\n".join([HEADER, *(",".join(map(str, [*row[:-1], why])) for row in rows_of(number))])
+            )
+        assert load(folder, WITHOUT_IDS).fingerprint() == expected.fingerprint()
+
     def test_ids_that_start_again(self, tmp_path: Path) -> None:
         for day in range(3):
             (tmp_path / f"day{day}.csv").write_text(text_of([0, 1]))
@@ -301,7 +310,9 @@ class TestRefusals:
         for entry in folder.iterdir():
             rewrite(entry, lambda text: text.replace("ed\n", "ed\n,s,°C,l/s,%,,\n", 1))
         assert load(folder).n_episodes == EPISODES
-        rewrite(folder / "e7.csv", lambda text: text.replace("°C", "°F"))
+        (folder / "e7.csv").write_text(HEADER)
+        assert refusal(folder) == "e7.csv: has a header, but no rows; remove it"
+        (folder / "e7.csv").write_text(HEADER + "\n,s,°F,l/s,%,,\n" + text_of([7]).partition("\n")[2])
         assert refusal(folder) == (
             "e7.csv: has another line of units below its header than e0.csv (it: ',s,°F,l/s,%,,',"
             " e0.csv: ',s,°C,l/s,%,,')"
@@ -414,6 +425,11 @@ class TestFirstLooks:
             rewrite(folder / f"e{number}.csv", lambda text: text.replace("crash", "").replace("limit", ""))
         rare = rare_texts(folder, "csv", peek(folder, 5_000, ends=False).columns)
         assert rare == {"ended": {ends[10]: "limit", ends[11]: "flood"}}
+
+    def test_a_column_that_a_file_lacks_further_on(self, folder: Path) -> None:
+        rewrite(folder / "e7.csv", lambda text: text.replace("ended", "end"))
+        with pytest.raises(DataError, match=r"^e7\.csv: has no column 'ended'$"):
+            texts_of(folder, "csv", "ended")
 
     def test_stock(self, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "several").mkdir()

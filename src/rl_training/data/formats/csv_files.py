@@ -39,7 +39,9 @@ def readable(entry: Path, path: Path) -> Iterator[None]:
 def layouts_of(paths: Sequence[Path], path: Path) -> list[Layout]:
     """How each file of a folder is laid out, or the one file; refused where they do not belong together."""
     if path.is_dir():
-        refuse_empty(paths, [entry.stat().st_size for entry in paths], ("is empty", "are empty"))
+        with readable(path, path):
+            sizes = [entry.stat().st_size for entry in paths]
+        refuse_empty(paths, sizes, ("is empty", "are empty"))
     layouts: list[Layout] = []
     for entry in paths:
         with readable(entry, path):
@@ -68,7 +70,7 @@ def _check_alike(layout: Layout, first: Layout, path_of_first: Path) -> None:
     if not layout.has_names and len(layout.names) != len(first.names):
         raise DataError(f"has {amount(len(layout.names), 'column')}, and {other} {len(first.names)}")
     check_columns(layout.names, first.names, path_of_first)
-    if layout.unit_of != first.unit_of:
+    if layout.unit_of != first.unit_of and not layout.is_bare:
         told = [f"{name}: {_units(one)}" for name, one in (("it", layout), (other, first))]
         raise DataError(f"has another line of units below its header than {other} ({', '.join(told)})")
 
@@ -99,8 +101,11 @@ def described(layouts: Sequence[Layout]) -> str:
 def common_notes(of_files: Sequence[Sequence[str]], paths: Sequence[Path]) -> list[str]:
     """The notes on all files, each once; one that is not on all of them says on how many."""
     counts = Counter(chain.from_iterable(of_files))
-    first = {note: path for path, notes in reversed(list(zip(paths, of_files, strict=True))) for note in notes}
+    first: dict[str, str] = {}
+    for path, notes in zip(paths, of_files, strict=True):
+        for note in notes:
+            first.setdefault(note, printable(path.name))
     return [
-        note if count == len(paths) else f"{note} ({amount(count, 'file')} of {len(paths)}, first {first[note].name})"
+        note if count == len(paths) else f"{note} ({amount(count, 'file')} of {len(paths)}, first {first[note]})"
         for note, count in counts.items()
     ]

@@ -50,6 +50,7 @@ class Layout:
     decimals: str | None
     is_packed: bool
     units: str | None = None  # the line below the header, where it holds units
+    is_bare: bool = False  # nothing is below the header, as far as was looked
 
     @property
     def decimal_commas(self) -> bool:
@@ -163,7 +164,7 @@ def layout_of(path: Path) -> Layout:
     has_units = has_names and _are_units(lines[above + 1 : above + 3], separator, len(names))
     units = lines[above + 1] if has_units else None
     above_data = above + has_names + (units is not None)
-    return Layout(names, separator, above_data, has_names, decimals, is_packed, units)
+    return Layout(names, separator, above_data, has_names, decimals, is_packed, units, below is None)
 
 
 def rows(path: Path, layout: Layout, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:

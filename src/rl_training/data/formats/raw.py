@@ -167,6 +167,11 @@ def place_in(files: Files, row: int) -> tuple[int, str | None]:
     return row, None
 
 
+def file_numbers(files: Files) -> npt.NDArray[np.int64]:
+    """The file of each row, counted from 0, `[N]`."""
+    return np.repeat(np.arange(len(files)), [rows for _, rows in files])
+
+
 def row_named(files: Files, row: int) -> str:
     """`row 3`, or `row 3 of e07.csv` where there are several files."""
     place, file = place_in(files, row)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import IndexArray
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF
-from rl_training.data.formats.raw import Arrays, Files, Recorded, place_in, row_named
+from rl_training.data.formats.raw import Arrays, Files, Recorded, file_numbers, place_in, row_named
 from rl_training.errors import DataError
 from rl_training.reading_choices import Duplicates
 from rl_training.wording import amount
@@ -61,7 +61,7 @@ def in_order(
         return Ordered(arrays)  # for the checks to complain about
     key = next((key for key in arrays if FIELD_OF[key] == EPISODE_IDS), None)
     notes: list[str] = []
-    number = np.repeat(np.arange(len(files)), [held for _, held in files]) if apart and files else None
+    number = file_numbers(files) if apart and files else None
     if number is not None:
         notes += _at_borders(arrays, steps, key, np.flatnonzero(np.diff(number)))
         if key is None and steps is None:

@@ -28,7 +28,7 @@ from rl_training.data.flags import DONES
 from rl_training.data.formats.cells import Faults, flags, labels, moments, numbers
 from rl_training.data.formats.end_reasons import ends_by_reason
 from rl_training.data.formats.names import check_names, doubled, listed, natural, split_number, suggest
-from rl_training.data.formats.raw import Arrays, Columns, Files, RawData
+from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, file_numbers
 from rl_training.data.formats.row_order import Steps, in_order
 from rl_training.data.resolution import is_coarse
 from rl_training.errors import DataError, did_you_mean
@@ -294,7 +294,8 @@ def assemble(
     counted: tuple[str, ...] = ()
     said: dict[int, str] | None = None
     if planned.reasons is not None:
-        episodes = next((values for key, values in arrays.items() if FIELD_OF[key] == EPISODE_IDS), None)
+        alone = file_numbers(files) if apart and files and steps is None else None
+        episodes = next((values for key, values in arrays.items() if FIELD_OF[key] == EPISODE_IDS), alone)
         counts = None if steps is None else steps.values
         meanings = planned.choices.end_reasons
         ended, said, note = ends_by_reason(planned.reasons, columns[planned.reasons], meanings, episodes, counts, files)

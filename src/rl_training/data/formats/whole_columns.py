@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rl_training.data.formats import csv_text
 from rl_training.data.formats.cells import is_missing_word
 from rl_training.data.formats.end_reasons import text_of
-from rl_training.data.formats.folders import files_of
+from rl_training.data.formats.folders import blamed_on, files_of
 from rl_training.data.formats.looks import damage_told
 from rl_training.errors import DataError
 
@@ -87,11 +87,14 @@ def _cells(path: Path, kind: str, column: str) -> Iterator[Any]:
 
 def _csv_cells(path: Path, column: str) -> Iterator[Any]:
     for entry in files_of(path, "csv"):
-        layout = csv_text.layout_of(entry)
-        position = layout.names.index(column)
-        for _, row in csv_text.rows(entry, layout):
-            if len(row) == len(layout.names):
-                yield row[position]
+        with blamed_on(entry, path), damage_told():
+            layout = csv_text.layout_of(entry)
+            if column not in layout.names:
+                raise DataError(f"has no column {column!r}")
+            position = layout.names.index(column)
+            for _, row in csv_text.rows(entry, layout):
+                if len(row) == len(layout.names):
+                    yield row[position]
 
 
 def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
@@ -102,7 +105,11 @@ def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
     from rl_training.data.formats.parquet_footer import read_footer
 
     for entry in files_of(path, "parquet"):
-        with pq.ParquetFile(entry, read_dictionary=sorted(read_footer(entry).texts)) as file:
+        with (
+            blamed_on(entry, path),
+            damage_told(),
+            pq.ParquetFile(entry, read_dictionary=sorted(read_footer(entry).texts)) as file,
+        ):
             for batch in file.iter_batches(batch_size=_BATCH, columns=[column]):
                 yield from column_values(column, batch.column(0)).tolist()
 
