@@ -64,11 +64,6 @@ PENDULUM: dict[str, tuple[int, dict[str, Any]]] = {
         "td3": {},
     }.items()
 }
-# At evaluation d3rlpy's critics choose among ten actions of the policy.
-PENDULUM["crr/chosen"] = (
-    20_000,
-    NORMALISED | {"algo_kwargs": {"cwp_samples": 10}, "evaluation": {"deterministic": False}},
-)
 
 
 def settings_for(dataset: str, algo: str) -> tuple[int, dict[str, Any]]:

@@ -17,7 +17,9 @@ from website.site import all_pages
 # What a page takes for granted that its reader has.
 OWN = {
     "README.md": ("log.csv", "my.yaml", "runs/my-run"),
-    "data.md": ("robot.csv", "hopper.hdf5", "log.npz", "minari:D4RL/door/human-v2", "runs/pendulum"),
+    "data/checking.md": ("log.npz",),
+    "data/converting.md": ("robot.csv", "hopper.hdf5", "log.npz", "minari:D4RL/door/human-v2"),
+    "data/recording.md": ("runs/pendulum",),
     "runs.md": ("my.yaml",),
     "commands.md": (
         *("log.csv", "log.npz", "robot.csv", "robot.hdf5", "hopper.hdf5", "obs.npy", "my.yaml"),

@@ -12,7 +12,16 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Tutorials": ("tutorials/csv.md", "tutorials/minari.md", "tutorials/online.md"),
     "Choosing": ("choosing.md", "conventions.md"),
     "Algorithms": ("algorithms/index.md", "algorithms/*"),
-    "Data": ("data.md", "mixing.md", "large_data.md"),
+    "Data": (
+        "data.md",
+        "data/tables.md",
+        "data/formats.md",
+        "data/checking.md",
+        "data/converting.md",
+        "data/recording.md",
+        "mixing.md",
+        "large_data.md",
+    ),
     "Reference": (
         "runs.md",
         "tracking.md",

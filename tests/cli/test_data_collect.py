@@ -308,7 +308,7 @@ def test_help_loads_no_torch() -> None:
 
 
 class TestDocument:
-    SECTION = (Path(__file__).parents[2] / "docs" / "data.md").read_text("utf-8").partition("\n## Record it\n")[2]
+    SECTION = (Path(__file__).parents[2] / "docs" / "data" / "recording.md").read_text("utf-8")
 
     def test_commands(self, command: Any, run: Path, tmp_path: Path) -> None:
         (tmp_path / "runs").mkdir()
@@ -319,5 +319,5 @@ class TestDocument:
 
     def test_example(self, command: Any, tmp_path: Path) -> None:
         (example,) = re.findall(r"```python\n(.*?)```", self.SECTION, flags=re.DOTALL)
-        exec(compile(example, "data.md", "exec"), {})
+        exec(compile(example, "recording.md", "exec"), {})
         assert len(TransitionDataset.load("log.npz")) == 1_000

@@ -202,8 +202,8 @@ class TestWords:
 
 
 def test_every_key_of_the_json_is_documented() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "data.md").read_text(encoding="utf-8")
-    section = text.split("### The report as JSON")[1].split("\n## ")[0]
+    text = (Path(__file__).parents[2] / "docs" / "data" / "checking.md").read_text(encoding="utf-8")
+    section = text.split("## The report as JSON")[1]
     documented = set(re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*?) \|", section, re.MULTILINE))))
     report = sick().to_json()
     assert documented == {"path", "error", *report, *report["facts"], *report["findings"][0], *DISTRIBUTION}

@@ -11,7 +11,8 @@ from rl_training import yaml_dialect
 from rl_training.runtime.config import TrainConfig
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-TEXT = "\n".join((REPOSITORY / page).read_text("utf-8") for page in ("README.md", "docs/data.md"))
+PAGES = (REPOSITORY / "README.md", *sorted(REPOSITORY.glob("docs/data/*.md")), REPOSITORY / "docs" / "data.md")
+TEXT = "\n".join(page.read_text("utf-8") for page in PAGES)
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", TEXT, flags=re.MULTILINE | re.DOTALL)
 IN_BLOCKS = [part for block in BLOCKS for part in re.split(r"^(?=dataset:)", block, flags=re.MULTILINE) if part]
 SECTIONS = IN_BLOCKS + re.findall(r"`(dataset: [^`]+)`", TEXT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from rl_training.errors import CheckpointError
 from rl_training.experiment import manager
+from rl_training.runtime import checkpoint_folder
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from rl_training.runtime.loop import Loop
@@ -31,6 +33,64 @@ def test_never_overwritten(checkpoint: Checkpoint, tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="saved: already exists; a checkpoint is never overwritten"):
         save_checkpoint(tmp_path / "saved", checkpoint)
     assert files_under(tmp_path) == before
+
+
+class TestSavedTwiceAtOneStep:
+    """As in pretraining, or before and after an evaluation."""
+
+    @pytest.fixture
+    def folder(self, checkpoint: Checkpoint, tmp_path: Path) -> Path:
+        checkpoint_folder.save(tmp_path, 5, checkpoint)
+        return tmp_path
+
+    @pytest.fixture
+    def newer(self, checkpoint: Checkpoint) -> Checkpoint:
+        return replace(checkpoint, progress={**checkpoint.progress, "updates": 77})
+
+    def test_one_that_says_the_same_is_left_alone(self, folder: Path, checkpoint: Checkpoint) -> None:
+        before = files_under(folder), (folder / "step-5").stat().st_ino
+        assert checkpoint_folder.save(folder, 5, checkpoint) == folder / "step-5"
+        assert (files_under(folder), (folder / "step-5").stat().st_ino) == before
+
+    def test_the_newer_takes_its_place(self, folder: Path, newer: Checkpoint) -> None:
+        path = checkpoint_folder.save(folder, 5, newer)
+        checkpoint_folder.prune(folder, 1, None, None)
+        assert [place.name for place in folder.iterdir()] == ["step-5"]
+        assert load_checkpoint(path).progress["updates"] == 77
+
+    def test_a_damaged_one_is_replaced(self, folder: Path, checkpoint: Checkpoint) -> None:
+        (folder / "step-5" / "state.json").write_text("{")
+        assert load_checkpoint(checkpoint_folder.save(folder, 5, checkpoint)).progress == checkpoint.progress
+
+    def test_where_names_cannot_be_exchanged(
+        self, folder: Path, newer: Checkpoint, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(checkpoint_folder, "exchange", lambda one, other: False)
+        self.test_the_newer_takes_its_place(folder, newer)
+
+    @pytest.mark.parametrize("cut", [0, 1, 2])
+    def test_one_of_the_two_is_there_at_every_moment(
+        self, cut: int, folder: Path, newer: Checkpoint, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rename, left = Path.rename, iter(range(cut, -1, -1))
+
+        def dies(self: Path, target: Path) -> Path:
+            if next(left) == 0:
+                raise KeyboardInterrupt
+            return rename(self, target)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Path, "rename", dies)
+            patched.setattr(checkpoint_folder, "exchange", lambda one, other: False)
+            with pytest.raises(KeyboardInterrupt):
+                checkpoint_folder.save(folder, 5, newer)
+        assert checkpoint_folder.steps_in(folder) == [5]
+        held = load_checkpoint(checkpoint_folder.path_of(folder, 5)).progress["updates"]
+        assert held == (77 if cut == 2 else 5)
+        newest = replace(newer, progress={**newer.progress, "updates": 99})
+        assert load_checkpoint(checkpoint_folder.save(folder, 5, newest)).progress["updates"] == 99
+        checkpoint_folder.prune(folder, 1, None, None)
+        assert [place.name for place in folder.iterdir()] == ["step-5"]
 
 
 @pytest.fixture

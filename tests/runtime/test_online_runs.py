@@ -12,6 +12,7 @@ from rl_training.data.generation import generate_random_dataset
 from rl_training.errors import CheckpointError, ConfigError, EnvironmentFailedError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.checkpoint import load_checkpoint
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.online import OnlineSource
@@ -37,6 +38,16 @@ class StopInPretraining(Callback):
 
     def on_progress(self, loop: Loop) -> None:
         loop.stop("asked to", status="interrupted")
+
+
+class SavedUpdates(Callback):
+    """How many updates every checkpoint holds."""
+
+    def __init__(self) -> None:
+        self.updates: list[int] = []
+
+    def on_checkpoint(self, loop: Loop, path: Path) -> None:
+        self.updates.append(load_checkpoint(path).progress["updates"])
 
 
 @pytest.mark.parametrize("algo", ["sac", "td3"])
@@ -229,9 +240,24 @@ class TestResume:
         assert resumed.progress.updates == whole.progress.updates == 150 + 16
         assert digest(resumed.actor.learner.state()) == digest(whole.actor.learner.state())
 
-    def test_interrupted_while_pretraining_twice(self, tmp_path: Path) -> None:
+    def test_interrupted_while_pretraining_again_and_again(self, tmp_path: Path) -> None:
+        """Each goes on from where the one before was stopped, though no step was taken in between."""
         values = {"dataset": random_data(), "algo_kwargs": {"offline_pretrain_updates": 150}}
+        whole = manager.start(online_config(tmp_path, "rlpd", **values, name="whole"))
         cut = manager.start(online_config(tmp_path, "rlpd", **values), callbacks=[StopInPretraining()])
-        again = manager.resume(cut.run.path, callbacks=[StopInPretraining()])
-        assert again.progress.updates == 128
-        assert manager.resume(cut.run.path).progress.updates == 150 + 16
+        for updates in (128, 150):
+            again = manager.resume(cut.run.path, callbacks=[StopInPretraining()])
+            assert (again.progress.steps, again.progress.updates, again.run.steps()) == (0, updates, [0])
+            assert again.run.load().progress["updates"] == updates
+            assert [path.name for path in (again.run.path / "checkpoints").iterdir()] == ["step-0"]
+        resumed = manager.resume(cut.run.path)
+        assert digest(resumed.actor.learner.state()) == digest(whole.actor.learner.state())
+        assert (resumed.run.path / "metrics.jsonl").read_bytes() == (whole.run.path / "metrics.jsonl").read_bytes()
+
+    def test_pretraining_is_saved_on_the_way(self, tmp_path: Path) -> None:
+        """By its updates: a killed run would lose all of it otherwise."""
+        values = {"dataset": random_data(), "algo_kwargs": {"offline_pretrain_updates": 300}}
+        saved = SavedUpdates()
+        result = manager.start(online_config(tmp_path, "rlpd", **values, checkpoint_interval=100), callbacks=[saved])
+        assert [updates for updates in saved.updates if updates <= 300] == [128, 256, 300]
+        assert result.progress.updates == 300 + 16

@@ -211,6 +211,8 @@ def test_an_evaluation_is_broken_off_and_made_up_for(
     assert resumed.status == "finished"
     assert manager.describe(result.run.path)["last"] == manager.describe(whole.run.path)["last"]
     assert digest(resumed.checkpoint.tensors) == digest(whole.checkpoint.tensors)
+    assert resumed.run.load().progress == whole.run.load().progress
+    resumed, whole = (manager.resume(one.run.path, total_timesteps=40) for one in (resumed, whole))
     for kind in ("metrics", "evaluations"):
         assert (resumed.run.path / f"{kind}.jsonl").read_bytes() == (whole.run.path / f"{kind}.jsonl").read_bytes()
 

@@ -42,7 +42,7 @@ from rl_training.validation import is_count, printable, shortened, shown
 FORMAT = 1
 MANIFEST = "manifest.json"
 TEMPORARY = ".tmp-"  # in the name of whatever is being written or removed
-_WEIGHTS, _TRAINING, _STATE = "weights.safetensors", "training.safetensors", "state.json"
+_WEIGHTS, _TRAINING, STATE = "weights.safetensors", "training.safetensors", "state.json"
 _SOURCE = "source.safetensors"
 _LARGEST_MANIFEST = 2**20  # bytes; a real one has a few hundred
 _LONGEST_LIST = 2**22  # bytes of a safetensors header: some ten thousand tensors, where networks have hundreds
@@ -149,7 +149,7 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     weights = {name: value for name, value in checkpoint.tensors.items() if name.startswith("model.")}
     training = {name: value for name, value in checkpoint.tensors.items() if name not in weights}
     training.update({f"metric.{name}": value for name, value in checkpoint.metric_sums.items()})
-    files = {_WEIGHTS: _pack(weights), _TRAINING: _pack(training), _STATE: _json_bytes(state)}
+    files = {_WEIGHTS: _pack(weights), _TRAINING: _pack(training), STATE: _json_bytes(state)}
     if checkpoint.source:
         files[_SOURCE] = _pack(checkpoint.source)
     sums = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
@@ -196,14 +196,14 @@ def reason(error: OSError, folder: Path, needed: int | None = None) -> str:
 
 def is_checkpoint(path: Path) -> bool:
     """Whether a directory is a checkpoint, be it a damaged one."""
-    return any((path / name).is_file() for name in (MANIFEST, _STATE, _WEIGHTS))
+    return any((path / name).is_file() for name in (MANIFEST, STATE, _WEIGHTS))
 
 
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read and verify a checkpoint directory."""
     files = _read_verified(path)
     try:
-        state = json.loads(files[_STATE])
+        state = json.loads(files[STATE])
         Progress.from_json(state["progress"])
         spaces = Spaces.from_json(state["spaces"])
         transforms = Transforms.from_json(state["transforms"])
@@ -235,7 +235,7 @@ def _read_verified(path: Path) -> dict[str, bytes]:
         manifest = json.loads(_read_file(path / MANIFEST, at_most=_LARGEST_MANIFEST))
         if manifest["format"] != FORMAT:
             raise CheckpointError(f"{path}: checkpoint format {shown(manifest['format'])}, this version reads {FORMAT}")
-        promised = {name: manifest["files"][name] for name in (_WEIGHTS, _TRAINING, _STATE)}
+        promised = {name: manifest["files"][name] for name in (_WEIGHTS, _TRAINING, STATE)}
         if _SOURCE in manifest["files"]:
             promised[_SOURCE] = manifest["files"][_SOURCE]
         files = {}

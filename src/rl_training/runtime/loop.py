@@ -69,11 +69,11 @@ class Loop:
         self.steps_per_second: float | None = None  # over the last log interval
         self._is_ending = False
         self._writer = writer
-        self._saved_at: int | None = None
+        self._saved_at: tuple[int, int] | None = None  # steps and updates
         self._held: Checkpoint | None = None  # this very step, while the device works ahead of it
         guard.before_stopping = self._settle
         self._data = data_of(run.describe())
-        self._clock = (progress.steps, time.perf_counter())
+        self._clock = (progress.steps, time.perf_counter())  # of the last record
 
     def stop(self, reason: str, status: str = "finished") -> None:
         """End the run at the next opportunity. `interrupted` runs are meant to be resumed."""
@@ -114,7 +114,7 @@ class Loop:
                 self._attend()
             self._settle()
             self._is_ending = True
-            if self._saved_at != self.progress.steps:
+            if self._saved_at != (self.progress.steps, self.progress.updates):
                 self.save()
             self._announce(self._writer.finish())
             if not self._is_interrupted:
@@ -160,6 +160,8 @@ class Loop:
             self.engine.run(self.progress.updates, turn.updates)
             self.progress.steps += turn.steps
             self.progress.updates += turn.updates
+            if not turn.steps and self.progress.updates % self.checkpoint_interval < turn.updates:
+                self.save()  # pretraining takes no steps: its updates count
             pace = turn.steps / max(time.perf_counter() - began, 1e-9)
             block = max(1, min(4 * block, int(_PULSE_SECONDS * pace)))
             self._tell("on_progress")
@@ -169,7 +171,7 @@ class Loop:
 
     def _attend(self) -> None:
         """Record, evaluate, save: whatever is due at this step, in this order."""
-        if self._is_due(self.config.log_interval):
+        if self._is_due(self.config.log_interval) and self.progress.steps > self._clock[0]:
             self._log()
         is_best = self._evaluate_if_due()
         if is_best or self.is_over or self._is_due(self.checkpoint_interval):
@@ -253,7 +255,7 @@ class Loop:
             checkpoint = self.snapshot().copied()
         else:
             checkpoint = replace(self._held, progress=self._progress_told())
-        self._saved_at = self.progress.steps
+        self._saved_at = (self.progress.steps, self.progress.updates)
         self._writer.begin(lambda: self.run_directory.keep(checkpoint))
         self._announce(self._writer.poll())
 

@@ -14,11 +14,9 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shutil
 import threading
 import time
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -29,16 +27,8 @@ from rl_training.data.formats.atomic import remove, sync, temporary_folder
 from rl_training.errors import CheckpointError, ConfigError, DivergenceError, closest
 from rl_training.paths import leading_to
 from rl_training.run_places import DESCRIPTION, RUNS_DIR
-from rl_training.runtime import run_lock
-from rl_training.runtime.checkpoint import (
-    MANIFEST,
-    TEMPORARY,
-    Checkpoint,
-    is_checkpoint,
-    load_checkpoint,
-    reason,
-    save_checkpoint,
-)
+from rl_training.runtime import checkpoint_folder, run_lock
+from rl_training.runtime.checkpoint import TEMPORARY, Checkpoint, is_checkpoint, load_checkpoint, reason
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import ASIDE, OFFLINE_EVALUATIONS, Records, is_evaluation
@@ -46,7 +36,6 @@ from rl_training.runtime.run_description import flat, lack_of_checkpoints, read_
 from rl_training.runtime.run_identity import circumstances, require_own
 
 _GLANCES = 10
-_STEP = re.compile(r"step-(0|[1-9][0-9]{0,17})")
 
 
 class RunDirectory:
@@ -203,17 +192,16 @@ class RunDirectory:
 
     # Checkpoints ------------------------------------------------------------------------------------------------
 
+    @property
+    def _checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
     def checkpoint_path(self, step: int) -> Path:
-        return self.path / "checkpoints" / f"step-{step}"
+        return checkpoint_folder.path_of(self._checkpoints, step)
 
     def steps(self) -> list[int]:
-        """The steps of the checkpoints, oldest first. One has its name only when it is complete."""
-        folder = self.path / "checkpoints"
-        try:
-            names = [path.name for path in folder.iterdir()] if os.path.lexists(folder) else []
-        except OSError as error:  # not the same as none: a run must not begin anew because they are out of reach
-            raise CheckpointError(f"{folder}: cannot be read ({error.strerror}); it has to be a folder") from error
-        return sorted(int(name[5:]) for name in names if _STEP.fullmatch(name))
+        """The steps of the checkpoints, oldest first."""
+        return checkpoint_folder.steps_in(self._checkpoints)
 
     def steps_after(self, step: int) -> list[int]:
         return [later for later in self.steps() if later > step]
@@ -224,11 +212,8 @@ class RunDirectory:
             for records in self._records.values():
                 if records.file.is_file():
                     sync(records.file)
-        path = self.checkpoint_path(step)
-        if (path / MANIFEST).is_file():  # stopped again before another step: the one that is there leads to the same
-            return path
-        save_checkpoint(path.absolute(), checkpoint)
         with self._writing("checkpoints"):
+            path = checkpoint_folder.save(self._checkpoints, step, checkpoint)
             sync(self.path)
         return path
 
@@ -243,17 +228,9 @@ class RunDirectory:
         return path
 
     def prune(self, keep: int, best: int | None, every: int | None = None) -> None:
-        """Remove what is neither among the newest `keep` checkpoints, nor the best, nor a multiple of `every`.
-
-        What killed writers left goes with it.
-        """
+        """Let go of checkpoints that are no longer to be kept."""
         with self._writing("checkpoints"):
-            for old in self.steps()[:-keep]:
-                if old != best and (every is None or old % every):
-                    path = self.checkpoint_path(old)  # renamed first: a removal cut short must not look complete
-                    path.rename(path.with_name(f"{path.name}{TEMPORARY}{uuid.uuid4().hex}"))
-            for leftover in (self.path / "checkpoints").glob(f"step-*{TEMPORARY}*"):
-                remove(leftover)
+            checkpoint_folder.prune(self._checkpoints, keep, best, every)
 
     def load(self, which: str | int = "last") -> Checkpoint:
         """The last (or `latest`), the best, or the checkpoint of a given step (30, `30` or `step-30`)."""

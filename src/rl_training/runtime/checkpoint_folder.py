@@ -1,0 +1,86 @@
+"""The checkpoints of a run, `step-N` each. One has its name only when it is complete, and is never written into.
+
+A run may be saved twice at one step: in pretraining, which takes no steps, or before and after an evaluation. The newer
+one is then written beside, as `step-N.next`, and takes the name from the older: one of the two is always there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from pathlib import Path
+from typing import Any
+
+from rl_training.data.formats.atomic import remove, sync
+from rl_training.data.formats.renames import exchange
+from rl_training.errors import CheckpointError
+from rl_training.runtime.checkpoint import MANIFEST, STATE, TEMPORARY, Checkpoint, save_checkpoint
+
+_NEXT = ".next"
+_STEP = re.compile(rf"step-(0|[1-9][0-9]{{0,17}})(?:{re.escape(_NEXT)})?")
+
+
+def path_of(folder: Path, step: int) -> Path:
+    """Where the checkpoint of a step lies, or would."""
+    path, newer = folder / f"step-{step}", folder / f"step-{step}{_NEXT}"
+    return newer if os.path.lexists(newer) and not os.path.lexists(path) else path
+
+
+def steps_in(folder: Path) -> list[int]:
+    """The steps of the checkpoints, oldest first."""
+    try:
+        names = [path.name for path in folder.iterdir()] if os.path.lexists(folder) else []
+    except OSError as error:  # not the same as none: a run must not begin anew because they are out of reach
+        raise CheckpointError(f"{folder}: cannot be read ({error.strerror}); it has to be a folder") from error
+    return sorted({int(found[1]) for name in names if (found := _STEP.fullmatch(name))})
+
+
+def save(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
+    """Write the checkpoint of `step`, unless the one that is there says the same."""
+    path = path_of(folder, step)
+    if not (path / MANIFEST).is_file():
+        save_checkpoint(path.absolute(), checkpoint)
+    elif _progress(path) != json.loads(json.dumps(checkpoint.progress)):
+        _supersede(path, checkpoint)
+    return folder / f"step-{step}"
+
+
+def _progress(path: Path) -> Any:
+    """What a checkpoint says of its progress; none if it is damaged."""
+    try:
+        return json.loads((path / STATE).read_bytes())["progress"]
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return None
+
+
+def _supersede(path: Path, checkpoint: Checkpoint) -> None:
+    """Put another in the place of a complete checkpoint."""
+    if path.name.endswith(_NEXT):  # a process was killed before it had the name
+        path = path.rename(path.with_name(path.name.removesuffix(_NEXT)))
+    newer = path.with_name(path.name + _NEXT)
+    remove(newer)
+    save_checkpoint(newer.absolute(), checkpoint)
+    if exchange(newer, path):
+        remove(newer)
+    else:
+        path.rename(path.with_name(f"{path.name}{TEMPORARY}{uuid.uuid4().hex}"))
+        newer.rename(path)
+    sync(path.parent)
+
+
+def prune(folder: Path, keep: int, best: int | None, every: int | None) -> None:
+    """Remove what is neither among the newest `keep` checkpoints, nor the best, nor a multiple of `every`.
+
+    What killed writers left goes with it.
+    """
+    for old in steps_in(folder)[:-keep]:
+        if old != best and (every is None or old % every):
+            path = path_of(folder, old)  # renamed first: a removal cut short must not look complete
+            path.rename(path.with_name(f"{path.name}{TEMPORARY}{uuid.uuid4().hex}"))
+    for leftover in folder.glob(f"step-*{TEMPORARY}*"):
+        remove(leftover)
+    for newer in folder.glob(f"step-*{_NEXT}"):
+        if os.path.lexists(newer.with_name(newer.name.removesuffix(_NEXT))):
+            remove(newer)
