@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePath
 from typing import Any
 
+from rl_training.errors import ConfigError
+
 _LARGEST = 2**22  # bytes; a configuration has some thousand
 _LONGEST_NAME = 255  # bytes; what every common file system takes
 NOT_A_PATH = "must be a text or a pathlib.Path"
+NO_TEMPORARY_FOLDER = "no folder for temporary files can be written to; make room, or name another: TMPDIR=FOLDER"
 _PLACES = ("path", "init_from", "runs_dir")  # keys of a configuration that name files and folders
 
 
@@ -36,6 +40,14 @@ def leading_to(place: Path, given: Path) -> Path:
         return given if given.absolute() == place else place
     except OSError:  # the working folder is gone
         return place
+
+
+def require_temporary_folder() -> None:
+    """Refuse to go on where libraries that need a folder for temporary files would find none."""
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        raise ConfigError(NO_TEMPORARY_FOLDER) from None
 
 
 def read_plain_file(path: Path, at_most: int = _LARGEST) -> str:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 from pathlib import Path
 from typing import Literal
+
+from rl_training.errors import CheckpointError
 
 RUNS_DIR = "runs"  # unless told otherwise
 DESCRIPTION = "run.json"  # what every run directory has
@@ -15,14 +18,29 @@ DAMAGED = "damaged"  # the status of a run that cannot be read
 Status = Literal["running", "finished", "interrupted", "diverged", "failed", "stopped", "damaged"]
 
 
-def run_folders(folder: Path) -> list[Path]:
-    """The directories in `folder` that are runs, or were meant to be, by name; none where it cannot be read."""
-    marks = (DESCRIPTION, "config.yaml", "checkpoints")
+def is_run(path: Path) -> bool:
+    """Whether a directory is a run, was meant to be one, or may not be looked into: it may be one then."""
+    if path.name.startswith("."):
+        return False
     try:
-        inside = [path for path in folder.iterdir() if path.is_dir() and not path.name.startswith(".")]
-        return sorted(path for path in inside if any(os.path.lexists(path / mark) for mark in marks))
+        if not stat.S_ISDIR(path.stat().st_mode):
+            return False
+    except PermissionError:  # a link into a folder that may not be entered
+        return True
     except OSError:
+        return False
+    marks = (DESCRIPTION, "config.yaml", "checkpoints")
+    return not os.access(path, os.X_OK) or any(os.path.lexists(path / mark) for mark in marks)
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """The directories in `folder` that are runs, by name; CheckpointError where it cannot be told which."""
+    try:
+        return sorted(path for path in folder.iterdir() if is_run(path))
+    except (FileNotFoundError, NotADirectoryError):
         return []
+    except OSError as error:
+        raise CheckpointError(f"{folder}: what is in it cannot be listed ({error.strerror})") from None
 
 
 def is_locked(run: Path) -> bool:

@@ -89,9 +89,23 @@ class TestCheck:
         assert "not fit for training: 1 error" in (tmp_path / "report.html").read_text("utf-8")
 
     def test_page_that_cannot_be_written(self, mistake: Any, good: Path) -> None:
-        assert mistake("data", "check", good, "--html", "nowhere/report.html", "--json").startswith(
-            "error: --html nowhere/report.html: cannot be written"
-        )
+        message = mistake("data", "check", good, "--html", "nowhere/report.html", "--json")
+        assert message == "error: --html nowhere/report.html: no folder nowhere to write into; make it first"
+
+    def test_a_full_disk_leaves_the_page_that_was_there(
+        self, mistake: Any, good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "report.html").write_text("the last one")
+        before = sorted(tmp_path.iterdir())
+
+        def full(descriptor: int) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(os, "fsync", full)
+        message = mistake("data", "check", good, "--html", "report.html")
+        assert message == "error: --html report.html: cannot be written (No space left on device)"
+        assert (tmp_path / "report.html").read_text() == "the last one"
+        assert sorted(tmp_path.iterdir()) == before
 
     def test_no_such_file(self, mistake: Any) -> None:
         message = mistake("data", "check", "nothing.npz")

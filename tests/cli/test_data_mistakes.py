@@ -67,7 +67,8 @@ COLLECT = ("--env-id", "Pendulum-v1", "--policy", "random", "--steps", "5")
         (["check", "good.npz", "--colums", "obs=x"], "No such option: --colums"),
         (["check", "good.npz", "--max-episode-steps", "0"], "Invalid value for '--max-episode-steps': must be greater"),
         (["check", "good.npz", "--dones-are", "maybe"], "Invalid value for '--dones-are': 'maybe' is not one of 'term"),
-        (["check", "good.npz", "--html", "folder"], "--html folder: cannot be written (Is a directory)"),
+        (["check", "good.npz", "--html", "folder"], "--html folder: is a folder; name a file"),
+        (["check", "good.npz", "--html", "good.npz"], "--html good.npz: is the data, which the page would replace"),
         (
             ["check", "good.npz", "--download"],
             "--download: is for a Minari dataset (minari:ID), and good.npz is a path",

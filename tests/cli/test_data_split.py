@@ -12,7 +12,6 @@ import pytest
 from rl_training.data import TransitionDataset
 from rl_training.data.column_names import names_of
 from rl_training.data.formats import writers
-from rl_training.errors import DataError
 
 COLUMNS = (
     "--columns",
@@ -164,16 +163,12 @@ def test_a_configuration_with_several_datasets(mistake: Any, tmp_path: Path) -> 
 
 
 def test_both_or_neither(mistake: Any, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write = writers.write
+    def full(part: Any, target: Any) -> Any:
+        raise OSError(28, "No space left on device")
 
-    def full(dataset: Any, target: Any, **options: Any) -> Any:
-        if target.path.name == "b.npz":
-            raise DataError("b.npz: cannot be written: No space left on device")
-        return write(dataset, target, **options)
-
-    monkeypatch.setattr(writers, "write", full)
+    monkeypatch.setitem(writers._WRITERS, "hdf5", full)
     for first in ("a.npz", "a/"):
-        assert "No space left" in mistake("data", "split", log, *READING, "-o", first, "b.npz")
+        assert "No space left" in mistake("data", "split", log, *READING, "-o", first, "b.hdf5")
 
 
 def test_pieces_of_an_episode_stay_together(command: Any, tmp_path: Path) -> None:

@@ -20,7 +20,8 @@ from rl_training import yaml_dialect
 from rl_training.experiment.shipping import exporting
 from rl_training.experiment.shipping.hub import SCRIPT
 from rl_training.run_places import LOCK
-from small_runs import files_under
+from rl_training.runtime.trainer import train
+from small_runs import StopAt, files_under, small_config
 
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra `dev` has it)")
 
@@ -33,6 +34,15 @@ class TestExport:
         assert set(files_under(tmp_path)) == {"run.onnx", "run.onnx.json"}
         (actions,) = onnxruntime.InferenceSession("run.onnx").run(None, {"obs": np.ones((1, 3), np.float32)})
         assert json.loads(command("predict", run, "--obs", "1,1,1").out) == pytest.approx(actions[0].tolist(), abs=1e-5)
+
+    def test_of_a_run_whose_budget_is_in_epochs(self, command: Any, data_file: Path, tmp_path: Path) -> None:
+        changes = {"total_timesteps": None, "n_epochs": 2, "name": "part"}
+        run = train(small_config(data_file, tmp_path / "runs", **changes), callbacks=[StopAt(3)]).run
+        total = run.load().progress["total_steps"]
+        code, _, err = command("export", "part")
+        assert code == 0
+        assert err.startswith(f"warning: the run was interrupted at update 3 of {total}; ")
+        assert json.loads(Path("part.onnx.json").read_text())["policy"]["total"] == total
 
     @pytest.mark.parametrize(
         ("status", "how", "way"),

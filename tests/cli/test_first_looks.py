@@ -22,6 +22,7 @@ import pytest
 from rl_training.data import TransitionDataset
 from rl_training.data.formats import parquet_look
 from rl_training.data.formats.peek import peek
+from rl_training.data.formats.whole_columns import rare_texts, texts_of
 from rl_training.errors import DataError
 
 ROWS = 300
@@ -117,6 +118,20 @@ def words(path: Path) -> Path:
     return table(path, store_schema=False, junk=word)
 
 
+def one_list(path: Path) -> Path:
+    """320 MiB in the first row, which do not pack into next to nothing, and a number in every other."""
+    offsets = pa.array(np.r_[0, 80 * 2**20 + np.arange(ROWS)].astype(np.int32))
+    values = np.tile(np.random.default_rng(0).integers(2, size=2**20).astype(np.float32), 81)
+    return table(path, junk=pa.ListArray.from_arrays(offsets, pa.array(values[: 80 * 2**20 + ROWS - 1])))
+
+
+def one_text(path: Path) -> Path:
+    """The same as text; an end of a few words in each other row."""
+    blocks = np.random.default_rng(0).integers(2, size=2**17)
+    long = "".join(("goal" if block else "time") * 8 for block in blocks) * 80
+    return table(path, junk=[long, *["goal"] * (ROWS - 1)])
+
+
 def look(path: Path, how: str = "rows") -> Any:
     """What a look in a process of its own says; that it takes little memory is seen to."""
     done = subprocess.run(
@@ -140,6 +155,8 @@ def look(path: Path, how: str = "rows") -> Any:
         (many, "many.npz"),
         (lists, "lists.parquet"),
         (words, "words.parquet"),
+        (one_list, "one_list.parquet"),
+        (one_text, "one_text.parquet"),
     ],
 )
 def test_what_is_not_used_is_not_unpacked(make: Callable[[Path], Path], name: str, tmp_path: Path) -> None:
@@ -199,6 +216,16 @@ def test_large_rows_are_fewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     (rows,) = {len(values) for values in found.values()}
     assert 20 < rows <= 2**20 // (4 * 2_000)
     assert np.array_equal(found["wide"], wide[:rows])
+
+
+def test_a_text_without_end_is_not_searched(tmp_path: Path) -> None:
+    """Where a column is read to its end, one text of it may lie beyond the rows that were looked at."""
+    long = table(tmp_path / "log.parquet", note=[None] * (ROWS - 1) + ["x" * 2**21])
+    with pytest.raises(DataError, match=r"^column 'note': holds a text of more than 256 bytes, and is not read to its"):
+        texts_of(long, "parquet", "note")
+    assert rare_texts(long, "parquet", {"note": np.full(ROWS, None)}) == {}
+    short = table(tmp_path / "short.parquet", note=[None] * (ROWS - 1) + ["x" * 250])
+    assert texts_of(short, "parquet", "note") == {"": ROWS - 1, "x" * 250: 1}
 
 
 def test_several_groups_and_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

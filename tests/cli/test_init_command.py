@@ -281,6 +281,18 @@ class TestUnclear:
             "utf-8"
         )
 
+    def test_missing_values_of_many_columns_are_one_note(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        columns = {f"s{i}": rows["s0"].astype(object) for i in range(6)}
+        for i, broken in enumerate(columns.values()):
+            broken[: (2, 9, 1, 0, 4, 4)[i]] = ""
+        write_csv(tmp_path / "log.csv", {**columns, "a": rows["a"], "r": rows["r"], "done": rows["last"]})
+        out = " ".join(command("init", "log.csv").out.split())
+        told = f"note 5 columns lack cells in the first {len(rows['r']):,} rows: s1 in 9, s4 in 4, s5 in 4 and 2 more;"
+        assert f"{told} fill them in, or say missing: drop" in out
+        assert out.count("fill them in") == 1
+        text = " ".join((tmp_path / "config.yaml").read_text("utf-8").replace("\n  # ", " ").split())
+        assert text.count("fill them in") == 1
+
     def test_missing_values_far_down(self, rows: Any, command: Any, tmp_path: Path) -> None:
         many = {name: np.tile(rows[own], 6_000 // len(rows["r"]) + 1) for name, own in
                 (("s", "s0"), ("a", "a"), ("r", "r"), ("done", "last"))}  # fmt: skip

@@ -41,6 +41,22 @@ def test_is_found_beyond_the_first_rows(command: Any, tmp_path: Path, trips: dic
     assert "unused-reasons" not in command("data", "check", "-c", "c.yaml").out
 
 
+@pytest.mark.parametrize("alarm", [None, 6_010])
+def test_is_found_where_a_step_tells_of_episodes(
+    command: Any, tmp_path: Path, trips: dict[int, str], alarm: int | None
+) -> None:
+    """Each begins where the step does not grow; text that stands elsewhere, too, says nothing of ends."""
+    log(tmp_path / "log.csv", trips | ({} if alarm is None else {alarm: "TRIP_T"}))
+    lines = (tmp_path / "log.csv").read_text().replace("Batch,", "step,").splitlines()
+    steps = [f"{row % LENGTH},{line.partition(',')[2]}" for row, line in enumerate(lines[1:])]
+    (tmp_path / "log.csv").write_text("\n".join([lines[0], *steps]) + "\n")
+    out = command("init", "log.csv", "-o", "c.yaml").out
+    found = "end_reasons   Alarm (its texts stand in last rows of episodes only, 3 of 140)"
+    assert (found in out) == (alarm is None)
+    if alarm is None:
+        assert "episodes      140: 3 terminated, 137 truncated" in command("data", "check", "-c", "c.yaml").out
+
+
 def test_is_left_alone_where_episodes_go_on(command: Any, tmp_path: Path, trips: dict[int, str]) -> None:
     log(tmp_path / "log.csv", trips | {6_010: "remark"})
     assert "end_reasons" not in command("init", "log.csv", "-o", "c.yaml").out

@@ -264,3 +264,30 @@ class TestCompare:
         make_run("a", folder=tmp_path / "runs")
         (make_run("b", folder=tmp_path / "runs") / "config.yaml").write_text("algo: [")
         assert mistake("runs", "--compare", "a", "b").startswith("error: runs/b/config.yaml: cannot be read")
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("step", "1e999"),
+        ("step", "-1"),
+        ("step", '"x"'),
+        ("last", '{"step": 1, "return_mean": 1' + "0" * 400 + "}"),
+        ("best", '{"return_mean": 1.0}'),
+    ],
+)
+def test_numbers_that_no_run_writes_are_told_of_and_hide_no_other(name: str, text: str, command: Any) -> None:
+    sound, odd = make_run("sound"), make_run("odd")
+    facts = json.loads((odd / "run.json").read_text())
+    (odd / "run.json").write_text(json.dumps({**facts, name: "HERE"}).replace('"HERE"', text))
+    found = {run["name"]: run for run in json.loads(command("runs", "--json").out)}
+    assert found[sound.name]["status"] == "finished"
+    assert found["odd"]["fault"].startswith(f"runs/odd/run.json: {name}: ")
+    assert found["odd"]["fault"].endswith("is not a value it can have")
+
+
+def test_an_endless_budget_hides_no_other_run(command: Any) -> None:
+    make_run("sound")
+    make_run("odd", total_timesteps=float("inf"))
+    found = {run["name"]: run["status"] for run in json.loads(command("runs", "--json").out)}
+    assert found == {"sound": "finished", "odd": "damaged"}

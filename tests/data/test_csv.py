@@ -226,7 +226,23 @@ class TestHeaders:
 
     def test_a_value_without_end(self, tmp_path: Path) -> None:
         path = write(tmp_path / "a.csv", HEADER, *LINES, LINES[0].replace("0.25", "0" * 2**21))
-        assert refusal(path) == "not a readable CSV file (field larger than field limit (131072))"
+        assert refusal(path) == f"line {len(LINES) + 2}: cannot be read as CSV (field larger than field limit (131072))"
+
+    @pytest.mark.parametrize(
+        ("places", "said"),
+        [
+            ({3: '"'}, 'line 6: a quote (") is opened and never closed'),
+            ({3: '"7"x'}, """line 6: cannot be read as CSV (',' expected after '"')"""),
+            ({3: '"', 7: '"'}, """line 10: cannot be read as CSV (',' expected after '"'; its row begins in line 6)"""),
+        ],
+    )
+    def test_quotes_are_told_by_their_line(
+        self, places: dict[int, str], said: str, tmp_path: Path, reader: str
+    ) -> None:
+        """What pyarrow takes for a cell is no number then, which tells the line as well."""
+        lines = [places.get(row, "") + line for row, line in enumerate(LINES)]
+        told = refusal(write(tmp_path / "a.csv", "# remarks above count", HEADER, *lines))
+        assert told == said or (reader == "pyarrow" and told.endswith(f" ({said.partition(':')[0]})"))
 
     def test_very_many_columns(self, tmp_path: Path) -> None:
         names = [f"obs_{number}" for number in range(50_000)]

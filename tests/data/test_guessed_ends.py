@@ -117,6 +117,7 @@ class TestReasons:
         }
         assert repeats(columns).tolist() == [False, True, False, False]
         assert not repeats({**columns, "d": np.zeros(2)}).any()
+        assert repeats({"a": np.zeros(1), "b": np.zeros((1, 2))}).tolist() == [False]
 
     def test_the_doctor_says_what_to_write(self) -> None:
         why = np.where(LAST, "day complete", "").astype(object)

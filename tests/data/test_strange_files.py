@@ -227,7 +227,7 @@ UNSOUND: dict[str, tuple[Write, str]] = {
     "a header alone": (text(HEADER), "obs: 0 rows; a dataset needs at least one transition"),
     "no header": (text(*LINES), "the first line holds values, not names, so columns go by position"),
     "half a line": (text(HEADER, *LINES, "1.5,"), "line 14 has 2 values, but the header names 7 columns"),
-    "an open quote": (text(HEADER, '"' + LINES[0], *LINES[1:]), "not a readable CSV file (unexpected end of data)"),
+    "an open quote": (text(HEADER, '"' + LINES[0], *LINES[1:]), 'line 2: a quote (") is opened and never closed'),
     "an empty cell, out of order": (
         text(HEADER, *LINES[:4:-1], *LINES[3::-1], LINES[4].replace("4.5", "")),
         "obs: NaN at row 11 of the file, column 'obs_0' (episode named 0, step 4)",

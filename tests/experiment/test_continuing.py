@@ -90,6 +90,11 @@ class TestAuto:
         ("file", "damage", "why"),
         [
             ("run.json", lambda whole: whole[:100], r"run\.json: cannot be read"),
+            (
+                "run.json",
+                lambda whole: whole.replace(b'"step": 7', b'"step": "x"'),
+                r"run\.json: step: 'x' is not a value",
+            ),
             ("run.json", None, r"run\.json: cannot be read \(No such file"),
             ("config.yaml", lambda whole: b"\x01" + whole, r"config\.yaml: cannot be read"),
             ("config.yaml", lambda whole: b"of_another_version: 1\n" + whole, r"config\.yaml: of_another_version"),
@@ -134,6 +139,39 @@ class TestAuto:
         monkeypatch.setattr(Path, "exists", refuse)
         assert "nothing to do" in rl_training(*_auto(config))[1]
 
+    def test_the_newest_by_the_hour_wherever_its_clock_was(self, config: Path) -> None:
+        values = yaml.safe_load(config.read_text())
+        runs = [train(small_config(**_arguments({**values, "name": name})), callbacks=[StopAt(7)]).run for name in "ab"]
+        runs[0].note(created="2026-01-02T03:00:00+0900")  # the evening before
+        runs[1].note(created="2026-01-01T19:00:00+0000")
+        newest = manager.newest_run(small_config(**_arguments(values)))
+        assert newest is not None
+        assert newest.path == runs[1].path
+
+    def test_a_link_that_leads_nowhere_hides_no_run(self, config: Path, tmp_path: Path) -> None:
+        assert rl_training(*_auto(config))[0] == 0
+        (tmp_path / "runs" / "long").symlink_to("a" * 300)  # longer than a name can be
+        (tmp_path / "runs" / "loop").symlink_to("loop")
+        assert "nothing to do" in rl_training(*_auto(config))[1]
+
+    def test_a_folder_of_runs_that_cannot_be_listed_starts_none(
+        self, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert rl_training(*_auto(config))[0] == 0
+        before = files_under(tmp_path / "runs")
+        plain = Path.iterdir
+
+        def refuse(self: Path) -> Any:
+            if self.name == "runs":
+                raise PermissionError(13, "Permission denied")
+            return plain(self)
+
+        monkeypatch.setattr(Path, "iterdir", refuse)
+        with pytest.raises(CheckpointError, match=r"runs: what is in it cannot be listed \(Permission denied\)"):
+            manager.start_or_resume(small_config(**_arguments(yaml.safe_load(config.read_text()))))
+        monkeypatch.setattr(Path, "iterdir", plain)
+        assert files_under(tmp_path / "runs") == before
+
     @pytest.mark.parametrize("is_there", [True, False])
     def test_a_run_does_not_begin_anew_where_its_checkpoints_are_gone(
         self, is_there: bool, config: Path, tmp_path: Path
@@ -151,11 +189,10 @@ class TestAuto:
             manager.resume(run.path)
         assert files_under(run.path) == before
 
-    @pytest.mark.parametrize("step", [None, "x", [], True])
-    def test_a_finished_run_that_does_not_say_where(self, step: Any, config: Path, tmp_path: Path) -> None:
+    def test_a_finished_run_that_does_not_say_where(self, config: Path, tmp_path: Path) -> None:
         assert rl_training(*_auto(config))[0] == 0
         (run,) = (tmp_path / "runs").iterdir()
-        RunDirectory(run).note(step=step)
+        RunDirectory(run).note(step=None)
         with pytest.raises(CheckpointError, match=r"run\.json: step: must be a number in a finished run, got "):
             manager.start_or_resume(RunDirectory(run).config().model_copy(update={"name": None}))
 

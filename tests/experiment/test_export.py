@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -353,6 +354,19 @@ class TestFiles:
         with pytest.raises(CheckpointError, match=r"evaluations\.jsonl: line 3 is damaged"):
             export_policy(load_policy(path), tmp_path / "q.onnx")
         assert not (tmp_path / "q.onnx").exists()
+
+
+def test_nowhere_for_temporary_files(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Torch wants some, ONNX none."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["nowhere"])
+    policy = load_policy(run)
+    with pytest.raises(ConfigError) as caught:
+        export_policy(policy, tmp_path / "p.pt2")
+    told = "no folder for temporary files can be written to; make room, or name another: TMPDIR=FOLDER"
+    assert str(caught.value) == told
+    assert export_policy(policy, tmp_path / "p.onnx").path.is_file()
+    assert not (tmp_path / "p.pt2").exists()
 
 
 def test_without_onnx(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -59,7 +59,7 @@ def test_no_line_is_wider_than_the_terminal(columns: int) -> None:
 def test_what_is_shown_in_eighty_columns() -> None:
     lines = [line.plain for line in busy_view().draw(79)]
     assert re.fullmatch(r"td3_bc      ━+─+  61%  1,234,567/2,000,000 updates", lines[0])
-    assert re.fullmatch(r" {12}3\d\d updates/s · 38:\d\d left · 1:01:4\d gone · \d+ MiB", lines[1])
+    assert re.fullmatch(r" {12}3\d\d updates/s · 38:\d\d left · 1:01:4\d gone · [\d.]+ [MG]iB", lines[1])
     assert lines[2:] == [
         "loss        actor -1.23e+05 · critic 1.25e-07 · value 3 · lagrange 0.1",
         "return      -567.5 ± 494.0 at 1,000,000 · best -321.5 at 900,000 · ▄█▁",
@@ -124,6 +124,16 @@ def test_plain_lines_are_few(data_file: Path, tmp_path: Path, monkeypatch: pytes
     lines = lines_of(small_config(data_file, tmp_path, name="more", log_interval=5))
     assert [line.split("/")[0].strip() for line in lines[1:]] == ["5", "10", "15", "20"]
     assert re.fullmatch(r" {8}5/20 updates · [\d,.]+ updates/s · 0:00 left · actor [\d.]+", lines[1])
+
+
+def test_losses_are_no_scores(data_file: Path, tmp_path: Path) -> None:
+    """Said once, where nothing else can be shown."""
+    said = "note: losses are no scores, and may grow as the policy gets better; `evaluate --offline` estimates how"
+    for place, count in ((None, 1), ("Pendulum-v1", 0)):
+        written = io.StringIO()
+        config = small_config(data_file, tmp_path, name=str(place), env_id=place)
+        train(config, callbacks=[ConsoleProgress(Console(file=written))])
+        assert written.getvalue().count(said) == count
 
 
 def test_an_evaluation_is_a_line(data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -11,8 +12,10 @@ import pytest
 
 from rl_training.errors import ConfigError
 from rl_training.experiment import manager
+from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trackers import TRACKERS, make_tracker, sections
+from rl_training.runtime.tracking import TrackedRun
 from rl_training.runtime.trainer import train
 from rl_training.tracker_names import TrackerName
 from small_runs import StopAt, script_scores, small_config
@@ -88,6 +91,21 @@ class TestTensorBoard:
         assert text["status"] == b"finished"
         assert len(list((run.path / "tensorboard").iterdir())) == 1
         assert b"algo_kwargs.batch_size" in events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+
+    def test_a_working_folder_that_changes(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Elsewhere(Callback):
+            def on_metrics(self, loop: Any, metrics: Any) -> None:
+                monkeypatch.chdir(tmp_path / "elsewhere")
+
+        (tmp_path / "elsewhere").mkdir()
+        monkeypatch.chdir(tmp_path)
+        config = small_config(data_file, Path("runs"), total_timesteps=30, tracking="tensorboard")
+        run = train(config, callbacks=[Elsewhere()]).run
+        assert [event.step for event in read_events(run).Scalars("actor/loss")] == STEPS
+        assert list((tmp_path / "elsewhere").iterdir()) == []
+        assert run.describe()["tracking"]["tensorboard"]["address"] == str(tmp_path / "runs" / "run" / "tensorboard")
 
     def test_asked_for_late_it_has_everything(self, data_file: Path, tmp_path: Path) -> None:
         run = train(small_config(data_file, tmp_path)).run
@@ -246,7 +264,7 @@ def test_mlflow_by_its_protocol(data_file: Path, tmp_path: Path, monkeypatch: py
         return key, value
 
     monkeypatch.delenv("MLFLOW_EXPERIMENT_NAME", raising=False)
-    stand_in(monkeypatch, "mlflow", MlflowClient=lambda: server)
+    stand_in(monkeypatch, "mlflow", MlflowClient=lambda uri: server, get_tracking_uri=lambda: "https://mlflow")
     stand_in(monkeypatch, "mlflow.entities", Metric=metric, Param=pair, RunTag=pair)
     cut_and_resumed(data_file, tmp_path, monkeypatch, "mlflow")
     assert [one.step for one in server.get_metric_history("", "seed-4/actor/loss")] == STEPS
@@ -255,6 +273,43 @@ def test_mlflow_by_its_protocol(data_file: Path, tmp_path: Path, monkeypatch: py
     assert server.statuses == ["KILLED", "RUNNING", "FINISHED"]
     assert server.tags == [("status", "interrupted"), ("status", "finished")]
     assert server.experiments == ["rl-training"]
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("mlruns", "{0}/mlruns"),
+        ("file:./mlruns", "file:{0}/mlruns"),
+        ("file:///data/mlruns", "file:///data/mlruns"),
+        ("sqlite:///mlflow.db", "sqlite:///{0}/mlflow.db"),
+        ("sqlite:////data/mlflow.db", "sqlite:////data/mlflow.db"),
+        ("sqlite:///:memory:", "sqlite:///:memory:"),
+        ("https://server:5000/a", "https://server:5000/a"),
+        ("databricks", "databricks"),
+        ("postgresql://me@server/runs", "postgresql://me@server/runs"),
+    ],
+)
+def test_where_mlflow_writes_does_not_move(
+    given: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Settled when the tracker is made, while the working folder is the one that the user means."""
+    asked: list[str] = []
+    stand_in(monkeypatch, "mlflow", MlflowClient=asked.append, get_tracking_uri=lambda: given)
+    stand_in(monkeypatch, "mlflow.entities", Metric=None, Param=None, RunTag=None)
+    monkeypatch.chdir(tmp_path)
+    tracker = make_tracker("mlflow")
+    monkeypatch.chdir("/")
+    with pytest.raises(AttributeError):  # of no client
+        tracker.start(TrackedRun("run", tmp_path, {}))
+    assert asked == [meant.format(tmp_path)]
+
+
+def test_where_trackio_writes_does_not_move(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stand_in(monkeypatch, "trackio")
+    monkeypatch.setenv("TRACKIO_DIR", "board")
+    monkeypatch.chdir(tmp_path)
+    make_tracker("trackio")
+    assert os.environ["TRACKIO_DIR"] == str(tmp_path / "board")
 
 
 def test_trackio_by_its_protocol(data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

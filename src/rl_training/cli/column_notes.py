@@ -14,7 +14,7 @@ from rl_training.data.value_looks import repeats
 from rl_training.validation import printable, shown
 from rl_training.wording import amount
 
-_MOST_TOLD = 5  # columns with missing cells
+_MOST_TOLD = 3  # columns with missing cells, of several
 _MOSTLY = 0.5  # of the cells: a column of numbers in which some are text
 
 
@@ -28,13 +28,22 @@ def cells_used(first: Peek, guesses: Guesses) -> dict[str, npt.NDArray[np.bool_]
 
 
 def missing_cells(first: Peek, guesses: Guesses) -> list[str]:
-    """Notes on the missing cells of columns that are used."""
+    """A note on the missing cells of columns that are used: one on all of them, those that lack most first."""
+    by_rows: dict[int, dict[str, int]] = {}
+    for name, lacks in cells_used(first, guesses).items():
+        by_rows.setdefault(len(lacks), {})[name] = int(lacks.sum())
+    way = "fill them in, or say missing: drop to leave out those rows, missing: hold where sensors are slow"
     notes = []
-    for name, lacks in list(cells_used(first, guesses).items())[:_MOST_TOLD]:
-        among = f"the first {len(lacks):,}" if first.files == 1 else first.looked_at(len(lacks))
-        many = f"{amount(int(lacks.sum()), 'cell')} of {among}"
-        way = "fill them in, or say missing: drop to leave out those rows, missing: hold where sensors are slow"
-        notes.append(f"{printable(name)} is missing in {many}; {way}")
+    for rows, counts in by_rows.items():
+        among = f"the first {rows:,}" if first.files == 1 else first.looked_at(rows)
+        name, cells = next(iter(counts.items()))
+        told = f"{printable(name)} is missing in {amount(cells, 'cell')} of {among}"
+        if len(counts) > 1:
+            most = sorted(counts, key=lambda name: -counts[name])[:_MOST_TOLD]
+            named = ", ".join(f"{printable(name)} in {counts[name]:,}" for name in most)
+            more = f" and {len(counts) - len(most):,} more" if len(most) < len(counts) else ""
+            told = f"{amount(len(counts), 'column')} lack cells in {first.looked_at(rows)}: {named}{more}"
+        notes.append(f"{told}; {way}")
     return notes
 
 

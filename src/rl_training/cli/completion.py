@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import get_args
 
+from rl_training.errors import RLTrainingError
 from rl_training.run_places import RUNS_DIR, run_folders
 from rl_training.tracker_names import TrackerName
 
@@ -27,15 +28,22 @@ def configs(incomplete: str) -> list[str]:
 
 def runs(incomplete: str) -> list[str]:
     """Runs by their names in `runs/`, or by their paths."""
-    names = [path.name for path in run_folders(Path(RUNS_DIR))]
+    names = _runs_in(RUNS_DIR)
     folder = _folder(incomplete)
-    paths = [f"{folder}{path.name}" for path in run_folders(Path(folder))] if folder else []
+    paths = [f"{folder}{name}" for name in _runs_in(folder)] if folder else []
     return [text for text in (*names, *paths) if text.startswith(incomplete)]
 
 
 def trackers(incomplete: str) -> list[str]:
     """Programs that can be told how a run goes."""
     return [name for name in get_args(TrackerName) if name.startswith(incomplete)]
+
+
+def _runs_in(folder: str) -> list[str]:
+    try:
+        return [path.name for path in run_folders(Path(folder))]
+    except RLTrainingError:
+        return []
 
 
 def _folder(incomplete: str) -> str:

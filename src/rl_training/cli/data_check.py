@@ -32,6 +32,7 @@ from rl_training.data.reference_returns import reference_returns
 from rl_training.data.settling import settle
 from rl_training.environments import Spaces, env_spaces, make_env, observation_bounds
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError, RLTrainingError
+from rl_training.experiment.output_file import require_place, write_output
 from rl_training.harmless import escaped, for_page
 from rl_training.plain_console import plain_console
 
@@ -45,6 +46,8 @@ def check(
     path: Path, env_id: str | None, reading: Reading, *, as_json: bool, html: Path | None, of_config: bool = False
 ) -> int:
     """`rl-training data check`; the exit code. of_config: advice is told in the words of a configuration."""
+    if html is not None:
+        _require_page(html, path)
     with told_as_json(path, as_json):
         raw = read_source(str(path), reading, of_config=of_config)
         spaces, bounds, findings = _environment(env_id, raw.env_id)
@@ -52,7 +55,7 @@ def check(
         if not of_config:
             report = replace(report, findings=tuple(_in_options(finding) for finding in report.findings))
     if html is not None:
-        _write(html, for_page(report_page(report, path.name)))
+        write_output(html, for_page(report_page(report, path.name)), force=True, option="--html")
     if as_json:
         tell(json.dumps({"path": str(path), **report.to_json()}, allow_nan=False))
     else:
@@ -60,6 +63,14 @@ def check(
         if html is not None:
             tell(f"page: {html}")
     return 0 if report.ok else 1
+
+
+def _require_page(html: Path, data: Path) -> None:
+    """Refuse, before any work, a place for the page where none can be, and the data themselves."""
+    require_place(html, force=True, option="--html")
+    place = expand(data)
+    if html.exists() and place.exists() and html.samefile(place):
+        raise ConfigError(f"--html {html}: is the data, which the page would replace; name another file")
 
 
 def _rare_texts(source: str, raw: RawData) -> dict[str, dict[int, str]]:
@@ -210,10 +221,3 @@ def _show(report: Report, title: str) -> None:
 def _print(console: Console, lines: Sequence[Line]) -> None:
     for line in lines:
         console.print(Text(escaped(line.text), style=_STYLES.get(line.kind, "")), soft_wrap=True)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise ConfigError(f"--html {path}: cannot be written ({error.strerror or error})") from None

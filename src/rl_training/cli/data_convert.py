@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,8 @@ def convert(source: str, target: str, env_id: str | None, reading: Reading, *, f
     writers.check_free(goal, force=force, source=source)
     dataset, told = read_and_describe(source, env_id, reading)
     made = provenance_of(source, reading, dataset)
-    tell("\n".join([*told, *written_lines(dataset, goal, made, force=force)]))
+    notes = writers.write(dataset, goal, force=force, provenance=made)
+    tell("\n".join([*told, *written_lines(goal, notes)]))
 
 
 def read_and_describe(source: str, env_id: str | None, reading: Reading) -> tuple[TransitionDataset, list[str]]:
@@ -63,9 +65,8 @@ def provenance_of(source: str, reading: Reading, dataset: TransitionDataset) -> 
     return Provenance.of(name, reading.said(), dataset.provenance, digest_of(place))
 
 
-def written_lines(dataset: TransitionDataset, goal: writers.Target, made: Provenance, *, force: bool) -> list[str]:
-    """Write the data, and say so."""
-    notes = writers.write(dataset, goal, force=force, provenance=made)
+def written_lines(goal: writers.Target, notes: Sequence[str]) -> list[str]:
+    """What was written, and what its reader should know."""
     return [*(f"  note: {note}" for note in notes), f"written: {goal.path} ({_size(goal.path)})"]
 
 

@@ -16,7 +16,7 @@ from rl_training.data.checks import BoolArray, IndexArray
 from rl_training.data.formats import writers
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.provenance import Provenance
-from rl_training.errors import ConfigError, DataError, RLTrainingError
+from rl_training.errors import ConfigError, DataError
 from rl_training.wording import amount, readable
 
 _NAMES = ("train", "held_out")
@@ -90,16 +90,11 @@ def _recorded(dataset: TransitionDataset) -> IndexArray:
 def _write(
     parts: list[TransitionDataset], goals: list[writers.Target], made: list[Provenance], *, force: bool
 ) -> list[str]:
-    """Both; where the second cannot be written, a new first one goes again."""
-    first, second = goals
-    new = not first.path.exists()
-    lines = [_line("to train on", parts[0]), *written_lines(parts[0], first, made[0], force=force)]
-    try:
-        return [*lines, _line("set aside", parts[1]), *written_lines(parts[1], second, made[1], force=force)]
-    except RLTrainingError:
-        if new:
-            writers.remove(first)
-        raise
+    """Both or neither: an old part beside a new one would hold episodes of it."""
+    notes = writers.write_together(list(zip(parts, goals, made, strict=True)), force=force)
+    titles = ("to train on", "set aside")
+    told = zip(titles, parts, goals, notes, strict=True)
+    return [line for title, part, goal, own in told for line in (_line(title, part), *written_lines(goal, own))]
 
 
 def _require_apart(first: Path, second: Path) -> None:

@@ -247,5 +247,6 @@ def _compared(estimated: Sequence[Estimated]) -> Iterator[tuple[Estimated, Estim
         if ours.value < theirs.value:
             one, other, ours, theirs = other, one, theirs, ours
         repeats = one.found.of_trusted() - other.found.of_trusted()
-        gain = statistics.student_estimate(ours.value - theirs.value, repeats)
-        yield one, other, gain, statistics.chance_above_zero(gain.value, repeats)
+        episodes = one.found.data.episodes
+        gain = statistics.student_estimate(ours.value - theirs.value, repeats, episodes=episodes)
+        yield one, other, gain, statistics.chance_above_zero(gain.value, repeats, episodes=episodes)

@@ -16,6 +16,7 @@ from rl_training.cli.examples import complete_help
 from rl_training.cli.telling import tell
 from rl_training.cli.welcome import WELCOME
 from rl_training.errors import DivergenceError, RLTrainingError
+from rl_training.paths import NO_TEMPORARY_FOLDER
 from rl_training.runtime.signals import EXIT_CODES, CutOffError, ending_signals
 from rl_training.validation import printable
 
@@ -369,7 +370,7 @@ def _run() -> int:
         return ended.code
     except OSError as error:  # a place that nothing before it could refuse, as one whose name is too long
         if "No usable temporary directory" in str(error):  # torch needs one as well
-            return _say("no folder for temporary files can be written to; make room, or name another: TMPDIR=FOLDER")
+            return _say(NO_TEMPORARY_FOLDER)
         if error.filename is None or standard_streams.is_lost(error):
             raise
         return _say(f"{printable(os.fsdecode(error.filename))}: {error.strerror}")

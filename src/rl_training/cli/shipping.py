@@ -85,7 +85,7 @@ def _load_warned(run: Path, which: str) -> LoadedPolicy:
         facts, name = directory.describe(), shlex.quote(directory.path.name)
         at = f"{str(facts.get('unit') or 'updates')[:-1]} {facts.get('step') or 0:,}"
         way = "" if how == _IN_TRAINING else f"; `rl-training resume {name}` goes on"
-        tell(f"warning: the run {how} {at} of {policy.checkpoint.config.total_timesteps:,}{way}", err=True)
+        tell(f"warning: the run {how} {at} of {policy.checkpoint.progress['total_steps']:,}{way}", err=True)
     return policy
 
 

@@ -18,13 +18,13 @@ from rl_training.cli.text_tables import beside
 from rl_training.data.checks import column_extremes
 from rl_training.data.column_names import names_of
 from rl_training.data.dataset_loaders import check_spaces, infer_spaces
-from rl_training.data.fields import END_REASONS, EPISODE_IDS, FILE_NAME, TO_FILL_IN
+from rl_training.data.fields import END_REASONS, EPISODE_IDS, FILE_NAME, STEP, TO_FILL_IN
 from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.peek import Peek, peek
 from rl_training.data.formats.places import expand, locate
 from rl_training.data.formats.tables import matches
-from rl_training.data.formats.whole_columns import last_rows, rare_texts, texts_of
+from rl_training.data.formats.whole_columns import last_rows, rare_texts, rows_before_restarts, texts_of
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.guessing import guess_fields
 from rl_training.data.missing_rows import LEFT_OUT
@@ -133,12 +133,15 @@ def _reasons(place: Path, first: Peek, guesses: Guesses) -> dict[str, ReasonGues
 
 def _with_rare_reasons(place: Path, first: Peek, guesses: Guesses) -> Guesses:
     """With the column that says why episodes ended where only rows beyond those looked at have a text in it."""
-    ids, told = guesses.column_of(EPISODE_IDS), {guess.field for guess in guesses.fields if guess.is_clear}
-    if ids is None or told & {END_REASONS, "terminations", "truncations", "dones"}:
+    ids, step = guesses.column_of(EPISODE_IDS), guesses.column_of(STEP)
+    told = {guess.field for guess in guesses.fields if guess.is_clear}
+    border = ids or step
+    if border is None or told & {END_REASONS, "terminations", "truncations", "dones"}:
         return guesses
     path = expand(place)
     found = {name: rows for name, rows in rare_texts(path, first.kind, first.columns).items() if name in guesses.left}
-    last = last_rows(path, first.kind, ids) if found else set()
+    rows_at_ends = rows_before_restarts if ids is None else last_rows
+    last = rows_at_ends(path, first.kind, border) if found else set()
     at_ends = {name: rows for name, rows in found.items() if set(rows) <= last}
     if len(at_ends) != 1:
         return guesses

@@ -8,7 +8,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from functools import partial
 from pathlib import Path
@@ -237,7 +237,12 @@ def _score(record: dict[str, Any] | None, unit: str) -> str:
 
 def _watched(notes: Mapping[str, Any]) -> str:
     """Where a tracker shows the run, or what kept it from that."""
-    return f"ended early: {notes['failed']}" if "failed" in notes else str(notes.get("address") or "")
+    if "failed" in notes:
+        return f"ended early: {notes['failed']}"
+    where = str(notes.get("address") or "")
+    with suppress(OSError):  # the working folder is gone
+        return where.removeprefix(f"{Path.cwd()}{os.sep}")
+    return where
 
 
 def _page(run: RunDirectory) -> str:

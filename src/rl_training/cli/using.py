@@ -158,7 +158,7 @@ def _read_observations(path: Path, names: Sequence[str] = ()) -> Any:
         raise DataError(f"--obs-file {path}: {error}") from None
     except OSError as error:
         raise DataError(f"--obs-file {path}: cannot be read ({error.strerror or error})") from None
-    except (*_DAMAGE, csv.Error) as error:
+    except _DAMAGE as error:
         raise DataError(f"--obs-file {path}: holds no observations ({error})") from None
     _require_numbers(rows)
     return rows

@@ -21,6 +21,7 @@ from rl_training.data.partial import PartialFolder
 from rl_training.data.space_bounds import read_bounds
 from rl_training.environments import Spaces, read_spaces
 from rl_training.errors import ConfigError, DataError, RLTrainingError
+from rl_training.paths import require_temporary_folder
 from rl_training.wording import taken
 
 
@@ -139,6 +140,7 @@ def _check_format(output: Target) -> None:
     sample = TransitionDataset(
         obs=row, actions=row, rewards=row[0], next_obs=row, terminations=flag, truncations=~flag, next_actions=row
     )
+    require_temporary_folder()
     with tempfile.TemporaryDirectory() as folder:
         trial = replace(output, path=Path(folder) / (output.dataset_id or output.path.name))
         try:

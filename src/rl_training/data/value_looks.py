@@ -141,7 +141,7 @@ def repeats(columns: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
         equal = values[1:] == values[:-1]
         if values.dtype.kind == "f":
             equal |= np.isnan(values[1:]) & np.isnan(values[:-1])
-        same &= np.asarray(equal).reshape(len(same), -1).all(axis=1)
+        same &= np.asarray(equal).all(axis=tuple(range(1, values.ndim)))
     return np.asarray(np.r_[False, same])
 
 

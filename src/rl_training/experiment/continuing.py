@@ -16,6 +16,7 @@ from rl_training.run_places import DESCRIPTION, RUNS_DIR, run_folders
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, is_checkpoint
 from rl_training.runtime.config import TrackerConfig, TrainConfig
+from rl_training.runtime.run_description import began
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import TrainResult, train
@@ -121,7 +122,8 @@ def newest_run(config: TrainConfig, warn: Warn = _warn) -> RunDirectory | None:
     for folder in run_folders(parent):
         run = RunDirectory(folder)
         try:
-            found.append((str(run.describe().get("created")), (folder / DESCRIPTION).stat().st_mtime_ns, run))
+            moment = began(folder, run.describe().get("created"))
+            found.append((moment, (folder / DESCRIPTION).stat().st_mtime_ns, run))
         except (CheckpointError, OSError) as error:
             faults[folder.name] = str(error)
     newest = None

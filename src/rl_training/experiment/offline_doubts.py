@@ -12,7 +12,7 @@ from rl_training.runtime.fitted_evaluation import DEFAULT_UPDATES, FittedValues
 from rl_training.wording import readable
 
 FEWEST_EPISODES = 10
-FEW_EPISODES = 30  # below which the interval itself is a guess
+FEW_EPISODES = 30  # below which intervals are known to be too narrow
 MOST_OUTSIDE = 0.2  # share of states with an action that similar states of the data have not seen
 LARGEST_DRIFT = 0.25  # change of a value at the end of the fit; this and those below in spreads of the returns
 LARGEST_MISS = 0.5  # of the value on left-out episodes
@@ -126,6 +126,14 @@ def caution_of_cuts(fitted: FittedValues) -> list[str]:
         f"{fitted.lone_cuts:.0%} of the cuts are in states that the first half of no other episode comes near: what"
         " lies behind them is guessed from states that are not alike; record longer episodes, or try a smaller --gamma"
     ]
+
+
+def caution_of_few(episodes: int) -> str:
+    """A word on intervals that hold the chance of the draw, but not what few episodes have the fit get wrong."""
+    return (
+        f"{episodes} episodes are few: intervals of fewer than {FEW_EPISODES} are too narrow in practice, and hold the"
+        " truth less often than they say; record more"
+    )
 
 
 def caution_of_a_stop(fitted: FittedValues, seed: int) -> list[str]:

@@ -25,6 +25,7 @@ from rl_training.experiment.offline_doubts import (
     MOST_ROUNDS,
     caution_of_a_stop,
     caution_of_cuts,
+    caution_of_few,
     doubts,
     mean_left_out,
     ran_away,
@@ -138,7 +139,9 @@ class OfflineEvaluation:
         if found is None:
             return None
         gains = self.of_trusted() - self.repeats[:, -1]
-        return found, statistics.chance_above_zero(found.value, gains, besides=self._missed(1.0))
+        return found, statistics.chance_above_zero(
+            found.value, gains, besides=self._missed(1.0), episodes=self.data.episodes
+        )
 
     @property
     def behaviour_return(self) -> Estimate:
@@ -155,7 +158,7 @@ class OfflineEvaluation:
             return None
         value = float(np.mean([one.value.value for one in self.trusted])) - less * self.behaviour_value.value
         repeats = self.of_trusted() - less * self.repeats[:, -1]
-        return statistics.student_estimate(value, repeats, besides=self._missed(less))
+        return statistics.student_estimate(value, repeats, besides=self._missed(less), episodes=self.data.episodes)
 
     def _missed(self, less: float) -> float:
         return float(np.mean([one.missed for one in self.trusted])) - less * self.behaviour_missed
@@ -255,7 +258,7 @@ def evaluate_offline(
         settings,
         used,
         _observed(data, fitted),
-        statistics.student_estimate(behaviour, fitted.repeats[:, -1], besides=missed),
+        statistics.student_estimate(behaviour, fitted.repeats[:, -1], besides=missed, episodes=used.episodes),
         judged,
         (*cautions, *caution_of_cuts(fitted)),
         np.stack([of.repeats[:, column] for column, of in enumerate(seen)], 1),
@@ -273,7 +276,7 @@ def _settings(given: Mapping[str, Any]) -> OfflineEvaluationConfig:
 
 def _observed(data: TransitionDataset, fitted: FittedValues) -> Observed:
     return Observed(
-        statistics.bootstrap([fitted.observed], statistics.mean),
+        statistics.student_mean(fitted.observed),
         float(np.mean(data.episode_returns())),
         float(np.mean(data.episode_lengths())),
         float(fitted.behind.mean()),
@@ -284,14 +287,16 @@ def _observed(data: TransitionDataset, fitted: FittedValues) -> Observed:
 def _judge(fitted: FittedValues, column: int, seed: int, outside: float) -> PolicyValue:
     """One policy's figures, and every reason not to trust them."""
     values, repeats = fitted.values, fitted.repeats
-    missed = _missed(fitted)
-    value = statistics.student_estimate(float(values[column]), repeats[:, column], besides=missed[column])
+    missed, episodes = _missed(fitted), len(fitted.observed)
+    value = statistics.student_estimate(
+        float(values[column]), repeats[:, column], besides=missed[column], episodes=episodes
+    )
     gains, besides = repeats[:, column] - repeats[:, -1], missed[column] - missed[-1]
     gain = float(values[column] - values[-1])
     inside, held_out = (float(np.nanmean(side[:, column])) for side in fitted.td_errors)
     reasons = doubts(fitted, column, outside)
-    improvement = statistics.student_estimate(gain, gains, besides=besides)
-    chance = statistics.chance_above_zero(gain, gains, besides=besides)
+    improvement = statistics.student_estimate(gain, gains, besides=besides, episodes=episodes)
+    chance = statistics.chance_above_zero(gain, gains, besides=besides, episodes=episodes)
     tail = float(fitted.tails[column])
     return PolicyValue(
         seed, value, improvement, chance, outside, inside, held_out, tuple(reasons), tail, float(missed[column])
@@ -341,7 +346,7 @@ def _data(policy: LoadedPolicy, given: TransitionDataset | str | None) -> tuple[
         cautions.append("the shares of the mixture are not used: every row counts alike")
     episodes = _fitted_episodes(some)
     if FEWEST_EPISODES <= episodes < FEW_EPISODES:
-        cautions.append(f"{episodes} episodes are few: the interval is a rough one")
+        cautions.append(caution_of_few(episodes))
     return some, DataUsed(title, data.fingerprint(), episodes, some.n_usable, seen > 0.5), cautions
 
 

@@ -1,4 +1,4 @@
-"""The file of text that `--output` names: whole or not there at all, and nothing else replaced unasked."""
+"""The file of text that an option names: whole or not there at all, and nothing else replaced unasked."""
 
 from __future__ import annotations
 
@@ -10,36 +10,38 @@ from rl_training.errors import ConfigError
 from rl_training.wording import taken
 
 
-def require_place(output: Path, *, force: bool) -> None:
+def require_place(output: Path, *, force: bool, option: str = "--output") -> None:
     """Refuse, before any work, a place where no file can be, and what exists, unless it may be replaced."""
+    named = f"{option} {output}"
     if output.is_dir():
-        raise ConfigError(f"--output {output}: is a folder; name a file")
+        raise ConfigError(f"{named}: is a folder; name a file")
     if not output.parent.is_dir():
-        raise ConfigError(_no_folder(output))
+        raise ConfigError(_no_folder(named, output))
     if os.path.lexists(output) and not force:
-        raise ConfigError(_taken(output))
+        raise ConfigError(_taken(named))
     if output.exists() and not output.is_file():
-        raise ConfigError(f"--output {output}: is a device or a pipe, which no file replaces; name a file")
+        raise ConfigError(f"{named}: is a device or a pipe, which no file replaces; name a file")
     if not os.access(output.parent, os.W_OK | os.X_OK):
-        raise ConfigError(f"--output {output}: the folder {output.parent} may not be written to")
+        raise ConfigError(f"{named}: the folder {output.parent} may not be written to")
 
 
-def write_output(output: Path, text: str, *, force: bool) -> None:
+def write_output(output: Path, text: str, *, force: bool, option: str = "--output") -> None:
     """Write it, unless something lies there by now that is not to be replaced."""
+    named = f"{option} {output}"
     try:
         with new_file(output, replace=force) as temporary:
             temporary.write_text(text, encoding="utf-8", errors="replace")
     except FileExistsError:
-        raise ConfigError(_taken(output)) from None
+        raise ConfigError(_taken(named)) from None
     except FileNotFoundError:
-        raise ConfigError(_no_folder(output)) from None
+        raise ConfigError(_no_folder(named, output)) from None
     except OSError as error:
-        raise ConfigError(f"--output {output}: cannot be written ({error.strerror or error})") from None
+        raise ConfigError(f"{named}: cannot be written ({error.strerror or error})") from None
 
 
-def _no_folder(output: Path) -> str:
-    return f"--output {output}: no folder {output.parent} to write into; make it first"
+def _no_folder(named: str, output: Path) -> str:
+    return f"{named}: no folder {output.parent} to write into; make it first"
 
 
-def _taken(output: Path) -> str:
-    return taken(f"--output {output}", "--force replaces it, -o FILE writes another")
+def _taken(named: str) -> str:
+    return taken(named, "--force replaces it, -o FILE writes another")

@@ -5,14 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from rl_training.errors import CheckpointError, RLTrainingError, did_you_mean
-from rl_training.run_places import DAMAGED, STOPPED, is_locked, run_folders
+from rl_training.run_places import DAMAGED, STOPPED, is_locked, is_run, run_folders
 from rl_training.runtime.records import OFFLINE_EVALUATIONS, Records
-from rl_training.runtime.run_description import read_description, read_plain_config
+from rl_training.runtime.run_description import began, read_description, read_plain_config
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ def summarise(path: Path) -> RunSummary:
         return _summary(path, facts, config)
     except RLTrainingError as error:
         return RunSummary(path.name, path, DAMAGED, fault=" ".join(str(error).split()))
-    except (TypeError, ValueError, KeyError, AttributeError, OSError, RecursionError) as error:
+    except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError, OSError, RecursionError) as error:
         return RunSummary(path.name, path, DAMAGED, fault=f"{path}: makes no sense ({' '.join(str(error).split())})")
 
 
@@ -108,11 +107,7 @@ def _offline(path: Path) -> float | None:
 
 
 def _age(path: Path, created: Any) -> float:
-    try:
-        began = datetime.strptime(str(created), "%Y-%m-%dT%H:%M:%S%z").timestamp()
-    except ValueError:
-        began = path.stat().st_mtime
-    return max(0.0, time.time() - began)
+    return max(0.0, time.time() - began(path, created))
 
 
 def _dataset(section: Any, facts: Any) -> str | None:
@@ -132,10 +127,10 @@ def _dataset(section: Any, facts: Any) -> str | None:
 
 def find(name: str, folder: Path) -> Path:
     """A run by its directory or by its name in `folder`."""
-    known = run_folders(folder)
     for place in (Path(name).expanduser(), folder / name):
-        if place in known or run_folders(place.parent).count(place):
+        if is_run(place):
             return place
+    known = run_folders(folder)
     hint = did_you_mean(name, [path.name for path in known]) if known else " (there are no runs)"
     raise CheckpointError(f"no run {name!r} in {folder}{hint}")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -22,6 +23,8 @@ Statistic: TypeAlias = Callable[[Scores], Scores]  # [..., n] -> [...]
 RESAMPLES = 2_000
 LEVEL = 0.95
 _BLOCK = 4_000_000  # entries drawn at once
+_AS_NORMAL = 1_000  # degrees of freedom; more change an interval by a thousandth
+_PIECES = 500  # of a density that is summed over
 
 
 @dataclass(frozen=True)
@@ -219,47 +222,105 @@ def _quantiles(drawn: npt.NDArray[Any], level: float) -> tuple[Scores, Scores]:
 # Few repeats ----------------------------------------------------------------------------------------------------------
 
 
-def student_estimate(value: float, repeats: npt.ArrayLike, level: float = LEVEL, *, besides: float = 0.0) -> Estimate:
+def student_estimate(
+    value: float,
+    repeats: npt.ArrayLike,
+    level: float = LEVEL,
+    *,
+    besides: float = 0.0,
+    episodes: int | None = None,
+) -> Estimate:
     """A value and its interval from the spread of bootstrap repeats of it, `[R]`, too few to read quantiles off.
 
-    besides: an error of one standard deviation that the repeats do not show.
+    besides: an error of one standard deviation that the repeats do not show. episodes: what the repeats resample, if
+    the interval is to hold for others like them, and not for these alone.
 
     Their standard deviation is the standard error of the value; that it is itself uncertain is what Student's
-    distribution with R - 1 degrees of freedom allows for.
+    distribution with R - 1 degrees of freedom allows for, and `twice_estimated_cdf` for that of the episodes.
     """
-    spread = np.asarray(repeats, dtype=np.float64)
-    deviation = math.hypot(float(spread.std(ddof=1)), besides)
-    half = student_quantile(0.5 * (1.0 + level), len(spread) - 1) * deviation
+    half = _quantile(0.5 * (1.0 + level), np.size(repeats) - 1, _of(episodes)) * _error(repeats, besides, episodes)
     return Estimate(value, value - half, value + half)
 
 
-def chance_above_zero(value: float, repeats: npt.ArrayLike, *, besides: float = 0.0) -> float:
+def chance_above_zero(
+    value: float, repeats: npt.ArrayLike, *, besides: float = 0.0, episodes: int | None = None
+) -> float:
     """How probably what is estimated is above zero, judged as in `student_estimate`."""
-    spread = math.hypot(float(np.asarray(repeats, dtype=np.float64).std(ddof=1)), besides)
-    if spread == 0.0:
+    error = _error(repeats, besides, episodes)
+    if error == 0.0:
         return 0.5 * (1.0 + float(np.sign(value)))
-    return student_cdf(value / spread, np.size(repeats) - 1)
+    return twice_estimated_cdf(value / error, np.size(repeats) - 1, _of(episodes))
+
+
+def student_mean(values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
+    """The mean and its interval, `t·s/√n`; none of a single value."""
+    given = np.asarray(values, dtype=np.float64)
+    middle, count = float(given.mean()), len(given)
+    if count < 2:
+        return Estimate(middle)
+    degrees = min(count - 1, _AS_NORMAL)
+    half = student_quantile(0.5 * (1.0 + level), degrees) * float(given.std(ddof=1)) / math.sqrt(count)
+    return Estimate(middle, middle - half, middle + half)
+
+
+def _error(repeats: npt.ArrayLike, besides: float, episodes: int | None) -> float:
+    """Of one standard deviation. Means of n things, resampled, have a variance of (n - 1)/n of what means of new ones
+    have (Efron & Tibshirani 1993, section 5.3)."""
+    spread = float(np.asarray(repeats, dtype=np.float64).std(ddof=1))
+    degrees = _of(episodes)
+    return math.hypot(spread if degrees is None else spread * math.sqrt((degrees + 1) / degrees), besides)
+
+
+def _of(episodes: int | None) -> int | None:
+    """Degrees of freedom."""
+    return None if episodes is None or episodes < 2 else episodes - 1
 
 
 def student_cdf(t: float, degrees: int) -> float:
     """P(T ≤ t) of Student's distribution, the finite sums of Abramowitz & Stegun 26.7.3 and 26.7.4."""
-    angle = math.atan(t / math.sqrt(degrees))
-    sine, cosine = math.sin(angle), math.cos(angle)
+    return float(_student_cdf(np.asarray(t, dtype=np.float64), degrees))
+
+
+def _student_cdf(t: Scores, degrees: int) -> Scores:
+    angle = np.arctan(t / math.sqrt(degrees))
+    sine, cosine = np.sin(angle), np.cos(angle)
     first = degrees % 2  # the power of the cosine that the sum begins with
-    term, total = cosine**first, 0.0
+    term, total = cosine**first, np.zeros_like(cosine)
     for power in range(first, degrees - 1, 2):
-        total += term
-        term *= cosine * cosine * (power + 1) / (power + 2)
+        total = total + term
+        term = term * cosine * cosine * (power + 1) / (power + 2)
     within = 2.0 / math.pi * (angle + sine * total) if first else sine * total
-    return 0.5 * (1.0 + within)
+    return np.asarray(0.5 * (1.0 + within))
+
+
+def twice_estimated_cdf(t: float, degrees: int, others: int | None) -> float:
+    """P(T ≤ t) of `Z / √(U·V)`: a normal error over a standard error that is estimated twice.
+
+    U, a mean square with `degrees` of freedom, is the spread of few repeats around that of all possible ones; V, with
+    `others`, the spread of few episodes around that of all. Student's where `others` is none. √V = w has the density
+    `w^(m-1)·exp(-m·w²/2)`, up to a factor, for m = `others`; over it Student's is summed.
+    """
+    if others is None:
+        return student_cdf(t, degrees)
+    reach = 10.0 / math.sqrt(2.0 * others)  # ten standard deviations of w
+    edges = np.linspace(max(0.0, 1.0 - reach), 1.0 + reach, _PIECES + 1)
+    w = 0.5 * (edges[1:] + edges[:-1])
+    weight = np.exp((others - 1) * np.log(w) - 0.5 * others * (w * w - 1.0))
+    return float((weight * _student_cdf(t * w, degrees)).sum() / weight.sum())
 
 
 def student_quantile(share: float, degrees: int) -> float:
-    """The t with P(T ≤ t) = share, by bisection."""
+    """The t with P(T ≤ t) = share."""
+    return _quantile(share, degrees, None)
+
+
+@cache
+def _quantile(share: float, degrees: int, others: int | None) -> float:
+    """By bisection."""
     low, high = -1e6, 1e6
     for _ in range(100):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if student_cdf(middle, degrees) < share else (low, middle)
+        low, high = (middle, high) if twice_estimated_cdf(middle, degrees, others) < share else (low, middle)
     return 0.5 * (low + high)
 
 

@@ -22,6 +22,9 @@ from rl_training.wording import notice_line
 if TYPE_CHECKING:
     from rl_training.runtime.loop import Loop
 
+_NO_SCORES = (
+    "losses are no scores, and may grow as the policy gets better; `evaluate --offline` estimates how good it is"
+)
 PLAIN_SECONDS = 10.0  # at most one plain progress line in this time
 
 
@@ -64,6 +67,8 @@ class ConsoleProgress(Callback):
         place = loop.config.env_id or "data alone"
         verb = "continuing" if loop.progress.steps else "training"
         self._say(f"{verb} {loop.config.algo} on {place}, seed {seeds}, into {loop.run_directory.path}")
+        if loop.config.env_id is None and verb == "training":
+            self._say(f"note: {_NO_SCORES}")
         for notice in loop.notices:
             self._say(notice_line(notice))
         if can_be_live(self.console):

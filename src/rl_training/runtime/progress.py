@@ -11,6 +11,7 @@ from rl_training.errors import CheckpointError
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.records import are_tallies
+from rl_training.runtime.run_description import is_score
 from rl_training.validation import is_count, shown
 
 _COUNTED = re.compile(r"(0|[1-9][0-9]{0,8})/[^/]+/.+")
@@ -75,7 +76,7 @@ class Progress:
         counters = ("total_steps", "total_updates", "updates_per_epoch", "steps", "updates")
         wrong = [name for name in counters if not is_count(stored[name])]
         scores = ("last", "best")
-        wrong += [name for name in scores if not (stored[name] is None or _is_score(stored[name]))]
+        wrong += [name for name in scores if not (stored[name] is None or is_score(stored[name]))]
         wrong += [name for name in ("metric_counts", "callbacks") if not isinstance(stored[name], dict)]
         wrong += [name for name in ("metric_counts",) if name not in wrong and not _are_counts(stored[name])]
         wrong += [name for name in ("records",) if not are_tallies(stored[name])]
@@ -92,10 +93,3 @@ def _are_counts(values: dict[Any, Any]) -> bool:
     return all(
         isinstance(key, str) and _COUNTED.fullmatch(key) and is_count(count, least=1) for key, count in values.items()
     )
-
-
-def _is_score(value: Any) -> bool:
-    if not isinstance(value, dict) or not is_count(value.get("step")):
-        return False
-    score = value.get("return_mean")
-    return isinstance(score, float) or (type(score) is int and abs(score) < 2**63)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from rl_training import yaml_dialect
 from rl_training.errors import CheckpointError
 from rl_training.paths import read_plain_file
 from rl_training.run_places import DESCRIPTION
-from rl_training.validation import shown
+from rl_training.validation import is_count, shown
 
 _LARGEST = 2**26  # bytes; it names every column of the data, some hundred bytes each, and there may be very many
 
@@ -29,7 +30,28 @@ def read_description(run: Path) -> dict[str, Any]:
         raise CheckpointError(f"{file}: is not a description of a run")
     if not isinstance(contents.get("status"), str) or "dataset" not in contents:
         raise CheckpointError(f"{file}: is not a description of a run (status and dataset are missing)")
+    for name in ("step", "last", "best"):
+        value = contents.get(name)
+        if value is not None and not (is_count(value) if name == "step" else is_score(value)):
+            raise CheckpointError(f"{file}: {name}: {shown(value)} is not a value it can have")
     return contents
+
+
+def began(run: Path, created: Any) -> float:
+    """The moment at which a run was started, in seconds since 1970: as it says, wherever its clock was, else as old as
+    its folder."""
+    try:
+        return datetime.strptime(str(created), "%Y-%m-%dT%H:%M:%S%z").timestamp()
+    except (ValueError, OverflowError):
+        return run.stat().st_mtime
+
+
+def is_score(value: Any) -> bool:
+    """Whether it is what an evaluation leaves in run.json and in checkpoints."""
+    if not isinstance(value, dict) or not is_count(value.get("step")):
+        return False
+    score = value.get("return_mean")
+    return isinstance(score, float) or (type(score) is int and abs(score) < 2**63)
 
 
 def lack_of_checkpoints(facts: Mapping[str, Any]) -> str:

@@ -22,6 +22,7 @@ from rl_training.validation import shown
 
 PROJECT = "rl-training"  # where neither the configuration nor the tracker's variable names one
 _SCORE = "evaluation/return_mean"
+_MLFLOW_NAMES = {"databricks", "databricks-uc", "uc"}  # stores of MLflow that are no paths
 _IS_ELSEWHERE = {"TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL"}  # then what Trackio has is not here to be asked
 
 
@@ -130,18 +131,19 @@ class MlflowTracker(Tracker):
 
     def __init__(self, project: str | None = None) -> None:
         try:
-            from mlflow import MlflowClient
+            from mlflow import MlflowClient, get_tracking_uri
             from mlflow.entities import Metric, Param, RunTag
         except ImportError:
             raise _absent("mlflow") from None
         self._client_type, self._metric, self._param, self._tag = MlflowClient, Metric, Param, RunTag
         self._project = project or os.environ.get("MLFLOW_EXPERIMENT_NAME") or PROJECT
+        self._store = _absolute_store(get_tracking_uri())
         self._client: Any = None
         self._id = ""
         self._last = -1
 
     def start(self, run: TrackedRun) -> str | None:
-        self._client = self._client_type()
+        self._client = self._client_type(self._store)
         if run.run_id is not None:
             self._id = run.run_id
             self._client.update_run(self._id, status="RUNNING")
@@ -178,6 +180,8 @@ class TrackioTracker(Tracker):
     name = "trackio"
 
     def __init__(self, project: str | None = None) -> None:
+        if folder := os.environ.get("TRACKIO_DIR"):
+            os.environ["TRACKIO_DIR"] = str(Path(folder).absolute())  # the same; Trackio keeps what it reads here
         try:
             import trackio
         except ImportError:
@@ -248,6 +252,16 @@ def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
     """So many at a time: servers take no more."""
     everything = list(items)
     return (everything[first : first + size] for first in range(0, len(everything), size))
+
+
+def _absolute_store(uri: str) -> str:
+    """The same place for MLflow, whatever the working folder will be: a server's address, or a path made absolute."""
+    for scheme in ("sqlite:///", "file://", "file:", ""):
+        if uri.startswith(scheme):
+            path = uri.removeprefix(scheme)
+            is_elsewhere = ":" in path or (not scheme and path in _MLFLOW_NAMES)
+            return uri if is_elsewhere else f"{scheme}{Path(path).absolute()}"
+    return uri
 
 
 def _absent(package: str) -> ConfigError:

@@ -44,7 +44,7 @@ class TrackedRun:
     """What a tracker is told of a run when it starts."""
 
     name: str
-    folder: Path
+    folder: Path  # absolute
     config: dict[str, Any]  # complete, as in config.yaml
     step: int = 0  # where training goes on; 0 in a new run
     run_id: str | None = None  # what `start` returned when the run began; none where it has not been tracked yet
@@ -102,6 +102,7 @@ class Tracking(Callback):
     def on_start(self, loop: Loop) -> None:
         self._before = sys.exception()
         run = loop.run_directory
+        place = run.path.absolute()  # the working folder may be another one when a tracker writes
         history = read_history(run, loop.config.seeds) if loop.progress.steps else []
         at_hand = history.pop() if history and history[-1].step == loop.progress.steps else None
         self._pending = at_hand  # its evaluation may be still to come
@@ -109,7 +110,7 @@ class Tracking(Callback):
             notes = Notes(run, name)
             noted = notes.get("id")
             run_id = noted if isinstance(noted, str) else None
-            told = TrackedRun(run.path.absolute().name, run.path, loop.config.to_plain(), loop.progress.steps, run_id)
+            told = TrackedRun(place.name, place, loop.config.to_plain(), loop.progress.steps, run_id)
             courier = _Courier(tracker, name, told, history, notes)
             courier.start()
             self._couriers.append(courier)

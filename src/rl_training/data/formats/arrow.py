@@ -10,13 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rl_training.data.formats.cells import ragged
+from rl_training.data.formats.limits import LONGEST_TEXT
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import assemble, plan
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import shortened
-
-_LONGEST_TEXT = 256  # bytes of a cell; a number or the name of an episode needs fewer
 
 
 def read(table: Any, columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> RawData:
@@ -84,8 +83,8 @@ def _values(name: str, array: Any) -> npt.NDArray[Any]:
         return np.asarray(plain.to_numpy(zero_copy_only=False))
     text = array.cast(pa.large_string())
     longest = pc.max(pc.binary_length(text)).as_py() or 0
-    if longest > _LONGEST_TEXT:
-        raise DataError(f"column {name!r}: holds a text of {longest:,} bytes; at most {_LONGEST_TEXT} are read")
+    if longest > LONGEST_TEXT:
+        raise DataError(f"column {name!r}: holds a text of {longest:,} bytes; at most {LONGEST_TEXT} are read")
     return np.array(text.to_pylist(), dtype=object)
 
 

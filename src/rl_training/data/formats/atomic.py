@@ -27,9 +27,13 @@ def temporary_name(target: Path) -> Path:
 
 def temporary_folder(parent: Path, prefix: str) -> Path:
     """A new folder that nobody else uses, open to those whom the umask lets in, as what is made in it."""
-    folder = parent / f"{prefix}{uuid.uuid4().hex[:20]}"
+    folder = _fresh(parent, prefix)
     folder.mkdir()
     return folder
+
+
+def _fresh(parent: Path, prefix: str) -> Path:
+    return parent / f"{prefix}{uuid.uuid4().hex[:20]}"
 
 
 @contextmanager
@@ -40,18 +44,27 @@ def _workplace(target: Path) -> Iterator[Path]:
     """
     _remove_left(target)
     while True:
-        folder = temporary_folder(target.parent, f".{target.name}.{_host()}-")
+        folder, lock = _fresh(target.parent, f".{target.name}.{_host()}-"), None
         try:
-            lock = _lock(folder)
-        except (BlockingIOError, FileNotFoundError):  # another process has just taken it for a dead one's
-            continue
-        break
+            folder.mkdir()
+            lock = _lock_own(folder)
+            if lock is None:
+                continue
+            yield folder / "new"
+            return
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            if lock is not None:
+                os.close(lock)
+            _remove_left(target)  # what had to stay as long as nothing lay under the name
+
+
+def _lock_own(folder: Path) -> int | None:
+    """The lock on a folder that was just made; none where another process has taken it for a dead one's."""
     try:
-        yield folder / "new"
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
-        _remove_left(target)  # what had to stay as long as nothing lay under the name
+        return _lock(folder)
+    except (BlockingIOError, FileNotFoundError):
+        return None
 
 
 def _host() -> str:
@@ -99,7 +112,7 @@ def new_file(target: Path, *, replace: bool = True) -> Iterator[Path]:
     """
     with _workplace(target) as temporary:
         yield temporary
-        sync(temporary)
+        sync_all(temporary)
         if replace:
             temporary.replace(target)
         else:
@@ -116,9 +129,7 @@ def new_folder(target: Path, *, replace: bool = True) -> Iterator[Path]:
     """
     with _workplace(target) as temporary:
         yield temporary
-        for file in temporary.rglob("*"):
-            if file.is_file():
-                sync(file)
+        sync_all(temporary)
         if replace and os.path.lexists(target):
             _replace_folder(temporary, target)
         else:
@@ -145,6 +156,13 @@ def _replace_folder(temporary: Path, target: Path) -> None:
         with contextlib.suppress(FileNotFoundError):
             old.replace(target)
         raise
+
+
+def sync_all(path: Path) -> None:
+    """A file, or every file in a folder."""
+    for file in path.rglob("*") if path.is_dir() else [path]:
+        if file.is_file():
+            sync(file)
 
 
 def remove(path: Path) -> None:

@@ -3,7 +3,6 @@ folder of files with the same columns."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -213,7 +212,7 @@ def _complete(path: Path, layout: Layout) -> Iterator[list[str]]:
 def _lines_of_other_widths(table: Iterator[tuple[int, list[str]]], width: int) -> list[str]:
     """Of what is left, as far as it can be read: what is wrong further down is not what comes first."""
     lines = []
-    with suppress(csv.Error, UnicodeDecodeError, DataError):
+    with suppress(UnicodeDecodeError, DataError):
         for line, cells in table:
             if len(cells) != width:
                 lines.append(str(line))

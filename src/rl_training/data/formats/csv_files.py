@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -32,8 +31,6 @@ def readable(entry: Path, path: Path) -> Iterator[None]:
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
             raise DataError(f"is not UTF-8 text (byte 0x{byte:02x}); save it as UTF-8") from error
-        except csv.Error as error:
-            raise DataError(f"not a readable CSV file ({error})") from error
 
 
 def layouts_of(paths: Sequence[Path], path: Path) -> list[Layout]:

@@ -174,14 +174,28 @@ def rows(path: Path, layout: Layout, *, strict: bool = False) -> Iterator[tuple[
         for _ in islice(lines, layout.lines_above):
             pass
         reader = csv.reader(lines, delimiter=layout.separator, strict=strict)
-        empty = 0
-        for row in reader:
+        empty, line = 0, layout.lines_above
+        while True:
+            try:
+                row = next(reader, None)
+            except csv.Error as error:
+                raise _unreadable(error, line + 1, reader.line_num + layout.lines_above) from error
+            if row is None:
+                return
+            line = reader.line_num + layout.lines_above
             if row:
                 empty = 0
-                yield reader.line_num + layout.lines_above, row
+                yield line, row
             elif (empty := empty + 1) > _MOST_EMPTY:
-                line = reader.line_num + layout.lines_above
                 raise DataError(f"line {line:,}: more than {_MOST_EMPTY:,} empty lines in a row; leave them out")
+
+
+def _unreadable(error: csv.Error, first: int, last: int) -> DataError:
+    """What the reader complains of, in a row that goes from one line to another: as far as a quote is open."""
+    if "unexpected end" in str(error):
+        return DataError(f'line {first}: a quote (") is opened and never closed')
+    begun = f"; its row begins in line {first}" if last > first else ""
+    return DataError(f"line {last}: cannot be read as CSV ({error}{begun})")
 
 
 def _lines(text: IO[str]) -> Iterator[str]:

@@ -18,6 +18,7 @@ _CONTROL_GROUPS = (
 _MEMORY_LIMIT_FALLBACK = 64 * 2**30  # bytes, where the system does not say how much memory is free
 
 
+LONGEST_TEXT = 256  # bytes of a cell; a number or the name of an episode needs fewer
 _COPIES = 3  # of what is read, at the worst moment: as the file has it, as float32, and the successors
 _LARGEST_RATIO = 200  # that real data are packed by
 _ALWAYS_FINE = 2**28  # bytes of constant fields, whose ratio is any

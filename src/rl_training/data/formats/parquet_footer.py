@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rl_training.data.formats.limits import LONGEST_TEXT
 from rl_training.errors import DataError
 
 _BOOLEAN, _INT32, _FLOAT, _TEXT, _FIXED = 0, 1, 4, 6, 7  # Parquet's physical types
@@ -18,16 +19,19 @@ _ITEM_SIZES = {_BOOLEAN: 1, _INT32: 4, _FLOAT: 4, _TEXT: 64, _FIXED: 32}  # byte
 _TRUE, _FALSE = 1, 2  # of the protocol's types
 _DEEPEST = 32  # structures, or columns, inside each other; Parquet needs a handful
 _LARGEST = 2**26  # bytes of a footer
+_ASIDE = 2**20  # bytes of pages that are no values: their heads and statistics
 
 
 @dataclass
 class Footer:
     """What a file declares: bytes by column, as a path with points, unpacked and as they are stored, the columns whose
-    values are text, and how many groups of rows there are."""
+    values are text, and how many groups of rows there are. uneven: columns, and what they lie in, of which a single row
+    may hold nearly all bytes: lists of more than one length, long texts."""
 
     sizes: dict[str, int] = field(default_factory=dict)
     stored: dict[str, int] = field(default_factory=dict)
     texts: set[str] = field(default_factory=set)
+    uneven: set[str] = field(default_factory=set)
     groups: int = 0
     rows: int = 0
 
@@ -46,6 +50,7 @@ def read_footer(path: Path, first: int | None = None) -> Footer:
     about_file = _Thrift(_footer(path)).struct()
     _check_depth(_list(about_file.get(2)))
     footer = Footer()
+    widths: dict[str, int] = {}
     for group in map(_fields, _list(about_file.get(4))):
         if first is not None and footer.rows >= first:
             break
@@ -54,9 +59,13 @@ def read_footer(path: Path, first: int | None = None) -> Footer:
         for column in map(_fields, _list(group.get(1))):
             about = _fields(column.get(3))
             parts = [part.decode("utf-8", "replace") for part in _list(about.get(3)) if isinstance(part, bytes)]
-            kind, count = _number(about.get(1)), max(_number(about.get(5)), rows)
-            size = max(_number(about.get(6)), count * _ITEM_SIZES.get(kind, 8))
+            kind, count, pages = _number(about.get(1)), max(_number(about.get(5)), rows), _number(about.get(6))
+            size = max(pages, count * _ITEM_SIZES.get(kind, 8))
             name = ".".join(parts)
+            width, rest = divmod(count, max(1, rows))
+            is_long = kind == _TEXT and pages > _ASIDE + LONGEST_TEXT * rows
+            if rest or widths.setdefault(name, width) != width or is_long:
+                footer.uneven |= {".".join(parts[: depth + 1]) for depth in range(len(parts))}
             footer.sizes[name] = footer.sizes.get(name, 0) + size
             footer.stored[name] = footer.stored.get(name, 0) + _number(about.get(7))
             if kind == _TEXT:

@@ -71,12 +71,13 @@ def _fitting(footer: Footer, names: Sequence[str], look: Look) -> tuple[list[str
     """The columns to read, fields first, then the smallest, and of how many rows.
 
     Of a column that is stored in about so many bytes, only the rows that are read count; one that is packed into next
-    to nothing may have all of it in any row."""
+    to nothing, or has rows of different sizes, may have all of it in any row."""
     sizes, stored = _by_name(footer.sizes), _by_name(footer.stored)
     fitting, of_each_row = [], 0
     for name in sorted(names, key=lambda name: (name not in FIELD_OF, sizes.get(name, 0))):
         size = sizes.get(name, 0)
-        row = -(-size // footer.rows) if is_stored(size, stored.get(name, 0)) else 0
+        is_even = name not in footer.uneven and is_stored(size, stored.get(name, 0))
+        row = -(-size // footer.rows) if is_even else 0
         if (row or size) <= look.left:
             look.left -= row or size
             of_each_row += row

@@ -14,11 +14,13 @@ from rl_training.data.formats import csv_text
 from rl_training.data.formats.cells import is_missing_word
 from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.folders import blamed_on, files_of
+from rl_training.data.formats.limits import LONGEST_TEXT
 from rl_training.data.formats.looks import damage_told
 from rl_training.errors import DataError
 
 _MOST_KINDS = 200  # of the texts in a column
 _BATCH = 500  # rows that are unpacked at once
+_BUFFER = 2**15  # bytes of a column that are read at once, however large it is
 _MOST_CELLS = 2 * 10**7  # of a table that is read to its end, its other columns included
 _MOST_COLUMNS = 4
 _FILLED = 0.1  # of the rows of a column whose texts are rare
@@ -50,6 +52,21 @@ def last_rows(path: Path, kind: str, column: str) -> set[int]:
         if row and cell != before:
             last.add(row - 1)
         before = cell
+    return last | {row}
+
+
+def rows_before_restarts(path: Path, kind: str, column: str) -> set[int]:
+    """The rows after which a column of steps does not grow, as `row_order` takes it, and the last of all; none where
+    the steps are no numbers."""
+    last, before, row = set(), None, -1
+    for row, cell in enumerate(_cells(path, kind, column)):
+        try:
+            step = float(cell.replace(",", ".", 1) if isinstance(cell, str) else cell)
+        except (TypeError, ValueError):
+            return set()
+        if before is not None and step <= before:
+            last.add(row - 1)
+        before = step
     return last | {row}
 
 
@@ -105,13 +122,18 @@ def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
     from rl_training.data.formats.parquet_footer import read_footer
 
     for entry in files_of(path, "parquet"):
-        with (
-            blamed_on(entry, path),
-            damage_told(),
-            pq.ParquetFile(entry, read_dictionary=sorted(read_footer(entry).texts)) as file,
-        ):
-            for batch in file.iter_batches(batch_size=_BATCH, columns=[column]):
-                yield from column_values(column, batch.column(0)).tolist()
+        with blamed_on(entry, path), damage_told():
+            footer = read_footer(entry)
+            if column in footer.uneven:
+                what = (
+                    f"a text of more than {LONGEST_TEXT} bytes"
+                    if column in footer.texts
+                    else "lists of several lengths"
+                )
+                raise DataError(f"column {column!r}: holds {what}, and is not read to its end")
+            with pq.ParquetFile(entry, read_dictionary=sorted(footer.texts), buffer_size=_BUFFER) as file:
+                for batch in file.iter_batches(batch_size=_BATCH, columns=[column]):
+                    yield from column_values(column, batch.column(0)).tolist()
 
 
 def _hdf5_cells(path: Path, column: str) -> Iterator[Any]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import io
 import json
-import shutil
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -13,16 +14,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import FaultyValueError, inferred_bounds
 from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats import npz, recognise
-from rl_training.data.formats.atomic import new_file, new_folder, new_parents
+from rl_training.data.formats.atomic import new_file, new_folder, new_parents, sync_all
+from rl_training.data.formats.nearby import REPLACED
 from rl_training.data.formats.places import MINARI_PREFIX, expand, place_of
-from rl_training.data.formats.raw import NAMES, by_the_files_rows
-from rl_training.data.formats.written import remove_beside, write_beside
+from rl_training.data.formats.raw import NAMES
+from rl_training.data.formats.written import write_beside
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.errors import DataError
-from rl_training.wording import amount, taken
+from rl_training.wording import taken
 
 if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
@@ -92,20 +93,71 @@ def write(
     """Write the dataset and return what its reader should know. What is there already stays, unless `force`.
 
     env_id: the environment to name, if not the dataset's own; provenance: where the data come from, likewise."""
-    path, told = target.path, (provenance or dataset.provenance or Provenance()).text()
+    named = dataset if env_id is None else replace(dataset, env_id=env_id)
+    (notes,) = write_together([(named, target, provenance)], force=force)
+    return notes
+
+
+def write_together(
+    parts: Sequence[tuple[TransitionDataset, Target, Provenance | None]], *, force: bool = False
+) -> list[tuple[str, ...]]:
+    """Write all of them or none. Where they replace others, no new one ever stands beside an old one."""
+    for dataset, target, _ in parts:
+        _require_writable(dataset, target, force=force)
+    notes: list[list[str]] = [[] for _ in parts]
+    with ExitStack() as places:
+        written = [
+            places.enter_context(_placed(*part, own, force=force)) for part, own in zip(parts, notes, strict=True)
+        ]
+        for (_, target, _), temporary in list(zip(parts, written, strict=True))[:-1]:  # the last takes its place first
+            if force and os.path.lexists(target.path):
+                target.path.replace(temporary.with_name(REPLACED))
+    return [tuple(own) for own in notes]
+
+
+def _require_writable(dataset: TransitionDataset, target: Target, *, force: bool) -> None:
     dataset.refuse_mixture()
     check_free(target, force=force)
     if not dataset.whole_episodes and target.format not in ("npz", "columns"):
-        raise DataError(f"{path}: the rows were sampled or reordered; only .npz and a folder of columns can say so")
-    try:
-        named = dataset if env_id is None else replace(dataset, env_id=env_id)
-        place = new_folder if target.is_folder else new_file
-        with new_parents(path), place(path, replace=force) as temporary:
-            notes = _WRITERS[target.format](named, replace(target, path=temporary, provenance=told))
+        raise DataError(
+            f"{target.path}: the rows were sampled or reordered; only .npz and a folder of columns can say so"
+        )
+
+
+@contextmanager
+def _placed(
+    dataset: TransitionDataset, target: Target, provenance: Provenance | None, notes: list[str], *, force: bool
+) -> Iterator[Path]:
+    """Where the dataset lies, written completely; at the end it takes the target's place, with all that belongs to it.
+
+    notes: what its reader should know is added to them.
+    """
+    path, told = target.path, (provenance or dataset.provenance or Provenance()).text()
+    place = new_folder if target.is_folder else new_file
+    with _faults_told(target, force=force), new_parents(path):
+        with place(path, replace=force) as temporary:
+            notes += _WRITERS[target.format](dataset, replace(target, path=temporary, provenance=told))
+            sync_all(temporary)
+            try:
+                yield temporary
+            except BaseException:
+                if os.path.lexists(old := temporary.with_name(REPLACED)) and not os.path.lexists(path):
+                    old.replace(path)
+                raise
             check_free(target, force=force)  # what has come since may be no dataset
         if target.format == "minari":
-            _name_spaces(target)
-        return (*notes, *write_beside(path, told, _told_of_table(named))) if target.format == "csv" else notes
+            from rl_training.data.formats.minari_writer import name_spaces
+
+            name_spaces(path, target.dataset_id or "")
+        if target.format == "csv":
+            notes += write_beside(path, told, _told_of_table(dataset))
+
+
+@contextmanager
+def _faults_told(target: Target, *, force: bool) -> Iterator[None]:
+    path = target.path
+    try:
+        yield
     except FileExistsError:  # it has come in the last moment
         raise DataError(taken(path, "it has just come there, try again") if force else taken(path)) from None
     except OSError as error:
@@ -116,13 +168,6 @@ def write(
             raise
         extra = {"pyarrow": "parquet", "minari": "minari"}[package]
         raise DataError(f"writing this format needs {package}: pip install 'rl-training[{extra}]'") from None
-
-
-def remove(target: Target) -> None:
-    """What was written, with all that belongs to it."""
-    if target.format == "csv":
-        remove_beside(target.path)
-    shutil.rmtree(target.path) if target.is_folder else target.path.unlink(missing_ok=True)
 
 
 def check_free(target: Target, *, force: bool, source: str | None = None) -> None:
@@ -262,102 +307,9 @@ def _formats(values: npt.NDArray[Any]) -> list[str]:
 
 
 def _minari(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
-    """By way of Minari's own storage. An episode has one observation more than rows."""
-    from minari.data_collector.episode_buffer import EpisodeBuffer
-    from minari.dataset.minari_storage import MinariStorage
+    from rl_training.data.formats import minari_writer
 
-    from rl_training.data.formats.minari import ASSUMED_BOUNDS
-
-    usable = dataset.usable()
-    notes = []
-    if len(usable) < len(dataset):
-        left_out = len(dataset) - len(usable)
-        notes.append(f"{amount(left_out, 'row')} left out: Minari cannot hold one whose next observation is unknown")
-    if lost := [name for name in ("next_actions", "returns_to_go", "part_ids") if getattr(dataset, name) is not None]:
-        notes.append(f"Minari does not hold {', '.join(lost)}")
-    _require_successors(usable)
-    target.path.mkdir()
-    spec = _registered(dataset.env_id)
-    storage = MinariStorage.new(target.path / "data", env_spec=spec, **_spaces(usable))
-    storage.update_metadata({**_minari_metadata(target.dataset_id or ""), KEY: json.loads(target.provenance)})
-    if dataset.env_id is not None and spec is None:
-        storage.update_metadata({"env_id": dataset.env_id})
-    if dataset.bounds is None or dataset.bounds.action_low is None:  # a Box must have some; these are no knowledge
-        storage.update_metadata({ASSUMED_BOUNDS: True})
-    storage.update_episodes(EpisodeBuffer(**episode) for episode in _episodes(usable))
-    return tuple(notes)
-
-
-def _episodes(dataset: TransitionDataset) -> Iterator[dict[str, Any]]:
-    first = 0
-    for last in dataset.episode_ends.tolist():
-        rows = slice(first, last + 1)
-        yield {
-            "observations": np.concatenate([dataset.obs[rows], dataset.next_obs[last : last + 1]]),
-            **{name: getattr(dataset, name)[rows] for name in ("actions", "rewards", "terminations", "truncations")},
-        }
-        first = last + 1
-
-
-def _require_successors(dataset: TransitionDataset) -> None:
-    inside = np.ones(len(dataset), dtype=np.bool_)
-    inside[dataset.episode_ends] = False
-    rows = np.flatnonzero(inside)
-    wrong = rows[(dataset.next_obs[rows] != dataset.obs[rows + 1]).any(axis=1)]
-    if len(wrong):
-        ends = dataset.terminations | dataset.truncations
-        what, rule = "not the observation of the next row", "Minari can hold no other"
-        with by_the_files_rows(dataset):
-            raise FaultyValueError("next_obs", what, int(wrong[0]), None, ends, rule)
-
-
-def _spaces(dataset: TransitionDataset) -> dict[str, Any]:
-    """Boxes with the bounds that are told. Without: unbounded observations; actions in the bounds that training would
-    infer, which hold them all."""
-    from gymnasium.spaces import Box
-
-    least, most = dataset.actions.min(axis=0), dataset.actions.max(axis=0)
-    inferred = inferred_bounds(least, most)
-    low, high = np.minimum(inferred[0], least), np.maximum(inferred[1], most)  # a Box knows no rounding
-    told = {} if dataset.bounds is None else dataset.bounds.told()
-
-    def box(kind: str, width: int, least: Any, most: Any) -> Any:
-        below, above = (
-            np.asarray(told.get(f"{kind}_{side}", d), np.float32) for side, d in (("low", least), ("high", most))
-        )
-        return Box(np.broadcast_to(below, width), np.broadcast_to(above, width), dtype=np.float32)
-
-    return {
-        "observation_space": box("obs", dataset.obs_dim, -np.inf, np.inf),
-        "action_space": box("action", dataset.act_dim, low, high),
-    }
-
-
-def _registered(env_id: str | None) -> Any:
-    """What Gymnasium knows of an environment, without building it; nothing where it is not installed, or where it was
-    registered in a way that cannot be written down."""
-    import gymnasium
-
-    spec = None if env_id is None else gymnasium.registry.get(env_id)
-    try:
-        return spec if spec is not None and spec.to_json() else None
-    except ValueError:
-        return None
-
-
-def _minari_metadata(dataset_id: str) -> Mapping[str, Any]:
-    import minari
-
-    return {"dataset_id": dataset_id, "minari_version": minari.__version__}
-
-
-def _name_spaces(target: Target) -> None:
-    """Minari lists a namespace by a file of its own in each folder above the dataset."""
-    for namespace in list(target.path.parents)[: (target.dataset_id or "").count("/")]:
-        marker = namespace / "namespace_metadata.json"
-        if not marker.exists():
-            with new_file(marker) as temporary:
-                temporary.write_text("{}", "utf-8")
+    return minari_writer.fill(target.path, dataset, target.dataset_id or "", target.provenance)
 
 
 # Each writes a new file or folder under the path it is given, which is the target's only in the end.

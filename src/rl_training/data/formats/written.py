@@ -72,12 +72,6 @@ def with_known(raw: RawData, path: Path) -> RawData:
     )
 
 
-def remove_beside(path: Path) -> None:
-    """Of a CSV file that goes."""
-    if _ours(beside(path)) is not None:
-        beside(path).unlink(missing_ok=True)
-
-
 def _ours(place: Path) -> dict[str, Any] | None:
     try:
         check_file(place)

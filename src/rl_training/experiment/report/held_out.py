@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -65,7 +64,7 @@ def _not_twice(own: dict[str, Any], plain: Mapping[str, Any]) -> tuple[dict[str,
         place = locate(named)
         kind = recognise(place)
         told, by_names = provenance_in(place, kind), kind == "csv" and _has_written_names(place, own)
-    except (RLTrainingError, OSError, ValueError, csv.Error):
+    except (RLTrainingError, OSError, ValueError):
         return own, ()  # said when they are opened
     changing = {name: own[name] for name in _CHANGE_VALUES if is_said(own.get(name))}
     if told is None and not by_names:

@@ -16,7 +16,7 @@ from rl_training.experiment.report.datasets import Shelf, examine
 from rl_training.experiment.report.page import Contents, page
 from rl_training.experiment.run_listing import differing_values
 from rl_training.harmless import for_page
-from rl_training.run_places import run_folders
+from rl_training.run_places import is_run, run_folders
 from rl_training.wording import amount
 
 
@@ -37,7 +37,7 @@ def write_report(
     if not paths:
         raise ConfigError("report: name at least one run")
     for path in paths:
-        if path.resolve() not in run_folders(path.resolve().parent):
+        if not is_run(path.resolve()):
             raise CheckpointError(f"{path}: {_not_a_run(path)}")
     require_place(output, force=force)
     if held_out is not None and not with_data:

@@ -64,7 +64,7 @@ def make_card(
             "update": int(progress["updates"]),
             "step": int(progress["steps"]),
             "step_unit": progress["unit"],
-            "total": config.total_timesteps,
+            "total": int(progress["total_steps"]),
             "status": None if run is None else status_of(run.path),
             "head": network.head,
             "hidden": [len(layer.bias) for layer in network.hidden],

@@ -20,6 +20,7 @@ from torch.nn import functional
 
 from rl_training.experiment.shipping.network import Affine, Floats, PolicyNetwork
 from rl_training.models.layers import LAYER_NORM_EPS
+from rl_training.paths import require_temporary_folder
 
 
 class PolicyProgram(nn.Module):
@@ -85,6 +86,7 @@ class PolicyProgram(nn.Module):
 
 def build(network: PolicyNetwork, *, stochastic: bool, batch: int | None, facts: Mapping[str, str]) -> bytes:
     """The file's bytes. batch: a fixed batch size; none leaves it free. facts: kept in the archive."""
+    require_temporary_folder()  # torch asks for one when its compiler is imported
     program = PolicyProgram(network).eval()
     widths = (network.obs_dim, network.act_dim) if stochastic else (network.obs_dim,)
     examples = tuple(torch.zeros(batch or 2, width) for width in widths)

@@ -1,0 +1,117 @@
+"""Two datasets that belong together, as the parts of a split do: at no moment is one of them new and the other old."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rl_training.data import TransitionDataset
+from rl_training.data.formats import atomic, writers
+from rl_training.errors import DataError
+
+FORMATS = (("one.npz", "two.npz"), ("one.csv", "two.hdf5"), ("one/", "two.csv"), ("one.npz", "two/"))
+
+
+@pytest.fixture(params=FORMATS, ids=" ".join)
+def targets(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[writers.Target]:
+    monkeypatch.chdir(tmp_path)
+    return [writers.target_of(name) for name in request.param]
+
+
+def write(dataset: TransitionDataset, targets: list[writers.Target], rows: int) -> None:
+    parts = [dataset.select(range(rows)), dataset.select(range(rows))]
+    writers.write_together([(part, target, None) for part, target in zip(parts, targets, strict=True)], force=True)
+
+
+def lengths(targets: list[writers.Target]) -> list[int | None]:
+    return [len(TransitionDataset.load(target.path)) if target.path.exists() else None for target in targets]
+
+
+def watched(monkeypatch: pytest.MonkeyPatch, look: Callable[[], None]) -> None:
+    """Have `look` called around every renaming."""
+    for place, name in ((Path, "replace"), (Path, "rename"), (atomic, "take_free_name"), (atomic, "exchange")):
+        plain = getattr(place, name)
+
+        def looking(*arguments: Any, plain: Callable[..., Any] = plain) -> Any:
+            look()
+            done = plain(*arguments)
+            look()
+            return done
+
+        monkeypatch.setattr(place, name, looking)
+
+
+def test_no_new_one_beside_an_old_one(
+    dataset: TransitionDataset, targets: list[writers.Target], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(dataset, targets, 10)
+    seen = []
+    watched(monkeypatch, lambda: seen.append(tuple(lengths(targets))))
+    write(dataset, targets, 20)
+    assert seen[0] == (10, 10)
+    assert seen[-1] == (20, 20)
+    assert not {(10, 20), (20, 10)} & {*seen}
+    assert not [path.name for path in Path().iterdir() if path.name.startswith(".")]
+
+
+def test_where_one_cannot_be_written_what_was_there_stays(
+    dataset: TransitionDataset, targets: list[writers.Target], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(dataset, targets, 10)
+    before = sorted(str(path) for path in Path().rglob("*"))
+    plain = writers._WRITERS[targets[1].format]
+
+    def full(part: TransitionDataset, target: writers.Target) -> Any:
+        if part is not None and target.path.parent.name.startswith(".two"):
+            raise OSError(28, "No space left on device")
+        return plain(part, target)
+
+    monkeypatch.setitem(writers._WRITERS, targets[1].format, full)
+    with pytest.raises(DataError, match=r"two.*: cannot be written: No space left on device"):
+        write(dataset, targets, 20)
+    assert lengths(targets) == [10, 10]
+    assert sorted(str(path) for path in Path().rglob("*")) == before
+
+
+def test_cut_off_before_either_is_there_the_old_ones_come_back(
+    dataset: TransitionDataset, targets: list[writers.Target], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(dataset, targets, 10)
+    plain, left = writers.check_free, iter((None, None))
+
+    def interrupted(target: writers.Target, **options: Any) -> None:
+        if next(left, target) is not None:  # both have been looked at, and are written
+            raise KeyboardInterrupt
+        plain(target, **options)
+
+    monkeypatch.setattr(writers, "check_free", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write(dataset, targets, 20)
+    assert lengths(targets) == [10, 10]
+
+
+@pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot be asked for room")
+def test_minari_asks_for_room_before_hdf5_would_end_the_process(
+    dataset: TransitionDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("minari", reason="Minari is not installed (extra `minari`)")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    asked: list[int] = []
+
+    def full(descriptor: int, start: int, size: int) -> None:
+        asked.append(size)
+        raise OSError(28, "No space left on device")
+
+    target = writers.target_of("minari:mine/log-v0")
+    writers.write(dataset, target)
+    size = sum(path.stat().st_size for path in target.path.rglob("*") if path.is_file())
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(DataError, match="cannot be written: No space left on device"):
+        writers.write(dataset, target, force=True)
+    assert asked[0] >= size
+    assert sorted(tmp_path.rglob("*")) == before
