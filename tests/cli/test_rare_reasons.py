@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow.csv import write_csv
 
 from rl_training.data.formats.peek import peek
 
@@ -102,18 +103,26 @@ def test_damaged_pages_of_a_column_that_is_not_read_stop_nothing(command: Any, t
     assert command("data", "check", "-c", "c.yaml")[0] == 0
 
 
+def write(path: Path, cells: dict[str, Any]) -> None:
+    (pq.write_table if path.suffix == ".parquet" else write_csv)(pa.table(cells), path)
+
+
 class TestFolderOfFiles:
     """One episode each; what stands in one of them is not what stands in all."""
 
+    @pytest.fixture(params=["parquet", "csv"])
+    def ending(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param)
+
     @pytest.fixture
-    def folder(self, tmp_path: Path) -> Path:
+    def folder(self, tmp_path: Path, ending: str) -> Path:
         (tmp_path / "logs").mkdir()
         for episode in range(40):
             command = np.full(20, 0.25 * (episode % 5))
             cells = {"sensor": np.arange(20.0), "command": command, "score": np.arange(20.0) * episode}
             why = "time limit" if episode % 3 else "in spec"
             texts = {"step": np.arange(20), "ended": [None] * 19 + [why], "side": [None] * 19 + [f"n{episode % 7}"]}
-            pq.write_table(pa.table(cells | texts), tmp_path / "logs" / f"e{episode:02}.parquet")
+            write(tmp_path / "logs" / f"e{episode:02}.{ending}", cells | texts)
         return tmp_path / "logs"
 
     def test_some_of_them_are_looked_into(self, folder: Path, command: Any, tmp_path: Path) -> None:
@@ -129,6 +138,7 @@ class TestFolderOfFiles:
         out = " ".join(command("init", "logs", "-o", "c.yaml").out.split())
         assert "side (text in 16 of 320 rows of 16 files, such as 'n0'; if it tells why episodes end, name it" in out
 
+    @pytest.mark.parametrize("ending", ["parquet"], indirect=True)
     def test_columns_of_other_kinds(self, folder: Path, command: Any) -> None:
         """Nothing but empty cells in one file, lists of another length, and no rows at all."""
         draw = {"obs": [[1.0, 2.0]] * 5, "word": pa.nulls(5), "odd": [[1.0]] * 5, "action": [0.5] * 5}
@@ -143,7 +153,7 @@ class TestFolderOfFiles:
         draw = np.random.default_rng(0)
         for entry in folder.iterdir():
             cells = {"sensor": draw.normal(size=20), "command": draw.normal(size=20), "score": draw.integers(0, 2, 20)}
-            pq.write_table(pa.table(cells), entry)
+            write(entry, cells)
         out = " ".join(command("init", "logs", "-o", "c.yaml").out.split())
         assert "episode_ids file_name (nothing else marks ends: each file is an episode" in out
         text = (tmp_path / "c.yaml").read_text()

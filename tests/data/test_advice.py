@@ -51,6 +51,15 @@ class TestText:
         assert dataset.notes == ("decimals are read with a comma",)
         assert peek(path, 3).columns["obs"].tolist() == [0.5, 1.5, 2.5]
 
+    @pytest.mark.parametrize("fast", [True, False])
+    def test_a_word_among_decimal_commas(self, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        if not fast:
+            monkeypatch.setattr("rl_training.data.formats.csv._read_fast", lambda *_, **__: None)
+        path = self.write(tmp_path, lines(";").replace(".", ",").replace("1,5", "ERR"))
+        assert refusal(path).startswith("column 'obs': 'ERR' at row 1 is not a number (line 3); if it stands for")
+        dataset = TransitionDataset.load(path, missing_words=["ERR"], missing="hold")
+        assert dataset.obs[:, 0].tolist() == [0.5, 0.5, 2.5]
+
     @pytest.mark.parametrize("odd", ["1,234", "1,5"])
     def test_commas_that_may_be_anything_are_refused(self, odd: str, tmp_path: Path) -> None:
         """A thousand, or a slip among numbers with a point."""
@@ -136,7 +145,7 @@ class TestPlaces:
             archive.writestr("log.csv", "obs,actions\n")
         assert refusal(tmp_path / "log.zip").endswith("it holds log.csv; unpack it, and give what is inside")
 
-    @pytest.mark.parametrize("name", ["a.csv", "a.npz"])
+    @pytest.mark.parametrize("name", ["a.h5", "a.npz"])
     def test_a_folder_of_files(self, name: str, tmp_path: Path) -> None:
         (tmp_path / name).write_text("x")
         assert "name each as a part of a mixture" in refusal(tmp_path)

@@ -169,7 +169,7 @@ def test_other_formats(content: bytes, found: str, tmp_path: Path) -> None:
 
 
 def test_folders_of_something_else(tmp_path: Path) -> None:
-    known = "not a folder this version reads (a column directory, a Minari dataset, Parquet files)"
+    known = "not a folder this version reads (a column directory, a Minari dataset, Parquet files, CSV files)"
     assert refusal(FileDatasetConfig(path=tmp_path)) == f"{tmp_path}: {known}: it holds nothing"
     (tmp_path / "notes.txt").write_text("x")
     assert refusal(FileDatasetConfig(path=tmp_path)) == f"{tmp_path}: {known}: it holds notes.txt"

@@ -13,11 +13,11 @@ from real_data import REAL, needs_real_data
 from rl_training.data import TransitionDataset
 from rl_training.data.doctor import examine
 from rl_training.data.formats import read
+from rl_training.data.formats.folders import files_of
 from rl_training.errors import DataError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
-files_of = pytest.importorskip("rl_training.data.formats.parquet").files_of
 
 
 def columns(rows: int = 60) -> dict[str, Any]:
@@ -110,6 +110,13 @@ class TestReading:
         pq.write_table(table.slice(0, 0), folder / "1_99_0.parquet")
         assert TransitionDataset.load(folder).rewards.tolist() == [1.0] * 60
 
+    def test_the_order_of_columns_is_free(self, tmp_path: Path) -> None:
+        folder = in_files(tmp_path / "parts", rllib_table())
+        expected = TransitionDataset.load(folder).fingerprint()
+        table = pq.read_table(folder / "1_1_0.parquet")
+        pq.write_table(table.select(table.column_names[::-1]), folder / "1_1_0.parquet")
+        assert TransitionDataset.load(folder).fingerprint() == expected
+
     def test_a_fault_is_told_by_its_file(self, tmp_path: Path) -> None:
         rewards = pa.array([1.0] * 33 + [None] + [1.0] * 26)
         folder = in_files(tmp_path / "parts", pa.table({**columns(), "rewards": rewards}))
@@ -124,10 +131,12 @@ class TestReading:
         ids, rewards = given["eps_id"].to_pylist(), given["rewards"].to_pylist()
         ids[13] = None
         folder = in_files(tmp_path / "ids", pa.table({**given, "eps_id": ids}))
-        assert refusal(folder) == f"{files_of(folder)[2].name}: column 'eps_id': row 3 has no episode"
+        assert refusal(folder) == f"{files_of(folder, 'parquet')[2].name}: column 'eps_id': row 3 has no episode"
         rewards = [*map(str, rewards[:13]), "much", *map(str, rewards[14:])]
         folder = in_files(tmp_path / "words", pa.table({**given, "rewards": rewards}))
-        assert refusal(folder).startswith(f"{files_of(folder)[2].name}: column 'rewards': 'much' at row 3 is not a")
+        assert refusal(folder).startswith(
+            f"{files_of(folder, 'parquet')[2].name}: column 'rewards': 'much' at row 3 is not a"
+        )
 
     def test_one_file_is_open_at_a_time(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         opened: list[Any] = []
@@ -169,8 +178,8 @@ class TestRefusals:
 
     def test_files_that_do_not_belong_together(self, tmp_path: Path) -> None:
         folder = in_files(tmp_path / "parts", rllib_table())
-        pq.write_table(pa.table({"a": [1]}), folder / "1_3_0.parquet")
-        assert refusal(folder) == "1_3_0.parquet: has other columns than 1_0_0.parquet; convert them one by one"
+        pq.write_table(pa.table(columns() | {"a": [1] * 60}).drop_columns(["obs"]), folder / "1_3_0.parquet")
+        assert refusal(folder) == "1_3_0.parquet: has other columns than 1_0_0.parquet: it lacks obs and has a besides"
 
     def test_packed_episodes(self, tmp_path: Path) -> None:
         pq.write_table(pa.table({"item": [b"x"], "eps_id": ["a"], "agent_id": ["b"]}), tmp_path / "a.parquet")

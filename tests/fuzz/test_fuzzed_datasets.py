@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
@@ -105,8 +106,29 @@ def column_directory(path: Path) -> None:
     columns.write(TransitionDataset.from_dict(arrays()), path)
 
 
+def csv_files(path: Path) -> None:
+    """Episodes of their own in each, one file packed."""
+    path.mkdir()
+    for number in range(3):
+        csv(path / f"e{number}.csv")
+        sound = (path / f"e{number}.csv").read_bytes()
+        (path / f"e{number}.csv").write_bytes(
+            sound.replace(b";a;", b";a%d;" % number).replace(b";b;", b";b%d;" % number)
+        )
+    (path / "e2.csv.gz").write_bytes(gzip.compress((path / "e2.csv").read_bytes()))
+    (path / "e2.csv").unlink()
+    (path / "e0.csv-metadata.json").write_text(json.dumps({"rl_training": {"env_id": "Hopper-v4", "sha256": "0"}}))
+
+
+def parquet_files(path: Path) -> None:
+    path.mkdir()
+    for number in range(3):
+        parquet(path / f"e{number}.parquet")
+    (path / "notes.json").write_text("{}")
+
+
 FILES = [npz, npz_with_names, hdf5, packed_hdf5, parquet, csv]
-FOLDERS = [minari, column_directory]
+FOLDERS = [minari, column_directory, csv_files, parquet_files]
 
 
 def examined(path: Path, mapping: Any) -> None:
@@ -160,7 +182,13 @@ def _in_an_archive(data: bytes, chance: random.Random) -> bytes:
 def test_mutated_folders(write: Callable[[Path], None], rounds: int, tmp_path: Path) -> None:
     sound, path = tmp_path / "sound", tmp_path / "log"
     write(sound)
-    mappings = ({"obs": ["observation", "goal"]}, {"obs": "goal"}, None) if write is minari else (None,)
+    mappings: tuple[Any, ...] = (None,)
+    if write is minari:
+        mappings = ({"obs": ["observation", "goal"]}, {"obs": "goal"}, None)
+    if write is csv_files:
+        mappings = (*MAPPINGS, {"episode_ids": "file_name"})
+    if write is parquet_files:  # ids are the same in each
+        mappings = ({"episode_ids": "file_name"}, *MAPPINGS)
     assert is_answered(lambda: examined(sound, mappings[0]), "as it was written")
     for seed in range(rounds):
         chance = random.Random(seed)

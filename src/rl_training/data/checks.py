@@ -27,19 +27,29 @@ BOUND_TOLERANCE = 1e-5  # of a dimension's range: float32 rounding and rescaling
 
 
 class FaultyValueError(DataError):
-    """A value that is refused, with its place in the arrays; a file may have it elsewhere."""
+    """A value that is refused, with its place in the arrays; a file may have it elsewhere. ends: the last rows of
+    episodes, `[N]`; none where it is in doubt which they are."""
 
     def __init__(
-        self, field: str, what: str, row: int, column: int | None, ends: BoolArray, rule: str, *, joint: str = "; "
+        self,
+        field: str,
+        what: str,
+        row: int,
+        column: int | None,
+        ends: BoolArray | None,
+        rule: str,
+        *,
+        joint: str = "; ",
     ) -> None:
         self.field, self.what, self.row, self.column, self.rule = field, what, row, column, joint + rule
-        self.step = _describe_step(row, ends)
+        self.step = "" if ends is None else _describe_step(row, ends)
         super().__init__(self.told(f"row {row}", column))
 
     def told(self, row: str, column: int | str | None) -> str:
         """The complaint, with the place in words."""
         place = row if column is None else f"{row}, column {column}"
-        return f"{self.field}: {self.what} at {place} ({self.step}){self.rule}"
+        step = f" ({self.step})" if self.step else ""
+        return f"{self.field}: {self.what} at {place}{step}{self.rule}"
 
 
 def convert_fields(raw: Mapping[str, Any]) -> dict[str, npt.NDArray[Any]]:

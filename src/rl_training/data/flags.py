@@ -103,10 +103,11 @@ def _ends_by_id(values: Any) -> npt.NDArray[np.bool_]:
     if (counts > 1).any():
         again = names[counts > 1][0]
         row = int(first[ids[first] == again][1])
-        raise DataError(
-            f"{EPISODE_IDS}: episode {again} goes on at row {row} after another one; sort rows by episode,"
-            " or name the column that counts its steps, if a table has one (columns: step)"
+        rule = (
+            "after another one; sort rows by episode, or name the column that counts its steps, if a table has one"
+            " (columns: step)"
         )
+        raise FaultyValueError(EPISODE_IDS, f"episode {again} goes on", row, None, None, rule, joint=" ")
     return ends
 
 

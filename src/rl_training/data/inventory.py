@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rl_training.data.formats import MINARI_PREFIX, recognise
+from rl_training.data.formats.folders import files_of, stem_of
 from rl_training.data.formats.names import natural
 from rl_training.data.formats.peek import Peek, peek
 from rl_training.data.formats.tables import plan
@@ -66,12 +67,16 @@ def _candidates(folder: Path, depth: int = 0) -> list[Path]:
 
 
 def _is_dataset(folder: Path) -> bool:
-    """A folder that is one dataset; several Parquet files are one only if they say so by their names."""
+    """A folder that is one dataset; several files of a table are one only if they say so by their names, and a CSV
+    file alone is named itself: what stands beside it counts."""
     try:
         kind = recognise(folder)
-    except DataError:
+        if kind not in ("parquet", "csv"):
+            return True
+        names = [stem_of(path.name) for path in files_of(folder, kind)]
+    except (DataError, OSError):
         return False
-    return kind != "parquet" or len({path.stem.rstrip("0123456789-_") for path in folder.glob("*.parquet")}) == 1
+    return len({name.rstrip("0123456789-_") for name in names}) == 1 and (kind == "parquet" or len(names) > 1)
 
 
 def _look(path: Path, source: str) -> Found:

@@ -13,11 +13,12 @@ import numpy as np
 
 from rl_training.data.fields import BORDERS_LOST, END_REASONS
 from rl_training.data.formats.csv_text import GZIP, is_text, unpacked_start
+from rl_training.data.formats.folders import kind_in
 from rl_training.data.formats.nearby import is_there, near_names
 from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
-from rl_training.data.formats.written import provenance_in, with_known
+from rl_training.data.formats.written import provenance_in
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
@@ -51,7 +52,8 @@ _LEAST_COLUMNS = 4  # of a log: obs, actions, rewards and ends
 _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
     "columns": (lambda folder: (folder / "schema.json").is_file(), "a column directory"),
     "minari": (lambda folder: _is_minari(folder), "a Minari dataset"),
-    "parquet": (lambda folder: any(folder.glob("*.parquet")), "Parquet files"),
+    "parquet": (lambda folder: kind_in(folder) == "parquet", "Parquet files"),
+    "csv": (lambda folder: kind_in(folder) == "csv", "CSV files"),
 }
 
 
@@ -97,7 +99,7 @@ def _recognise_folder(folder: Path) -> str:
     known = ", ".join(title for _, title in _FOLDERS.values())
     held = sorted(entry.name for entry in folder.iterdir())
     said = f"not a folder this version reads ({known}): it holds {', '.join(held[:5]) or 'nothing'}"
-    files = [name for name in held if name.lower().endswith((".csv", ".tsv", ".npz", ".hdf5", ".h5"))]
+    files = [name for name in held if name.lower().endswith((".npz", ".hdf5", ".h5"))]
     if files:
         said += "; join the files into one, with the name of its file in each row (episode_ids) where each is an"
         said += " episode, or name each as a part of a mixture (dataset: {source: mixture, parts: …})"
@@ -157,7 +159,7 @@ def _read(path: Path, name: str, columns: Columns | None, choices: TableChoices)
         case _:
             from rl_training.data.formats import csv
 
-            return with_known(csv.read(path, columns, choices), path)
+            return csv.read(path, columns, choices)
 
 
 _ARRAYS = ("npz", "hdf5")

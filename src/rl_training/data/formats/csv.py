@@ -1,4 +1,5 @@
-"""CSV: text with a header line that names the columns, separated by commas, semicolons, tabs or bars (|)."""
+"""CSV: text with a header line that names the columns, separated by commas, semicolons, tabs or bars (|): a file, or a
+folder of files with the same columns."""
 
 from __future__ import annotations
 
@@ -14,36 +15,73 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats import csv_text
-from rl_training.data.formats.cells import Faults
+from rl_training.data.formats.cells import Faults, labels
+from rl_training.data.formats.csv_files import common_notes, described, layouts_of, readable, refuse_empty
 from rl_training.data.formats.csv_text import Layout
+from rl_training.data.formats.folders import files_of, joined, order_note, plan_of, rows_by_file
+from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of
-from rl_training.data.formats.raw import Columns, RawData
-from rl_training.data.formats.tables import Plan, assemble, plan
+from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in
+from rl_training.data.formats.tables import Plan, assemble
+from rl_training.data.formats.written import with_known
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import printable, shortened, shown
 from rl_training.wording import amount
 
 _ROWS_AT_A_TIME = 50_000
+_BETWEEN_CHECKS = 2**24  # bytes from one look at the free memory to the next
 
 
 def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> RawData:
-    """The arrays of the file; with pyarrow installed large files are read several times faster."""
-    try:
-        layout = csv_text.layout_of(path)
-        planned = planned_columns(layout, columns, choices)
-        csv_text.check_memory(path, layout)
-        doubled = _one_of_each(path, layout, planned)
-        found = _read_fast(path, layout, planned)
-        if found is None:
-            found = _read_plainly(path, layout, planned)
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        byte = error.object[error.start]
-        raise DataError(f"is not UTF-8 text (byte 0x{byte:02x}); save it as UTF-8") from error
-    raw = assemble(planned, found.__getitem__, layout.described, lambda name, row: _as_written(path, layout, name, row))
-    return replace(raw, notes=(*layout.notes, *doubled, *raw.notes))
+    """The arrays of the file, or of all files of a folder one after another, of which no episode goes on in the next
+    unless it has an id; with pyarrow installed large files are read several times faster."""
+    paths = files_of(path, "csv")
+    layouts = layouts_of(paths, path)
+    planned = planned_columns(layouts[0], columns, choices, paths)
+    _check_memory(paths, layouts, path)
+    parts: list[Arrays] = []
+    notes = []
+    for entry, layout in zip(paths, layouts, strict=True):
+        with readable(entry, path):
+            notes.append([*layout.notes, *_one_of_each(entry, layout, planned)])
+            parts.append(_of_file(entry, layout, planned))
+    counts = [len(part[planned.columns[0]]) for part in parts]
+    if path.is_dir():
+        refuse_empty(paths, counts, ("has a header, but no rows", "have a header, but no rows"))
+    whole = {name: joined(name, [part.pop(name) for part in parts], paths) for name in planned.columns}
+    files = rows_by_file(paths, counts)
+
+    def written(name: str, row: int) -> str:
+        place, file = place_in(files, row)
+        number = 0 if file is None else [entry.name for entry in paths].index(file)
+        return _as_written(paths[number], layouts[number], name, place)
+
+    raw = assemble(planned, whole.__getitem__, described(layouts), written, files, apart=True)
+    raw = replace(raw, notes=(*order_note(paths), *common_notes(notes, paths), *raw.notes))
+    return with_known(raw, paths[0])
+
+
+def _check_memory(paths: Sequence[Path], layouts: Sequence[Layout], path: Path) -> None:
+    """Refuse what would not fit into memory together."""
+    needed = checked = 0
+    for entry, layout in zip(paths, layouts, strict=True):
+        with readable(entry, path):
+            needed += csv_text.memory_of(entry, layout)
+        if needed - checked > _BETWEEN_CHECKS:
+            check_size(needed)
+            checked = needed
+    check_size(needed)
+
+
+def _of_file(path: Path, layout: Layout, planned: Plan) -> Arrays:
+    """The planned columns of one file."""
+    found = _read_fast(path, layout, planned)
+    if found is None:
+        found = _read_plainly(path, layout, planned)
+    rows = len(next(iter(found.values())))
+    names = {name: np.full(rows, path.name, dtype=object) for name in planned.columns if name not in found}
+    return {name: labels(name, cells) if name in planned.labels else cells for name, cells in (found | names).items()}
 
 
 def _one_of_each(path: Path, layout: Layout, planned: Plan) -> list[str]:
@@ -65,10 +103,10 @@ def _one_of_each(path: Path, layout: Layout, planned: Plan) -> list[str]:
     return notes
 
 
-def planned_columns(layout: Layout, columns: Columns | None, choices: TableChoices) -> Plan:
-    """Which columns become which array; where the file names none, that is said beside what is wrong."""
+def planned_columns(layout: Layout, columns: Columns | None, choices: TableChoices, paths: Sequence[Path]) -> Plan:
+    """Which columns become which array; where the files name none, that is said beside what is wrong."""
     try:
-        return plan(list(dict.fromkeys(layout.names)), columns, choices)
+        return plan_of(list(dict.fromkeys(layout.names)), paths, columns, choices)
     except DataError as error:
         if layout.has_names:
             raise
@@ -85,7 +123,7 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
     except ImportError:
         return None
     positions = {name: position for position, name in enumerate(layout.names)}
-    wanted = {name: f"c{positions[name]}" for name in planned.columns}
+    wanted = {name: f"c{positions[name]}" for name in planned.columns if name in positions}
     column_names = [f"c{i}" for i in range(len(layout.names))]
     try:
         with pa.input_stream(str(path), compression="gzip" if layout.is_packed else None) as stream:
@@ -95,7 +133,7 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
                 parse_options=arrow_csv.ParseOptions(delimiter=layout.separator),
                 convert_options=arrow_csv.ConvertOptions(
                     include_columns=list(wanted.values()),
-                    column_types={wanted[name]: pa.string() for name in planned.texts},
+                    column_types={wanted[name]: pa.string() for name in planned.texts & wanted.keys()},
                     null_values=["", "nan", "NaN"],
                     timestamp_parsers=[],
                     decimal_point="," if layout.decimal_commas else ".",
@@ -106,10 +144,12 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
     if any(pa.types.is_binary(field.type) for field in table.schema):  # text in another encoding
         return None
     faults = Faults()
-    read = {
-        name: faults.reading(planned.values, name, column_values(name, table.column(key)))
-        for name, key in wanted.items()
-    }
+    read = {}
+    for name, key in wanted.items():
+        cells = column_values(name, table.column(key))
+        if layout.decimal_commas and name not in planned.texts and cells.dtype.kind == "O":  # a word among numbers
+            cells = np.array([cell and cell.replace(",", ".", 1) for cell in cells.tolist()], dtype=object)
+        read[name] = faults.reading(planned.values, name, cells)
     faults.refuse(lambda rows: _lines_of(path, layout, rows))
     return read
 
@@ -117,7 +157,7 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
 def _read_plainly(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArray[Any]]:
     """The planned columns by way of Python's own reader, some rows at a time."""
     everywhere = {name: position for position, name in enumerate(layout.names)}
-    positions = {name: everywhere[name] for name in planned.columns}
+    positions = {name: everywhere[name] for name in planned.columns if name in everywhere}
     parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in positions}
     complete, faults = _complete(path, layout), Faults()
     done = 0

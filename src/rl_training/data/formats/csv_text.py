@@ -40,15 +40,21 @@ _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
 @dataclass(frozen=True)
 class Layout:
     """How a file is laid out. lines_above: those before the first row of data. has_names: the last of them is a header;
-    otherwise columns are called by their position, `column_0` first."""
+    otherwise columns are called by their position, `column_0` first. decimals: what stands before them, a point or a
+    comma, if any number shows it."""
 
     names: list[str]
     separator: str
     lines_above: int
     has_names: bool
-    decimal_commas: bool
+    decimals: str | None
     is_packed: bool
     units: str | None = None  # the line below the header, where it holds units
+    is_bare: bool = False  # nothing is below the header, as far as was looked
+
+    @property
+    def decimal_commas(self) -> bool:
+        return self.decimals == ","
 
     @property
     def doubled(self) -> list[str]:
@@ -61,9 +67,10 @@ class Layout:
         return f"{'two' if count == 2 else count} columns are named {shown(name)}"
 
     @property
-    def described(self) -> str:
-        """In words, with what the reader should know of it."""
-        return f"CSV, separated by {SEPARATORS[self.separator]}" + (", packed with gzip" if self.is_packed else "")
+    def unit_of(self) -> dict[str, str] | None:
+        """The unit of each column, where there is a line of them."""
+        cells = () if self.units is None else _split(self.units, self.separator)
+        return {name: cell.strip() for name, cell in zip(self.names, cells, strict=False)} if cells else None
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -153,11 +160,11 @@ def layout_of(path: Path) -> Layout:
     has_names = _are_names(names, None if below is None else _split(below, separator))
     if not has_names:
         names = [f"column_{place}" for place in range(len(names))]
-    commas = _has_decimal_commas(path, separator)
+    decimals = _decimals(path, separator)
     has_units = has_names and _are_units(lines[above + 1 : above + 3], separator, len(names))
     units = lines[above + 1] if has_units else None
     above_data = above + has_names + (units is not None)
-    return Layout(names, separator, above_data, has_names, commas, is_packed, units)
+    return Layout(names, separator, above_data, has_names, decimals, is_packed, units, below is None)
 
 
 def rows(path: Path, layout: Layout, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
@@ -200,9 +207,9 @@ def _lines(text: IO[str]) -> Iterator[str]:
         yield line
 
 
-def check_memory(path: Path, layout: Layout) -> None:
-    """Refuse a file whose text and numbers would not fit into memory, or that is packed to mislead: it is unpacked
-    once, a piece at a time, and measured on the way."""
+def memory_of(path: Path, layout: Layout) -> int:
+    """Bytes that the text and the numbers of a file take. What is packed is unpacked once, a piece at a time, and
+    refused where that would not fit into memory, or is packed to mislead."""
     with open_bytes(path) as file:
         sample = file.read(_SAMPLE)
         size, stored = path.stat().st_size, path.stat().st_size
@@ -215,7 +222,10 @@ def check_memory(path: Path, layout: Layout) -> None:
                     check_size(size, stored)
                     checked = size
     numbers = sample.count(layout.separator.encode()) + sample.count(b"\n")
-    check_size(size + 8 * numbers * size // max(1, len(sample)), None if not layout.is_packed else 9 * stored)
+    needed = size + 8 * numbers * size // max(1, len(sample))
+    if layout.is_packed:
+        check_size(needed, 9 * stored)
+    return needed
 
 
 def _first_lines(file: IO[bytes]) -> list[str]:
@@ -250,6 +260,8 @@ def _separator(lines: list[str]) -> str:
     table = [line for line in lines if line.strip() and not _is_remark(line)] or lines
 
     def regularity(separator: str) -> tuple[float, int]:
+        if not any(separator in line for line in table):
+            return 0.0, 1
         widths = Counter(len(_split(line, separator)) for line in table)
         width, count = max(widths.items(), key=lambda entry: (entry[0] > 1, entry[1], entry[0]))
         return (count / len(table) if width > 1 else 0.0), width
@@ -282,13 +294,15 @@ def _fields(line: str) -> int:
     return max(line.count(separator) for separator in SEPARATORS) + 1
 
 
-def _has_decimal_commas(path: Path, separator: str) -> bool:
-    """Whether numbers have a comma before their decimals, and none a point; `1,234` alone could be a thousand."""
+def _decimals(path: Path, separator: str) -> str | None:
+    """A comma where numbers have one before their decimals, and none a point; `1,234` alone could be a thousand."""
     if separator == ",":
-        return False
+        return "."
     with open_bytes(path) as file:
         cells = re.split(rb"[\r\n]|" + re.escape(separator.encode()), file.read(_SAMPLE))
-    return not any(map(_POINT.fullmatch, cells)) and any(map(_COMMA.fullmatch, cells))
+    if any(map(_POINT.fullmatch, cells)):
+        return "."
+    return "," if any(map(_COMMA.fullmatch, cells)) else None
 
 
 def _split(text: str, separator: str) -> list[str]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from rl_training.data.fields import END_REASONS, TO_FILL_IN
 from rl_training.data.formats.names import first_of
-from rl_training.data.formats.raw import Arrays
+from rl_training.data.formats.raw import Arrays, Files, row_named
 from rl_training.errors import DataError, did_you_mean
 from rl_training.reading_choices import Ending, EndReasons
 from rl_training.validation import printable, shown
@@ -54,7 +54,12 @@ def still_to_do(names: Sequence[str]) -> str:
 
 
 def ends_by_reason(
-    name: str, cells: npt.NDArray[Any], reasons: EndReasons | None, episodes: Any, step: npt.NDArray[Any] | None
+    name: str,
+    cells: npt.NDArray[Any],
+    reasons: EndReasons | None,
+    episodes: Any,
+    step: npt.NDArray[Any] | None,
+    files: Files = (),
 ) -> tuple[Arrays, dict[int, str], str]:
     """Terminations and truncations `[N]`, the texts of the rows that have ended something, and a note on them.
 
@@ -70,7 +75,7 @@ def ends_by_reason(
     if strange := {text for text, meaning in known.items() if meaning is None}:
         row = next(row for row, text in enumerate(texts) if text in strange)
         others = [text for text in dict.fromkeys(texts) if text in strange and text != texts[row]]
-        raise DataError(_not_said(name, texts[row], row, others, reasons))
+        raise DataError(_not_said(name, texts[row], row_named(files, row), others, reasons))
     repeated = episodes is not None and _is_repeated(texts, np.asarray(episodes))
     once = counts = np.ones(len(texts), dtype=np.bool_)
     if repeated:
@@ -106,14 +111,14 @@ def _what_is_there(name: str, texts: list[str]) -> str:
     )
 
 
-def _not_said(name: str, text: str, row: int, others: Sequence[str], reasons: EndReasons) -> str:
+def _not_said(name: str, text: str, row: str, others: Sequence[str], reasons: EndReasons) -> str:
     """others: texts that are not among them either."""
     meant = did_you_mean(text, [str(reason) for reason in reasons])
     meant = meant if "did you mean" in meant else ""
     more = f" ({'nor are' if len(others) > 1 else 'nor is'} {first_of(map(shown, others))})" if others else ""
     means = "each of them means" if others else "it means"
     return (
-        f"column {name!r}: {shown(text)} at row {row} is not among {END_REASONS}{more}{meant}; say what {means},"
+        f"column {name!r}: {shown(text)} at {row} is not among {END_REASONS}{more}{meant}; say what {means},"
         f" {END_REASONS}: {{{printable(text)}: termination}} (or truncation, ongoing)"
     )
 

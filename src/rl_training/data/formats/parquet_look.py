@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from rl_training.data.fields import FIELD_OF
 from rl_training.data.formats.arrow import check_type, column_values
+from rl_training.data.formats.folders import some_of
 from rl_training.data.formats.limits import is_stored
 from rl_training.data.formats.looks import Look
 from rl_training.data.formats.parquet_footer import Footer, read_footer
@@ -21,7 +22,6 @@ from rl_training.errors import DataError
 
 _BATCH = 500  # rows that are unpacked at once
 _LARGEST_FLAGS = 2**28  # bytes
-_MOST_FILES = 16  # of a folder, that are looked into
 _BUFFER = 2**15  # bytes of a column that are read at once, however large it is
 
 
@@ -40,11 +40,11 @@ def first_cells(path: Path, look: Look) -> dict[str, npt.NDArray[Any]]:
 def cells_of_some(files: Sequence[Path], look: Look) -> tuple[dict[str, npt.NDArray[Any]], int]:
     """Every column by name, of the first rows of some files: the first, the last and some between them; and how many
     files these are."""
-    places = np.linspace(0, len(files) - 1, min(len(files), _MOST_FILES)).round().astype(int).tolist()
-    each = replace(look, sample=-(-look.sample // len(places)))
-    parts = [first_cells(files[place], each) for place in places]
+    some = some_of(files)
+    each = replace(look, sample=-(-look.sample // len(some)))
+    parts = [first_cells(entry, each) for entry in some]
     parts = [part for part in parts if any(map(len, part.values()))] or parts[:1]
-    return {name: _joined([part.get(name, _nothing()) for part in parts]) for name in parts[0]}, len(places)
+    return {name: _joined([part.get(name, _nothing()) for part in parts]) for name in parts[0]}, len(some)
 
 
 def _joined(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:

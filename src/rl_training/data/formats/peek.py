@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
 from rl_training.data.formats import csv_text, recognise
+from rl_training.data.formats.csv_files import common_notes, layouts_of, readable
+from rl_training.data.formats.folders import TITLES, blamed_on, files_of, plan_of, some_of
 from rl_training.data.formats.looks import Extent, Look, damage_told, is_end, left_out
 from rl_training.data.formats.names import suggest
 from rl_training.data.formats.raw import Columns
@@ -25,7 +27,6 @@ _COUNTED = 2**31  # bytes of a text whose lines are counted
 _BLOCK = 2**22
 _MOST_TEXTS = 20  # arrays of text in an HDF5 file that are looked at
 _MOST_FLAGS = 10**7  # rows of a table whose flags are counted
-_TITLES = {"npz": "NumPy archive", "hdf5": "HDF5", "parquet": "Parquet", "csv": "CSV"}
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _npz(path: Path, look: Look) -> Peek:
                 content = file.read(count * arrays[name].row_bytes)
             columns[name] = np.frombuffer(content, dtype=arrays[name].dtype).reshape(count, *arrays[name].shape[1:])
     rows = _common(arrays)
-    return Peek("npz", _TITLES["npz"], rows, _episodes(columns, rows), columns=columns)
+    return Peek("npz", TITLES["npz"], rows, _episodes(columns, rows), columns=columns)
 
 
 def _hdf5(path: Path, look: Look) -> Peek:
@@ -110,7 +111,7 @@ def _hdf5(path: Path, look: Look) -> Peek:
         columns = _hdf5_rows(held, look) | texts
         env_id = told_env_id(attributes(file, ["env_id"]).get("env_id"))
         rows = _common(held)
-    return Peek("hdf5", _TITLES["hdf5"], rows, _episodes(columns, rows), env_id=env_id, columns=columns)
+    return Peek("hdf5", TITLES["hdf5"], rows, _episodes(columns, rows), env_id=env_id, columns=columns)
 
 
 def _hdf5_rows(held: Mapping[str, Any], look: Look) -> dict[str, npt.NDArray[Any]]:
@@ -136,15 +137,14 @@ def _of_episodes(file: Any, look: Look) -> Peek:
     columns = _hdf5_rows({name: array for name, array in first.items() if array.ndim}, look)
     columns["rewards"] = columns["rewards"].reshape(-1)
     rows = sum(hdf5.array_in(file, f"rewards_{i}").size for i in range(episodes))
-    return Peek("hdf5", _TITLES["hdf5"], rows, episodes, columns=columns | {EPISODE_ENDS: np.zeros(look.sample)})
+    return Peek("hdf5", TITLES["hdf5"], rows, episodes, columns=columns | {EPISODE_ENDS: np.zeros(look.sample)})
 
 
 def _parquet(path: Path, look: Look) -> Peek:
-    from rl_training.data.formats.parquet import files_of
     from rl_training.data.formats.parquet_footer import read_footer
     from rl_training.data.formats.parquet_look import cells_of_some, flags_of
 
-    files = files_of(path)
+    files = files_of(path, "parquet")
     footers = [read_footer(entry) for entry in files]  # refuses what is forged before pyarrow believes it
     rows = sum(footer.rows for footer in footers)
     columns, looked_into = cells_of_some(files, look)
@@ -152,20 +152,36 @@ def _parquet(path: Path, look: Look) -> Peek:
     names = [name for name in columns if is_end(name)]
     has_both = {FIELD_OF[name] for name in names} == {"terminations", "truncations"}
     flags = flags_of(files, footers, names) if look.ends and has_both and rows <= _MOST_FLAGS else {}
-    return Peek("parquet", _TITLES["parquet"], rows, _episodes(flags, rows), columns=columns, files=looked_into)
+    return Peek("parquet", TITLES["parquet"], rows, _episodes(flags, rows), columns=columns, files=looked_into)
 
 
 def _csv(path: Path, look: Look) -> Peek:
-    layout = csv_text.layout_of(path)
-    comma = layout.decimal_commas
+    files = files_of(path, "csv")
+    some = some_of(files)
+    layouts = layouts_of(some, path)
+    first = layouts[0]
+    doubled, lines = [], []
+    for entry, layout in zip(some, layouts, strict=True):
+        with readable(entry, path):
+            rows = (row for _, row in islice(csv_text.rows(entry, layout), -(-look.sample // len(some))))
+            own = [row for row in rows if len(row) == len(layout.names)]
+        doubled.append([*layout.notes, *_doubled(layout, own)])
+        order = _places(first.names, layout.names)
+        lines += own if order is None else [[row[place] for place in order] for row in own]
     columns: dict[str, npt.NDArray[Any]] = {}
-    lines = [row for _, row in islice(csv_text.rows(path, layout), look.sample) if len(row) == len(layout.names)]
-    for position, name in enumerate(layout.names):
+    for position, name in enumerate(first.names):
         cells = [row[position] for row in lines]
-        columns[name] = _looked_at(name, [cell.replace(",", ".", 1) for cell in cells] if comma else cells, cells)
-    title = _TITLES["csv"] + (" without a header line" if not layout.has_names else "")
-    notes = (*layout.notes, *_doubled(layout, lines))
-    return Peek("csv", title, _lines(path, layout), columns=columns, has_names=layout.has_names, notes=notes)
+        plain = [cell.replace(",", ".", 1) for cell in cells] if first.decimal_commas else cells
+        columns[name] = _looked_at(name, plain, cells)
+    title = TITLES["csv"] + (" without a header line" if not first.has_names else "")
+    notes = tuple(common_notes(doubled, some))
+    rows_of_all = _lines(path, files, {layout.lines_above for layout in layouts})
+    return Peek("csv", title, rows_of_all, columns=columns, has_names=first.has_names, notes=notes, files=len(some))
+
+
+def _places(wanted: list[str], names: list[str]) -> list[int] | None:
+    """Where the wanted names stand; none where they are in this order."""
+    return None if wanted == names else [names.index(name) for name in wanted]
 
 
 def _doubled(layout: csv_text.Layout, lines: list[list[str]]) -> list[str]:
@@ -196,12 +212,10 @@ def check_columns(path: Path, columns: Columns | None, choices: TableChoices) ->
     if kind == "csv":
         from rl_training.data.formats import csv
 
-        csv.planned_columns(csv_text.layout_of(path), columns, choices)
+        files = files_of(path, kind)
+        csv.planned_columns(layouts_of(some_of(files), path)[0], columns, choices, files)
     elif kind == "parquet":
-        from rl_training.data.formats.parquet import files_of, with_file_name
-        from rl_training.data.formats.tables import plan
-
-        plan(with_file_name(list(peek(path, ends=False).columns), files_of(path), columns), columns, choices)
+        plan_of(list(peek(path, ends=False).columns), files_of(path, kind), columns, choices)
     elif kind in ("npz", "hdf5"):
         names = list(peek(path, ends=False).columns)
         for field, value in (columns or {}).items():
@@ -210,19 +224,22 @@ def check_columns(path: Path, columns: Columns | None, choices: TableChoices) ->
                     raise DataError(f"columns.{field}: no array {word!r}{suggest(word, names)}")
 
 
-def _lines(path: Path, layout: csv_text.Layout) -> int | None:
-    """Lines below the header; none where counting them would take long."""
-    if path.stat().st_size > _COUNTED:
+def _lines(path: Path, files: Sequence[Path], above: Collection[int]) -> int | None:
+    """Lines below the headers; none where counting them would take long, or headers are of several heights (above)."""
+    if len(above) > 1 or sum(entry.stat().st_size for entry in files) > _COUNTED:
         return None
-    count, read, last = 0, 0, b"\n"
-    with csv_text.open_bytes(path) as file:
-        while block := file.read(_BLOCK):
-            count += block.count(b"\n")
-            read += len(block)
-            last = block[-1:]
-            if read > _COUNTED:
-                return None
-    return max(0, count - layout.lines_above + (last != b"\n"))
+    total = read = 0
+    for entry in files:
+        count, last = 0, b"\n"
+        with blamed_on(entry, path), csv_text.open_bytes(entry) as file:
+            while block := file.read(_BLOCK):
+                count += block.count(b"\n")
+                read += len(block)
+                last = block[-1:]
+                if read > _COUNTED:
+                    return None
+        total += max(0, count - sum(above) + (last != b"\n"))
+    return total
 
 
 def _minari(path: Path, look: Look) -> Peek:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Arrays: TypeAlias = dict[str, npt.NDArray[Any]]
 Columns: TypeAlias = Mapping[str, str | Sequence[str]]  # field -> the column, or columns, that hold it
+Files: TypeAlias = Sequence[tuple[str, int]]  # the files of a folder, with the number of rows that each holds
 
 _WAY = "where it is missing, missing: hold or drop goes on"
 NAMES = "names"  # in the metadata of a table with a column per field: what each value of a field is called
@@ -55,7 +56,7 @@ class RawData:
     notes: what the reader did that its user should know. hints: what it left aside and should perhaps not have.
     rows: the file's own row of each row, where they were sorted, `[N]`.
     columns: of a field that was put together, the columns with the number of values that each holds.
-    files: the files of a folder, with the number of rows that each holds.
+    files: those of a folder.
     bounds: of its actions and observations, where it tells them.
     negated: its costs have become rewards.
     ends_told: a column says why episodes ended.
@@ -72,7 +73,7 @@ class RawData:
     hints: tuple[str, ...] = ()
     rows: IndexArray | None = None
     columns: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
-    files: Sequence[tuple[str, int]] = ()
+    files: Files = ()
     bounds: SpaceBounds | None = None
     negated: bool = False
     ends_told: bool = False
@@ -83,12 +84,7 @@ class RawData:
 
     def row_in_file(self, row: int) -> tuple[int, str | None]:
         """Where the data have a row of the arrays: the row in its file, and the file's name where there are several."""
-        place = row if self.rows is None else int(self.rows[row])
-        for name, rows in self.files:
-            if place < rows:
-                return place, name
-            place -= rows
-        return place, None
+        return place_in(self.files, row if self.rows is None else int(self.rows[row]))
 
     def end_text(self, row: int) -> str | None:
         """What the data say of how the episode ended whose last row is this one of the arrays."""
@@ -160,6 +156,26 @@ class RawData:
             yield
         except FaultyValueError as fault:
             raise self.located(fault) from fault
+
+
+def place_in(files: Files, row: int) -> tuple[int, str | None]:
+    """The row that a row of all files has in its own, and that file's name; none where there is but one."""
+    for name, rows in files:
+        if row < rows:
+            return row, name
+        row -= rows
+    return row, None
+
+
+def file_numbers(files: Files) -> npt.NDArray[np.int64]:
+    """The file of each row, counted from 0, `[N]`."""
+    return np.repeat(np.arange(len(files)), [rows for _, rows in files])
+
+
+def row_named(files: Files, row: int) -> str:
+    """`row 3`, or `row 3 of e07.csv` where there are several files."""
+    place, file = place_in(files, row)
+    return f"row {place}" + ("" if file is None else f" of {file}")
 
 
 def _is_name(name: Any) -> bool:

@@ -7,7 +7,7 @@ never joined where something is missing between them.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import IndexArray
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF
-from rl_training.data.formats.raw import Arrays, Recorded
+from rl_training.data.formats.raw import Arrays, Files, Recorded, file_numbers, place_in, row_named
 from rl_training.errors import DataError
 from rl_training.reading_choices import Duplicates
 from rl_training.wording import amount
@@ -48,23 +48,32 @@ class Steps:
     written: Callable[[int], str]
 
 
-def in_order(arrays: Arrays, steps: Steps | None, *, check_successors: bool) -> Ordered:
+def in_order(
+    arrays: Arrays, steps: Steps | None, files: Files = (), *, apart: bool = False, check_successors: bool
+) -> Ordered:
     """The arrays with rows sorted by episode and step, cut where rows are missing.
 
+    files: those that hold the rows, if there are several. apart: also cut where one ends, unless episodes have ids.
     check_successors: also cut where a row's stored successor is not the observation of the next row.
     """
     rows = len(next(iter(arrays.values())))
     if not rows:
         return Ordered(arrays)  # for the checks to complain about
     key = next((key for key in arrays if FIELD_OF[key] == EPISODE_IDS), None)
+    notes: list[str] = []
+    number = file_numbers(files) if apart and files else None
+    if number is not None:
+        notes += _at_borders(arrays, steps, key, np.flatnonzero(np.diff(number)))
+        if key is None and steps is None:
+            arrays, key = {**arrays, EPISODE_IDS: number}, EPISODE_IDS
     episode = None if key is None else _by_appearance(arrays[key])
     if steps is not None:
-        return _by_step(arrays, steps, key, episode)
+        ordered = _by_step(arrays, steps, files, key, episode, number)
+        return replace(ordered, notes=(*notes, *ordered.notes))
     stored = _field(arrays, "next_obs") is not None
     if episode is None and not (check_successors and stored):
         return Ordered(arrays)
     episode = np.zeros(rows, dtype=np.int64) if episode is None else episode
-    notes: list[str] = []
     order = None
     interleaved = bool((np.diff(episode) < 0).any())
     if interleaved and stored:
@@ -86,6 +95,21 @@ def in_order(arrays: Arrays, steps: Steps | None, *, check_successors: bool) -> 
     return Ordered(arrays, tuple(notes), order, recorded)
 
 
+def _at_borders(arrays: Arrays, steps: Steps | None, key: str | None, last: IndexArray) -> list[str]:
+    """A note on what is done where one file ends and another follows. last: the last rows of these, but one."""
+    if key is not None:
+        count = int((arrays[key][last] == arrays[key][last + 1]).sum())
+        told = f"in {amount(count, 'place')} an episode goes on in the next file, by its id"
+        return [f"{told}; if ids start again in each file, give every episode its own"] if count else []
+    rows = len(next(iter(arrays.values())))
+    unmarked = _inside(arrays, np.zeros(rows, dtype=np.int64))[last]
+    if steps is not None and steps.values.ndim == 1:
+        unmarked &= steps.values[last + 1] > steps.values[last]
+    count = int(unmarked.sum())
+    told = f"in {amount(count, 'place')} an episode is cut where its file ends"
+    return [f"{told}: no column tells that it goes on in the next (columns: {{episode_ids: …}})"] if count else []
+
+
 def _by_appearance(ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     """Episodes numbered in the order in which they first appear, `[N]`."""
     _, first, inverse = np.unique(ids, return_index=True, return_inverse=True)
@@ -94,10 +118,18 @@ def _by_appearance(ids: npt.NDArray[Any]) -> npt.NDArray[np.int64]:
     return rank[inverse.reshape(-1)]
 
 
-def _by_step(arrays: Arrays, steps: Steps, key: str | None, episode: npt.NDArray[np.int64] | None) -> Ordered:
+def _by_step(
+    arrays: Arrays,
+    steps: Steps,
+    files: Files,
+    key: str | None,
+    episode: npt.NDArray[np.int64] | None,
+    number: npt.NDArray[np.int64] | None,
+) -> Ordered:
+    """number: the file of each row, `[N]`, where episodes without ids end with it."""
     step, name = steps.values, steps.name
     if step.ndim != 1 or not np.isfinite(step).all():
-        where = "" if step.ndim != 1 else f" at row {int(np.argmin(np.isfinite(step)))}"
+        where = "" if step.ndim != 1 else f" at {row_named(files, int(np.argmin(np.isfinite(step))))}"
         raise DataError(f"column {name!r}: the step inside an episode must be one number{where}")
     notes: list[str] = []
     moved = None
@@ -109,8 +141,10 @@ def _by_step(arrays: Arrays, steps: Steps, key: str | None, episode: npt.NDArray
             notes.append(f"rows were not in order: they are sorted by episode and {name}")
     doubled = np.asarray(np.diff(step) == 0)
     if episode is None:
+        begins = _changes(number, doubled)
+        doubled &= ~begins
         changes = np.r_[True, ~doubled]
-        restarts = np.r_[True, np.diff(step) < 0][changes]  # of the first of a row of equal steps
+        restarts = np.r_[True, (np.diff(step) < 0) | begins][changes]  # of the first of a row of equal steps
         doubled &= ~restarts[np.cumsum(changes)[:-1] - 1]  # else episodes of one row
     else:
         doubled &= np.diff(episode) == 0
@@ -119,26 +153,32 @@ def _by_step(arrays: Arrays, steps: Steps, key: str | None, episode: npt.NDArray
         kept = np.flatnonzero(np.r_[True, ~copies])
         arrays, step, doubled = _taken(arrays, kept), step[kept], doubled[~copies]
         episode, moved = None if episode is None else episode[kept], kept if moved is None else moved[kept]
+        number = None if number is None else number[kept]
         copied = int(copies.sum())
         notes.append(f"{amount(copied, 'row')} left out: {_A_COPY[copied > 1]} of the row before (duplicates: drop)")
     if episode is None:  # a flag between two rows of one step ends an episode there
         doubled = doubled & _inside(arrays, np.zeros(len(step), dtype=np.int64))
-    _refuse_doubled(doubled, copies, steps, moved, None if key is None else arrays[key])
+    _refuse_doubled(doubled, copies, steps, files, moved, None if key is None else arrays[key])
     if episode is None:
-        episode = np.cumsum(np.r_[True, np.diff(step) <= 0]) - 1
+        episode = np.cumsum(np.r_[True, (np.diff(step) <= 0) | _changes(number, doubled)]) - 1
         if not episode.any() and all(_field(arrays, flag) is None for flag in ("terminations", EPISODE_ENDS)):
             raise DataError(
                 f"column {name!r}: never starts again, and nothing else tells where episodes end;"
                 " give terminations, or episode_ids"
             )
     ids = None if key is None else arrays[key]
-    gaps, note = _gaps(step, _inside(arrays, episode), name, lambda row: _place(row, moved, ids))
+    gaps, note = _gaps(step, _inside(arrays, episode), name, lambda row: _place(row, files, moved, ids))
     if note:
         notes.append(note)
     recorded = _as_recorded(arrays, ids, episode, gaps) if gaps.any() else None
     if gaps.any() or (key is None and episode.any()):
         arrays = _cut(arrays, key, episode, gaps)
     return Ordered(arrays, tuple(notes), moved, recorded)
+
+
+def _changes(number: npt.NDArray[np.int64] | None, like: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+    """After which rows another file follows, `[N - 1]`; none where that ends nothing."""
+    return np.zeros_like(like) if number is None else np.asarray(np.diff(number) != 0)
 
 
 def _as_recorded(
@@ -168,6 +208,7 @@ def _refuse_doubled(
     doubled: npt.NDArray[np.bool_],
     copies: npt.NDArray[np.bool_],
     steps: Steps,
+    files: Files,
     moved: IndexArray | None,
     ids: npt.NDArray[Any] | None,
 ) -> None:
@@ -179,7 +220,7 @@ def _refuse_doubled(
     row = int(np.argmax(doubled))
     first, again = (row, row + 1) if moved is None else sorted(moved[row : row + 2].tolist())
     which = "one episode" if ids is None else f"the episode named {ids[row]}"
-    what = f"column {steps.name!r}: {steps.written(first)} occurs twice in {which}, at rows {first} and {again}"
+    what = f"column {steps.name!r}: {steps.written(first)} occurs twice in {which}, at {_rows(files, first, again)}"
     what += f", and {count - 1:,} more do so" if count > 1 else ""
     same = 0 if steps.duplicates == "drop" else int((doubled & copies).sum())
     if same == count:
@@ -221,9 +262,18 @@ def _gaps(
     return gaps, f"column {name!r} skips in {where}: rows are missing there, and the pieces count as episodes"
 
 
-def _place(row: int, rows: IndexArray | None, ids: npt.NDArray[Any] | None) -> str:
+def _rows(files: Files, first: int, second: int) -> str:
+    """`rows 3 and 4`, of one file or of two."""
+    (one, file), (other, beside) = place_in(files, first), place_in(files, second)
+    if file != beside:
+        return f"row {one} of {file} and row {other} of {beside}"
+    return f"rows {one} and {other}" + ("" if file is None else f" of {file}")
+
+
+def _place(row: int, files: Files, rows: IndexArray | None, ids: npt.NDArray[Any] | None) -> str:
     """A row as the table counts it, with the name its episode has there."""
-    told = f"row {row if rows is None else int(rows[row]):,}"
+    place, file = place_in(files, row if rows is None else int(rows[row]))
+    told = f"row {place:,}" + ("" if file is None else f" of {file}")
     return told if ids is None else f"{told} (episode named {ids[row]})"
 
 

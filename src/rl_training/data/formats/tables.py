@@ -28,7 +28,7 @@ from rl_training.data.flags import DONES
 from rl_training.data.formats.cells import Faults, flags, labels, moments, numbers
 from rl_training.data.formats.end_reasons import ends_by_reason
 from rl_training.data.formats.names import check_names, doubled, listed, natural, split_number, suggest
-from rl_training.data.formats.raw import Arrays, Columns, RawData
+from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, file_numbers
 from rl_training.data.formats.row_order import Steps, in_order
 from rl_training.data.resolution import is_coarse
 from rl_training.errors import DataError, did_you_mean
@@ -260,9 +260,13 @@ def assemble(
     column: Callable[[str], npt.NDArray[Any]],
     described: str,
     written: Callable[[str, int], str] | None = None,
+    files: Files = (),
+    *,
+    apart: bool = False,
 ) -> RawData:
     """The arrays of a plan; `column` gives a column's values by its name, `described` is the format in words, `written`
-    gives the cell of a row as its file has it, where the values are no longer that."""
+    gives the cell of a row as its file has it, where the values are no longer that. `files`: those that hold the rows,
+    if there are several; `apart`: no episode goes on from one to the next unless its id says so."""
     columns = {name: column(name) for name in planned.columns}
     _check_lengths(columns)
     if planned.agents is not None:
@@ -290,12 +294,13 @@ def assemble(
     counted: tuple[str, ...] = ()
     said: dict[int, str] | None = None
     if planned.reasons is not None:
-        episodes = next((values for key, values in arrays.items() if FIELD_OF[key] == EPISODE_IDS), None)
+        alone = file_numbers(files) if apart and files and steps is None else None
+        episodes = next((values for key, values in arrays.items() if FIELD_OF[key] == EPISODE_IDS), alone)
         counts = None if steps is None else steps.values
         meanings = planned.choices.end_reasons
-        ended, said, note = ends_by_reason(planned.reasons, columns[planned.reasons], meanings, episodes, counts)
+        ended, said, note = ends_by_reason(planned.reasons, columns[planned.reasons], meanings, episodes, counts, files)
         arrays, counted = arrays | ended, (note,)
-    ordered = in_order(arrays, steps, check_successors=planned.rllib)
+    ordered = in_order(arrays, steps, files, apart=apart, check_successors=planned.rllib)
     notes = (*planned.notes, *counted, *ordered.notes)
     return RawData(
         ordered.arrays,
@@ -304,6 +309,7 @@ def assemble(
         hints=planned.hints,
         rows=ordered.rows,
         columns=widths,
+        files=files,
         ends_told=said is not None,
         end_texts=said,
         recorded=ordered.recorded,

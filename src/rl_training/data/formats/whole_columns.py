@@ -13,6 +13,7 @@ import numpy.typing as npt
 from rl_training.data.formats import csv_text
 from rl_training.data.formats.cells import is_missing_word
 from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.folders import blamed_on, files_of
 from rl_training.data.formats.limits import LONGEST_TEXT
 from rl_training.data.formats.looks import damage_told
 from rl_training.errors import DataError
@@ -102,11 +103,15 @@ def _cells(path: Path, kind: str, column: str) -> Iterator[Any]:
 
 
 def _csv_cells(path: Path, column: str) -> Iterator[Any]:
-    layout = csv_text.layout_of(path)
-    position = layout.names.index(column)
-    for _, row in csv_text.rows(path, layout):
-        if len(row) == len(layout.names):
-            yield row[position]
+    for entry in files_of(path, "csv"):
+        with blamed_on(entry, path), damage_told():
+            layout = csv_text.layout_of(entry)
+            if column not in layout.names:
+                raise DataError(f"has no column {column!r}")
+            position = layout.names.index(column)
+            for _, row in csv_text.rows(entry, layout):
+                if len(row) == len(layout.names):
+                    yield row[position]
 
 
 def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
@@ -114,17 +119,21 @@ def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     from rl_training.data.formats.arrow import column_values
-    from rl_training.data.formats.parquet import files_of
     from rl_training.data.formats.parquet_footer import read_footer
 
-    for entry in files_of(path):
-        footer = read_footer(entry)
-        if column in footer.uneven:
-            what = f"a text of more than {LONGEST_TEXT} bytes" if column in footer.texts else "lists of several lengths"
-            raise DataError(f"column {column!r}: holds {what}, and is not read to its end")
-        with pq.ParquetFile(entry, read_dictionary=sorted(footer.texts), buffer_size=_BUFFER) as file:
-            for batch in file.iter_batches(batch_size=_BATCH, columns=[column]):
-                yield from column_values(column, batch.column(0)).tolist()
+    for entry in files_of(path, "parquet"):
+        with blamed_on(entry, path), damage_told():
+            footer = read_footer(entry)
+            if column in footer.uneven:
+                what = (
+                    f"a text of more than {LONGEST_TEXT} bytes"
+                    if column in footer.texts
+                    else "lists of several lengths"
+                )
+                raise DataError(f"column {column!r}: holds {what}, and is not read to its end")
+            with pq.ParquetFile(entry, read_dictionary=sorted(footer.texts), buffer_size=_BUFFER) as file:
+                for batch in file.iter_batches(batch_size=_BATCH, columns=[column]):
+                    yield from column_values(column, batch.column(0)).tolist()
 
 
 def _hdf5_cells(path: Path, column: str) -> Iterator[Any]:

@@ -89,7 +89,7 @@ def _beside(path: Path) -> dict[str, Any]:
 
 
 def _csv(path: Path) -> Any:
-    return _beside(path).get(KEY)
+    return None if path.is_dir() else _beside(path).get(KEY)
 
 
 def _npz(path: Path) -> Any:

@@ -13,6 +13,7 @@ from rl_training.data.dataset_loaders import DatasetConfig, MixtureDatasetConfig
 from rl_training.data.fields import REQUIRED_FIELDS
 from rl_training.data.formats import MINARI_PREFIX, recognise
 from rl_training.data.formats.csv_text import layout_of
+from rl_training.data.formats.folders import files_of
 from rl_training.data.formats.places import locate
 from rl_training.data.formats.written import provenance_in
 from rl_training.data.offline_dataset import TransitionDataset
@@ -83,7 +84,7 @@ def _listed(choices: Mapping[str, Any]) -> str:
 
 def _has_written_names(path: Path, own: Mapping[str, Any]) -> bool:
     """Whether a table has the columns that are written here, and not those that the run names for its own data."""
-    names = layout_of(path).names
+    names = layout_of(files_of(path, "csv")[0]).names
     stems = {name.rstrip("0123456789").removesuffix("_") for name in names}
     given = [
         one for found in (own.get("columns") or {}).values() for one in ([found] if isinstance(found, str) else found)
