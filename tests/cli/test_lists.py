@@ -16,6 +16,7 @@ import pytest
 import rl_training
 from rl_training import algorithms
 from rl_training.algorithms.base import OnlineParams
+from rl_training.data import inventory
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.experiment.config import packaged_configs
 from rl_training.experiment.registry import class_names
@@ -151,6 +152,20 @@ class TestDatasets:
 
     def test_no_such_folder(self, mistake: Any) -> None:
         assert mistake("datasets", "nowhere") == "error: nowhere: no such folder"
+
+    def test_among_thousands_of_other_files(
+        self, command: Any, tmp_path: Path, dataset: TransitionDataset, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(inventory, "_MOST", 2)
+        for number in range(50):
+            (tmp_path / f"note{number}.txt").touch()
+        (tmp_path / "long").symlink_to("a" * 300)  # longer than a name can be
+        for name in ("a1.npz", "a2.npz"):
+            dataset.save(tmp_path / name)
+        assert [one["source"] for one in json.loads(command("datasets", "--json").out)] == ["a1.npz", "a2.npz"]
+        dataset.save(tmp_path / "a10.npz")
+        *_, last = json.loads(command("datasets", "--json").out)
+        assert last["fault"] == ".: holds more; the first 2 were looked at"
 
 
 def test_lists_load_no_torch(tmp_path: Path) -> None:

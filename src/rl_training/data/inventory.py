@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,7 +20,7 @@ from rl_training.run_places import DESCRIPTION
 
 _SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
 _DEEPEST = 1  # folders below the one that is looked into
-_MOST = 10_000  # entries that are looked at
+_MOST = 10_000  # datasets that are looked at
 _NAMES_ITSELF = ("minari", "columns")  # formats that have their fields under fixed names
 
 
@@ -43,27 +46,36 @@ def take_stock(folder: Path) -> list[Found]:
     """The data in a folder and one deeper, then Minari's on this machine."""
     if not folder.is_dir():
         raise DataError(f"{folder}: no such folder")
-    here = [_look(path, str(path)) for path in _candidates(folder)]
+    found = list(islice(_candidates(folder), _MOST + 1))
+    here = [_look(path, str(path)) for path in found[:_MOST]]
+    if len(found) > _MOST:
+        here.append(Found(str(folder), "", fault=f"{folder}: holds more; the first {_MOST:,} were looked at"))
     return [*here, *_local_minari()]
 
 
-def _candidates(folder: Path, depth: int = 0) -> list[Path]:
-    found: list[Path] = []
+def _candidates(folder: Path, depth: int = 0) -> Iterator[Path]:
     try:
-        entries = list(islice(folder.iterdir(), _MOST))
+        with os.scandir(folder) as entries:
+            named = [entry.name for entry in entries if not entry.name.startswith((".", "_"))]
     except OSError:
-        return []
-    for path in sorted(entries, key=lambda entry: natural(entry.name)):
-        if path.name.startswith((".", "_")):
-            continue
-        if path.is_file() and path.name.lower().endswith(_SUFFIXES):
-            found.append(path)
-        elif path.is_dir() and not (path / DESCRIPTION).exists():
+        return
+    for path in (folder / name for name in sorted(named, key=natural)):
+        mode = _mode(path)
+        if path.name.lower().endswith(_SUFFIXES) and stat.S_ISREG(mode):
+            yield path
+        elif stat.S_ISDIR(mode) and not os.path.lexists(path / DESCRIPTION):
             if _is_dataset(path):
-                found.append(path)
+                yield path
             elif depth < _DEEPEST:
-                found += _candidates(path, depth + 1)
-    return found
+                yield from _candidates(path, depth + 1)
+
+
+def _mode(path: Path) -> int:
+    """What it is, as the system has it; nothing where a link leads nowhere."""
+    try:
+        return path.stat().st_mode
+    except OSError:
+        return 0
 
 
 def _is_dataset(folder: Path) -> bool:
