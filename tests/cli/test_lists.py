@@ -59,7 +59,7 @@ class TestAlgos:
             "name": "cql_alpha",
             "allowed": "number above 0",
             "default": 5.0,
-            "description": "weight w of the conservative penalty",
+            "description": "weight w of the conservative penalty; 0 is SAC",
         }
 
     def test_a_wrong_name(self, mistake: Any) -> None:
