@@ -32,6 +32,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "offline_evaluation.md"
 MARKS = ("<!-- measured -->\n", "<!-- /measured -->\n")
 FILES = {"pendulum-replay": "d3rlpy/pendulum_replay.h5", "pendulum-random": "d3rlpy/pendulum_random.h5"}
 EPISODES, FIRST_SEED, STEPS = 50, 50_000, 600  # 0.99^600 is 0.002
+FEW, DRAWS = 15, 10  # recorded episodes, and how often so many are drawn
 WIDTH = [64, 64]
 # Name -> algorithm, updates, checkpoints to look at; `harmful` learns from negated rewards.
 POLICIES: dict[str, tuple[str, int, tuple[int, ...]]] = {
@@ -96,7 +97,7 @@ def measure(title: str, data: Path, runs: Path) -> dict[str, Any]:
             row = {"policy": name, "step": step, **one.to_json(), "fitted": one.value.to_json()}
             row["updates"] = found.updates
             row |= {"gain": one.improvement.to_json(), "probability": one.probability, "seconds": round(seconds, 1)}
-            rows.append(row | played(policy, found.gamma))
+            rows.append(row | played(policy, found.gamma) | {"few": by_few_episodes(policy, dataset)})
             print(line(rows[-1]), flush=True)
     summary = {"behaviour": found.to_json()["behaviour"], "gamma": found.gamma, "updates": found.settings.updates}
     return {
@@ -108,20 +109,25 @@ def measure(title: str, data: Path, runs: Path) -> dict[str, Any]:
     }
 
 
+def by_few_episodes(policy: LoadedPolicy, dataset: TransitionDataset) -> list[dict[str, Any]]:
+    """Estimates from a few of the recorded episodes, drawn again and again."""
+    found = []
+    for draw in range(DRAWS):
+        chosen = np.random.default_rng(draw).permutation(dataset.n_episodes)[:FEW]
+        few = dataset.select(np.flatnonzero(np.isin(dataset.episode_ids, chosen)))
+        (one,) = policy.evaluate_offline(few, store=False, seed=draw).policies
+        found.append({"trusted": one.trusted, **one.value.to_json()})
+    return found
+
+
 def agreement(rows: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """How well estimates order the policies and hold the truth: all of them, and those that are trusted."""
     return {"all": _agreement(rows), "trusted": _agreement([row for row in rows if row["value"]])}
 
 
 def _agreement(rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """An interval holds the truth where it reaches within two standard errors of it."""
     fitted = [row["fitted"]["value"] for row in rows]
-    held = [
-        row["fitted"]["low"] - 2 * row["true_value_error"]
-        <= row["true_value"]
-        <= row["fitted"]["high"] + 2 * row["true_value_error"]
-        for row in rows
-    ]
+    held = [holds(row["fitted"], row) for row in rows]
     best = max(rows, key=lambda row: row["fitted"]["value"])
     return {
         "policies": len(rows),
@@ -131,6 +137,12 @@ def _agreement(rows: list[dict[str, Any]]) -> dict[str, Any]:
         "intervals_that_hold_the_truth": sum(held),
         "regret_of_the_choice": max(row["true_value"] for row in rows) - best["true_value"],
     }
+
+
+def holds(fitted: dict[str, float], row: dict[str, Any]) -> bool:
+    """Whether an interval reaches within two standard errors of the truth."""
+    error = 2 * row["true_value_error"]
+    return bool(fitted["low"] - error <= row["true_value"] <= fitted["high"] + error)
 
 
 def spearman(one: list[float], other: list[float]) -> float:
@@ -178,8 +190,20 @@ def measured(results: list[dict[str, Any]]) -> str:
             for which, told in agreement(group).items()
         ),
         "",
+        *map(_few, results),
+        "",
     ]
     return "\n".join(parts)
+
+
+def _few(found: dict[str, Any]) -> str:
+    """What remains with few episodes."""
+    pairs = [(one, row) for row in found["policies"] for one in row["few"]]
+    trusted = [holds(one, row) for one, row in pairs if one["trusted"]]
+    return (
+        f"From {FEW} episodes of {found['dataset']}, drawn {DRAWS} times for each policy, {len(trusted)} of"
+        f" {len(pairs)} estimates are trusted; {sum(trusted)} of these intervals hold the truth.\n"
+    )
 
 
 def _summary_row(name: str, which: str, told: dict[str, Any]) -> str:

@@ -57,7 +57,7 @@ class TestAlgos:
         found = {parameter["name"]: parameter for parameter in told["parameters"]}
         assert found["cql_alpha"] == {
             "name": "cql_alpha",
-            "allowed": "number above 0",
+            "allowed": "number at least 0",
             "default": 5.0,
             "description": "weight w of the conservative penalty; 0 is SAC",
         }

@@ -19,11 +19,12 @@ from rl_training.errors import DataError
 
 PATIENCE = 120  # seconds until a child that hangs is ended; a sound one takes about one
 READ = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 from rl_training.data.formats import hdf5
 from rl_training.data.formats.peek import peek
 from rl_training.errors import DataError
+from rl_training.experiment.contest import peak_memory
 
 def answer(look, path):
     try:
@@ -32,7 +33,7 @@ def answer(look, path):
         return str(error)
 
 told = {path: [answer(look, Path(path)) for look in (hdf5.read, peek)] for path in sys.argv[1:]}
-print(json.dumps({"told": told, "mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024}))
+print(json.dumps({"told": told, "mib": peak_memory() // 2**20}))
 """
 
 
