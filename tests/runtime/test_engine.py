@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -157,3 +160,25 @@ class TestCapture:
         monkeypatch.setattr(engine, "_capture", lambda phases: Replay())
         engine.run(0, 40)
         assert engine._graphs
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_nothing_is_collected_while_a_graph_is_captured(collects: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a cycle held, the graphs of a run before, would be let go of in the middle of it, and end it."""
+    seen = []
+
+    @contextmanager
+    def capture(graph: object) -> Iterator[None]:
+        seen.append(gc.isenabled())
+        yield
+        raise RuntimeError("the capture failed")
+
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", object)
+    monkeypatch.setattr(torch.cuda, "graph", capture)
+    (gc.enable if collects else gc.disable)()
+    try:
+        with pytest.raises(RuntimeError, match="the capture failed"):
+            Engine._capture(None, ())  # type: ignore[arg-type]
+        assert (seen, gc.isenabled()) == ([False], collects)
+    finally:
+        gc.enable()

@@ -7,7 +7,9 @@ all run the same mathematics.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import gc
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Literal
 
 import torch
@@ -144,7 +146,7 @@ class Engine:
 
     def _capture(self, phases: Phases) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with _uncollected(), torch.cuda.graph(graph):
             for phase in phases:
                 self._update(phase, self._metrics.sums_of(phase))
         return graph
@@ -263,6 +265,18 @@ def _means(sums: Mapping[str, Tensor], counts: Mapping[str, int]) -> dict[str, l
         totals[name] = totals[name] + value if name in totals else value
         updates[name] = updates.get(name, 0) + count
     return {name: (totals[name] / updates[name]).tolist() for name in sorted(totals)}
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """Graphs of engines that are gone must not be let go of while another one is captured: that ends the capture."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _compile(
