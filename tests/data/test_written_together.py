@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -92,6 +94,46 @@ def test_cut_off_before_either_is_there_the_old_ones_come_back(
     with pytest.raises(KeyboardInterrupt):
         write(dataset, targets, 20)
     assert lengths(targets) == [10, 10]
+
+
+def test_a_signal_at_any_line_leaves_two_that_belong_together(
+    dataset: TransitionDataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal comes at the n-th line of the package that is run while files are put in place, for every n."""
+    monkeypatch.chdir(tmp_path)
+    targets = [writers.target_of("one.csv"), writers.target_of("two.npz")]
+    write(dataset, targets, 10)
+    watched_files, lines = {atomic.__file__, writers.__file__}, 0
+
+    def at(number: int) -> Any:
+        def trace(frame: Any, event: str, value: Any) -> Any:
+            nonlocal lines
+            if frame.f_code.co_filename not in watched_files:
+                return None
+            if event == "line":
+                lines += 1
+                if lines == number:
+                    os.kill(os.getpid(), signal.SIGINT)
+            return trace
+
+        return trace
+
+    number, ended, seen = 0, False, set()
+    while not ended:
+        number, lines = number + 3, 0
+        sys.settrace(at(number))
+        try:
+            write(dataset, targets, 20)
+            ended = lines < number
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(None)
+        found = tuple(lengths(targets))
+        seen.add(found)
+        if found == (20, 20):
+            write(dataset, targets, 10)
+    assert seen == {(10, 10), (20, 20)}
 
 
 @pytest.mark.skipif(not hasattr(os, "posix_fallocate"), reason="this system cannot be asked for room")

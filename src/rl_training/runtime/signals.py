@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
+from rl_training.postponing import STOPPING
+
 EXIT_CODES = {number.name: 128 + number for number in STOPPING}
 PREEMPTION_SECONDS = 6.0  # a machine that is taken back is often gone ten seconds after it asked, and ending takes some
 IMPATIENCE_SECONDS = 1.0  # what a second signal leaves for saving; two that come together are often one

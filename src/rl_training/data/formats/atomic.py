@@ -143,6 +143,17 @@ def _replace_folder(temporary: Path, target: Path) -> None:
     between which the old one lies beside the new one, where `near_names` tells of it."""
     if exchange(temporary, target):
         return
+    old = set_aside(target, temporary)
+    try:
+        temporary.replace(target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            old.replace(target)
+        raise
+
+
+def set_aside(target: Path, temporary: Path) -> Path:
+    """Put what lies under the target's name into the folder in which its replacement is written; where it is then."""
     old = temporary.with_name(REPLACED)
     try:
         target.replace(old)
@@ -150,12 +161,7 @@ def _replace_folder(temporary: Path, target: Path) -> None:
         if error.errno != errno.EXDEV:
             raise
         remove(target)  # from a lower layer of overlayfs no folder can be moved
-    try:
-        temporary.replace(target)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            old.replace(target)
-        raise
+    return old
 
 
 def sync_all(path: Path) -> None:

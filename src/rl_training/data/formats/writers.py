@@ -16,13 +16,14 @@ import numpy.typing as npt
 
 from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats import npz, recognise
-from rl_training.data.formats.atomic import new_file, new_folder, new_parents, sync_all
+from rl_training.data.formats.atomic import new_file, new_folder, new_parents, set_aside, sync_all
 from rl_training.data.formats.nearby import REPLACED
 from rl_training.data.formats.places import MINARI_PREFIX, expand, place_of
 from rl_training.data.formats.raw import NAMES
-from rl_training.data.formats.written import write_beside
+from rl_training.data.formats.written import beside, write_about
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.errors import DataError
+from rl_training.postponing import stopping_later
 from rl_training.wording import taken
 
 if TYPE_CHECKING:
@@ -109,10 +110,24 @@ def write_together(
         written = [
             places.enter_context(_placed(*part, own, force=force)) for part, own in zip(parts, notes, strict=True)
         ]
-        for (_, target, _), temporary in list(zip(parts, written, strict=True))[:-1]:  # the last takes its place first
-            if force and os.path.lexists(target.path):
-                target.path.replace(temporary.with_name(REPLACED))
+        for _, target, _ in parts:
+            check_free(target, force=force)  # what has come since may be no dataset
+        with stopping_later():
+            for (_, target, _), temporary in list(zip(parts, written, strict=True))[:-1]:
+                if force and os.path.lexists(target.path):
+                    set_aside(target.path, temporary)
+            places.close()  # the last takes its place first
+    for _, target, _ in parts:
+        if target.format == "minari":
+            _name_spaces(target, force=force)
     return [tuple(own) for own in notes]
+
+
+def _name_spaces(target: Target, *, force: bool) -> None:
+    from rl_training.data.formats.minari_writer import name_spaces
+
+    with _faults_told(target, force=force):
+        name_spaces(target.path, target.dataset_id or "")
 
 
 def _require_writable(dataset: TransitionDataset, target: Target, *, force: bool) -> None:
@@ -134,23 +149,20 @@ def _placed(
     """
     path, told = target.path, (provenance or dataset.provenance or Provenance()).text()
     place = new_folder if target.is_folder else new_file
-    with _faults_told(target, force=force), new_parents(path):
-        with place(path, replace=force) as temporary:
-            notes += _WRITERS[target.format](dataset, replace(target, path=temporary, provenance=told))
-            sync_all(temporary)
-            try:
-                yield temporary
-            except BaseException:
-                if os.path.lexists(old := temporary.with_name(REPLACED)) and not os.path.lexists(path):
-                    old.replace(path)
-                raise
-            check_free(target, force=force)  # what has come since may be no dataset
-        if target.format == "minari":
-            from rl_training.data.formats.minari_writer import name_spaces
-
-            name_spaces(path, target.dataset_id or "")
+    with _faults_told(target, force=force), new_parents(path), place(path, replace=force) as temporary:
+        notes += _WRITERS[target.format](dataset, replace(target, path=temporary, provenance=told))
+        about = temporary.with_name("about")
         if target.format == "csv":
-            notes += write_beside(path, told, _told_of_table(dataset))
+            notes += write_about(about, temporary, path, told, _told_of_table(dataset))
+        sync_all(temporary)
+        try:
+            yield temporary
+        except BaseException:
+            if os.path.lexists(old := temporary.with_name(REPLACED)) and not os.path.lexists(path):
+                old.replace(path)
+            raise
+        if about.exists():  # it counts for the file that it was made of alone
+            about.replace(beside(path))
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rl_training.data.formats.atomic import new_file
+from rl_training.data.formats.atomic import sync
 from rl_training.data.formats.limits import check_file
 from rl_training.data.formats.raw import NAMES, RawData
 from rl_training.data.provenance import KEY, Provenance, digest_of
@@ -39,19 +39,22 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.name}-metadata.json")
 
 
-def write_beside(path: Path, provenance: str, known: Mapping[str, Any]) -> tuple[str, ...]:
+def write_about(about: Path, written: Path, path: Path, provenance: str, known: Mapping[str, Any]) -> tuple[str, ...]:
     """Write what a CSV file has no place for: where its data come from, as JSON, and what is `known` of them (`env_id`,
-    `bounds`, `names`). The note on it; a file of someone else that is there stays."""
+    `bounds`, `names`). The note on it; nothing is written where a file of someone else is in its place.
+
+    about: where it is written; its place is beside `path`, to which the file `written` will go.
+    """
     place = beside(path)
     words = {"env_id": "the environment", "bounds": "bounds", NAMES: "names of columns"}
     kept = ", ".join(words[name] for name in known)
     if place.exists() and _ours(place) is None:
         what = f"where these data come from ({kept} included)" if kept else "where these data come from"
         return (f"{place.name} is there and not from here, so nothing tells {what}",)
-    about = {"sha256": digest_of(path), KEY: json.loads(provenance), **known}
-    with new_file(place) as temporary:
-        told = {"@context": "http://www.w3.org/ns/csvw", "url": path.name, "rl_training": about}
-        temporary.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    facts = {"sha256": digest_of(written), KEY: json.loads(provenance), **known}
+    told = {"@context": "http://www.w3.org/ns/csvw", "url": path.name, "rl_training": facts}
+    about.write_text(json.dumps(told, indent=1) + "\n", encoding="utf-8")
+    sync(about)
     return (f"CSV has no place for {kept}: kept in {place.name}, leave it beside",) if kept else ()
 
 
