@@ -356,8 +356,8 @@ def test_other_data(run: Path, dataset: TransitionDataset, tmp_path: Path) -> No
     found = policy.evaluate_offline(tmp_path / "other.npz", **QUICK, store=False)
     assert not found.data.trained_on
     assert found.cautions == (
-        "10 episodes are few: intervals of fewer than 30 are too narrow in practice, and hold the truth less often than"
-        " they say; record more",
+        "10 episodes are few: if they hold little but one good way of acting, a policy that is much worse can come out"
+        " as good as the behaviour; do not take an estimate near the behaviour's for a proof",
     )
     assert found.data.fingerprint == policy.evaluate_offline(other, **QUICK, store=False).data.fingerprint
     half = dataset.select(np.arange(1_000))

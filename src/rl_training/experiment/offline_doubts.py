@@ -12,7 +12,7 @@ from rl_training.runtime.fitted_evaluation import DEFAULT_UPDATES, FittedValues
 from rl_training.wording import readable
 
 FEWEST_EPISODES = 10
-FEW_EPISODES = 30  # below which intervals are known to be too narrow
+FEW_EPISODES = 100  # below which policies were seen to be trusted and much worse than estimated
 MOST_OUTSIDE = 0.2  # share of states with an action that similar states of the data have not seen
 LARGEST_DRIFT = 0.25  # change of a value at the end of the fit; this and those below in spreads of the returns
 LARGEST_MISS = 0.5  # of the value on left-out episodes
@@ -131,8 +131,8 @@ def caution_of_cuts(fitted: FittedValues) -> list[str]:
 def caution_of_few(episodes: int) -> str:
     """A word on intervals that hold the chance of the draw, but not what few episodes have the fit get wrong."""
     return (
-        f"{episodes} episodes are few: intervals of fewer than {FEW_EPISODES} are too narrow in practice, and hold the"
-        " truth less often than they say; record more"
+        f"{episodes} episodes are few: if they hold little but one good way of acting, a policy that is much worse can"
+        " come out as good as the behaviour; do not take an estimate near the behaviour's for a proof"
     )
 
 
