@@ -18,6 +18,15 @@ NO_TEMPORARY_FOLDER = "no folder for temporary files can be written to; make roo
 _PLACES = ("path", "init_from", "runs_dir")  # keys of a configuration that name files and folders
 
 
+def is_text(name: str) -> bool:
+    """Whether a name can be written down: Python reads others from a disk with half characters in them."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def user_path(text: str | Path) -> Path:
     """The path with ~ for the home folder; ValueError with the reason where no file could ever be there, TypeError
     where it is no path at all."""
@@ -29,6 +38,8 @@ def user_path(text: str | Path) -> Path:
         path = Path(text).expanduser()
     except RuntimeError:
         raise ValueError(f"there is no home folder for {Path(text).parts[0]}") from None
+    if not is_text(str(path)):
+        raise ValueError("has a name that is not UTF-8 text; rename it")
     if any(len(os.fsencode(part)) > _LONGEST_NAME for part in path.parts):
         raise ValueError(f"has a name of more than {_LONGEST_NAME} bytes in it")
     return path

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -454,3 +455,18 @@ class TestFirstLooks:
 def _without(line: str, place: int) -> str:
     cells = line.split(",")
     return line if line == HEADER else ",".join([*cells[:place], "", *cells[place + 1 :]])
+
+
+@pytest.mark.parametrize("name", [b"\xff.csv", b"folder/\xff.csv", b"\xff/a.csv"])
+def test_a_name_that_is_no_text_is_refused(name: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    place = Path(os.fsdecode(name))
+    try:
+        place.parent.mkdir(exist_ok=True)
+        place.write_text("obs,actions,rewards\n1,2,3\n")
+    except OSError:
+        pytest.skip("this disk has no such names")
+    given = place if place.parent in (Path(), Path("\udcff")) else place.parent
+    with pytest.raises(DataError, match="has a name that is not UTF-8 text; rename it") as caught:
+        TransitionDataset.load(given)
+    assert str(caught.value).isprintable()

@@ -17,6 +17,7 @@ from rl_training.data.formats.names import listed, natural
 from rl_training.data.formats.raw import Columns
 from rl_training.data.formats.tables import Plan, plan
 from rl_training.errors import DataError
+from rl_training.paths import is_text
 from rl_training.reading_choices import TableChoices
 from rl_training.validation import printable
 
@@ -66,6 +67,8 @@ def files_of(path: Path, kind: str) -> list[Path]:
     if not found:
         raise DataError(f"its {TITLES[kind]} files are all hidden ones (. or _ before the name)")
     for entry in found:
+        if not is_text(entry.name):
+            raise DataError(f"{printable(entry.name)}: has a name that is not UTF-8 text; rename it")
         check_file(entry)
     return sorted(found, key=lambda entry: natural(entry.name))
 
