@@ -22,13 +22,14 @@ from rl_training.experiment.contest import Prepared, serve, synthetic_arrays
 OBS, ACT = 17, 6
 PERIOD = 2  # updates after which TD3's delayed actor has stepped once
 
-# What differs from d3rlpy's defaults to be the work ours does: CQL with a fixed weight on its penalty.
+# What differs from d3rlpy's defaults to be the work ours does: CQL with a fixed weight on its penalty, CRR with two
+# critics and soft targets.
 D3RLPY: dict[str, tuple[str, dict[str, Any]]] = {
     "td3_bc": ("TD3PlusBCConfig", {}),
     "iql": ("IQLConfig", {}),
     "cql": ("CQLConfig", {"alpha_learning_rate": 0.0, "initial_alpha": 1.0, "conservative_weight": 5.0}),
     "awac": ("AWACConfig", {}),
-    "crr": ("CRRConfig", {}),
+    "crr": ("CRRConfig", {"n_critics": 2, "target_update_type": "soft"}),
     "bc": ("BCConfig", {}),
     "rebrac": ("ReBRACConfig", {}),
     "sac": ("SACConfig", {}),
