@@ -58,6 +58,12 @@ class TestSavedTwiceAtOneStep:
         assert [place.name for place in folder.iterdir()] == ["step-5"]
         assert load_checkpoint(path).progress["updates"] == 77
 
+    def test_what_others_put_there_stays(self, folder: Path) -> None:
+        for name in ("step-foo", "step-foo.next", "step-5.next"):
+            (folder / name).mkdir()
+        checkpoint_folder.prune(folder, 1, None, None)
+        assert sorted(place.name for place in folder.iterdir()) == ["step-5", "step-foo", "step-foo.next"]
+
     def test_a_damaged_one_is_replaced(self, folder: Path, checkpoint: Checkpoint) -> None:
         (folder / "step-5" / "state.json").write_text("{")
         assert load_checkpoint(checkpoint_folder.save(folder, 5, checkpoint)).progress == checkpoint.progress

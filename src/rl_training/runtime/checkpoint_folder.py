@@ -82,5 +82,6 @@ def prune(folder: Path, keep: int, best: int | None, every: int | None) -> None:
     for leftover in folder.glob(f"step-*{TEMPORARY}*"):
         remove(leftover)
     for newer in folder.glob(f"step-*{_NEXT}"):
-        if os.path.lexists(newer.with_name(newer.name.removesuffix(_NEXT))):
+        older = newer.with_name(newer.name.removesuffix(_NEXT))
+        if _STEP.fullmatch(newer.name) and os.path.lexists(older):
             remove(newer)
