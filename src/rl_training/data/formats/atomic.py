@@ -18,6 +18,7 @@ from pathlib import Path
 from rl_training.data.formats.nearby import REPLACED
 from rl_training.data.formats.renames import exchange, take_free_name
 from rl_training.errors import DataError
+from rl_training.postponing import stopping_later
 
 
 def temporary_name(target: Path) -> Path:
@@ -53,10 +54,11 @@ def _workplace(target: Path) -> Iterator[Path]:
             yield folder / "new"
             return
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            if lock is not None:
-                os.close(lock)
-            _remove_left(target)  # what had to stay as long as nothing lay under the name
+            with stopping_later():
+                shutil.rmtree(folder, ignore_errors=True)
+                if lock is not None:
+                    os.close(lock)
+                _remove_left(target)  # what had to stay as long as nothing lay under the name
 
 
 def _lock_own(folder: Path) -> int | None:
