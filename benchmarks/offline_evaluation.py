@@ -169,7 +169,8 @@ def measured(results: list[dict[str, Any]]) -> str:
     for found in results:
         rows = found["policies"]
         behaviour = found["behaviour"]
-        settings = f"{found['repeats']} repeats of {found['updates']:,} updates, γ = {found['gamma']:g}"
+        updates = f"{found['updates']:,} updates, more while not settled"
+        settings = f"{found['repeats']} repeats of {updates}, γ = {found['gamma']:g}"
         parts += [
             f"**{found['dataset']}**, {settings}; the data's episodes return {shown(behaviour['return'])},"
             f" the behaviour is fitted as {shown(behaviour['value'])}.\n",

@@ -48,8 +48,8 @@ def test_says_what_went_where(command: Any, log: Path) -> None:
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0] == "log.csv: CSV, separated by commas"
-    assert any(line.startswith("to train on: 6 episodes, 30 rows, mean return -") for line in lines)
-    assert any(line.startswith("set aside: 2 episodes, 10 rows, mean return -") for line in lines)
+    assert any(line.startswith("to train on: 6 episodes, 30 rows, ") for line in lines)
+    assert any(line.startswith("set aside: 2 episodes, 10 rows, ") for line in lines)
     assert [line.split()[1] for line in lines if line.startswith("written: ")] == ["train.npz", "aside.npz"]
     assert runs_in("train.npz") + runs_in("aside.npz") != list(range(8))  # drawn, not the last ones
     assert sorted(runs_in("train.npz") + runs_in("aside.npz")) == list(range(8))
@@ -221,3 +221,16 @@ def test_init_tells_what_a_written_file_keeps(command: Any, log: Path, name: str
     note = f"the file keeps {names}bounds of actions (-2 to 2)"
     assert note in " ".join(out.split())
     assert f"  # Note: {note}." in Path("config.yaml").read_text()
+
+
+def test_where_all_terminations_went(command: Any, tmp_path: Path) -> None:
+    rows = [f"{run},{run}.5,{step}.25,0.{step},{int((run, step) == (2, 4))}" for run in range(8) for step in range(5)]
+    (tmp_path / "log.csv").write_text("\n".join(["episode,obs,rewards,actions,terminations", *rows]) + "\n")
+    sides = set()
+    for seed in range(12):
+        out = command("data", "split", "log.csv", "--seed", seed, "--force", "-o", "a.npz", "b.npz").out
+        trained = TransitionDataset.load("a.npz").terminations.any()
+        where = "to train on: what is judged by the other" if trained else "set aside: a policy trained on the other"
+        assert f"  warning: the only termination is in the part {where} part" in out
+        sides.add(bool(trained))
+    assert sides == {True, False}

@@ -470,3 +470,38 @@ def test_a_name_that_is_no_text_is_refused(name: bytes, tmp_path: Path, monkeypa
     with pytest.raises(DataError, match="has a name that is not UTF-8 text; rename it") as caught:
         TransitionDataset.load(given)
     assert str(caught.value).isprintable()
+
+
+class TestWrittenHere:
+    """Files that tell of themselves in files beside them."""
+
+    def write(self, name: str, columns: list[str], **told: Any) -> None:
+        table = {"speed": np.arange(10.0), "angle": np.arange(10.0) / 7, "u": np.linspace(-1, 1, 10)}
+        table |= {"rewards": np.ones(10), "terminations": np.arange(10) == 9}
+        dataset = TransitionDataset.from_table(table, {"obs": columns, "actions": "u"}, **told)
+        dataset.save(Path("log") / name)
+
+    @pytest.fixture(autouse=True)
+    def folder(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("log").mkdir()
+        self.write("a.csv", ["speed", "angle"], action_low=-2.0, action_high=2.0)
+
+    def test_what_all_tell_is_known(self) -> None:
+        self.write("b.csv", ["speed", "angle"], action_low=-2.0, action_high=2.0)
+        raw = read(Path("log"))
+        assert raw.bounds is not None
+        assert not [note for note in raw.notes if "different" in note]
+
+    def test_columns_in_another_order_are_refused(self) -> None:
+        self.write("b.csv", ["angle", "speed"], action_low=-2.0, action_high=2.0)
+        with pytest.raises(
+            DataError, match=r"a\.csv and b\.csv were written from columns of other names or in another"
+        ):
+            TransitionDataset.load("log")
+
+    def test_bounds_that_differ_are_not_used(self) -> None:
+        self.write("b.csv", ["speed", "angle"], action_low=-1.0, action_high=1.0)
+        raw = read(Path("log"))
+        assert raw.bounds is None
+        assert "the files beside them tell different things of bounds: not used" in raw.notes

@@ -96,7 +96,7 @@ class TestKilled:
         with pytest.raises(DataError) as caught:
             TransitionDataset.load(target)
         assert str(caught.value).endswith(
-            f" (its replacement was cut short; what was there is '{old.parent.name}/old' beside it: rename it back)"
+            f" (its replacement was cut short: write it again; what was there is '{old.parent.name}/old' beside it)"
         )
         old.rename(target)
         assert len(TransitionDataset.load(target)) == 10

@@ -69,7 +69,8 @@ def _require_page(html: Path, data: Path) -> None:
     """Refuse, before any work, a place for the page where none can be, and the data themselves."""
     require_place(html, force=True, option="--html")
     place = expand(data)
-    if html.exists() and place.exists() and html.samefile(place):
+    inside = place.is_dir() and place.resolve() in html.resolve().parents
+    if html.exists() and place.exists() and (inside or html.samefile(place)):
         raise ConfigError(f"--html {html}: is the data, which the page would replace; name another file")
 
 

@@ -91,10 +91,26 @@ def _write(
     parts: list[TransitionDataset], goals: list[writers.Target], made: list[Provenance], *, force: bool
 ) -> list[str]:
     """Both or neither: an old part beside a new one would hold episodes of it."""
+    lone = _lone_terminations(parts)
     notes = writers.write_together(list(zip(parts, goals, made, strict=True)), force=force)
     titles = ("to train on", "set aside")
     told = zip(titles, parts, goals, notes, strict=True)
-    return [line for title, part, goal, own in told for line in (_line(title, part), *written_lines(goal, own))]
+    lines = [line for title, part, goal, own in told for line in (_line(title, part), *written_lines(goal, own))]
+    return [*lines, *lone]
+
+
+def _lone_terminations(parts: list[TransitionDataset]) -> list[str]:
+    """A warning where all episodes that ended by themselves are on one side."""
+    ended = [int(part.terminations.sum()) for part in parts]
+    if not any(ended) or all(ended):
+        return []
+    where, meaning = (
+        ("to train on", "what is judged by the other part does not count them")
+        if ended[0]
+        else ("set aside", "a policy trained on the other part never sees one")
+    )
+    which = "the only termination is" if max(ended) == 1 else f"all {max(ended)} terminations are"
+    return [f"  warning: {which} in the part {where}: {meaning}; another --seed draws others"]
 
 
 def _require_apart(first: Path, second: Path) -> None:
@@ -107,7 +123,8 @@ def _line(what: str, part: TransitionDataset) -> str:
     mean = readable(float(part.episode_returns().mean()))
     whole = len(np.unique(_recorded(part)))
     pieces = f" (pieces of {whole:,} recorded)" if whole < part.n_episodes else ""
-    return f"{what}: {amount(part.n_episodes, 'episode')}{pieces}, {amount(len(part), 'row')}, mean return {mean}"
+    counts = f"{amount(len(part), 'row')}, {amount(int(part.terminations.sum()), 'termination')}"
+    return f"{what}: {amount(part.n_episodes, 'episode')}{pieces}, {counts}, mean return {mean}"
 
 
 def _facts(part: TransitionDataset, goal: writers.Target) -> dict[str, str | int | float]:

@@ -12,7 +12,7 @@ from rl_training.runtime.fitted_evaluation import DEFAULT_UPDATES, FittedValues
 from rl_training.wording import readable
 
 FEWEST_EPISODES = 10
-FEW_EPISODES = 100  # below which policies were seen to be trusted and much worse than estimated
+FEW_EPISODES = 100  # below which a note says what no check sees
 MOST_OUTSIDE = 0.2  # share of states with an action that similar states of the data have not seen
 LARGEST_DRIFT = 0.25  # change of a value at the end of the fit; this and those below in spreads of the returns
 LARGEST_MISS = 0.5  # of the value on left-out episodes

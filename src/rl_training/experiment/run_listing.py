@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from rl_training.errors import CheckpointError, RLTrainingError, did_you_mean
+from rl_training.paths import user_path
 from rl_training.run_places import DAMAGED, STOPPED, is_locked, is_run, run_folders
 from rl_training.runtime.records import OFFLINE_EVALUATIONS, Records
 from rl_training.runtime.run_description import began, read_description, read_plain_config
+from rl_training.validation import shortened
 
 
 @dataclass(frozen=True)
@@ -125,9 +127,16 @@ def _dataset(section: Any, facts: Any) -> str | None:
             return str(section["source"])
 
 
+def _expanded(name: str) -> Path:
+    try:
+        return user_path(name)
+    except ValueError as error:
+        raise CheckpointError(f"{shortened(name)}: {error}") from None
+
+
 def find(name: str, folder: Path) -> Path:
     """A run by its directory or by its name in `folder`."""
-    for place in (Path(name).expanduser(), folder / name):
+    for place in (_expanded(name), folder / name):
         if is_run(place):
             return place
     known = run_folders(folder)

@@ -40,11 +40,13 @@ def steps_in(folder: Path) -> list[int]:
 def save(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
     """Write the checkpoint of `step`, unless the one that is there says the same."""
     path = path_of(folder, step)
+    if path.name.endswith(_NEXT):  # a process was killed before it had the name
+        path = path.rename(folder / f"step-{step}")
     if not (path / MANIFEST).is_file():
         save_checkpoint(path.absolute(), checkpoint)
     elif _progress(path) != json.loads(json.dumps(checkpoint.progress)):
         _supersede(path, checkpoint)
-    return folder / f"step-{step}"
+    return path
 
 
 def _progress(path: Path) -> Any:
@@ -57,8 +59,6 @@ def _progress(path: Path) -> Any:
 
 def _supersede(path: Path, checkpoint: Checkpoint) -> None:
     """Put another in the place of a complete checkpoint."""
-    if path.name.endswith(_NEXT):  # a process was killed before it had the name
-        path = path.rename(path.with_name(path.name.removesuffix(_NEXT)))
     newer = path.with_name(path.name + _NEXT)
     remove(newer)
     save_checkpoint(newer.absolute(), checkpoint)
@@ -75,12 +75,17 @@ def prune(folder: Path, keep: int, best: int | None, every: int | None) -> None:
 
     What killed writers left goes with it.
     """
+    drop_superseded(folder)
     for old in steps_in(folder)[:-keep]:
         if old != best and (every is None or old % every):
             path = path_of(folder, old)  # renamed first: a removal cut short must not look complete
             path.rename(path.with_name(f"{path.name}{TEMPORARY}{uuid.uuid4().hex}"))
     for leftover in folder.glob(f"step-*{TEMPORARY}*"):
         remove(leftover)
+
+
+def drop_superseded(folder: Path) -> None:
+    """Remove what did not come to take the place of another, or was left in it."""
     for newer in folder.glob(f"step-*{_NEXT}"):
         older = newer.with_name(newer.name.removesuffix(_NEXT))
         if _STEP.fullmatch(newer.name) and os.path.lexists(older):

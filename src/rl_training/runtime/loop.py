@@ -140,6 +140,11 @@ class Loop:
         config = self.config
         return config.checkpoint_interval or config.eval_interval or math.ceil(self.progress.total_steps / 10)
 
+    @property
+    def _pretraining_interval(self) -> int:
+        """In updates, as it takes no steps; not more than about twenty times."""
+        return max(self.checkpoint_interval, self.progress.total_updates // 20)
+
     def _next_due(self) -> int:
         """The next step at which something must happen."""
         return self._next_of(self.config.log_interval, self.config.eval_interval, self.checkpoint_interval)
@@ -160,8 +165,8 @@ class Loop:
             self.engine.run(self.progress.updates, turn.updates)
             self.progress.steps += turn.steps
             self.progress.updates += turn.updates
-            if not turn.steps and self.progress.updates % self.checkpoint_interval < turn.updates:
-                self.save()  # pretraining takes no steps: its updates count
+            if not turn.steps and self.progress.updates % self._pretraining_interval < turn.updates:
+                self.save()
             pace = turn.steps / max(time.perf_counter() - began, 1e-9)
             block = max(1, min(4 * block, int(_PULSE_SECONDS * pace)))
             self._tell("on_progress")

@@ -149,6 +149,7 @@ class RunDirectory:
                 warnings.append(f"{warning}{aside}. The policy does not depend on it, and the run goes on")
             if records.file.is_file():
                 self._replace(f"{kind}.jsonl", whole.decode())
+        checkpoint_folder.drop_superseded(self._checkpoints)
         for later in self.steps_after(step):
             path = self.checkpoint_path(later)
             names = (path.with_name(f"{path.name}{ASIDE}{n or ''}") for n in range(10_000))
@@ -237,10 +238,11 @@ class RunDirectory:
         while True:
             facts = self.describe()
             step = self._step_of(which, facts)
+            read = _number_of(self.checkpoint_path(step))
             try:
                 return self._load_own(step, facts)
             except CheckpointError as error:
-                if not os.path.lexists(self.checkpoint_path(step)):  # let go of by a process that has a newer one
+                if _number_of(self.checkpoint_path(step)) != read:  # a process that trains has put another there
                     continue
                 sound = self.newest_sound(self.steps(), step)
                 hint = f"; the newest sound one is step-{sound} (--which {sound})" if sound is not None else ""
@@ -303,6 +305,14 @@ class RunDirectory:
             yield
         except OSError as error:
             raise CheckpointError(f"{self.path / name}: cannot be written ({reason(error, self.path)})") from error
+
+
+def _number_of(path: Path) -> int | None:
+    """The disk's own number of a folder: another one under the same name has another."""
+    try:
+        return path.stat().st_ino
+    except OSError:
+        return None
 
 
 def load_any(path: Path, which: str | int = "last") -> Checkpoint:

@@ -11,7 +11,7 @@ import platform
 import re
 import shutil
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def _fresh(parent: Path, prefix: str) -> Path:
 
 
 @contextmanager
-def _workplace(target: Path) -> Iterator[Path]:
+def workplace(target: Path) -> Iterator[Path]:
     """A free name in a hidden folder beside the target, which goes at the end with whatever is in it.
 
     The folder is locked as long as the process lives; what killed ones left beside the same target is removed.
@@ -107,36 +107,41 @@ def _lock(folder: Path, *, required: bool = False) -> int:
 
 
 @contextmanager
-def new_file(target: Path, *, replace: bool = True) -> Iterator[Path]:
-    """A temporary name to write a file under; at the end it takes the target's place.
-
-    replace: put it in the place of what is there; else FileExistsError, whenever that came.
-    """
-    with _workplace(target) as temporary:
-        yield temporary
-        sync_all(temporary)
-        if replace:
-            temporary.replace(target)
-        else:
-            take_free_name(temporary, target)
-    with contextlib.suppress(OSError):  # not every system lets a folder be synced
-        sync(target.parent)
+def alone_in(folders: Iterable[Path]) -> Iterator[None]:
+    """Have no other process that asks for the same be in here; where the disk has no locks, it may be."""
+    with contextlib.ExitStack() as locks:
+        for folder in sorted(folders):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            locks.callback(os.close, descriptor)
+            with contextlib.suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 @contextmanager
-def new_folder(target: Path, *, replace: bool = True) -> Iterator[Path]:
-    """A temporary name to make a folder under; at the end it takes the target's place.
+def new_file(target: Path, *, replace: bool = True) -> Iterator[Path]:
+    """A temporary name to write a file, or to make a folder, under; at the end it takes the target's place.
 
     replace: put it in the place of what is there, which is removed then; else FileExistsError, whenever that came.
     """
-    with _workplace(target) as temporary:
+    with workplace(target) as temporary:
         yield temporary
         sync_all(temporary)
-        if replace and os.path.lexists(target):
-            _replace_folder(temporary, target)
-        else:
-            take_free_name(temporary, target)
-    with contextlib.suppress(OSError):
+        put(temporary, target, replace=replace)
+
+
+new_folder = new_file
+
+
+def put(temporary: Path, target: Path, *, replace: bool) -> None:
+    """Give what is complete its name; `replace` as for `new_file`."""
+    if not replace or (temporary.is_dir() and not os.path.lexists(target)):
+        take_free_name(temporary, target)
+    elif temporary.is_dir():
+        _replace_folder(temporary, target)
+    else:
+        temporary.replace(target)
+    with contextlib.suppress(OSError):  # not every system lets a folder be synced
         sync(target.parent)
 
 
@@ -145,7 +150,8 @@ def _replace_folder(temporary: Path, target: Path) -> None:
     between which the old one lies beside the new one, where `near_names` tells of it."""
     if exchange(temporary, target):
         return
-    old = set_aside(target, temporary)
+    old = temporary.with_name(REPLACED)
+    set_aside(target, old)
     try:
         temporary.replace(target)
     except BaseException:
@@ -154,16 +160,15 @@ def _replace_folder(temporary: Path, target: Path) -> None:
         raise
 
 
-def set_aside(target: Path, temporary: Path) -> Path:
-    """Put what lies under the target's name into the folder in which its replacement is written; where it is then."""
-    old = temporary.with_name(REPLACED)
+def set_aside(path: Path, free: Path) -> None:
+    """Rename to a name in a folder of one's own. What the system cannot move away is removed: from a lower layer of
+    overlayfs it moves no folder."""
     try:
-        target.replace(old)
+        path.replace(free)
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise
-        remove(target)  # from a lower layer of overlayfs no folder can be moved
-    return old
+        remove(path)
 
 
 def sync_all(path: Path) -> None:

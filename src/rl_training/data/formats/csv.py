@@ -59,7 +59,7 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
 
     raw = assemble(planned, whole.__getitem__, described(layouts), written, files, apart=True)
     raw = replace(raw, notes=(*order_note(paths), *common_notes(notes, paths), *raw.notes))
-    return with_known(raw, paths[0])
+    return with_known(raw, paths)
 
 
 def _check_memory(paths: Sequence[Path], layouts: Sequence[Layout], path: Path) -> None:

@@ -36,7 +36,7 @@ def near_names(path: Path) -> str:
     left = [entry for entry in listed if workplace.fullmatch(entry.name) and os.path.lexists(entry / REPLACED)]
     if left:
         was = f"{left[0].name}/{REPLACED}"
-        return f" (its replacement was cut short; what was there is {was!r} beside it: rename it back)"
+        return f" (its replacement was cut short: write it again; what was there is {was!r} beside it)"
     entries = [entry for entry in listed if not entry.name.startswith(".")]
     scores = {
         entry.name: _likeness(path, entry)

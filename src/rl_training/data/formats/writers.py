@@ -6,7 +6,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -16,10 +16,11 @@ import numpy.typing as npt
 
 from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats import npz, recognise
-from rl_training.data.formats.atomic import new_file, new_folder, new_parents, set_aside, sync_all
+from rl_training.data.formats.atomic import alone_in, new_parents, put, set_aside, sync, sync_all, workplace
 from rl_training.data.formats.nearby import REPLACED
 from rl_training.data.formats.places import MINARI_PREFIX, expand, place_of
 from rl_training.data.formats.raw import NAMES
+from rl_training.data.formats.renames import take_free_name
 from rl_training.data.formats.written import beside, write_about
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.errors import DataError
@@ -36,6 +37,7 @@ _D4RL_NAMES = {
     "truncations": "timeouts",
 }
 _ROWS_AT_A_TIME = 10_000
+_ABOUT = "about"  # where a file is written, what will stand beside it
 
 
 Format: TypeAlias = Literal["npz", "hdf5", "parquet", "csv", "minari", "columns"]
@@ -105,22 +107,71 @@ def write_together(
     """Write all of them or none. Where they replace others, no new one ever stands beside an old one."""
     for dataset, target, _ in parts:
         _require_writable(dataset, target, force=force)
-    notes: list[list[str]] = [[] for _ in parts]
+    notes: list[tuple[str, ...]] = []
     with ExitStack() as places:
-        written = [
-            places.enter_context(_placed(*part, own, force=force)) for part, own in zip(parts, notes, strict=True)
-        ]
-        for _, target, _ in parts:
+        written: list[tuple[Target, Path]] = []
+        for dataset, target, provenance in parts:
+            places.enter_context(_faults_told(target, force=force))
+            places.enter_context(new_parents(target.path))
+            written.append((target, places.enter_context(workplace(target.path))))
+            notes.append(_write(dataset, *written[-1], provenance))
+        for target, _ in written:
             check_free(target, force=force)  # what has come since may be no dataset
-        with stopping_later():
-            for (_, target, _), temporary in list(zip(parts, written, strict=True))[:-1]:
-                if force and os.path.lexists(target.path):
-                    set_aside(target.path, temporary)
-            places.close()  # the last takes its place first
+        with stopping_later(), alone_in({target.path.parent for target, _ in written}):
+            _put_in_place(written, force=force)
     for _, target, _ in parts:
         if target.format == "minari":
             _name_spaces(target, force=force)
-    return [tuple(own) for own in notes]
+    return notes
+
+
+def _write(
+    dataset: TransitionDataset, target: Target, temporary: Path, provenance: Provenance | None
+) -> tuple[str, ...]:
+    """Write it under another name, with what belongs to it, and return what its reader should know."""
+    told = (provenance or dataset.provenance or Provenance()).text()
+    notes = _WRITERS[target.format](dataset, replace(target, path=temporary, provenance=told))
+    if target.format == "csv":
+        about = temporary.with_name(_ABOUT)
+        notes = (*notes, *write_about(about, temporary, target.path, told, _told_of_table(dataset)))
+    sync_all(temporary)
+    return notes
+
+
+def _put_in_place(written: Sequence[tuple[Target, Path]], *, force: bool) -> None:
+    """Rename everything, or nothing: where one renaming fails, those before it are taken back."""
+    together = len(written) > 1
+    moves: list[tuple[Target, Path, Path]] = []
+    if together:  # at first all the old ones go
+        moves += [
+            (target, target.path, temporary.with_name(REPLACED))
+            for target, temporary in written
+            if force and os.path.lexists(target.path)
+        ]
+    for target, temporary in written:
+        about, place = temporary.with_name(_ABOUT), beside(target.path)
+        if about.exists():
+            moves += [(target, place, temporary.with_name(f"{_ABOUT}-{REPLACED}"))] if os.path.lexists(place) else []
+            moves += [(target, about, place)]
+    if together:
+        moves += [(target, temporary, target.path) for target, temporary in written]
+    done: list[tuple[Path, Path]] = []
+    try:
+        for target, source, goal in moves:
+            with _faults_told(target, force=force):
+                (set_aside if source in (target.path, beside(target.path)) else take_free_name)(source, goal)
+            done.append((source, goal))
+        if not together:
+            ((target, temporary),) = written
+            put(temporary, target.path, replace=force)
+    except BaseException:
+        for source, goal in reversed(done):
+            if os.path.lexists(goal) and not os.path.lexists(source):
+                goal.replace(source)
+        raise
+    for parent in {target.path.parent for target, _ in written}:
+        with suppress(OSError):
+            sync(parent)
 
 
 def _name_spaces(target: Target, *, force: bool) -> None:
@@ -137,32 +188,6 @@ def _require_writable(dataset: TransitionDataset, target: Target, *, force: bool
         raise DataError(
             f"{target.path}: the rows were sampled or reordered; only .npz and a folder of columns can say so"
         )
-
-
-@contextmanager
-def _placed(
-    dataset: TransitionDataset, target: Target, provenance: Provenance | None, notes: list[str], *, force: bool
-) -> Iterator[Path]:
-    """Where the dataset lies, written completely; at the end it takes the target's place, with all that belongs to it.
-
-    notes: what its reader should know is added to them.
-    """
-    path, told = target.path, (provenance or dataset.provenance or Provenance()).text()
-    place = new_folder if target.is_folder else new_file
-    with _faults_told(target, force=force), new_parents(path), place(path, replace=force) as temporary:
-        notes += _WRITERS[target.format](dataset, replace(target, path=temporary, provenance=told))
-        about = temporary.with_name("about")
-        if target.format == "csv":
-            notes += write_about(about, temporary, path, told, _told_of_table(dataset))
-        sync_all(temporary)
-        try:
-            yield temporary
-        except BaseException:
-            if os.path.lexists(old := temporary.with_name(REPLACED)) and not os.path.lexists(path):
-                old.replace(path)
-            raise
-        if about.exists():  # it counts for the file that it was made of alone
-            about.replace(beside(path))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ gives metadata of a CSV file, and counts as long as the CSV file is the one that
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -58,21 +58,36 @@ def write_about(about: Path, written: Path, path: Path, provenance: str, known: 
     return (f"CSV has no place for {kept}: kept in {place.name}, leave it beside",) if kept else ()
 
 
-def with_known(raw: RawData, path: Path) -> RawData:
-    """The rows of a CSV file with what is known of them, where its columns of observations and actions are read as they
-    were written."""
+def with_known(raw: RawData, paths: Sequence[Path]) -> RawData:
+    """The rows of CSV files with what is known of them, where columns of observations and actions are read as they were
+    written. Of several files, what is known of all of them alike; files that call their columns otherwise than one
+    another are refused."""
     as_written = (
         name == f"{field}_{place}"
         for field in ("obs", "actions")
         for place, (name, _) in enumerate(raw.columns.get(field, ()))
     )
-    known = _beside(path) if all(as_written) else {}
+    known, notes = _known_alike(paths) if all(as_written) else ({}, ())
     bounds = known.get("bounds")
     return replace(
-        raw.with_names(known.get(NAMES)),
+        replace(raw, notes=(*raw.notes, *notes)).with_names(known.get(NAMES)),
         env_id=told_env_id(known.get("env_id")),
         bounds=SpaceBounds.read(bounds) if isinstance(bounds, dict) else None,
     )
+
+
+def _known_alike(paths: Sequence[Path]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What is known of all these files alike, and a note on what is not."""
+    found = [_beside(path) for path in paths]
+    for path, known in zip(paths, found, strict=True):
+        if known.get(NAMES) != found[0].get(NAMES):
+            raise DataError(
+                f"{paths[0].name} and {path.name} were written from columns of other names or in another order, as the"
+                " files beside them tell; write them again from the same columns"
+            )
+    apart = [name for name in ("env_id", "bounds") if any(known.get(name) != found[0].get(name) for known in found)]
+    notes = (f"the files beside them tell different things of {' and '.join(apart)}: not used",) if apart else ()
+    return {name: value for name, value in found[0].items() if name not in apart}, notes
 
 
 def _ours(place: Path) -> dict[str, Any] | None:

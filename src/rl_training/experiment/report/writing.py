@@ -37,7 +37,7 @@ def write_report(
     if not paths:
         raise ConfigError("report: name at least one run")
     for path in paths:
-        if not is_run(path.resolve()):
+        if not is_run(path.absolute()):
             raise CheckpointError(f"{path}: {_not_a_run(path)}")
     require_place(output, force=force)
     if held_out is not None and not with_data:
