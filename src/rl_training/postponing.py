@@ -30,7 +30,7 @@ def stopping_later() -> Iterator[None]:
                 signal.signal(number, keep)
         yield
     finally:
-        for stopping, handler in kept.items():
+        for stopping, handler in reversed(kept.items()):  # SIGINT last: it alone raises by itself
             signal.signal(stopping, handler)
         for stopping in dict.fromkeys(came):
             signal.raise_signal(stopping)
