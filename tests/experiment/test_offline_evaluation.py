@@ -269,6 +269,14 @@ class TestFewEpisodes:
         assert held[episodes] / 4_000 == pytest.approx(0.95, abs=0.01)
         assert held[None] < held[episodes]
 
+    def test_a_variance_of_resamples_lacks_one_episode(self) -> None:
+        """Resampling n values gives their mean a variance of (n-1)/n of what it has."""
+        repeats = [-1.0, 0.0, 1.0]  # with a standard deviation of 1
+        found = statistics.student_estimate(0.0, repeats, episodes=5).high
+        assert found is not None
+        quantile = found / np.sqrt(5 / 4)
+        assert 2.0 * statistics.twice_estimated_cdf(quantile, 2, 4) - 1.0 == pytest.approx(0.95, abs=1e-4)
+
     def test_the_chance_of_an_improvement_is_that_of_the_interval(self) -> None:
         repeats = [0.0, 1.0, 2.0, 3.0]
         half = statistics.student_estimate(0.0, repeats, episodes=12).high

@@ -281,6 +281,7 @@ def test_mlflow_by_its_protocol(data_file: Path, tmp_path: Path, monkeypatch: py
         ("mlruns", "{0}/mlruns"),
         ("file:./mlruns", "file:{0}/mlruns"),
         ("file:///data/mlruns", "file:///data/mlruns"),
+        ("file://localhost/data/mlruns", "file://localhost/data/mlruns"),
         ("sqlite:///mlflow.db", "sqlite:///{0}/mlflow.db"),
         ("sqlite:////data/mlflow.db", "sqlite:////data/mlflow.db"),
         ("sqlite:///:memory:", "sqlite:///:memory:"),

@@ -304,9 +304,14 @@ class OnlineSource:
 
 
 def check_prior(dataset: TransitionDataset | None, settings: OnlineParams, *, in_buffer: bool, memory: str) -> None:
-    """Refuse prior data that cannot be used as asked for."""
+    """Refuse prior data that cannot be used as asked for, and what is asked of data where there are none."""
     if memory == "mapped":
         raise ConfigError("data_memory: mapped is for training on a fixed dataset; online use auto or ram")
+    if dataset is None and isinstance(settings, OnlineConfig):
+        defaults = OnlineConfig()
+        for name in ("prior", "offline_batch_ratio", "offline_pretrain_updates"):
+            if getattr(settings, name) != getattr(defaults, name):
+                raise ConfigError(f"online.{name}: says how prior data are used, but there is no dataset")
     mixture = dataset.mixture if dataset is not None and in_buffer else None
     if mixture is None:
         return
@@ -317,16 +322,8 @@ def check_prior(dataset: TransitionDataset | None, settings: OnlineParams, *, in
 
 
 def goes_without_data(settings: OnlineParams | None) -> bool:
-    """Whether its own experience is all that a run needs; what says how to mix it with prior data is refused then."""
-    if not isinstance(settings, PriorDataParams):
-        return settings is not None
-    if not isinstance(settings, OnlineConfig):  # prior data are RLPD's very point
-        return False
-    defaults = OnlineConfig()
-    for name in ("prior", "offline_batch_ratio", "offline_pretrain_updates"):
-        if getattr(settings, name) != getattr(defaults, name):
-            raise ConfigError(f"online.{name}: says how prior data are used, but there is no dataset")
-    return True
+    """Whether its own experience is all that a run needs; prior data are RLPD's very point."""
+    return isinstance(settings, OnlineConfig) or (settings is not None and not isinstance(settings, PriorDataParams))
 
 
 def updates_in(steps: int, settings: OnlineParams) -> int:

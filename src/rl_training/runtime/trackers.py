@@ -256,7 +256,9 @@ def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:
 
 def _absolute_store(uri: str) -> str:
     """The same place for MLflow, whatever the working folder will be: a server's address, or a path made absolute."""
-    for scheme in ("sqlite:///", "file://", "file:", ""):
+    if uri.startswith("file://"):  # a host and an absolute path
+        return uri
+    for scheme in ("sqlite:///", "file:", ""):
         if uri.startswith(scheme):
             path = uri.removeprefix(scheme)
             is_elsewhere = ":" in path or (not scheme and path in _MLFLOW_NAMES)

@@ -108,12 +108,13 @@ def _lock(folder: Path, *, required: bool = False) -> int:
 
 @contextmanager
 def alone_in(folders: Iterable[Path]) -> Iterator[None]:
-    """Have no other process that asks for the same be in here; where the disk has no locks, it may be."""
+    """Have no other process that asks for the same be in here; where the disk has no locks, or a folder may be written
+    to but not listed, it may be."""
     with contextlib.ExitStack() as locks:
         for folder in sorted(folders):
-            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-            locks.callback(os.close, descriptor)
             with contextlib.suppress(OSError):
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+                locks.callback(os.close, descriptor)
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
 
@@ -130,7 +131,7 @@ def new_file(target: Path, *, replace: bool = True) -> Iterator[Path]:
         put(temporary, target, replace=replace)
 
 
-new_folder = new_file
+new_folder = new_file  # the same, where it reads better
 
 
 def put(temporary: Path, target: Path, *, replace: bool) -> None:

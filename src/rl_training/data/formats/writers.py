@@ -117,7 +117,7 @@ def write_together(
             notes.append(_write(dataset, *written[-1], provenance))
         for target, _ in written:
             check_free(target, force=force)  # what has come since may be no dataset
-        with stopping_later(), alone_in({target.path.parent for target, _ in written}):
+        with alone_in({target.path.parent for target, _ in written}), stopping_later():
             _put_in_place(written, force=force)
     for _, target, _ in parts:
         if target.format == "minari":
@@ -169,7 +169,7 @@ def _put_in_place(written: Sequence[tuple[Target, Path]], *, force: bool) -> Non
             if os.path.lexists(goal) and not os.path.lexists(source):
                 goal.replace(source)
         raise
-    for parent in {target.path.parent for target, _ in written}:
+    for parent in {target.path.parent for target, _ in written if together}:  # `put` has seen to its own
         with suppress(OSError):
             sync(parent)
 
