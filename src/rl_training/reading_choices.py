@@ -16,6 +16,7 @@ Missing: TypeAlias = Literal["refuse", "drop", "hold"]  # what is done where a v
 Duplicates: TypeAlias = Literal["refuse", "drop"]  # rows that are copies of the one before, in a table with a step
 Ending: TypeAlias = Literal["termination", "truncation", "ongoing"]  # what a text such as `crash` says of its row
 EndReasons: TypeAlias = Mapping[str, Ending]  # by text
+AtTermination: TypeAlias = float | Mapping[str, float]  # added to the reward of a termination: of all, or by reason
 Side: TypeAlias = float | Sequence[float]  # the smallest or largest action: of all dimensions, or of each
 
 # What to say wherever a value is missing.
@@ -49,6 +50,7 @@ class Understanding(TypedDict, total=False):
     dones_are: DonesAre | None
     rewards_are: RewardsAre
     rewards_at: RewardsAt
+    at_termination: AtTermination | None
     action_low: Side | None
     action_high: Side | None
     missing: Missing

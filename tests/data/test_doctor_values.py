@@ -12,6 +12,7 @@ from rl_training.data.doctor.coverage import effective_dimension
 from rl_training.data.doctor.subject import Columns
 from rl_training.data.formats.tables import read_table
 from rl_training.data.reference_returns import reference_returns
+from rl_training.data.settling import settle
 from rl_training.environments import Spaces
 from sick_data import codes, ends_of, healthy, report_on, without_successors
 
@@ -283,19 +284,44 @@ class TestReferenceReturns:
 
 
 class TestEndingEarly:
-    def test_is_the_best_where_every_reward_is_negative(self) -> None:
+    def terminating_twice(self, at_end: float) -> dict[str, Any]:
+        """Every step earns -2; two episodes terminate."""
         arrays = without_successors()
-        arrays["rewards"] = -1.0 - np.abs(arrays["rewards"])
         ends = ends_of(arrays)
-        arrays["terminations"][:] = False
-        arrays["truncations"][ends[2:]], arrays["truncations"][ends[:2]] = True, False
-        arrays["terminations"][ends[:2]] = True
+        arrays["rewards"] = np.full(len(arrays["rewards"]), -2.0)
+        arrays["rewards"][::2] -= 0.5
+        arrays["rewards"][1::2] += 0.5
+        arrays["truncations"][:], arrays["terminations"][:] = False, False
+        arrays["truncations"][ends[2:]], arrays["terminations"][ends[:2]] = True, True
+        arrays["rewards"][ends[:2]] = at_end
+        return arrays
+
+    def test_is_warned_of_where_it_spares_more_than_it_costs(self) -> None:
+        arrays = self.terminating_twice(at_end=-50.0)
         finding = codes(arrays)["rewards.end-early"]
-        assert finding.level == "note"
-        assert f"2 of {len(ends)} episodes terminate: ending early is the best that can happen." in finding.what
-        failing = {**arrays, "rewards": arrays["rewards"].copy()}
-        failing["rewards"][ends[:2]] = -1_000.0  # more than going on could cost
-        assert "rewards.end-early" not in codes(failing)
+        assert finding.level == "warning"
+        assert f"2 of {len(ends_of(arrays))} episodes terminate, and that is the best that can happen" in finding.what
+        assert "100 more steps earn -200, the last one earns -50 on average" in finding.what
+        assert "at_termination: -150 at the least" in finding.advice
+
+    def test_costs_are_told_with_their_own_sign(self) -> None:
+        arrays = self.terminating_twice(at_end=-50.0)
+        raw = settle(read_table({**arrays, "rewards": -arrays["rewards"]}), rewards_are="costs")
+        found = {finding.code: finding for finding in examine(raw).findings}["rewards.end-early"]
+        assert "100 more steps cost 200, the last one costs 50 on average" in found.what
+        assert "at_termination: 150 at the least" in found.advice
+
+    def test_is_no_more_than_a_note_where_the_end_is_better_than_other_rows(self) -> None:
+        assert codes(self.terminating_twice(at_end=-1.0))["rewards.end-early"].level == "note"
+
+    @pytest.mark.parametrize("at_end", [-201.0, -1_000.0])
+    def test_is_not_where_it_costs_more_than_going_on(self, at_end: float) -> None:
+        assert "rewards.end-early" not in codes(self.terminating_twice(at_end))
+
+    def test_is_not_where_nothing_terminates_or_rewards_are_positive(self) -> None:
+        arrays = self.terminating_twice(-50.0)
+        assert "rewards.end-early" not in codes({**arrays, "rewards": -arrays["rewards"]})
+        arrays["truncations"] |= arrays["terminations"]
         arrays["terminations"][:] = False
         assert "rewards.end-early" not in codes(arrays)
 

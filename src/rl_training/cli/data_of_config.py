@@ -119,12 +119,20 @@ def _common_reading(section: FileDatasetConfig | MinariDatasetConfig) -> Reading
         max_episode_steps=section.max_episode_steps,
         rewards_are=section.rewards_are,
         rewards_at=section.rewards_at,
+        at_termination=_added(section.at_termination),
         missing=section.missing,
     )
 
 
 def _side(side: float | list[float] | None) -> str | None:
     return None if side is None else ",".join(map(str, side if isinstance(side, list) else [side]))
+
+
+def _added(at_termination: float | dict[str, float] | None) -> list[str] | None:
+    """A number, or `crash=-100` for every reason, as `--at-termination` takes it."""
+    if isinstance(at_termination, dict):
+        return [f"{text}={value}" for text, value in at_termination.items()]
+    return None if at_termination is None else [str(at_termination)]
 
 
 def _columns(columns: dict[str, str | list[str]] | None) -> list[str] | None:

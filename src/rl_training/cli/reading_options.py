@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import Parameter, signature
@@ -15,6 +15,7 @@ import typer
 
 from rl_training import reading_choices
 from rl_training.errors import ConfigError
+from rl_training.reading_choices import AtTermination as AddedAtTermination
 from rl_training.reading_choices import TableChoices, Understanding
 
 Columns = Annotated[
@@ -35,6 +36,13 @@ RewardsAre = Annotated[
 ]
 RewardsAt = Annotated[
     reading_choices.RewardsAt, typer.Option(help="next: a step's reward stands in the row after; last rows go.")
+]
+AtTermination = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NUMBER",
+        help="Added to the reward of a row that terminates, or to its cost; by reason: crash=-100 (repeat for more).",
+    ),
 ]
 Missing = Annotated[
     reading_choices.Missing,
@@ -72,6 +80,7 @@ class Reading:
     dones_are: DonesAre = None
     rewards_are: RewardsAre = "rewards"
     rewards_at: RewardsAt = "same"
+    at_termination: AtTermination = None
     end_reasons: EndReasons = None
     action_low: Side = None
     action_high: Side = None
@@ -96,15 +105,15 @@ class Reading:
 
     def reasons(self) -> dict[str, Any] | None:
         """`crash=termination` for each text, as `end_reasons` of a `dataset:` section."""
-        found: dict[str, Any] = {}
-        for entry in self.end_reasons or ():
-            text, sign, meaning = (part.strip() for part in entry.rpartition("="))
-            if not sign:
-                raise ConfigError(f"--end-reasons {entry}: must say what a text means, such as crash=termination")
-            if text in found:
-                raise ConfigError(f"--end-reasons {entry}: {text} is given twice")
-            found[text] = meaning
-        return found or None
+        return _by_text("--end-reasons", self.end_reasons or (), "say what a text means, such as crash=termination")
+
+    def added_at_termination(self) -> AddedAtTermination | None:
+        """A number, or `crash=-100` for each text, as `at_termination` of a `dataset:` section."""
+        given = self.at_termination or ()
+        if len(given) == 1 and "=" not in given[0]:
+            return _number(given[0])
+        found = _by_text("--at-termination", given, "be one number, or one for each reason, such as crash=-100")
+        return None if found is None else {text: _number(f"{text}={value}") for text, value in found.items()}
 
     def table_choices(self) -> TableChoices:
         """What is said of the cells and rows of a table."""
@@ -126,6 +135,8 @@ class Reading:
             said["rewards_are"] = self.rewards_are
         if self.rewards_at != "same":
             said["rewards_at"] = self.rewards_at
+        if (added := self.added_at_termination()) is not None:
+            said["at_termination"] = added
         if self.action_low is not None:
             said["action_low"] = _side("--action-low", self.action_low)
         if self.action_high is not None:
@@ -149,11 +160,12 @@ class Reading:
         """What was said, as the words of a command line."""
         words = [word for entry in self.columns or () for word in ("--columns", entry)]
         words += [word for entry in self.end_reasons or () for word in ("--end-reasons", entry)]
+        words += [f"--at-termination={entry}" for entry in self.at_termination or ()]
         if self.missing_words is not None:
             words += ["--missing-words", self.missing_words]
         if self.duplicates != "refuse":
             words += ["--duplicates", self.duplicates]
-        for name in self.understanding():
+        for name in (name for name in self.understanding() if name != "at_termination"):
             words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
         return words + ["--download"] * self.download
 
@@ -179,6 +191,28 @@ def reads_data(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return run
+
+
+def _by_text(option: str, entries: Iterable[str], must: str) -> dict[str, str] | None:
+    """`TEXT=VALUE` for each; a text may hold the sign itself."""
+    found: dict[str, str] = {}
+    for entry in entries:
+        text, sign, value = (part.strip() for part in entry.rpartition("="))
+        if not sign:
+            raise ConfigError(f"{option} {entry}: must {must}")
+        if text in found:
+            raise ConfigError(f"{option} {entry}: {text} is given twice")
+        found[text] = value
+    return found or None
+
+
+def _number(entry: str) -> float:
+    try:
+        return float(entry.rpartition("=")[2])
+    except ValueError:
+        raise ConfigError(
+            f"--at-termination {entry}: must be one number, or one for each reason, such as crash=-100"
+        ) from None
 
 
 def _split(names: str) -> list[str]:
@@ -220,6 +254,7 @@ _AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     ),
     (r"(?<![.=])\bend_reasons\b", "--end-reasons"),
     (r"(?<!-)\baction_(low|high)\b", r"--action-\1"),
+    (r"\bat_termination: (-?[\d.e+]+)", r"--at-termination=\1"),
     (r"\bmissing: (drop|hold)\b", r"--missing \1"),
     (r"\bduplicates: drop\b", "--duplicates drop"),
     (r"\bmissing_words: \[([^\]]+)\]", lambda found: f"--missing-words {shlex.quote(found[1].replace(', ', ','))}"),

@@ -6,18 +6,19 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from rl_training.data.checks import column_extremes
 from rl_training.data.doctor.screening import screened
 from rl_training.data.fields import TO_FILL_IN
-from rl_training.data.formats.end_reasons import checked as checked_reasons
-from rl_training.data.formats.end_reasons import still_to_do, text_of
+from rl_training.data.formats.end_reasons import still_to_do
 from rl_training.data.formats.places import MINARI_PREFIX, expand, locate
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
+from rl_training.data.section_texts import reasons_by_text, rewards_by_text, words
 from rl_training.data.space_bounds import action_bounds
+from rl_training.data.termination_rewards import check_reasons
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.reading_choices import (
@@ -60,6 +61,10 @@ _REWARDS_ARE: RewardsAre = Field(
 _REWARDS_AT: RewardsAt = Field(
     default="same", description="next: a step's reward stands in the row after it; last rows have none and go."
 )
+_AT_TERMINATION = Field(
+    default=None,
+    description="Added to the reward of a row that terminates, or to its cost: a number, or by reason {crash: -100}.",
+)
 _MISSING: Missing = Field(
     default="refuse",
     description="Empty cells, NaN: drop leaves out their rows and cuts there; hold takes the last value before.",
@@ -100,7 +105,8 @@ class FileDatasetConfig(MappedDatasetConfig):
     )
     rewards_are: RewardsAre = _REWARDS_ARE
     rewards_at: RewardsAt = _REWARDS_AT
-    end_reasons: dict[str, Ending] | None = Field(
+    at_termination: Annotated[float | dict[str, float], BeforeValidator(rewards_by_text)] | None = _AT_TERMINATION
+    end_reasons: Annotated[dict[str, Ending], BeforeValidator(reasons_by_text)] | None = Field(
         default=None,
         description="What each text of the column columns.end_reasons means: {goal: termination, timeout: truncation}.",
     )
@@ -111,7 +117,7 @@ class FileDatasetConfig(MappedDatasetConfig):
         default=None, description="The largest action there can be, as action_low; data outside are refused."
     )
     missing: Missing = _MISSING
-    missing_words: list[str] = Field(
+    missing_words: Annotated[list[str], BeforeValidator(words)] = Field(
         default=[], description="What else stands for a missing number in a table: [ERR, '-9999']."
     )
     duplicates: Duplicates = Field(
@@ -119,28 +125,13 @@ class FileDatasetConfig(MappedDatasetConfig):
     )
     accept: list[Refused] = _ACCEPT
 
-    @field_validator("missing_words", mode="before")
-    @classmethod
-    def _are_words(cls, words: Any) -> Any:
-        """YAML makes a number of -9999."""
-        if not isinstance(words, list) or any(isinstance(word, bool) or word is None for word in words):
-            return words
-        return [str(word) for word in words]
-
-    @field_validator("end_reasons", mode="before")
-    @classmethod
-    def _are_texts(cls, reasons: Any) -> Any:
-        """YAML makes numbers and truths of some texts: 2, yes, off."""
-        if not isinstance(reasons, dict):
-            return reasons
-        if any(isinstance(text, bool) for text in reasons):
-            raise ValueError("YAML takes yes, no, on and off for true and false; put the text in quotes")
-        texts = {text_of(text): meaning for text, meaning in reasons.items()}
+    @model_validator(mode="after")
+    def _known_reasons(self) -> FileDatasetConfig:
         try:
-            checked_reasons(texts)
+            check_reasons(self.at_termination, self.end_reasons)
         except DataError as error:
-            raise ValueError(str(error).removeprefix("end_reasons: ")) from None
-        return texts
+            raise ValueError(str(error)) from None
+        return self
 
     @model_validator(mode="after")
     def _both_bounds(self) -> FileDatasetConfig:
@@ -166,6 +157,7 @@ class MinariDatasetConfig(MappedDatasetConfig):
     )
     rewards_are: RewardsAre = _REWARDS_ARE
     rewards_at: RewardsAt = _REWARDS_AT
+    at_termination: Annotated[float | dict[str, float], BeforeValidator(rewards_by_text)] | None = _AT_TERMINATION
     missing: Missing = _MISSING
     accept: list[Refused] = _ACCEPT
 
@@ -336,6 +328,7 @@ def _read_file(config: FileDatasetConfig) -> TransitionDataset:
         dones_are=config.dones_are,
         rewards_are=config.rewards_are,
         rewards_at=config.rewards_at,
+        at_termination=config.at_termination,
         end_reasons=config.end_reasons,
         action_low=config.action_low,
         action_high=config.action_high,
@@ -354,6 +347,7 @@ def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:
         max_episode_steps=config.max_episode_steps,
         rewards_are=config.rewards_are,
         rewards_at=config.rewards_at,
+        at_termination=config.at_termination,
         missing=config.missing,
     )
 

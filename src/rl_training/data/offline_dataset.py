@@ -327,6 +327,7 @@ class TransitionDataset:
         dones_are: what a plain `dones` flag means: `terminations`, `truncations`, or `ends` of either kind.
         rewards_are: `costs` are negated: lower is better in the data.
         rewards_at: `next` where a step's reward stands in the row after it; last rows, which have none, are left out.
+        at_termination: added to the reward of a row that terminates, or by reason; to the cost, of costs.
         action_low, action_high: the bounds of actions, each a number or one for each; an action outside is refused.
         missing: `drop` leaves out rows with a missing value, each cuts its episode; `hold` takes the last one before.
         missing_words: what else stands for a missing number in a table: `["ERR", "-9999"]`.

@@ -21,8 +21,18 @@ from rl_training.data.formats import RawData
 from rl_training.data.late_rewards import from_next_rows
 from rl_training.data.missing_rows import with_held, without_missing
 from rl_training.data.space_bounds import SpaceBounds
+from rl_training.data.termination_rewards import with_termination_rewards
 from rl_training.errors import DataError
-from rl_training.reading_choices import DonesAre, Missing, RewardsAre, RewardsAt, Side, TimeLimits, is_said
+from rl_training.reading_choices import (
+    AtTermination,
+    DonesAre,
+    Missing,
+    RewardsAre,
+    RewardsAt,
+    Side,
+    TimeLimits,
+    is_said,
+)
 
 MARKS = (BORDERS_LOST, DISCRETE_ACTIONS)  # among the arrays of a file, but none of its fields
 
@@ -35,6 +45,7 @@ def settle(
     dones_are: DonesAre | None = None,
     rewards_are: RewardsAre = "rewards",
     rewards_at: RewardsAt = "same",
+    at_termination: AtTermination | None = None,
     action_low: Side | None = None,
     action_high: Side | None = None,
     missing: Missing = "refuse",
@@ -43,7 +54,8 @@ def settle(
     `TransitionDataset.load`; notes say what was done. Values are not looked at: what is wrong with them is still there
     to be found."""
     raw = replace(raw, bounds=_bounds(raw, action_low, action_high))
-    raw = _told_of_repeats(raw, {"rewards_are": rewards_are, "rewards_at": rewards_at, "time_limits": time_limits})
+    said = {"rewards_are": rewards_are, "rewards_at": rewards_at, "time_limits": time_limits}
+    raw = _told_of_repeats(raw, said | {"at_termination": at_termination})
     if rewards_are == "costs":
         raw = _negated(raw)
     marks = {name: raw.arrays[name] for name in MARKS if name in raw.arrays}
@@ -51,6 +63,10 @@ def settle(
         raise DataError("time limits: the rows were sampled or reordered, so episodes are not known")
     if rewards_at == "next" and (time_limits == "d4rl" or np.any(marks.get(BORDERS_LOST, False))):
         raise DataError("rewards_at: needs every row in its order: neither a sample of them, nor time_limits: d4rl")
+    if rewards_at == "next" and at_termination is not None:
+        raise DataError(
+            "at_termination: with rewards_at: next, rows that terminate are left out, as their reward is not recorded"
+        )
     placed = raw
     arrays: dict[str, Any] = {name: values for name, values in raw.arrays.items() if name not in marks}
     try:
@@ -67,6 +83,8 @@ def settle(
     except FaultyValueError as fault:
         raise raw.located(fault) from fault
     settled = replace(placed, arrays=arrays, notes=(*raw.notes, *of_dones, *of_successors))
+    if at_termination is not None:
+        settled = with_termination_rewards(settled, at_termination, costs=rewards_are == "costs")
     if missing != "refuse" and np.any(marks.get(BORDERS_LOST, False)):
         raise DataError("missing: the rows were sampled or reordered, so episodes are not known; leave it out")
     if missing == "hold":  # before rows become each other's successors
@@ -78,7 +96,7 @@ def settle(
     return replace(settled, arrays={**settled.arrays, **marks})
 
 
-def _told_of_repeats(raw: RawData, said: Mapping[str, str]) -> RawData:
+def _told_of_repeats(raw: RawData, said: Mapping[str, Any]) -> RawData:
     """With a note on what is applied in the file already, and is done a second time."""
     own = raw.provenance
     again = [f"{name}: {choice}" for name, choice in said.items() if is_said(choice) and own and own.says(name)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -33,28 +34,34 @@ def check_reward_name(name: str | None, subject: Subject) -> Iterator[Finding]:
         yield Finding(level, "rewards.cost", "rewards", what, advice)
 
 
-def _better_to_end(subject: Subject, rewards: FloatArray) -> Iterator[Finding]:
-    """Nothing but negative rewards, which an early end spares."""
-    if rewards.max() >= 0 or not subject.whole_episodes or subject.terminations is None:
+def check_early_ends(subject: Subject, *, costs: bool = False) -> Iterator[Finding]:
+    """Rewards below zero, which an early end spares: worth a warning where it is cheaper than what it spares, and
+    nothing shows that it is wanted. costs: the file has them with the other sign."""
+    if subject.rewards is None or subject.terminations is None or not subject.whole_episodes:
         return
     ended = int(np.count_nonzero(subject.terminations))
-    if 0 < 2 * ended < len(subject.ends) and not _pays_to_go_on(
-        subject, rewards
-    ):  # where most episodes do, it probably is what they are for
-        of = f"{ended:,} of {amount(len(subject.ends), 'episode')}"
-        what = f"Every reward is negative, and {of} terminate{'s' if ended == 1 else ''}: ending early is the best that"
-        what += " can happen."
-        advice = "Fine where the end is the goal. Where it is a failure, give its last row the cost of failing, or add"
-        advice += " a constant to the rewards (transforms: reward_shift)."
-        yield Finding("note", "rewards.end-early", "rewards", what, advice, ended)
+    if not 0 < 2 * ended < len(subject.ends):  # where most episodes do, it probably is what they are for
+        return
+    at_end = float(subject.rewards[subject.terminations].mean(dtype=np.float64))
+    usual = float(subject.rewards[~subject.terminations].mean(dtype=np.float64))
+    to_come = _HORIZON * usual
+    if usual >= 0 or at_end <= to_come:
+        return
+    sign = -1.0 if costs else 1.0
+    told = [number(sign * value) for value in (to_come, at_end)]
+    kind = "cost" if costs else "earn"
+    what = f"{ended:,} of {amount(len(subject.ends), 'episode')} terminate{'s' if ended == 1 else ''}, and that is the"
+    what += f" best that can happen: {_HORIZON} more steps {kind} {told[0]}, the last one {kind}s {told[1]} on average."
+    advice = "Fine where the end is the goal. Where it is a failure, say what it costs besides,"
+    advice += f" at_termination: {_round_up(sign * (to_come - at_end)):g} at the least (with a gamma of 0.99)."
+    wanted = at_end > usual or subject.rewards.min() == subject.rewards.max()
+    yield Finding("note" if wanted else "warning", "rewards.end-early", "rewards", what, advice, ended)
 
 
-def _pays_to_go_on(subject: Subject, rewards: FloatArray) -> bool:
-    """Whether terminating costs more than all that could follow, on average."""
-    assert subject.terminations is not None
-    last, others = rewards[subject.terminations], rewards[~subject.terminations].astype(np.float64)
-    to_come = min(_HORIZON, int(subject.lengths.max()))
-    return bool(others.size and last.mean(dtype=np.float64) < to_come * others.mean())
+def _round_up(value: float) -> float:
+    """To two digits, away from zero."""
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1)
+    return math.copysign(math.ceil(abs(value) / unit - 1e-9) * unit, value)
 
 
 def _running_sum(subject: Subject, rewards: FloatArray) -> Iterator[Finding]:
@@ -81,7 +88,6 @@ def check_rewards(subject: Subject) -> Iterator[Finding]:
         return
     yield from _running_sum(subject, rewards)
     least, most = float(rewards.min()), float(rewards.max())
-    yield from _better_to_end(subject, rewards)
     if least == most:
         ends_tell = subject.terminations is not None and bool(subject.terminations.any())
         what = f"Every reward is {number(least)}."

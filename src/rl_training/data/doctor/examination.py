@@ -18,7 +18,13 @@ from rl_training.data.doctor.coverage import (
     effective_dimension,
 )
 from rl_training.data.doctor.duplicates import check_duplicates
-from rl_training.data.doctor.episode_checks import check_episodes, check_reward_name, check_rewards, mean_by_row
+from rl_training.data.doctor.episode_checks import (
+    check_early_ends,
+    check_episodes,
+    check_reward_name,
+    check_rewards,
+    mean_by_row,
+)
 from rl_training.data.doctor.findings import Distribution, Facts, Finding, Level, Report
 from rl_training.data.doctor.flag_checks import check_ends, check_flags, check_left_out
 from rl_training.data.doctor.observation_checks import ObsBounds, check_observations
@@ -73,7 +79,7 @@ def examine(
     if subject.rows:
         findings += check_flags(fields, subject, raw.end_text)
         facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds, raw.bounds)
-        findings += more
+        findings += [*more, *check_early_ends(subject, costs=raw.negated)]
     coarse = () if dataset is None else dataset.coarse
     findings += check_resolution(coarse)
     if not raw.negated:

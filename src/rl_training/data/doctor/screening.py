@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rl_training.data.doctor.action_checks import check_bounds, find_bounds
-from rl_training.data.doctor.episode_checks import check_reward_name
+from rl_training.data.doctor.episode_checks import check_early_ends, check_reward_name
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.flag_checks import check_flags, check_left_out
 from rl_training.data.doctor.places import in_file
@@ -24,8 +24,8 @@ _MOST_MAPPED = 1 << 20  # rows of a column directory that are looked at: it may 
 
 
 def screen(dataset: TransitionDataset, *, bounds_known: bool) -> list[Finding]:
-    """The errors and warnings about flags, successors, bounds, digits and costs. bounds_known: the environment's, which
-    the actions are held to elsewhere."""
+    """The errors and warnings about flags, successors, bounds, digits, costs and ends. bounds_known: the environment's,
+    which the actions are held to elsewhere."""
     fields = _fields(dataset)
     subject = Subject.from_dataset(dataset, next_obs_stored=not dataset.next_obs_derived)
     subject = subject if dataset.in_file is None else subject.told_by(dataset.in_file)
@@ -44,6 +44,7 @@ def _findings(dataset: TransitionDataset, fields: RawFields, subject: Subject, b
         yield from check_left_out(dataset.in_file)
         if not dataset.in_file.negated:
             yield from check_reward_name(dataset.in_file.column_in_file("rewards", None), subject)
+    yield from check_early_ends(subject, costs=dataset.in_file is not None and dataset.in_file.negated)
     yield from check_stored_successors(subject)
     yield from check_resolution(dataset.coarse)
     if not bounds_known and subject.actions is not None:

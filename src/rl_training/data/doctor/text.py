@@ -91,7 +91,14 @@ def _finding(finding: Finding, width: int) -> list[Line]:
 
 
 def _wrap(text: str, width: int, first: str, rest: str) -> list[str]:
-    return textwrap.wrap(text, max(20, width), initial_indent=first, subsequent_indent=rest, break_long_words=False)
+    return textwrap.wrap(
+        text,
+        max(20, width),
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_long_words=False,
+        break_on_hyphens=False,  # an option stays whole
+    )
 
 
 def _histograms(report: Report, width: int, bar: str) -> list[Line]:

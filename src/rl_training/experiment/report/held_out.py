@@ -25,7 +25,7 @@ Sums = npt.NDArray[np.uint64]
 
 _WHERE = ("path", "id", "download")  # of a section: which data, not how they are read
 _NAME_COLUMNS = ("columns", "dones_are", "end_reasons", "missing_words", "duplicates")
-_CHANGE_VALUES = ("rewards_are", "rewards_at", "time_limits", "max_episode_steps", "missing")
+_CHANGE_VALUES = ("rewards_are", "rewards_at", "at_termination", "time_limits", "max_episode_steps", "missing")
 _MOST = 4_000  # held-out rows that are looked for
 _BLOCK = 1 << 16  # rows summed at once, so that a memory-mapped field is read through and let go
 

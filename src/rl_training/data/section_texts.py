@@ -1,0 +1,47 @@
+"""Texts of a log in a `dataset:` section: YAML takes some of them for numbers and truths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rl_training.data.formats.end_reasons import checked as checked_reasons
+from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.termination_rewards import NAME as AT_TERMINATION
+from rl_training.data.termination_rewards import checked as checked_rewards
+from rl_training.errors import DataError
+
+
+def words(given: Any) -> Any:
+    """Words that stand for a missing number, -9999 among them."""
+    if not isinstance(given, list) or any(isinstance(word, bool) or word is None for word in given):
+        return given
+    return [str(word) for word in given]
+
+
+def reasons_by_text(given: Any) -> Any:
+    """What the texts of a column of reasons mean."""
+    if not isinstance(given, dict):
+        return given
+    texts = _by_text(given)
+    try:
+        checked_reasons(texts)
+    except DataError as error:
+        raise ValueError(str(error).removeprefix("end_reasons: ")) from None
+    return texts
+
+
+def rewards_by_text(given: Any) -> Any:
+    """What terminating adds to a reward, by the texts of reasons or for all."""
+    texts = _by_text(given) if isinstance(given, dict) else given
+    try:
+        checked_rewards(texts)
+    except DataError as error:
+        raise ValueError(str(error).removeprefix(f"{AT_TERMINATION}: ")) from None
+    return texts
+
+
+def _by_text(given: dict[Any, Any]) -> dict[str, Any]:
+    """2 is the text 2; of yes and no it cannot be told what the log has."""
+    if any(isinstance(text, bool) for text in given):
+        raise ValueError("YAML takes yes, no, on and off for true and false; put the text in quotes")
+    return {text_of(text): value for text, value in given.items()}

@@ -1,0 +1,91 @@
+"""What terminating earns or costs, where the log does not say it: added to the rewards of the rows that terminate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.fields import FIELD_OF
+from rl_training.data.flags import complete_flags, resolve_names
+from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.names import first_of
+from rl_training.data.formats.raw import RawData
+from rl_training.errors import DataError, did_you_mean
+from rl_training.reading_choices import AtTermination, EndReasons
+from rl_training.validation import printable, shown
+from rl_training.wording import amount
+
+NAME = "at_termination"
+
+
+def checked(given: Any) -> float | dict[str, float]:
+    """The number for every termination, or those by text, in small letters."""
+    if not isinstance(given, Mapping):
+        return _number(given, NAME)
+    if not given:
+        raise DataError(f"{NAME}: no text is given; say {{crash: -100}}, or one number for every termination")
+    return {text_of(text).casefold(): _number(value, f"{NAME}: {shown(text)}") for text, value in given.items()}
+
+
+def _number(given: Any, what: str) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float | np.integer | np.floating):
+        raise DataError(f"{what}: must be a number, or one for each reason, {{crash: -100}}, got {shown(given)}")
+    if not math.isfinite(given):
+        raise DataError(f"{what}: must be finite, got {given}")
+    return float(given)
+
+
+def check_reasons(given: AtTermination | None, reasons: EndReasons | None) -> None:
+    """Refuse texts that no row terminates with, by what is said of them."""
+    if not isinstance(given, Mapping):
+        return
+    if reasons is None:
+        raise DataError(
+            f"{NAME}: tells reasons apart, so say which column holds them, columns: {{end_reasons: …}}, and what they"
+            " mean; or give one number for every termination"
+        )
+    ending = [text_of(text) for text, meaning in reasons.items() if meaning == "termination"]
+    folded = {text.casefold() for text in ending}
+    for text in given:
+        if text_of(text).casefold() not in folded:
+            meant = did_you_mean(str(text), ending) or f"; these are: {first_of(map(printable, ending))}"
+            raise DataError(f"{NAME}: {shown(text)} is none of end_reasons that mean termination{meant}")
+
+
+def with_termination_rewards(raw: RawData, given: AtTermination, *, costs: bool) -> RawData:
+    """`raw`, whose flags are settled, with `given` added where an episode terminates, in the sign that the file's own
+    rewards have: as a cost where these are `costs`, whose negative the rewards already are."""
+    added = checked(given)
+    key = next((name for name in raw.arrays if FIELD_OF.get(name) == "rewards"), None)
+    flags = complete_flags(resolve_names(raw.arrays)).get("terminations")
+    if key is None or flags is None or np.asarray(raw.arrays[key]).dtype.kind not in "biuf":
+        return raw  # for the checks to complain about
+    rewards, ends = np.array(raw.arrays[key], dtype=np.float64), np.asarray(flags).reshape(-1) != 0
+    if rewards.shape != ends.shape:
+        return raw
+    rows = np.flatnonzero(ends)
+    extra = np.full(len(rows), added) if isinstance(added, float) else _by_reason(raw, rows, added)
+    rewards[rows] += -extra if costs else extra
+    told = f"{added:g}" if isinstance(added, float) else first_of(f"{printable(t)} {v:g}" for t, v in added.items())
+    note = (
+        f"{told} added to the {'cost' if costs else 'reward'} of {amount(int(np.count_nonzero(extra)), 'termination')}"
+    )
+    gone = [name for name in raw.arrays if FIELD_OF.get(name) == "returns_to_go"]
+    note += "; the file's returns_to_go are of other rewards, and left out" if gone else ""
+    arrays = {name: values for name, values in raw.arrays.items() if name not in gone} | {key: rewards}
+    return replace(raw, arrays=arrays, notes=(*raw.notes, note))
+
+
+def _by_reason(raw: RawData, rows: npt.NDArray[np.int64], added: Mapping[str, float]) -> npt.NDArray[np.float64]:
+    """What each of these terminations is given for its reason; nothing where that has no number."""
+    if raw.end_texts is None:
+        raise DataError(
+            f"{NAME}: no column says why episodes ended; give one number for every termination, or name that column,"
+            " columns: {end_reasons: …}"
+        )
+    return np.array([added.get((raw.end_text(row) or "").casefold(), 0.0) for row in rows.tolist()])

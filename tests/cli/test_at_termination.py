@@ -1,0 +1,75 @@
+"""`--at-termination`: what terminating costs, said on the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rl_training.data import TransitionDataset
+
+# Three episodes of three rows: frost ends the first, a fault the second, the day the third.
+LOG = """x,u,cost,why
+0,-1,1,
+1,0,2,
+2,1,3,frost
+0,-1,4,
+1,0,5,
+2,1,6,fault
+0,-1,7,
+1,0,8,
+2,1,9,evening
+"""
+OPTIONS = ["--columns", "obs=x", "--columns", "actions=u", "--columns", "rewards=cost", "--columns", "end_reasons=why"]
+OPTIONS += ["--rewards-are", "costs", "--end-reasons", "frost=termination", "--end-reasons", "fault=termination"]
+OPTIONS += ["--end-reasons", "evening=truncation"]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> str:
+    (tmp_path / "log.csv").write_text(LOG)
+    return "log.csv"
+
+
+@pytest.mark.parametrize(("said", "expected"), [("100", [-103, -106]), ("frost=100", [-103, -6])])
+def test_convert(command: Any, log: str, tmp_path: Path, said: str, expected: list[float]) -> None:
+    code, out, err = command("data", "convert", log, "new.npz", *OPTIONS, "--at-termination", said)
+    assert (code, err) == (0, "")
+    assert "added to the cost of" in out
+    data = TransitionDataset.load(tmp_path / "new.npz")
+    assert data.rewards[[2, 5]].tolist() == expected
+    again = TransitionDataset.load(tmp_path / "new.npz", at_termination=-1.0)
+    assert any("at_termination: -1.0, which is applied a second time" in note for note in again.notes)
+
+
+def test_below_zero(command: Any, log: str) -> None:
+    code, out, _ = command("data", "info", log, *OPTIONS, "--at-termination", "-100")
+    assert code == 0
+    assert "-100 added to the cost of 2 terminations" in out
+
+
+@pytest.mark.parametrize("said", [["much"], ["5", "6"], ["frost=much"], ["frost=1", "frost=2"]])
+def test_what_cannot_be_understood(command: Any, log: str, said: list[str]) -> None:
+    words = [word for one in said for word in ("--at-termination", one)]
+    code, out, err = command("data", "info", log, *OPTIONS, *words)
+    assert (code, out) == (2, "")
+    assert "--at-termination" in err
+    assert len(err.splitlines()) == 1
+
+
+def test_the_warning_names_the_option(command: Any, tmp_path: Path) -> None:
+    rows = [
+        f"{i % 10},{(i * 7) % 3 - 1},{5 + i % 2},{'frost' if i in (9, 19) else 'evening' * (i % 10 == 9)}"
+        for i in range(60)
+    ]
+    (tmp_path / "days.csv").write_text("\n".join(["x,u,cost,why", *rows]) + "\n")
+    options = [word for word in OPTIONS if word not in ("--end-reasons", "fault=termination")]
+    options = [w for w in options if "=termination" not in w and "=truncation" not in w]
+    options += ["--end-reasons", "frost=termination", "--end-reasons", "evening=truncation"]
+    _, out, _ = command("data", "check", "days.csv", *options)
+    told = " ".join(out.split())
+    assert "2 of 6 episodes terminate, and that is the best that can happen" in told
+    assert "--at-termination=550 at the least" in told
+    _, out, _ = command("data", "check", "days.csv", *options, "--at-termination", "550")
+    assert "rewards.end-early" not in out

@@ -1,0 +1,110 @@
+"""`at_termination`: what terminating costs, where the log does not say it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training.data import TransitionDataset
+from rl_training.data.dataset_loaders import FileDatasetConfig
+from rl_training.errors import ConfigError, DataError
+from rl_training.runtime.config import TrainConfig
+
+# Three episodes of three rows: frost ends the first, a fault the second, the day the third.
+REASONS = ["", "", "Frost", "", "", "fault", "", "", "evening"]
+MEANINGS: dict[str, Any] = {"frost": "termination", "fault": "termination", "evening": "truncation"}
+COSTS = np.arange(1.0, 10.0)
+COLUMNS = {"end_reasons": "why"}
+
+
+def table() -> dict[str, Any]:
+    return {
+        "obs_0": np.linspace(0.0, 1.0, 9),
+        "actions_0": np.linspace(-1.0, 1.0, 9),
+        "rewards": COSTS.copy(),
+        "why": np.array(REASONS, dtype=object),
+    }
+
+
+def loaded(**said: Any) -> TransitionDataset:
+    return TransitionDataset.from_table(table(), COLUMNS, end_reasons=MEANINGS, **said)
+
+
+class TestAdding:
+    def test_to_every_termination_and_to_no_other_row(self) -> None:
+        assert loaded(at_termination=-100).rewards.tolist() == [1, 2, -97, 4, 5, -94, 7, 8, 9]
+
+    def test_of_costs_it_is_a_cost(self) -> None:
+        data = loaded(at_termination=100, rewards_are="costs")
+        assert data.rewards.tolist() == [-1, -2, -103, -4, -5, -106, -7, -8, -9]
+        assert "100 added to the cost of 2 terminations" in data.notes
+
+    def test_by_reason_whatever_its_capitals(self) -> None:
+        data = loaded(at_termination={"frost": -50.0})
+        assert data.rewards.tolist() == [1, 2, -47, 4, 5, 6, 7, 8, 9]
+        assert "frost -50 added to the reward of 1 termination" in data.notes
+
+    def test_to_flags_as_well_as_to_reasons(self) -> None:
+        arrays = {"obs": np.zeros((4, 1)), "actions": np.linspace(-1, 1, 4)[:, None], "rewards": np.zeros(4)}
+        flags = {"terminations": np.array([0, 1, 0, 0]), "truncations": np.array([0, 0, 0, 1])}
+        data = TransitionDataset.from_table(arrays | flags, at_termination=-5.0)
+        assert data.rewards.tolist() == [0, -5, 0, 0]
+
+    def test_returns_of_the_file_are_of_other_rewards(self) -> None:
+        data = TransitionDataset.from_table(
+            table() | {"returns_to_go": COSTS}, COLUMNS, end_reasons=MEANINGS, at_termination=-1.0
+        )
+        assert data.returns_to_go is None
+        assert any("returns_to_go are of other rewards, and left out" in note for note in data.notes)
+
+    def test_the_given_table_is_left_as_it_was(self) -> None:
+        given = table()
+        TransitionDataset.from_table(given, COLUMNS, end_reasons=MEANINGS, at_termination=-100)
+        assert (given["rewards"] == COSTS).all()
+
+
+class TestRefusing:
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            (float("nan"), "must be finite"),
+            (float("-inf"), "must be finite"),
+            (True, "must be a number"),
+            ("much", "must be a number"),
+            ({}, "no text is given"),
+            ({"frost": "much"}, "'frost': must be a number"),
+        ],
+    )
+    def test_what_is_no_number(self, given: Any, told: str) -> None:
+        with pytest.raises(DataError, match="at_termination") as raised:
+            loaded(at_termination=given)
+        assert told in str(raised.value)
+
+    def test_reasons_where_no_column_tells_them(self) -> None:
+        arrays = {"obs": np.zeros((4, 1)), "actions": np.linspace(-1, 1, 4)[:, None], "rewards": np.zeros(4)}
+        with pytest.raises(DataError, match="no column says why episodes ended"):
+            TransitionDataset.from_table(arrays | {"terminations": [0, 1, 0, 1]}, at_termination={"frost": -5.0})
+
+    def test_rewards_that_stand_in_the_next_row(self) -> None:
+        with pytest.raises(DataError, match="at_termination: with rewards_at: next"):
+            loaded(at_termination=-5.0, rewards_at="next")
+
+    def test_in_a_configuration_texts_that_end_nothing(self) -> None:
+        values = {"source": "file", "path": "log.csv", "end_reasons": MEANINGS, "columns": COLUMNS}
+        config = {"algo": "bc", "total_timesteps": 1}
+        with pytest.raises(ConfigError, match=r"'frosst' is none of end_reasons .*did you mean 'frost'"):
+            TrainConfig.parse(config | {"dataset": values | {"at_termination": {"frosst": -1}}})
+        with pytest.raises(ConfigError, match="'evening' is none of end_reasons that mean termination"):
+            TrainConfig.parse(config | {"dataset": values | {"at_termination": {"evening": -1}}})
+        with pytest.raises(ConfigError, match="at_termination: tells reasons apart"):
+            TrainConfig.parse(
+                config | {"dataset": {"source": "file", "path": "log.csv", "at_termination": {"frost": -1}}}
+            )
+
+    def test_yaml_numbers_are_texts(self) -> None:
+        section = FileDatasetConfig.model_validate(
+            {"path": "log.csv", "end_reasons": {2: "termination"}, "at_termination": {2: -1}}
+        )
+        assert section.at_termination == {"2": -1.0}
