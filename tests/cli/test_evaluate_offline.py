@@ -74,18 +74,30 @@ def test_runs_on_the_same_episodes_are_compared(
     assert "not compared" in command(*words).out
 
 
-def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of how many updates, for how long still; that more are added, and why, is told at once."""
+def told_of(
+    can_go_on: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *parts: tuple[float, int, int]
+) -> list[str]:
+    """What is said where nobody watches, after so many seconds, of so many updates."""
     now = [0.0]
     monkeypatch.setattr(evaluating_offline.time, "monotonic", lambda: now[0])
-    told = evaluating_offline._Told()
-    for seconds, done, planned in ((10.0, 500, 5_000), (40.0, 2_000, 5_000), (50.0, 2_500, 10_000)):
+    told = evaluating_offline._Told(can_go_on=can_go_on)
+    for seconds, done, planned in parts:
         now[0] = seconds
         told.seldom(done, planned)
-    assert capsys.readouterr().err.splitlines() == [
-        "fitted: 2,000 of 5,000 updates · 50/s · 1:00 left",
-        "fitted: 2,500 of 10,000 updates (5,000 of them added, as it had not settled) · 50/s · 2:30 left",
+    return capsys.readouterr().err.splitlines()
+
+
+def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of how many updates, for how long still and at the longest; that more are added, and why, is told at once."""
+    parts = ((10.0, 500, 5_000), (20.0, 1_000, 5_000), (40.0, 2_000, 5_000), (50.0, 2_500, 10_000))
+    assert told_of(True, monkeypatch, capsys, *parts) == [
+        "fitted: 500 of 5,000 updates · 50/s · 1:30 left, 6:30 if it does not settle",
+        "fitted: 2,000 of 5,000 updates · 50/s · 1:00 left, 6:00 if it does not settle",
+        "fitted: 2,500 of 10,000 updates · 50/s · 2:30 left, 5:50 if it does not settle ·"
+        " 5,000 were added, as it had not settled",
     ]
+    assert told_of(False, monkeypatch, capsys, *parts[:2]) == ["fitted: 500 of 5,000 updates · 50/s · 1:30 left"]
+    assert told_of(True, monkeypatch, capsys, (0.5, 500, 5_000)) == []
 
 
 def test_a_busy_machine(command: Any, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:

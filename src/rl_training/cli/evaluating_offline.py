@@ -17,21 +17,21 @@ from typing import Any
 import typer
 
 from rl_training.cli.telling import tell
-from rl_training.cli.text_tables import table
+from rl_training.cli.text_tables import table, terminal_width
 from rl_training.cli.using import load_told
 from rl_training.errors import CheckpointError, ConfigError, DataError
 from rl_training.experiment import statistics
 from rl_training.experiment.manager import LoadedPolicy
-from rl_training.experiment.offline_doubts import behind_the_cuts, mean_of
+from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.runtime.console import pace
+from rl_training.runtime.display import clock
 from rl_training.runtime.engine import choose_device
 from rl_training.runtime.machine_load import use_threads
 from rl_training.wording import amount, notice_line, readable
 
 _SELDOM = 30.0  # seconds
-_WIDTH = 100  # of the line that counts updates
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:
 
 def _estimate(policy: LoadedPolicy, asked: AskedOffline) -> OfflineEvaluation:
     ignored = warnings.catch_warnings(action="ignore")  # what diverged has just been said
-    with _in_words_of_evaluate(asked), ignored, _progress() as on_part:
+    with _in_words_of_evaluate(asked), ignored, _progress(can_go_on=asked.updates is None) as on_part:
         return evaluate_offline(
             policy,
             asked.data,
@@ -126,43 +126,55 @@ def _in_words_of_evaluate(asked: AskedOffline) -> Iterator[None]:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[int, int], None]]:
+def _progress(*, can_go_on: bool) -> Iterator[Callable[[int, int], None]]:
     """A line that counts updates; where nobody watches, one now and then, as a long one may be waited for."""
-    told = _Told()
+    told = _Told(can_go_on=can_go_on)
     if not sys.stderr.isatty():
         yield told.seldom
         return
     try:
         yield told.always
     finally:
-        typer.echo("\r" + " " * _WIDTH + "\r", err=True, nl=False)
+        typer.echo("\r" + " " * _width() + "\r", err=True, nl=False)
+
+
+def _width() -> int:
+    """Of the line that counts updates: one that is wrapped could not be written over."""
+    return (terminal_width() or 100) - 1
 
 
 class _Told:
-    """How far the fits are, of how many updates, for how long still, and why more were added."""
+    """How far the fits are, of how many updates, for how long still and at the longest, and why more were added."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, can_go_on: bool) -> None:
+        self._can_go_on = can_go_on
         self._began = self._last = time.monotonic()
         self._first = self._planned = 0  # updates: of the first round, and with those that were added
 
     def always(self, done: int, planned: int) -> None:
-        typer.echo("\r" + self._line(done, planned).ljust(_WIDTH), err=True, nl=False)
+        typer.echo("\r" + self._line(done, planned)[: _width()].ljust(_width()), err=True, nl=False)
 
     def seldom(self, done: int, planned: int) -> None:
-        """Every half minute, and where more are added."""
-        added, line = 0 < self._planned < planned, self._line(done, planned)
-        if added or time.monotonic() - self._last >= _SELDOM:
+        """Every half minute, where more are added, and at first, if it may be for long."""
+        added, first, line = 0 < self._planned < planned, not self._planned, self._line(done, planned)
+        long = first and self._longest(done) >= _SELDOM
+        if added or long or time.monotonic() - self._last >= _SELDOM:
             self._last = time.monotonic()
             tell(line, err=True)
 
     def _line(self, done: int, planned: int) -> str:
         self._first, self._planned = self._first or planned, planned
         added = planned - self._first
-        why = f" ({added:,} of them added, as it had not settled)" if added else ""
-        return (
-            f"fitted: {done:,} of {amount(planned, 'update')}{why} ·"
-            f" {pace(done, planned - done, time.monotonic() - self._began)}"
-        )
+        gone = time.monotonic() - self._began
+        line = f"fitted: {done:,} of {amount(planned, 'update')} · {pace(done, planned - done, gone)}"
+        if self._can_go_on and planned < MOST_ROUNDS * self._first:
+            line += f", {clock(self._longest(done))} if it does not settle"
+        return f"{line} · {added:,} were added, as it had not settled" if added else line
+
+    def _longest(self, done: int) -> float:
+        """Seconds that are left if all is done that may be."""
+        most = MOST_ROUNDS * self._first if self._can_go_on else self._planned
+        return (most - done) * (time.monotonic() - self._began) / max(done, 1)
 
 
 def _store(one: Estimated, policy: LoadedPolicy) -> None:
