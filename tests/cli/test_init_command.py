@@ -452,7 +452,7 @@ class TestColumnsInTheWay:
         }
         write_csv(tmp_path / "log.csv", doubled)
         told = " ".join(command("init", "log.csv").out.split())
-        way = "correct those cells, or name them in missing_words, to use it"
+        way = "correct those cells, or say missing_words: [ERR], to use it"
         assert f"tmp (text in 1 of the first 2,001 rows, such as 'ERR': {way})" in told
         assert "press (always 7.5)" in told
         assert "1 of the first 2,001 rows say the same as the row before, t included" in told
