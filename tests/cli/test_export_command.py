@@ -159,7 +159,22 @@ class TestExport:
         assert files_under(tmp_path) == {theirs: b"theirs"}
 
     def test_no_such_run(self, mistake: Any) -> None:
-        assert mistake("export", "nowhere") == "error: nowhere: no such run"
+        told = "error: nowhere: no such run (nothing was trained here yet); train first: rl-training train -c FILE"
+        assert mistake("export", "nowhere") == f"{told}; for data of your own `rl-training init DATA` writes FILE"
+
+    @pytest.mark.parametrize("words", [("export",), ("evaluate",), ("report",), ("resume",), ("predict", "--obs", "1")])
+    def test_nothing_trained_yet(self, words: tuple[str, ...], mistake: Any, tmp_path: Path) -> None:
+        (tmp_path / "services.yml").write_text("services: {}\n")
+        (tmp_path / "glass house.yaml").write_text("algo: iql\n")
+        train = "rl-training train -c 'glass house.yaml'"
+        told = f"no such run (nothing was trained here yet); train first: {train}"
+        assert mistake(*words, "first") == f"error: first: {told}"
+        (tmp_path / "other.yaml").write_text("algo: iql\n")
+        assert mistake(*words, "glass-house") == f"error: glass-house: {told}"
+        (tmp_path / "runs").mkdir()
+        assert mistake(*words, "first") == f"error: runs/first: {told.replace(repr('glass house.yaml'), 'FILE')}"
+        told = f"is a configuration, not a run; {train} makes one"
+        assert mistake(*words, "glass house.yaml") == f"error: glass house.yaml: {told}"
 
     def test_a_fixed_number_of_rows(self, command: Any, run: Path) -> None:
         assert command("export", run, "--batch", "8").code == 0
