@@ -141,6 +141,22 @@ def test_data_with_names_of_their_own(mistake: Any, runs: dict[str, Path], tmp_p
     np.savez(tmp_path / "log.npz", x=np.zeros((9, 3)), u=np.zeros((9, 1)))
     said = mistake("evaluate", runs["one"], "--offline", *QUICK, "--data", "log.npz")
     assert "; --data is read as the run's own data are, so bring it into form: rl-training data convert log.npz" in said
+
+
+def test_a_configuration_or_a_run_is_no_data(mistake: Any, runs: dict[str, Path], tmp_path: Path) -> None:
+    """What is given in place of data is named, and so are the data that it names itself."""
+    (tmp_path / "mine.yaml").write_text("algo: iql\ndataset:\n  source: file\n  path: logs/days\n")
+    given = "mine.yaml: is a configuration, not data; the data that it names: logs/days"
+    assert mistake("evaluate", runs["one"], "--offline", "--data", "mine.yaml") == f"error: {given}"
+    assert mistake("report", runs["one"], "--held-out", "mine.yaml") == f"error: --held-out {given}"
+    (tmp_path / "short.yml").write_text("algo: iql\ndataset: minari:a/b-v0\n")
+    said = mistake("evaluate", runs["one"], "--offline", "--data", "short.yml")
+    assert said == "error: short.yml: is a configuration, not data; the data that it names: minari:a/b-v0"
+    (tmp_path / "broken.yaml").write_text("algo: [\n")
+    said = mistake("evaluate", runs["one"], "--offline", "--data", "broken.yaml")
+    assert said == "error: broken.yaml: is a configuration, not data"
+    said = mistake("evaluate", runs["one"], "--offline", "--data", runs["one"])
+    assert said.startswith(f"error: {runs['one']}: is a run, not data; it was trained on ")
     assert "columns: {" not in said
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rl_training.cli.other_data import read_as_the_runs
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import size
 from rl_training.experiment.continuing import find_run
@@ -30,15 +31,16 @@ def report(
     for place in places:
         if not (place.is_dir() or run_folders(place.parent)):
             RunDirectory.open(place)  # raises, and says what to do first
-    shown = write_report(
-        places,
-        output,
-        held_out=held_out,
-        which=int(which) if which.isdecimal() and which.isascii() and len(which) < 19 else which,
-        with_data=not no_data,
-        title=title,
-        force=force,
-    )
+    with read_as_the_runs("--held-out", held_out):
+        shown = write_report(
+            places,
+            output,
+            held_out=held_out,
+            which=int(which) if which.isdecimal() and which.isascii() and len(which) < 19 else which,
+            with_data=not no_data,
+            title=title,
+            force=force,
+        )
     for run in shown:
         for fault in run.faults:
             tell(f"note: {fault}", err=True)

@@ -15,6 +15,7 @@ from rl_training.data.fields import BORDERS_LOST, END_REASONS
 from rl_training.data.formats.csv_text import GZIP, is_text, unpacked_start
 from rl_training.data.formats.folders import kind_in
 from rl_training.data.formats.nearby import is_there, near_names
+from rl_training.data.formats.not_data import told_apart
 from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.tables import read_table
@@ -60,6 +61,8 @@ _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
 def recognise(path: Path) -> str:
     """The format of a file or folder, by its content: the name of the module here that reads it."""
     try:
+        if (instead := told_apart(path)) is not None and path.exists():
+            raise DataError(instead)
         if path.is_dir():
             return _recognise_folder(path)
         if path.exists() and not path.is_file():
