@@ -142,6 +142,13 @@ class FileDatasetConfig(MappedDatasetConfig):
             raise ValueError(str(error).removeprefix("end_reasons: ")) from None
         return texts
 
+    @field_validator("action_low", "action_high", mode="before")
+    @classmethod
+    def _are_said(cls, side: Any) -> Any:
+        if side == TO_FILL_IN:
+            raise ValueError(f"is still {TO_FILL_IN}; give a number, or one for each action, or leave out both bounds")
+        return side
+
     @model_validator(mode="after")
     def _both_bounds(self) -> FileDatasetConfig:
         if (self.action_low is None) != (self.action_high is None):
