@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from rl_training.cli import evaluating_offline, judging
+from rl_training.cli.known_quality import quality
 from rl_training.data.doctor.wording import number
 from rl_training.experiment import offline_evaluation
 from rl_training.experiment.shipping import hub
@@ -171,8 +172,10 @@ def test_report_and_card(command: Any, runs: dict[str, Path], tmp_path: Path) ->
     page = (tmp_path / "page.html").read_text()
     assert "Without a simulator: fitted Q evaluation" in page
     assert "10 episodes of" in page
-    command("export", runs["two"], "-o", "policy.pt2", "--format", "torch")
+    told = command("export", runs["two"], "-o", "policy.pt2", "--format", "torch").out.splitlines()[-1]
     card = json.loads((tmp_path / "policy.pt2.json").read_text())
+    assert told == f"quality: {quality(card, runs['two'], 'last')}"
+    assert "never evaluated" not in told
     assert card["offline_evaluation"]["seed"] == 0
     estimate = {"value": 1.5, "low": 1.0, "high": 2.0, "probability": 0.75}
     trusted = card["offline_evaluation"] | {"value": estimate, "improvement": estimate}
