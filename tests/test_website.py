@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rl_training.cli.machine_check import find_chromium
 from rl_training.cli.main import app
 from rl_training.data import dataset_loaders as datasets
 from website import navigation as nav
@@ -134,7 +134,7 @@ def test_commands_are_all_there() -> None:
 @pytest.fixture(scope="module")
 def browser() -> Any:
     playwright = pytest.importorskip("playwright.sync_api")
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    program = find_chromium()
     if program is None:
         pytest.skip("no Chromium on this machine")
     with playwright.sync_playwright() as started:

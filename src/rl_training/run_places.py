@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import fcntl
 import os
+import re
+import shlex
 import stat
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
-from rl_training.errors import CheckpointError
+from rl_training.errors import CheckpointError, closest
 
 RUNS_DIR = "runs"  # unless told otherwise
 DESCRIPTION = "run.json"  # what every run directory has
 LOCK = ".lock"  # held by the process that trains it
 STOPPED = "stopped"  # the status of a run that says it is running while no process trains it: it was killed
 DAMAGED = "damaged"  # the status of a run that cannot be read
+_OF_CONFIGS = (".yaml", ".yml")
+_MOST_ENTRIES, _MOST_CONFIGS = 1000, 20  # of a folder: looked at for configurations, and opened
+_BEGINNING = 2**16  # characters of a file in which a configuration names its algorithm
 Status = Literal["running", "finished", "interrupted", "diverged", "failed", "stopped", "damaged"]
 
 
@@ -55,3 +62,40 @@ def is_locked(run: Path) -> bool:
     except OSError:
         return True
     return False
+
+
+def train_first(path: Path) -> str:
+    """What to say after `no such run` where no run is anywhere: the command that trains one, with the configuration
+    that lies nearby."""
+    found = {file.stem: file for folder in (path.parent, Path()) for file in _configurations(folder)}
+    like = closest(path.name, found)
+    if like is None and len(found) == 1:
+        (like,) = found
+    name = "FILE" if like is None else shlex.quote(str(found[like]))
+    way = "" if found else "; for data of your own `rl-training init DATA` writes FILE"
+    return f" (nothing was trained here yet); train first: rl-training train -c {name}{way}"
+
+
+def is_configuration(path: Path) -> bool:
+    """Whether a file is YAML that names an algorithm, as every configuration to train with does."""
+    if path.suffix.lower() not in _OF_CONFIGS:
+        return False
+    try:
+        if not path.is_file():
+            return False
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return re.search(r"^algo\s*:", file.read(_BEGINNING), re.MULTILINE) is not None
+    except OSError:
+        return False
+
+
+def _configurations(folder: Path) -> Iterator[Path]:
+    """Those that lie in a folder, by name; nothing where it cannot be listed."""
+    try:
+        with os.scandir(folder) as entries:
+            names = sorted(
+                entry.name for entry in islice(entries, _MOST_ENTRIES) if entry.name.lower().endswith(_OF_CONFIGS)
+            )
+    except OSError:
+        return
+    yield from (folder / name for name in names[:_MOST_CONFIGS] if is_configuration(folder / name))

@@ -271,7 +271,7 @@ class TestMistakes:
         ("settings", "message"),
         [
             (["dataset=nowhere.npz"], "nowhere.npz: no such file"),
-            (["dataset=c.yaml"], "c.yaml: not a dataset in a format this version reads (NumPy archive (.npz), HDF5, "),
+            (["dataset=c.yaml"], "c.yaml: is a configuration, not data; the data that it names: "),
             (["dataset=null"], "dataset: is required; a path to a file"),
             (["env_id=Pendulm-v1"], "unknown environment 'Pendulm-v1'; did you mean 'Pendulum-v1'?"),
             (["env_id=CartPole-v1"], "environment 'CartPole-v1': action space is Discrete(2)"),

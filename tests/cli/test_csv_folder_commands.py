@@ -107,3 +107,17 @@ def test_held_out_files_are_read_as_the_run_read_its_own(
     code, _, said = command("report", "runs/first", "-o", "page.html", "--held-out", "later")
     assert code == 0, said
     assert "later" in (tmp_path / "page.html").read_text()
+
+
+def test_held_out_files_in_another_form(mistake: Any, command: Any, config: Path, tmp_path: Path) -> None:
+    assert command("train", "-c", "c.yaml", *SMALL).code == 0
+    (tmp_path / "odd.csv").write_text("a,b,c,d\n1,2,3,0\n2,3,4,1\n")
+    lacks = "columns.obs: no column 'Temp'; the data have a, b, c, d"
+    way = "rl-training data convert odd.csv NEW.parquet --columns obs=… --columns actions=…"
+    said = mistake("report", "runs/first", "--held-out", "odd.csv")
+    form = "--held-out is read as the run's own data are, so bring it into form"
+    assert said == f"error: --held-out odd.csv: {lacks}; {form}: {way}"
+    said = mistake("evaluate", "runs/first", "--offline", "--data", "odd.csv")
+    assert said == f"error: odd.csv: {lacks}; {form.replace('held-out', 'data')}: {way}"
+    said = mistake("report", "runs/first", "--held-out", "plant/batch1.csv")
+    assert "; file_name tells the files of a folder apart, and here is but one" in said

@@ -43,6 +43,10 @@ COLLECT = ("--env-id", "Pendulum-v1", "--policy", "random", "--steps", "5")
     [
         (["check"], "Missing argument"),
         (["check", "run.yaml"], "run.yaml: is a configuration, not data; `rl-training data check -c run.yaml` checks"),
+        (
+            ["convert", "run.yaml", "x.npz"],
+            "run.yaml: is a configuration, not data; `rl-training data convert x.npz -c",
+        ),
         (["check", "good.npz", "-c", "run.yaml"], "--config run.yaml: not beside good.npz; give a dataset, or -c"),
         (["check", "-c", "run.yaml", "--columns", "obs=x"], "--columns: run.yaml says how its data are read; leave"),
         (["check", "-c", "run.yml"], "config: no file run.yml; did you mean 'run.yaml'?"),

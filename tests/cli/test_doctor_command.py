@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import numpy
 import pytest
 
 from rl_training.cli import machine_check, requirements
@@ -181,3 +182,55 @@ class TestExtras:
     )
     def test_versions(self, versions: str, found: str, allowed: bool) -> None:
         assert allows(versions, found) is allowed
+
+
+class TestBrowser:
+    """Playwright drives the system's Chromium: without one it is of no use."""
+
+    @pytest.fixture(autouse=True)
+    def _extra(self, torch_says: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        """numpy in place of playwright, and a PATH with nothing but what a test puts there."""
+        monkeypatch.setattr(requirements.metadata, "requires", lambda name: ["numpy>=1; extra == 'browser'"])
+        monkeypatch.setenv("PATH", str(tmp_path))
+        monkeypatch.setattr(machine_check, "_compiler", lambda quick: Check("compiler", "ok", ""))
+
+    def found(self, tmp_path: Path, script: str | None, *, quick: bool = False) -> tuple[str, str]:
+        if script is not None:
+            (tmp_path / "chromium-browser").write_text(f"#!/bin/sh\n{script}\n")
+            (tmp_path / "chromium-browser").chmod(0o755)
+        check = checks(tmp_path, quick=quick)["browser"]
+        assert (check.level == "note") is bool(check.advice)
+        return check.level, check.found.partition(numpy.__version__)[2].replace(f"{tmp_path}/", "")
+
+    def test_none_on_this_machine(self, tmp_path: Path) -> None:
+        told = ", but no browser: none of chromium, chromium-browser, google-chrome is on the PATH"
+        assert self.found(tmp_path, None) == ("note", told)
+
+    def test_one_that_starts(self, tmp_path: Path) -> None:
+        assert self.found(tmp_path, "echo Chromium 131.0") == ("ok", "; Chromium 131.0 (chromium-browser)")
+
+    def test_a_quick_look(self, tmp_path: Path) -> None:
+        told = ("ok", "; chromium-browser, which was not started")
+        assert self.found(tmp_path, "exit 1", quick=True) == told
+
+    @pytest.mark.parametrize(
+        ("script", "told"),
+        [
+            ("echo requires the snap >&2; exit 10", "requires the snap"),
+            ("exit 3", "it stopped with exit code 3"),
+            ("exit 0", "it stopped with exit code 0"),
+            ("while :; do :; done", "no answer within 1 seconds"),
+        ],
+    )
+    def test_one_that_does_not_start(
+        self, script: str, told: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(machine_check, "_BROWSER_PATIENCE", 1.0)
+        assert self.found(tmp_path, script) == ("note", f", but chromium-browser does not start: {told}")
+
+    def test_one_that_is_no_program(self, tmp_path: Path) -> None:
+        (tmp_path / "chromium").write_bytes(b"\x00\x01")
+        (tmp_path / "chromium").chmod(0o755)
+        level, told = self.found(tmp_path, None)
+        assert level == "note"
+        assert told.startswith(", but chromium does not start: ")

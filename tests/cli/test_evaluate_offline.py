@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from rl_training.cli import evaluating_offline, judging
+from rl_training.cli.known_quality import quality
 from rl_training.data.doctor.wording import number
 from rl_training.experiment import offline_evaluation
 from rl_training.experiment.shipping import hub
@@ -153,6 +154,22 @@ def test_data_with_names_of_their_own(mistake: Any, runs: dict[str, Path], tmp_p
     np.savez(tmp_path / "log.npz", x=np.zeros((9, 3)), u=np.zeros((9, 1)))
     said = mistake("evaluate", runs["one"], "--offline", *QUICK, "--data", "log.npz")
     assert "; --data is read as the run's own data are, so bring it into form: rl-training data convert log.npz" in said
+
+
+def test_a_configuration_or_a_run_is_no_data(mistake: Any, runs: dict[str, Path], tmp_path: Path) -> None:
+    """What is given in place of data is named, and so are the data that it names itself."""
+    (tmp_path / "mine.yaml").write_text("algo: iql\ndataset:\n  source: file\n  path: logs/days\n")
+    given = "mine.yaml: is a configuration, not data; the data that it names: logs/days"
+    assert mistake("evaluate", runs["one"], "--offline", "--data", "mine.yaml") == f"error: {given}"
+    assert mistake("report", runs["one"], "--held-out", "mine.yaml") == f"error: --held-out {given}"
+    (tmp_path / "short.yml").write_text("algo: iql\ndataset: minari:a/b-v0\n")
+    said = mistake("evaluate", runs["one"], "--offline", "--data", "short.yml")
+    assert said == "error: short.yml: is a configuration, not data; the data that it names: minari:a/b-v0"
+    (tmp_path / "broken.yaml").write_text("algo: [\n")
+    said = mistake("evaluate", runs["one"], "--offline", "--data", "broken.yaml")
+    assert said == "error: broken.yaml: is a configuration, not data"
+    said = mistake("evaluate", runs["one"], "--offline", "--data", runs["one"])
+    assert said.startswith(f"error: {runs['one']}: is a run, not data; it was trained on ")
     assert "columns: {" not in said
 
 
@@ -167,8 +184,10 @@ def test_report_and_card(command: Any, runs: dict[str, Path], tmp_path: Path) ->
     page = (tmp_path / "page.html").read_text()
     assert "Without a simulator: fitted Q evaluation" in page
     assert "10 episodes of" in page
-    command("export", runs["two"], "-o", "policy.pt2", "--format", "torch")
+    told = command("export", runs["two"], "-o", "policy.pt2", "--format", "torch").out.splitlines()[-1]
     card = json.loads((tmp_path / "policy.pt2.json").read_text())
+    assert told == f"quality: {quality(card, runs['two'], 'last')}"
+    assert "never evaluated" not in told
     assert card["offline_evaluation"]["seed"] == 0
     estimate = {"value": 1.5, "low": 1.0, "high": 2.0, "probability": 0.75}
     trusted = card["offline_evaluation"] | {"value": estimate, "improvement": estimate}

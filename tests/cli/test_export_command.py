@@ -11,12 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
 from rl_training import yaml_dialect
+from rl_training.cli.known_quality import quality
 from rl_training.experiment.shipping import exporting
 from rl_training.experiment.shipping.hub import SCRIPT
 from rl_training.run_places import LOCK
@@ -31,6 +32,7 @@ class TestExport:
         code, out, err = command("export", run)
         assert (code, err) == (0, "")
         assert out.startswith("run.onnx: bc seed 4, update 20, not evaluated; ")
+        assert out.endswith(f"quality: this checkpoint was never evaluated: rl-training evaluate {run} --offline\n")
         assert set(files_under(tmp_path)) == {"run.onnx", "run.onnx.json"}
         (actions,) = onnxruntime.InferenceSession("run.onnx").run(None, {"obs": np.ones((1, 3), np.float32)})
         assert json.loads(command("predict", run, "--obs", "1,1,1").out) == pytest.approx(actions[0].tolist(), abs=1e-5)
@@ -159,12 +161,91 @@ class TestExport:
         assert files_under(tmp_path) == {theirs: b"theirs"}
 
     def test_no_such_run(self, mistake: Any) -> None:
-        assert mistake("export", "nowhere") == "error: nowhere: no such run"
+        told = "error: nowhere: no such run (nothing was trained here yet); train first: rl-training train -c FILE"
+        assert mistake("export", "nowhere") == f"{told}; for data of your own `rl-training init DATA` writes FILE"
+
+    @pytest.mark.parametrize("words", [("export",), ("evaluate",), ("report",), ("resume",), ("predict", "--obs", "1")])
+    def test_nothing_trained_yet(self, words: tuple[str, ...], mistake: Any, tmp_path: Path) -> None:
+        (tmp_path / "services.yml").write_text("services: {}\n")
+        (tmp_path / "glass house.yaml").write_text("algo: iql\n")
+        train = "rl-training train -c 'glass house.yaml'"
+        told = f"no such run (nothing was trained here yet); train first: {train}"
+        assert mistake(*words, "first") == f"error: first: {told}"
+        (tmp_path / "other.yaml").write_text("algo: iql\n")
+        assert mistake(*words, "glass-house") == f"error: glass-house: {told}"
+        (tmp_path / "runs").mkdir()
+        assert mistake(*words, "first") == f"error: runs/first: {told.replace(repr('glass house.yaml'), 'FILE')}"
+        told = f"is a configuration, not a run; {train} makes one"
+        assert mistake(*words, "glass house.yaml") == f"error: glass house.yaml: {told}"
 
     def test_a_fixed_number_of_rows(self, command: Any, run: Path) -> None:
         assert command("export", run, "--batch", "8").code == 0
         assert onnxruntime.InferenceSession("run.onnx").get_inputs()[0].shape == [8, 3]
         assert json.loads(Path("run.onnx.json").read_text())["inputs"][0]["shape"] == [8, 3]
+
+
+def estimate(value: float, low: float, high: float, **changes: Any) -> dict[str, Any]:
+    gain = {"value": value, "low": low, "high": high, "probability": 0.9}
+    return {"improvement": gain, "not_trusted_because": [], "cautions": [], "level": 0.95} | changes
+
+
+class TestQuality:
+    """One line on what is known of a policy."""
+
+    BARE: ClassVar[dict[str, Any]] = dict.fromkeys(("scores", "offline_evaluation", "environment", "dataset"))
+
+    @pytest.mark.parametrize(
+        ("found", "told"),
+        [
+            (
+                estimate(3.25, 1.5, 5.0),
+                "better than the behaviour that recorded the data: improvement +3.25, 95% interval 1.5 to 5,"
+                " estimated from the data alone",
+            ),
+            (
+                estimate(1.5, -1.0, 4.0, cautions=["a newer estimate was refused, because so"]),
+                "not shown to be better than the behaviour that recorded the data: improvement +1.5, 95% interval"
+                " -1 to 4, estimated from the data alone; a newer estimate was refused",
+            ),
+            (
+                estimate(-2.0, -3.0, -1.0),
+                "worse than the behaviour that recorded the data: improvement -2, 95% interval -3 to -1,"
+                " estimated from the data alone",
+            ),
+            (
+                estimate(0, 0, 0, improvement=None, not_trusted_because=["it is " + "so " * 90, "more"]),
+                "unknown: the estimate from the data alone is not to be trusted, because it is " + "so " * 50 + "s...",
+            ),
+        ],
+    )
+    def test_estimated(self, found: dict[str, Any], told: str) -> None:
+        assert quality(self.BARE | {"offline_evaluation": found}, Path("first"), "last") == told
+
+    @pytest.mark.parametrize(
+        ("of_data", "told"),
+        [
+            (None, "return -150.0 over 5 episodes of Pendulum-v1 during training"),
+            (
+                -200.0,
+                "return -150.0 over 5 episodes of Pendulum-v1 during training; the data's episodes returned -200.0",
+            ),
+            (
+                -100.0,
+                "not shown to be better than the behaviour that recorded the data: return -150.0 over 5 episodes of"
+                " Pendulum-v1 during training, the data's episodes returned -100.0",
+            ),
+        ],
+    )
+    def test_in_an_environment(self, of_data: float | None, told: str) -> None:
+        how = {"environment": "Pendulum-v1", "episodes": 5}
+        card = self.BARE | {"scores": {"return_mean": -150.0, "how": how}, "dataset": {"return_mean": of_data}}
+        assert quality(card, Path("first"), "last") == told
+
+    def test_never_evaluated(self) -> None:
+        told = "this checkpoint was never evaluated: rl-training evaluate"
+        assert quality(self.BARE, Path("my run"), "last") == f"{told} 'my run' --offline"
+        card = self.BARE | {"environment": "Pendulum-v1"}
+        assert quality(card, Path("first"), "20") == f"{told} first --which 20"
 
 
 class TestPush:

@@ -342,7 +342,12 @@ class TestUnclear:
         text = file.read_text()
         found = columns_of(file)
         assert (found["episode_ids"], found["end_reasons"], found["step"]) == ("Charge", "Schluss", "Zeit")
-        for line in ("# rewards_are: costs", "# action_low: 0", "# action_high: 1", "    Tagesende: TODO  # 2 rows"):
+        for line in (
+            "# rewards_are: costs",
+            "# action_low: TODO\n",
+            "# action_high: TODO\n",
+            "    Tagesende: TODO  # ",
+        ):
             assert line in text
         assert "  reward_range_scaling: true\n" in text
         for todo, said in {
@@ -350,6 +355,12 @@ class TestUnclear:
             "Heiß": "termination",
         }.items():  # fmt: skip
             text = text.replace(f"{todo}: TODO", f"{todo}: {said}")
+        file.write_text(text.replace("# action_low", "action_low"))
+        said = command("train", "-c", "config.yaml").err
+        assert (
+            said == "error: config.yaml: dataset.action_low: is still TODO; give a number, or one for each action,"
+            " or leave out both bounds\n"
+        )
         file.write_text(text.replace("# rewards_are: costs", "rewards_are: costs"))
         assert "in 3 episodes" in " ".join(command("train", "-c", "config.yaml", "--dry-run").out.split())
 
@@ -452,7 +463,7 @@ class TestColumnsInTheWay:
         }
         write_csv(tmp_path / "log.csv", doubled)
         told = " ".join(command("init", "log.csv").out.split())
-        way = "correct those cells, or name them in missing_words, to use it"
+        way = "correct those cells, or say missing_words: [ERR], to use it"
         assert f"tmp (text in 1 of the first 2,001 rows, such as 'ERR': {way})" in told
         assert "press (always 7.5)" in told
         assert "1 of the first 2,001 rows say the same as the row before, t included" in told

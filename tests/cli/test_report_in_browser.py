@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,12 +10,13 @@ from typing import Any
 import pytest
 
 from report_runs import make_runs, registered
+from rl_training.cli.machine_check import find_chromium
 from rl_training.experiment.report import write_report
 
 playwright_api = pytest.importorskip(
     "playwright.sync_api", reason="needs playwright: pip install 'rl-training[browser]'"
 )
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+CHROMIUM = find_chromium()
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs chromium (Debian: apt install chromium)")
 
 LAPTOP, PHONE = (1280, 800), (390, 844)

@@ -104,3 +104,21 @@ def test_a_folder_of_runs_names_them(mistake: Any, tmp_path: Path) -> None:
         (tmp_path / "runs" / name / "run.json").write_text("{}")
     said = mistake("report", "runs")
     assert "runs: holds no run (no run.json); name those inside it: runs/first, runs/second" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("train -c c.yaml --seeds 0,1", "No such option: --seeds; did you mean --seed 0 --seed 1?"),
+        ("train -c c.yaml --seeds=[3,4]", "No such option: --seeds; did you mean --seed 3 --seed 4?"),
+        ("train --seeds 0 1 2 -c c.yaml", "No such option: --seeds; did you mean --seed 0 --seed 1 --seed 2?"),
+        ("train -c c.yaml --seeds some", "No such option: --seeds; did you mean --seed 0 --seed 1?"),
+        ("train -c c.yaml --seed 0,1", "--seed 0,1: takes one number, and is repeated for more: --seed 0 --seed 1"),
+        ("evaluate first --seed 0,1", "one number; the policies of these seeds are --seeds 0,1"),
+        ("export first --seeds 0,1", "export takes the policy of one seed, --seed 0; --member all writes a file for"),
+        ("finetune first --steps 9 --seeds 1", "a fine-tuned run has the seeds of the run that it starts from"),
+        ("resume first --seed 1", "No such option: --seed; a resumed run keeps its seeds"),
+    ],
+)
+def test_several_seeds(words: str, told: str, mistake: Any) -> None:
+    assert told in mistake(*words.split())

@@ -138,3 +138,62 @@ class TestMoney:
             assert rewards is not None
             assert rewards.candidates == ((name,),)
             assert "if it is a cost, where lower is better, say rewards_are: costs" in rewards.why
+
+
+class TestMessages:
+    """A text that was reported before and after something happened tells no episodes apart, and ends none."""
+
+    @pytest.mark.parametrize("name", ["Meldung", "alarm_text", "Fehlercode", "Statut", "mensaje", "Sammelstörung"])
+    def test_of_that_name_are_no_ids(self, name: str) -> None:
+        texts = np.array(["a", "b", "c", "d", "e", "f"], dtype=object)[EPISODES]
+        assert guessed(log(**{name: texts}), "episode_ids") is None
+        found = guessed(log(zzz=texts), "episode_ids")
+        assert found is not None
+        assert found.columns == ("zzz",)
+
+    def test_an_id_of_events_may_be_one(self) -> None:
+        found = guessed(log(event_id=EPISODES), "episode_ids")
+        assert found is not None
+        assert found.columns == ("event_id",)
+
+    def test_two_words_leave_it_open(self) -> None:
+        texts = np.where(np.arange(ROWS) < 90, "as usual", "sensor lost")
+        found = guessed(log(zzz=texts), "episode_ids")
+        assert found is not None
+        assert (found.is_clear, found.candidates) == (False, (("zzz",),))
+        found = guessed(log(zzz=np.where(np.arange(ROWS) < 90, "day 1", "day 2")), "episode_ids")
+        assert found is not None
+        assert found.is_clear
+
+    def test_a_fault_that_lasts_ends_nothing(self) -> None:
+        lasting = np.where((np.arange(ROWS) > 50) & (np.arange(ROWS) < 60), "Störung", "ok")
+        assert guessed(log(Meldung=lasting), "end_reasons") is None
+        found = guessed(log(Meldung=np.where(LAST, "Störung", "ok")), "end_reasons")
+        assert found is not None
+        assert found.columns == ("Meldung",)
+
+
+class TestControls:
+    @pytest.mark.parametrize(
+        "names",
+        [
+            ("Heizung", "Klappe"), ("Dachklappe", "Bodenheizung"), ("Lüfter", "Umwälzpumpe"), ("TempSollwert",),
+            ("Magnetventil_1", "Magnetventil_2"), ("pump", "damper"), ("temp_setpoint",), ("vanne", "chauffage"),
+        ],
+    )  # fmt: skip
+    def test_are_known_in_several_languages(self, names: tuple[str, ...]) -> None:
+        wave = np.sin(np.arange(ROWS))
+        columns = {"Innentemp": wave, "Feuchte": wave**2, **dict.fromkeys(names, wave**3), "reward": wave, "d": LAST}
+        found = guessed(columns, "actions")
+        assert found is not None
+        assert found.columns == names
+        seen = guessed(columns, "obs")
+        assert seen is not None
+        assert seen.columns == ("Innentemp", "Feuchte")
+
+    @pytest.mark.parametrize("name", ["heater_temp", "pump_pressure", "Heizung_Istwert", "Heizungstemperatur"])
+    def test_what_is_measured_there_is_none(self, name: str) -> None:
+        wave = np.sin(np.arange(ROWS))
+        found = guessed({name: wave, "valve": wave**2, "reward": wave, "d": LAST}, "actions")
+        assert found is not None
+        assert found.columns == ("valve",)

@@ -204,7 +204,7 @@ def test_inferred_spaces() -> None:
 
 
 def test_another_environment_than_the_data_name_is_told() -> None:
-    recorded = generate_pendulum_dataset(20, 0)
+    recorded = generate_pendulum_dataset(400, 0)
     assert data_notices(recorded, "Pendulum-v1") == []
     said = "the data were recorded in Pendulum-v1, as they say themselves, not in Hopper-v4"
     assert data_notices(recorded, "Hopper-v4") == [said]

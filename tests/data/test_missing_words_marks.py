@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from rl_training import yaml_dialect
+from rl_training.cli.reading_options import in_options
 from rl_training.data.dataset_loaders import FileDatasetConfig
-from rl_training.data.formats.cells import numbers
+from rl_training.data.formats.cells import may_stand_for_missing, numbers
 from rl_training.data.formats.tables import read_table
+from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.settling import settle
-from rl_training.errors import ConfigError
+from rl_training.errors import ConfigError, DataError
 from rl_training.reading_choices import apart
 
 
@@ -57,3 +62,41 @@ def test_flags_tell_recorded_episodes_apart_where_the_step_runs_on() -> None:
     raw = read_table(table, {"step": "t"})
     assert raw.recorded is not None
     assert len(np.unique(raw.recorded.episodes)) == rows // 2
+
+
+@pytest.mark.parametrize(
+    ("word", "as_key", "as_option"),
+    [
+        ("n/v", "[n/v]", "n/v"),
+        ("k.A.", "[k.A.]", "k.A."),
+        ("#WERT!", "['#WERT!']", "'#WERT!'"),
+        ("--", "[--]", "--"),
+        ("sensor off", "[sensor off]", "'sensor off'"),
+    ],
+)
+def test_a_word_that_is_no_number_is_named_as_it_is_declared(
+    word: str, as_key: str, as_option: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "log.csv"
+    rows = [f"{word if t == 4 else t},0,1,{t == 9:d}" for t in range(10)]
+    path.write_text("\n".join(["obs,action,reward,terminated", *rows]))
+    with pytest.raises(DataError) as caught:
+        TransitionDataset.load(path)
+    way = "; if it stands for a missing value, say "
+    assert str(caught.value).partition(way)[2] == f"missing_words: {as_key}, and missing: hold or drop"
+    assert in_options(str(caught.value)).partition(way)[2] == f"--missing-words {as_option}, and --missing hold or drop"
+    assert len(TransitionDataset.load(path, missing_words=yaml_dialect.read(as_key), missing="drop")) == 9
+
+
+@pytest.mark.parametrize("cell", ["-3 °C", "12,5 bar", "<0.5", "2024-01-01"])
+def test_a_number_with_something_beside_it_is_no_word_for_nothing(cell: str) -> None:
+    assert not may_stand_for_missing(cell)
+
+
+def test_a_single_word_in_the_first_row_may_be_either() -> None:
+    with pytest.raises(DataError) as caught:
+        read_table({"obs": np.array(["n/v", "1"]), "action": np.zeros(2), "reward": np.ones(2), "done": np.ones(2)})
+    assert str(caught.value) == (
+        "column 'obs': 'n/v' at row 0 is not a number; if that row holds units, leave it out;"
+        " if it stands for a missing value, say missing_words: [n/v], and missing: hold or drop"
+    )

@@ -34,6 +34,7 @@ from rl_training.environments import read_spaces
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment.manager import find_run, load_policy
 from rl_training.plain_console import plain_console
+from rl_training.run_places import train_first
 from rl_training.runtime.console import PLAIN_SECONDS, pace, progress_bar
 from rl_training.runtime.signals import EXIT_CODES, CutOffError, graceful_signals
 from rl_training.wording import amount, readable
@@ -113,9 +114,11 @@ def _load_policy(request: Request) -> tuple[Behaviour, str]:
     try:
         loaded = load_policy(request.policy, options["--which"] or "last")
     except CheckpointError as error:
-        if find_run(request.policy).exists():
+        place = find_run(request.policy)
+        if place.exists():
             raise
-        raise CheckpointError(f"{error}; a policy is random, scripted or a trained run") from None
+        fault = str(error).replace(train_first(place), "")  # who collects has perhaps no data to train on
+        raise CheckpointError(f"{fault}; a policy is random, scripted or a trained run") from None
     sampling_seed = request.seed if options["--stochastic"] else None
     behaviour = loaded.behaviour(request.env_id, seed=options["--member"], sampling_seed=sampling_seed)
     return behaviour, loaded.describe(options["--member"])

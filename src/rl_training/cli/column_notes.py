@@ -6,13 +6,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.fields import STEP
-from rl_training.data.formats.cells import is_missing_word
+from rl_training.data.formats.cells import is_missing_word, may_stand_for_missing
 from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.peek import Peek
 from rl_training.data.guesses import Guesses
 from rl_training.data.value_looks import repeats
 from rl_training.validation import printable, shown
 from rl_training.wording import amount
+from rl_training.yaml_dialect import inline
 
 _MOST_TOLD = 3  # columns with missing cells, of several
 _MOSTLY = 0.5  # of the cells: a column of numbers in which some are text
@@ -79,7 +80,9 @@ def _unfit(first: Peek, values: npt.NDArray[np.generic]) -> str | None:
         many = f"text in {len(texts):,} of {first.looked_at(len(values))}, such as {shown(texts[0])}"
         if len(texts) == len(given):
             return f"{many}; if it tells why episodes end, name it in columns: {{end_reasons: …}}"
-        return f"{many}: correct those cells, or name them in missing_words, to use it"
+        words = list(dict.fromkeys(text for text in texts if may_stand_for_missing(text)))[:_MOST_TOLD]
+        way = f"say missing_words: {inline(words)}" if words else "name them in missing_words"
+        return f"{many}: correct those cells, or {way}, to use it"
     if values.dtype.kind in "biuf" and (values == values[0]).all():
         return f"always {values[0]:g}"
     return None

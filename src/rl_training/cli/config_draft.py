@@ -196,7 +196,7 @@ class Draft:
         """The bounds of actions, to be said by who knows them."""
         if not self.observed and not self.env_id and any(guess.field == "actions" for guess in self.missing):
             about = "Bounds of the actions, which a policy never leaves, if you know them: one number or one for each"
-            return [*_comment(f"{about}.", "  "), "  # action_low: 0", "  # action_high: 1"]
+            return [*_comment(f"{about}.", "  "), *(f"  # action_{side}: {TO_FILL_IN}" for side in ("low", "high"))]
         if not self.observed or self.env_id:
             return []
         seen = ", ".join(f"{printable(name)} {low:g} to {high:g}" for name, low, high in self.observed)

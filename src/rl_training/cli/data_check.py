@@ -23,10 +23,12 @@ from rl_training.data.doctor.observation_checks import ObsBounds
 from rl_training.data.doctor.page import report_page
 from rl_training.data.doctor.text import Line, finding_lines, labelled, note_lines, report_lines, transform_lines
 from rl_training.data.doctor.wording import sentence
+from rl_training.data.few_episodes import ONE_EPISODE
 from rl_training.data.formats import RawData
 from rl_training.data.formats.columns import packed_copies
 from rl_training.data.formats.peek import peek
 from rl_training.data.formats.places import expand, locate
+from rl_training.data.formats.siblings import alike_beside
 from rl_training.data.formats.whole_columns import rare_texts
 from rl_training.data.reference_returns import reference_returns
 from rl_training.data.settling import settle
@@ -52,6 +54,7 @@ def check(
         raw = read_source(str(path), reading, of_config=of_config)
         spaces, bounds, findings = _environment(env_id, raw.env_id)
         report = examine(raw, spaces, env_id, obs_bounds=bounds, also=findings, texts=_rare_texts(str(path), raw))
+        report = replace(report, findings=(*report.findings, *_of_little(report, path)))
         if not of_config:
             report = replace(report, findings=tuple(_in_options(finding) for finding in report.findings))
     if html is not None:
@@ -72,6 +75,13 @@ def _require_page(html: Path, data: Path) -> None:
     inside = place.is_dir() and place.resolve() in html.resolve().parents
     if html.exists() and place.exists() and (inside or html.samefile(place)):
         raise ConfigError(f"--html {html}: is the data, which the page would replace; name another file")
+
+
+def _of_little(report: Report, path: Path) -> list[Finding]:
+    """Notes on data that are a single episode, or one file of many."""
+    beside = alike_beside(expand(path))
+    notes = {"data.one_episode": ONE_EPISODE if report.facts.episodes == 1 else None, "data.beside": beside}
+    return [Finding("note", code, "data", sentence(note), "") for code, note in notes.items() if note is not None]
 
 
 def _rare_texts(source: str, raw: RawData) -> dict[str, dict[int, str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -24,12 +25,15 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.provenance import Provenance, digest_of
 from rl_training.data.space_bounds import SpaceBounds, read_bounds
 from rl_training.environments import read_spaces
-from rl_training.errors import DataError
+from rl_training.errors import ConfigError, DataError
 from rl_training.wording import amount, readable
 
 
 def convert(source: str, target: str, env_id: str | None, reading: Reading, *, force: bool) -> None:
     """Read, check and write. env_id: the environment to hold the data to and to write down, if they do not tell it."""
+    if source.endswith((".yaml", ".yml")):
+        command = shlex.join(["rl-training", "data", "convert", target, "-c", source])
+        raise ConfigError(f"{source}: is a configuration, not data; `{command}` converts the data it names")
     goal = writers.target_of(target)
     writers.check_free(goal, force=force, source=source)
     dataset, told = read_and_describe(source, env_id, reading)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shlex
 import sys
 import time
 import warnings
@@ -16,10 +15,11 @@ from typing import Any
 
 import typer
 
+from rl_training.cli.other_data import read_as_the_runs
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import table, terminal_width
 from rl_training.cli.using import load_told
-from rl_training.errors import CheckpointError, ConfigError, DataError
+from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import statistics
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of
@@ -97,7 +97,7 @@ def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:
 
 def _estimate(policy: LoadedPolicy, asked: AskedOffline) -> OfflineEvaluation:
     ignored = warnings.catch_warnings(action="ignore")  # what diverged has just been said
-    with _in_words_of_evaluate(asked), ignored, _progress(can_go_on=asked.updates is None) as on_part:
+    with read_as_the_runs("--data", asked.data), ignored, _progress(can_go_on=asked.updates is None) as on_part:
         return evaluate_offline(
             policy,
             asked.data,
@@ -108,21 +108,6 @@ def _estimate(policy: LoadedPolicy, asked: AskedOffline) -> OfflineEvaluation:
             members=asked.members,
             on_part=on_part,
         )
-
-
-@contextmanager
-def _in_words_of_evaluate(asked: AskedOffline) -> Iterator[None]:
-    """How data are read is said elsewhere: there is no place for their columns here."""
-    try:
-        yield
-    except DataError as error:
-        fault, advice, _ = str(error).partition("; say which columns hold them")
-        if not advice or asked.data is None:
-            raise
-        convert = f"rl-training data convert {shlex.quote(asked.data)} NEW.parquet --columns obs=… --columns actions=…"
-        raise DataError(
-            f"{fault}; --data is read as the run's own data are, so bring it into form: {convert}"
-        ) from error
 
 
 @contextmanager

@@ -25,6 +25,8 @@ from rl_training.wording import amount
 
 Level = Literal["ok", "note", "problem"]
 _PATIENCE = {"facts": 120.0, "compile": 300.0}  # seconds for torch to answer
+_BROWSER_PATIENCE = 20.0  # seconds for a browser to say its version
+_CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
 _LITTLE_DISK, _NO_DISK = 2 * 2**30, 100 * 2**20  # bytes
 _LABEL, _WIDEST = 14, 100
 # What an extra is for; which there are, and what they bring, is in the package's metadata.
@@ -37,6 +39,8 @@ _PURPOSES = {
     "tracking": "writes TensorBoard logs",
     "export": "exports policies to ONNX",
     "hub": "uploads policies to the Hugging Face hub",
+    "browser": "tests the report's page in Chromium",
+    "video": "films episodes",
 }
 
 
@@ -94,7 +98,8 @@ def examine(runs_dir: Path, *, quick: bool) -> Iterator[Check]:
     yield _environments(quick=quick)
     for extra, packages in (needs or {}).items():
         if extra:
-            yield _extra(extra, packages)
+            check = _extra(extra, packages)
+            yield _with_browser(check, quick=quick) if extra == "browser" and check.level == "ok" else check
     yield _runs_folder(runs_dir)
     yield _terminal()
 
@@ -219,6 +224,34 @@ def _extra(extra: str, packages: list[Requirement]) -> Check:
         return Check(extra, "ok", ", ".join(f"{package.name} {package.installed}" for package in packages))
     found = "; ".join(faults) + (f" ({extra} {purpose})" if purpose else "")
     return Check(extra, "note", found, f"pip install '{DISTRIBUTION}[{extra}]'")
+
+
+def find_chromium() -> str | None:
+    """The system's Chromium, which is what playwright drives here."""
+    return next((program for name in _CHROMIUM if (program := shutil.which(name))), None)
+
+
+def _with_browser(packages: Check, *, quick: bool) -> Check:
+    """Playwright alone opens no page: whether there is a browser, and whether it starts."""
+    program, advice = find_chromium(), "install Chromium (Debian: apt install chromium)"
+    if program is None:
+        found = f"{packages.found}, but no browser: none of {', '.join(_CHROMIUM)} is on the PATH"
+        return Check(packages.name, "note", found, advice)
+    if quick:
+        return Check(packages.name, "ok", f"{packages.found}; {program}, which was not started")
+    command, patience = [program, "--version"], _BROWSER_PATIENCE
+    options: Any = {"capture_output": True, "text": True, "errors": "replace", "stdin": subprocess.DEVNULL}
+    try:
+        done = subprocess.run(command, timeout=patience, check=False, **options)
+        said = " ".join(f"{done.stdout} {done.stderr if done.returncode else ''}".split())[:200]
+        fault = None if said and not done.returncode else said or f"it stopped with exit code {done.returncode}"
+    except subprocess.TimeoutExpired:
+        said, fault = "", f"no answer within {patience:.0f} seconds"
+    except OSError as error:
+        said, fault = "", str(error.strerror or error)
+    if fault is not None:
+        return Check(packages.name, "note", f"{packages.found}, but {program} does not start: {fault}", advice)
+    return Check(packages.name, "ok", f"{packages.found}; {said} ({program})")
 
 
 def _runs_folder(folder: Path) -> Check:

@@ -13,7 +13,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
-from rl_training import reading_choices
+from rl_training import reading_choices, yaml_dialect
 from rl_training.errors import ConfigError
 from rl_training.reading_choices import AtTermination as AddedAtTermination
 from rl_training.reading_choices import TableChoices, Understanding
@@ -238,6 +238,11 @@ def _option(field: str, *names: str) -> str:
     return f"--columns {shlex.quote(f'{field}={text}')}"
 
 
+def _comma_between(words: str) -> str:
+    """`ERR,#N/V` of `[ERR, '#N/V']`."""
+    return ",".join(str(word) for word in yaml_dialect.read(words))
+
+
 # Messages speak of keys of a configuration; on the command line these are options.
 _AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\bcolumns: \{(\w+): …\}", r"--columns \1=…"),
@@ -257,7 +262,7 @@ _AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\bat_termination: (-?[\d.e+]+)", r"--at-termination=\1"),
     (r"\bmissing: (drop|hold)\b", r"--missing \1"),
     (r"\bduplicates: drop\b", "--duplicates drop"),
-    (r"\bmissing_words: \[([^\]]+)\]", lambda found: f"--missing-words {shlex.quote(found[1].replace(', ', ','))}"),
+    (r"\bmissing_words: (\[[^\]]+\])", lambda found: f"--missing-words {shlex.quote(_comma_between(found[1]))}"),
     (r"\bdownload: true\b", "--download"),
 )
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rl_training.cli.other_data import read_as_the_runs
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import size
 from rl_training.experiment.continuing import find_run
 from rl_training.experiment.report import write_report
 from rl_training.experiment.report.saying import by_line, names_of_runs
+from rl_training.run_places import run_folders
+from rl_training.runtime.run_directory import RunDirectory
 from rl_training.wording import WARNING, amount
 
 
@@ -24,15 +27,20 @@ def report(
     force: bool,
 ) -> None:
     """Write the page, and say what is on it and what is wrong with the runs."""
-    shown = write_report(
-        [find_run(run) for run in runs],
-        output,
-        held_out=held_out,
-        which=int(which) if which.isdecimal() and which.isascii() and len(which) < 19 else which,
-        with_data=not no_data,
-        title=title,
-        force=force,
-    )
+    places = [find_run(run) for run in runs]
+    for place in places:
+        if not (place.is_dir() or run_folders(place.parent)):
+            RunDirectory.open(place)  # raises, and says what to do first
+    with read_as_the_runs("--held-out", held_out):
+        shown = write_report(
+            places,
+            output,
+            held_out=held_out,
+            which=int(which) if which.isdecimal() and which.isascii() and len(which) < 19 else which,
+            with_data=not no_data,
+            title=title,
+            force=force,
+        )
     for run in shown:
         for fault in run.faults:
             tell(f"note: {fault}", err=True)

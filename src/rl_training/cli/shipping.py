@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from rl_training.cli.known_quality import quality
 from rl_training.cli.telling import tell
 from rl_training.cli.using import load_told
 from rl_training.errors import ConfigError
@@ -55,7 +56,9 @@ def export(
         places = {seed if member is None else _seed_at(policy, member): output}
     with warnings.catch_warnings(action="ignore"):  # what diverged has just been said
         for whose, place in places.items():
-            _tell(export_policy(policy, place, format=format_, seed=whose, **options))
+            exported = export_policy(policy, place, format=format_, seed=whose, **options)
+            _tell(exported)
+            tell(f"quality: {quality(exported.card, run, which)}")
 
 
 def push(

@@ -18,11 +18,13 @@ from rl_training.cli.text_tables import beside
 from rl_training.data.checks import column_extremes
 from rl_training.data.column_names import names_of
 from rl_training.data.dataset_loaders import check_spaces, infer_spaces
+from rl_training.data.few_episodes import of_one_episode
 from rl_training.data.fields import END_REASONS, EPISODE_IDS, FILE_NAME, STEP, TO_FILL_IN
 from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.peek import Peek, peek
 from rl_training.data.formats.places import expand, locate
+from rl_training.data.formats.siblings import alike_beside
 from rl_training.data.formats.tables import matches
 from rl_training.data.formats.whole_columns import last_rows, rare_texts, rows_before_restarts, texts_of
 from rl_training.data.guesses import Guess, Guesses
@@ -81,7 +83,13 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         patterns,
         tuple(
             dict.fromkeys(
-                [*first.notes, *missing_cells(first, guesses), *doubled_rows(first, guesses), *_notes(dataset, told)]
+                [
+                    *first.notes,
+                    *missing_cells(first, guesses),
+                    *doubled_rows(first, guesses),
+                    *_notes(dataset, told),
+                    *_beside(place, told),
+                ]
             )
         ),
         algo or recommended.algo,
@@ -272,13 +280,19 @@ def _notes(dataset: TransitionDataset | None, fault: str | None) -> tuple[str, .
     if dataset is None:
         return () if fault is None else (f"the data cannot be read so: {fault}",)
     notes = [note for note in dataset.notes if not note.startswith("columns not used") and " from " not in note]
-    notes += _carried(dataset)
+    notes += [*_carried(dataset), *of_one_episode(dataset)]
     kinds = {float(value) for value in dataset.actions[:_SAMPLE].ravel()[: 100 * _SAMPLE]}
     if len(kinds) <= _MOST_KINDS and all(value.is_integer() for value in kinds):
         notes.append(
             f"actions take {amount(len(kinds), 'whole value')} only; numbers of choices cannot be learned here"
         )
     return tuple(notes)
+
+
+def _beside(place: Path, told: str | None) -> list[str]:
+    """A note on other files like the one, unless it was told already."""
+    note = alike_beside(place)
+    return [] if note is None or note in (told or "") else [note]
 
 
 def _carried(dataset: TransitionDataset) -> list[str]:

@@ -18,6 +18,9 @@ from rich.console import Console
 
 from rl_training.cli import standard_streams
 from rl_training.cli.telling import tell
+from rl_training.data.dataset_loaders import FileDatasetConfig
+from rl_training.data.formats.places import expand
+from rl_training.data.formats.siblings import alike_beside
 from rl_training.data.generation import generate_random_dataset
 from rl_training.errors import ConfigError, RLTrainingError
 from rl_training.experiment import manager
@@ -72,7 +75,7 @@ def train(
     start = partial(manager.start_or_resume, warn=_warn) if resume else manager.start
     try:
         with exit_codes():
-            result = start(config, callbacks=_display(console, talk))
+            result = start(config, callbacks=_display(console, talk), notices=_beside(config))
     except manager.FinishedError as error:
         console.print(f"nothing to do: {error.place} is finished at step {error.done}", soft_wrap=True)
         console.print("without --resume another run is started", soft_wrap=True)
@@ -163,6 +166,14 @@ def exit_codes() -> Iterator[None]:
         raise SystemExit(error.exit_code) from None
 
 
+def _beside(config: TrainConfig) -> list[str]:
+    """A notice where the data are one file of many alike."""
+    if not isinstance(config.dataset, FileDatasetConfig):
+        return []
+    beside = alike_beside(expand(config.dataset.path))
+    return [] if beside is None else [f"{config.dataset.path}: {beside}"]
+
+
 def _warn(text: str) -> None:
     tell(f"warning: {' '.join(text.split())}", err=True)
 
@@ -176,7 +187,7 @@ def _print_plan(config: TrainConfig, console: Console, continued: RunDirectory |
     if continued is not None:
         console.print(f"# continue: {continued.path}\n# dry run: nothing was written", soft_wrap=True)
         return
-    plan = trainer_for(config.algo)(config).plan()
+    plan = trainer_for(config.algo)(config, notices=_beside(config)).plan()
     console.print(to_yaml(config), end="", soft_wrap=True)
     for line in plan:
         console.print(f"# {line}", soft_wrap=True)

@@ -10,6 +10,16 @@ from typing import Any
 
 from rl_training.foreign_names import own_place, places_of
 
+_ONE_SEED = "takes the policy of one seed, --seed 0"
+# What `--seeds` is meant as where it is no option.
+_SEEDS_ELSEWHERE = {
+    "finetune": "a fine-tuned run has the seeds of the run that it starts from",
+    "resume": "a resumed run keeps its seeds",
+    "export": f"export {_ONE_SEED}; --member all writes a file for each",
+    "push": f"push {_ONE_SEED}",
+    "predict": f"predict {_ONE_SEED}",
+    "bench": "how many are trained in one process is --members 2",
+}
 _OF_OBSERVATIONS = (".npy", ".npz", ".csv", ".json")
 
 
@@ -42,6 +52,8 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
         return _too_many(command, message)
     if command == "predict" and option in ("--data", "--file", "--input"):
         return f"No such option: {option}; did you mean --obs-file?"
+    if (seeds := _of_seeds(command, message, option, words)) is not None:
+        return seeds
     if not message.startswith("No such option") or not isinstance(option, str):
         return None
     if command == "resume" and option == "--set":
@@ -49,6 +61,38 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
     if command in ("train", "finetune") and (setting := _setting(option, words)):
         return f"No such option: {option}; did you mean --set {setting}?"
     return None
+
+
+def _of_seeds(command: str, message: str, option: Any, words: Sequence[str]) -> str | None:
+    """Several seeds are repeated for training and listed for evaluating: what the other way is here."""
+    if message.startswith("Invalid value for '--seed'") and command in ("train", "evaluate"):
+        seeds = _numbers_after("--seed", words)
+        if command == "train" and len(seeds) > 1:
+            return f"--seed {','.join(seeds)}: takes one number, and is repeated for more: {_repeated(seeds)}"
+        if len(seeds) > 1:
+            way = f"the policies of these seeds are --seeds {','.join(seeds)}"
+            return f"--seed {','.join(seeds)}: is the seed of the first episode, one number; {way}"
+    if not (message.startswith("No such option") and option in ("--seeds", "--seed")):
+        return None
+    if command == "train":
+        return f"No such option: {option}; did you mean {_repeated(_numbers_after(option, words) or ['0', '1'])}?"
+    return f"No such option: {option}; {_SEEDS_ELSEWHERE[command]}" if command in _SEEDS_ELSEWHERE else None
+
+
+def _numbers_after(option: str, words: Sequence[str]) -> list[str]:
+    """`0` and `1` of `--seeds 0,1`, of `--seeds=[0,1]` and of `--seeds 0 1`; nothing where they are no numbers."""
+    place = next((place for place, word in enumerate(words) if word.partition("=")[0] == option), len(words))
+    given = [word.removeprefix(f"{option}=") for word in words[place:] if word != option]
+    near = [part for word in takewhile(_is_list, given) for part in word.strip("[]").split(",")]
+    return [part for part in near if part]
+
+
+def _is_list(word: str) -> bool:
+    return word.strip("[]").replace(",", "").isdecimal()
+
+
+def _repeated(seeds: Sequence[str]) -> str:
+    return " ".join(f"--seed {seed}" for seed in seeds)
 
 
 def _too_many(command: str, message: str) -> str | None:

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from rl_training.data.checks import column_extremes
 from rl_training.data.doctor.screening import screened
+from rl_training.data.few_episodes import of_one_episode
 from rl_training.data.fields import TO_FILL_IN
 from rl_training.data.formats.end_reasons import still_to_do
 from rl_training.data.formats.places import MINARI_PREFIX, expand, locate
@@ -132,6 +133,13 @@ class FileDatasetConfig(MappedDatasetConfig):
         except DataError as error:
             raise ValueError(str(error)) from None
         return self
+
+    @field_validator("action_low", "action_high", mode="before")
+    @classmethod
+    def _are_said(cls, side: Any) -> Any:
+        if side == TO_FILL_IN:
+            raise ValueError(f"is still {TO_FILL_IN}; give a number, or one for each action, or leave out both bounds")
+        return side
 
     @model_validator(mode="after")
     def _both_bounds(self) -> FileDatasetConfig:
@@ -372,10 +380,7 @@ def data_notices(dataset: TransitionDataset, env_id: str | None) -> list[str]:
         notices.append(f"the data name their environment, {dataset.env_id}: set env_id to have policies evaluated")
     elif dataset.env_id not in (None, env_id):
         notices.append(f"the data were recorded in {dataset.env_id}, as they say themselves, not in {env_id}")
-    if dataset.whole_episodes and dataset.n_episodes == 1 and not (dataset.terminations | dataset.truncations).any():
-        notices.append(
-            f"no row of the data ends an episode (terminations, truncations): all {len(dataset):,} count as one"
-        )
+    notices += of_one_episode(dataset)
     unknown = len(dataset) - dataset.n_usable
     if unknown == len(dataset):
         raise DataError("dataset: next_obs: no row has a recorded successor; nothing can be trained on")

@@ -50,10 +50,15 @@ LIKELY = {
     },
     "actions": {
         "force", "throttle", "steer", "steering", "brake", "thrust", "dose", "setpoint", "motor", "valve", "voltage",
-        "thruster", "torques", "accelerator", "aileron", "elevator", "rudder", "pedal",
-        "insulin", "dosage", "heater", "fan",
+        "thruster", "torques", "accelerator", "aileron", "elevator", "rudder", "pedal", "actuator",
+        "insulin", "dosage", "heater", "fan", "setpoints", "valves", "damper", "dampers", "heaters", "cooler",
+        "heating", "cooling", "chiller", "burner", "pump", "pumps", "fans", "blower", "vent", "vents", "compressor",
         "sollwert", "ventil", "ventilstellung", "stellung", "drossel", "heizleistung", "brenner", "pumpe", "dosis",
-        "consigne", "consigna",
+        "sollwerte", "vorgabe", "ventile", "klappe", "klappen", "klappenstellung", "schieber", "heizung", "heizen",
+        "kuehlung", "kuehlen", "luefter", "lueftung", "ventilator", "geblaese", "pumpen", "verdichter", "kompressor",
+        "stellantrieb", "dosierung", "befeuchtung", "bewaesserung",
+        "consigne", "vanne", "vannes", "clapet", "volet", "chauffage", "ventilateur", "pompe", "consigna", "valvula",
+        "compuerta", "calefaccion", "calentador", "bomba", "valvola", "pompa", "riscaldamento",
     },
 }  # fmt: skip
 REWARD = {"r", "rew", "reward", "rewards", "belohnung", "belohnungen", "recompense", "recompensa"}
@@ -66,7 +71,24 @@ COST = {"cost", "costs", "penalty", "loss", "kosten", "verlust", "cout", "couts"
 HEADS = {
     "sollwert", "stellgroesse", "stellwert", "istwert", "messwert", "temperatur", "temp", "druck", "feuchte",
     "drehzahl", "fuellstand", "durchfluss", "geschwindigkeit", "belohnung",
+    "ventil", "klappe", "heizung", "kuehlung", "luefter", "lueftung", "ventilator", "pumpe", "schieber",
 }  # fmt: skip
+# The last word of what is measured at a control: `heater_temp`.
+_MEASURED = {
+    "temp", "temperature", "temperatur", "pressure", "druck", "humidity", "feuchte", "sensor", "messwert", "istwert",
+    "feedback",
+}  # fmt: skip
+# What a column of messages is called: it may stay the same for a while, but tells no episodes apart. At the beginning
+# or the end of a longer word as well, as in `Fehlercode` and `Sammelstoerung`, those of five letters and more.
+_MESSAGES = {
+    "message", "messages", "msg", "alarm", "alarms", "status", "error", "errors", "err", "fault", "faults", "event",
+    "events", "note", "notes", "comment", "comments", "remark", "remarks", "warning", "warnings", "info", "mode",
+    "meldung", "meldungen", "stoerung", "fehler", "ereignis", "hinweis", "bemerkung", "kommentar", "warnung", "notiz",
+    "modus", "betriebsart", "alarme", "statut", "erreur", "defaut", "panne", "evenement", "remarque", "commentaire",
+    "avertissement", "mensaje", "alarma", "fallo", "evento", "nota", "comentario", "aviso", "messaggio", "allarme",
+    "stato", "errore", "guasto", "commento", "mensagem", "falha", "melding", "storing", "opmerking",
+}  # fmt: skip
+_LONG = 5  # letters
 # Other words for what should be small, at the end of a longer one as well: `Energiekosten`. An error may be seen, too.
 LIKE_COST = ("cost", "costs", "kosten", "penalty", "penalties", "strafe", "verbrauch", "consumption", "fehler", "error")
 # In the name of an amount, which may be a cost or a yield.
@@ -120,6 +142,23 @@ def is_cost(name: str, *, sure: bool = False) -> bool:
 def is_money(name: str) -> bool:
     """`Aufwand [EUR]`, `energy_$`."""
     return first_of(name, MONEY) is not None or any(sign in name for sign in MONEY_SIGNS)
+
+
+def is_message(name: str) -> bool:
+    """`Meldung`, `alarm_text`, `Fehlercode`; an `event_id` tells events apart."""
+    words = words_in(name)
+    longer = tuple(word for word in _MESSAGES if len(word) >= _LONG)
+    if {"id", "ids"} & set(words):
+        return False
+    return any(word in _MESSAGES or word.startswith(longer) or word.endswith(longer) for word in words)
+
+
+def is_control(name: str) -> bool:
+    """Whether a name is one of what steers: `Heizung`, `valve_1`, but not `heater_temp`."""
+    if is_valve(name):
+        return True
+    letters = [word for word in words_in(name) if word.isalpha()]
+    return first_of(name, LIKELY["actions"]) is not None and letters[-1] not in _MEASURED
 
 
 def is_valve(name: str) -> bool:

@@ -36,10 +36,11 @@ from rl_training.data.guess_words import (
     TRIPS,
     WHOLE_REWARD,
     first_of,
+    is_control,
     is_cost,
+    is_message,
     is_money,
     is_reward,
-    is_valve,
     words_in,
 )
 from rl_training.data.guesses import Guess, Guesses
@@ -56,6 +57,7 @@ from rl_training.data.value_looks import (
     is_whole,
     marked_ends,
     mostly_empty,
+    names_several,
     starts_at_ends,
     tells_apart,
 )
@@ -154,7 +156,7 @@ class _Table:
         if groups:
             several = tuple(ordered(names) for names in groups.values())
             return Guess(field, (), f"more than one may hold the {_spoken(field)}", several)
-        controls = [name for name in present if is_valve(name) or first_of(name, LIKELY["actions"]) is not None]
+        controls = [name for name in present if is_control(name)]
         likely = controls
         if field == "obs":
             likely = [name for name in present if first_of(name, LIKELY["obs"]) is not None and name not in controls]
@@ -255,7 +257,7 @@ class _Table:
         """The one column of whole numbers or text that stays the same for a while and never comes back to a value."""
         known = REWARD | LIKE_REWARD | COST | LIKELY["obs"] | LIKELY["actions"] | PLAIN["obs"] | PLAIN["actions"]
         found = [name for (name,) in self.blocks() if first_of(name, known) is None]
-        found = [name for name in found if name not in self._numeric() or is_whole(self.columns[name])]
+        found = [n for n in found if (is_whole if n in self._numeric() else names_several)(self.columns[n])]
         if self.exact_names or len(found) != 1:
             return None
         return self._take(Guess(EPISODE_IDS, (found[0],), "it stays the same for a while, and no value comes back"))
@@ -368,7 +370,7 @@ class _Table:
 
     def blocks(self) -> tuple[tuple[str], ...]:
         """Columns that stay the same for some rows and never come back to a value, as ids of episodes do."""
-        return tuple((name,) for name in self.free if is_in_blocks(self.columns[name]))
+        return tuple((name,) for name in self.free if is_in_blocks(self.columns[name]) and not is_message(name))
 
 
 def _spoken(field: str) -> str:

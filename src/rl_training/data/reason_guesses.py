@@ -170,7 +170,10 @@ def _may_be(values: npt.NDArray[Any], words: set[str]) -> bool:
         return False
     if words & _NAMED_SO:
         return True
-    going_on = np.mean([meanings[text] == ONGOING for text in texts])
+    ended = np.array([meanings[text] != ONGOING for text in texts])
+    if 2 * int((ended[1:] & ended[:-1]).sum()) >= int(ended.sum()):
+        return False  # a fault that lasts for rows ends nothing in each of them
+    going_on = 1 - np.mean(ended)
     if words & _PERHAPS:
         return bool(going_on >= _MOSTLY and any(meaning not in (None, ONGOING) for meaning in meanings.values()))
     return bool(going_on >= _NEARLY_ALL and None not in meanings.values())

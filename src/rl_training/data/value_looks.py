@@ -15,6 +15,7 @@ from rl_training.errors import DataError
 _FEWEST = 4  # rows that say anything
 _FILLED = 0.5  # of the rows of a column that is mostly empty
 _MOST_TEXTS = 30
+_TWO = 2
 _LIKE_TIME = 8  # characters of a text that may be a date with a time
 
 
@@ -33,6 +34,13 @@ def is_in_blocks(values: npt.NDArray[Any]) -> bool:
         return False
     changes = int((values[1:] != values[:-1]).sum())
     return 0 < changes < len(values) // 2 and len(set(values.tolist())) == changes + 1
+
+
+def names_several(values: npt.NDArray[Any]) -> bool:
+    """Texts that may be ids without a name that says so: none empty, three at least or numbers in all of them. Two
+    words are as well what was reported before and after something happened."""
+    texts = {text_of(cell) for cell in values.tolist()}
+    return "" not in texts and (len(texts) > _TWO or all(any(map(str.isdecimal, text)) for text in texts))
 
 
 def mostly_empty(values: npt.NDArray[Any]) -> bool:

@@ -36,10 +36,14 @@ class FinishedError(ConfigError):
 
 
 def start(
-    config: TrainConfig, *, dataset: TransitionDataset | None = None, callbacks: Sequence[Callback] = ()
+    config: TrainConfig,
+    *,
+    dataset: TransitionDataset | None = None,
+    callbacks: Sequence[Callback] = (),
+    notices: Sequence[str] = (),
 ) -> TrainResult:
-    """A new run."""
-    return train(config, dataset=dataset, callbacks=callbacks)
+    """A new run. notices: what the user should know of it beside what is found on the way."""
+    return train(config, dataset=dataset, callbacks=callbacks, notices=notices)
 
 
 def resume(
@@ -78,15 +82,17 @@ def _warn(text: str) -> None:
     warnings.warn(text, stacklevel=4)  # by the line that asked for the run
 
 
-def start_or_resume(config: TrainConfig, *, callbacks: Sequence[Callback] = (), warn: Warn = _warn) -> TrainResult:
+def start_or_resume(
+    config: TrainConfig, *, callbacks: Sequence[Callback] = (), notices: Sequence[str] = (), warn: Warn = _warn
+) -> TrainResult:
     """Continue the newest run of this configuration; where there is none, start one.
 
     Nobody is there to choose: where the last checkpoint is damaged, the newest sound one is gone on from.
-    warn: told of runs that cannot be read.
+    notices: as of `start`. warn: told of runs that cannot be read.
     """
     run = newest_run(config, warn)
     if run is None:
-        return start(config, callbacks=callbacks)
+        return start(config, callbacks=callbacks, notices=notices)
     facts = run.describe()
     if facts["status"] == "finished":
         if type(step := facts.get("step")) is not int:
@@ -96,13 +102,13 @@ def start_or_resume(config: TrainConfig, *, callbacks: Sequence[Callback] = (), 
         raise FinishedError(run.path, step)
     with run.lock():
         try:
-            checkpoint, notices = _last(run), []
+            checkpoint, told = _last(run), []
         except CheckpointError as error:
             sound = run.newest_sound()
             if sound is None:
                 raise
-            checkpoint, notices = run.load(sound), [f"{error}; going on from there"]
-        return _continue(run, checkpoint, None, None, callbacks, notices, config.tracking)
+            checkpoint, told = run.load(sound), [f"{error}; going on from there"]
+        return _continue(run, checkpoint, None, None, callbacks, told, config.tracking)
 
 
 def newest_run(config: TrainConfig, warn: Warn = _warn) -> RunDirectory | None:

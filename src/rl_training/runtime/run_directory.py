@@ -14,6 +14,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shlex
 import shutil
 import threading
 import time
@@ -26,7 +27,7 @@ from rl_training import yaml_dialect
 from rl_training.data.formats.atomic import remove, sync, temporary_folder
 from rl_training.errors import CheckpointError, ConfigError, DivergenceError, closest
 from rl_training.paths import leading_to
-from rl_training.run_places import DESCRIPTION, RUNS_DIR
+from rl_training.run_places import DESCRIPTION, RUNS_DIR, is_configuration, train_first
 from rl_training.runtime import checkpoint_folder, run_lock
 from rl_training.runtime.checkpoint import TEMPORARY, Checkpoint, is_checkpoint, load_checkpoint, reason
 from rl_training.runtime.config import TrainConfig
@@ -84,6 +85,8 @@ class RunDirectory:
         """An existing run."""
         if not (path / "run.json").is_file():
             what = "holds no run (no run.json)" if path.is_dir() else "no such run"
+            if is_configuration(path):
+                what = f"is a configuration, not a run; rl-training train -c {shlex.quote(str(path))} makes one"
             raise CheckpointError(f"{path}: {what}{_other_runs(path)}")
         return cls(path)
 
@@ -378,4 +381,4 @@ def _other_runs(path: Path) -> str:
         if names:
             like = closest(path.name, names)
             return f"; runs in {parent}: {', '.join(names[-5:])}" + (f"; did you mean {like!r}?" if like else "")
-    return ""
+    return "" if path.exists() else train_first(path)

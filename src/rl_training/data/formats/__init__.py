@@ -11,12 +11,14 @@ from pathlib import Path
 
 import numpy as np
 
-from rl_training.data.fields import BORDERS_LOST, END_REASONS
+from rl_training.data.fields import BORDERS_LOST, END_REASONS, EPISODE_IDS
 from rl_training.data.formats.csv_text import GZIP, is_text, unpacked_start
 from rl_training.data.formats.folders import kind_in
 from rl_training.data.formats.nearby import is_there, near_names
+from rl_training.data.formats.not_data import told_apart
 from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
+from rl_training.data.formats.siblings import alike_beside
 from rl_training.data.formats.tables import read_table
 from rl_training.data.formats.written import provenance_in
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
@@ -47,6 +49,7 @@ _STRANGERS = {
     b"[": "it is JSON; write it as CSV or Parquet",
 }
 _TABLES = ("csv", "parquet")
+_NO_ENDS = ("nothing else tells where episodes end", f"(or {EPISODE_IDS})")  # in what is said where nothing tells them
 _LEAST_COLUMNS = 4  # of a log: obs, actions, rewards and ends
 # By what lies in a folder, the first that fits.
 _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
@@ -60,6 +63,8 @@ _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
 def recognise(path: Path) -> str:
     """The format of a file or folder, by its content: the name of the module here that reads it."""
     try:
+        if (instead := told_apart(path)) is not None and path.exists():
+            raise DataError(instead)
         if path.is_dir():
             return _recognise_folder(path)
         if path.exists() and not path.is_file():
@@ -124,6 +129,8 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
             raise DataError("columns: a column directory holds the fields by their own names; leave them out")
         return replace(_read(path, name, columns, choices), provenance=told)
     except DataError as error:
+        if any(sign in str(error) for sign in _NO_ENDS) and (beside := alike_beside(path)) is not None:
+            raise DataError(f"{error}; {beside}") from error
         applied = "" if told is None else ", ".join(map(printable, told.options))
         if told is None or told.source is None or not applied or (columns is None and choices == AS_IT_STANDS):
             raise

@@ -15,6 +15,7 @@ from rl_training.data.formats.limits import check_size
 from rl_training.errors import DataError
 from rl_training.validation import shown
 from rl_training.wording import amount
+from rl_training.yaml_dialect import inline
 
 _WORDS = {"": np.nan, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "on": 1.0, "off": 0.0}
 _WORDS |= {"ja": 1.0, "nein": 0.0, "wahr": 1.0, "falsch": 0.0, "vrai": 1.0, "faux": 0.0}  # as spreadsheets write them
@@ -26,7 +27,8 @@ _DATES = (
     (re.compile(r"(?P<y>\d{4})/(?P<m>\d\d)/(?P<d>\d\d)(?=[ T]|$)"), "ymd"),
 )
 _CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d{1,6})?)?")
-_WORD = re.compile(r"[^\W\d][\w -]{0,29}")
+_LONGEST_WORD = 30
+_NO_WORD = re.compile(r"""[][{},"']|^\d""")  # what lists of words are written with, and what numbers begin with
 _NESTED = (list, tuple, np.ndarray)
 _MOST_COLUMNS, _MOST_WORDS = 4, 4  # that a refusal lists
 
@@ -42,7 +44,7 @@ class BadCellsError(DataError):
         """The complaint. lines: those that rows have in a file of text."""
         row, word = next(iter(self.cells.items()))
         advice = _advice(str(word).strip().lower())
-        if not (row or advice or any(map(str.isdecimal, str(word)))):
+        if self.is_first_row_alone and not (advice or any(map(str.isdecimal, str(word)))):
             advice = "; if that row holds units, leave it out"
         about = [f"line {lines[row]}"] if lines and row in lines else []
         if len(self.cells) > 1:
@@ -59,7 +61,12 @@ class BadCellsError(DataError):
     def words(self) -> list[str]:
         """Those that may stand for a missing value: no numbers in disguise, no dates and no lists."""
         texts = [] if self.is_flag else dict.fromkeys(str(word).strip() for word in self.cells.values())
-        return [text for text in texts if _WORD.fullmatch(text) and not _advice(text.lower())]
+        return [text for text in texts if may_stand_for_missing(text) and not _advice(text.lower())]
+
+    @property
+    def is_first_row_alone(self) -> bool:
+        """As where a line of units follows the header."""
+        return list(self.cells) == [0]
 
 
 class Faults:
@@ -88,8 +95,8 @@ class Faults:
         if len(found) > _MOST_COLUMNS:
             told.append(f"and {amount(len(found) - _MOST_COLUMNS, 'more column')} with such cells")
         words = list(dict.fromkeys(word for error in found for word in error.words()))[:_MOST_WORDS]
-        if words and next(iter(found[0].cells)):
-            said = f"missing_words: [{', '.join(words)}], and missing: hold or drop"
+        if words and not (len(found) > 1 and all(error.is_first_row_alone for error in found)):
+            said = f"missing_words: {inline(words)}, and missing: hold or drop"
             told.append(f"if {'it stands' if len(words) == 1 else 'they stand'} for a missing value, say {said}")
         raise DataError("; ".join(told))
 
@@ -218,6 +225,13 @@ def _advice(text: str) -> str:
 def is_missing_word(text: str) -> bool:
     """Whether a text stands for a value that is not there."""
     return text.strip().lower() in ("", "nan", *_MISSING_WORDS)
+
+
+def may_stand_for_missing(text: str) -> bool:
+    """Whether a text in a column of numbers may be a word for nothing: `ERR`, `n/v`, `#WERT!`, but not `-3 °C`."""
+    if not 0 < len(text) <= _LONGEST_WORD or not text.isprintable() or _NO_WORD.search(text):
+        return False
+    return text[0].isalpha() or not any(map(str.isdecimal, text))
 
 
 def _stacked(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

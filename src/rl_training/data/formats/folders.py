@@ -95,6 +95,8 @@ def plan_of(names: Sequence[str], paths: Sequence[Path], columns: Columns | None
     try:
         return plan([*names, *([FILE_NAME] if asked else [])], columns, choices)
     except DataError as error:
+        if len(paths) == 1 and f"no column {FILE_NAME!r}" in str(error):
+            raise DataError(f"{error}; {FILE_NAME} tells the files of a folder apart, and here is but one") from None
         if len(paths) == 1 or f"(or {EPISODE_IDS})" not in str(error):
             raise
         said = f"columns: {{{EPISODE_IDS}: {FILE_NAME}}} says so"

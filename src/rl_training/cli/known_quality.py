@@ -1,0 +1,59 @@
+"""What is known of how good an exported policy is, in one line: whoever takes it elsewhere should know."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rl_training.validation import shortened
+from rl_training.wording import amount, readable
+
+_LONGEST_REASON = 160  # characters; `evaluate --offline` tells all of it
+_BEHAVIOUR = "than the behaviour that recorded the data"
+
+
+def quality(card: Mapping[str, Any], run: Path, which: str) -> str:
+    """Of the policy that a card describes. run, which: what was asked for, for the command that would tell more."""
+    scores, estimate = card["scores"], card["offline_evaluation"]
+    told = [_in_environment(scores, card["dataset"])] if scores is not None else []
+    told += [_estimated(estimate)] if estimate is not None else []
+    if not told:
+        words = ["rl-training", "evaluate", shlex.quote(str(run)), *([] if which == "last" else ["--which", which])]
+        words += [] if card["environment"] else ["--offline"]
+        return f"this checkpoint was never evaluated: {' '.join(words)}"
+    return "; ".join(told)
+
+
+def _in_environment(scores: Mapping[str, Any], dataset: Mapping[str, Any] | None) -> str:
+    """Beside what the episodes of the data returned, where that is known."""
+    how, own = scores["how"], scores["return_mean"]
+    if own is None:
+        return f"its return in {how['environment']} was no number"
+    where = f"{amount(how['episodes'], 'episode')} of {how['environment']} during training"
+    told = f"return {readable(own)} over {where}"
+    of_data = (dataset or {}).get("return_mean")
+    if isinstance(of_data, bool) or not isinstance(of_data, int | float):
+        return told
+    beside = f"the data's episodes returned {readable(of_data)}"
+    return f"{told}; {beside}" if own > of_data else f"not shown to be better {_BEHAVIOUR}: {told}, {beside}"
+
+
+def _estimated(estimate: Mapping[str, Any]) -> str:
+    gain, reasons = estimate["improvement"], estimate["not_trusted_because"]
+    if gain is None:
+        why = f", because {shortened(reasons[0], _LONGEST_REASON)}" if reasons else ""
+        return f"unknown: the estimate from the data alone is not to be trusted{why}"
+    low, high = gain["low"], gain["high"]
+    sign = "+" if gain["value"] > 0 else ""
+    ends = (
+        "" if low is None or high is None else f", {estimate['level']:.0%} interval {readable(low)} to {readable(high)}"
+    )
+    found = f"improvement {sign}{readable(gain['value'])}{ends}, estimated from the data alone"
+    newer = "; a newer estimate was refused" if any("newer estimate" in text for text in estimate["cautions"]) else ""
+    if low is not None and low > 0:
+        return f"better {_BEHAVIOUR}: {found}{newer}"
+    if high is not None and high < 0:
+        return f"worse {_BEHAVIOUR}: {found}{newer}"
+    return f"not shown to be better {_BEHAVIOUR}: {found}{newer}"
