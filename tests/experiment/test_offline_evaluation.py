@@ -351,7 +351,7 @@ def test_an_estimate_that_cannot_be_stored_is_not_lost(run: Path, monkeypatch: p
     def refused(*_: Any) -> None:
         raise CheckpointError("offline_evaluations.jsonl: cannot be written")
 
-    monkeypatch.setattr(RunDirectory, "append", refused)
+    monkeypatch.setattr(RunDirectory, "append_late", refused)
     with pytest.warns(UserWarning, match="the estimate was not stored: offline_evaluations"):
         found = load_policy(run).evaluate_offline(**QUICK)
     assert found.step == 20

@@ -375,6 +375,8 @@ def _run() -> int:
             raise
         return _say(f"{printable(os.fsdecode(error.filename))}: {error.strerror}")
     except (MemoryError, RuntimeError) as error:
+        if "can't start new thread" in str(error):
+            return _say("the system lets this process start no more threads; see `ulimit -u`, or end other programs")
         if isinstance(error, RuntimeError) and "memory" not in str(error) and "alloc" not in str(error):
             raise
         return _say("out of memory; smaller networks (algo_kwargs.*_hidden), batch_size, data or fewer seeds need less")

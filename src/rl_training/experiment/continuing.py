@@ -18,6 +18,7 @@ from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, is_checkpoint
 from rl_training.runtime.config import TrackerConfig, TrainConfig
 from rl_training.runtime.run_description import began
 from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.run_identity import own_config
 from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import shortened, shown
@@ -69,8 +70,9 @@ def resume(
     if total_timesteps is None and facts["status"] == "finished" and which in ("last", "latest"):
         raise FinishedError(path, int(run.load("last").progress["steps"]))
     with run.lock():
-        checkpoint = _last(run) if which in ("last", "latest") else run.load(which)
-        return _continue(run, checkpoint, total_timesteps, dataset, callbacks, tracking=tracking)
+        at_end = which in ("last", "latest")
+        checkpoint = _last(run) if at_end else run.load(which)
+        return _continue(run, checkpoint, total_timesteps, dataset, callbacks, tracking=tracking, at_end=at_end)
 
 
 def _last(run: RunDirectory) -> Checkpoint | None:
@@ -168,8 +170,11 @@ def _continue(
     callbacks: Sequence[Callback],
     notices: Sequence[str] = (),
     tracking: Sequence[TrackerConfig] = (),
+    *,
+    at_end: bool = True,
 ) -> TrainResult:
-    """Train on from a checkpoint of this run, or from its start."""
+    """Train on from a checkpoint of this run, or from its start. at_end: from where it stands, with what it was given
+    since that checkpoint (a larger budget, another place of its data)."""
     facts = run.describe()
     if facts["status"] == "diverged":
         way = f" (init_from: {run.path} begins at its last good checkpoint)" if run.steps() else ""
@@ -179,7 +184,9 @@ def _continue(
         )
     if dataset is not None and facts["dataset"] is None:
         raise ConfigError(f"{run.path}: collects its own experience; it was started without a dataset")
-    config = run.config() if checkpoint is None else checkpoint.config
+    kept = own_config(facts)
+    config = (kept if kept is not None and at_end else checkpoint.config) if checkpoint else (kept or run.config())
+    odd = run.edits(kept or config)
     is_whole = total_timesteps is None and facts["status"] != "finished"  # but not evaluated, or not marked as finished
     if checkpoint is not None and not is_whole:
         config = _with_budget(run.path, config, checkpoint, total_timesteps)
@@ -190,7 +197,7 @@ def _continue(
         config, dataset = TrainConfig.parse({**config.to_plain(), "dataset": dict(dataset)}), None
     if config.dataset is None and dataset is None and facts["dataset"] is not None:
         raise ConfigError(f"{run.path}: was trained from arrays in memory; give the same arrays again as `dataset`")
-    if checkpoint is not None and (odd := run.edits(checkpoint.config)):
+    if odd:
         text = (
             f"config.yaml was edited ({_some(odd)}); a run goes on as it was started, only --total-timesteps changes it"
         )

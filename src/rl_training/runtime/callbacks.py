@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from rl_training.errors import ConfigError
 from rl_training.runtime.config import EarlyStoppingConfig
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
@@ -52,6 +54,19 @@ class Callback:
 
     def restore(self, state: Mapping[str, Any]) -> None:
         """The inverse of `state`."""
+
+
+def kept_state(name: str, callback: Callback) -> dict[str, Any]:
+    """What a callback has checkpoints keep; refused where JSON could not."""
+    state = callback.state()
+    try:
+        json.dumps(state, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(
+            f"callback {name}: state() must hold plain numbers (finite), texts, lists and mappings, which a checkpoint"
+            f" can keep ({error})"
+        ) from None
+    return state
 
 
 class EarlyStopping(Callback):

@@ -30,9 +30,13 @@ class CheckpointWriter:
         """Write beside the caller; what was begun before must have been taken with `finish`."""
         assert self._thread is None, "a checkpoint is being written already"
         # A daemon: a run that is cut off does not wait for a disk, and half a checkpoint has no name.
-        self._thread = threading.Thread(target=self._run, args=(write,), name="checkpoint writer", daemon=True)
-        self._thread.start()
-        self._thread.join(INSTANT_SECONDS)
+        thread = threading.Thread(target=self._run, args=(write,), name="checkpoint writer", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the system has no room for another: training waits, then
+            self._run(write)
+        self._thread = thread
+        self.wait(INSTANT_SECONDS)
 
     def _run(self, write: Callable[[], Path]) -> None:
         try:
@@ -48,7 +52,7 @@ class CheckpointWriter:
         """The same after waiting for it."""
         if self._thread is None:
             return None
-        self._thread.join()
+        self.wait()
         written, error = self._written, self._error
         self._thread = self._written = self._error = None
         if error is not None:
@@ -57,5 +61,5 @@ class CheckpointWriter:
 
     def wait(self, seconds: float | None = None) -> None:
         """Let what is being written come to its end, so long at most; what came of it is still to be taken."""
-        if self._thread is not None:
+        if self._thread is not None and self._thread.ident is not None:
             self._thread.join(seconds)

@@ -19,7 +19,7 @@ from typing import Any
 from rl_training.environments import Spaces
 from rl_training.errors import EnvironmentFailedError
 from rl_training.runtime.acting import Actor
-from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.callbacks import Callback, kept_state
 from rl_training.runtime.checkpoint import Checkpoint
 from rl_training.runtime.checkpoint_writer import CheckpointWriter
 from rl_training.runtime.config import TrainConfig
@@ -286,7 +286,7 @@ class Loop:
     def _progress_told(self) -> dict[str, Any]:
         """As a checkpoint has it, with what was recorded and what callbacks remember."""
         self.progress.records = self.run_directory.tallies()
-        self.progress.callbacks = {name: callback.state() for name, callback in self._named_callbacks()}
+        self.progress.callbacks = {name: kept_state(name, callback) for name, callback in self._named_callbacks()}
         return asdict(self.progress)
 
     def _report(self, findings: Sequence[Divergence]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rl_training.algorithms.base import OnlineParams, PriorDataParams
 from rl_training.data.summaries import known_facts
 from rl_training.runtime.config import OnlineConfig, TrainConfig
-from rl_training.runtime.run_directory import new_path
+from rl_training.runtime.new_runs import new_path
 from rl_training.wording import amount, notice_line, readable
 
 if TYPE_CHECKING:

@@ -6,13 +6,14 @@ notices what was done to them in between. The records are no part of what is tra
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from io import FileIO
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -86,17 +87,13 @@ class Records:
                 written += file.write(line[written:])
         self._count(line)
 
-    def drop_torn_line(self) -> None:
-        """Forget what a crash left of a last line, so that the next one does not stand behind it."""
-        with suppress(FileNotFoundError), self.file.open("r+b") as file:
-            end = file.seek(0, os.SEEK_END)
-            while end > 0:
-                begin = file.seek(max(0, end - _CHUNK))
-                if (last := file.read(end - begin).rfind(b"\n")) >= 0:
-                    end = begin + last + 1
-                    break
-                end = begin
-            file.truncate(end)
+    def append_late(self, record: Mapping[str, Any]) -> None:
+        """The same where nobody trains, and several processes may add: what a crash left of a last line goes, so that
+        the next one does not stand behind it."""
+        with self.file.open("a+b", buffering=0) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.truncate(_end_of_lines(file))
+            self.append(record)
 
     def read(self) -> list[dict[str, Any]]:
         """Every complete record (a line cut short by a crash is not one)."""
@@ -148,9 +145,24 @@ class Records:
             shutil.copyfile(self.file, aside)
         return aside
 
+    def differ_from(self, whole: bytes) -> bool:
+        """Whether there is a file, and it holds something else."""
+        return self.file.is_file() and (self.file.stat().st_size != len(whole) or self.file.read_bytes() != whole)
+
     def _count(self, line: bytes) -> None:
         self._lines += 1
         self._sum.update(line)
+
+
+def _end_of_lines(file: FileIO) -> int:
+    """Where the last whole line ends."""
+    end = file.seek(0, os.SEEK_END)
+    while end > 0:
+        begin = file.seek(max(0, end - _CHUNK))
+        if (last := file.read(end - begin).rfind(b"\n")) >= 0:
+            return begin + last + 1
+        end = begin
+    return 0
 
 
 def are_tallies(values: Any) -> bool:

@@ -11,24 +11,22 @@ checkpoints/step-N/  see checkpoint.py
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import shlex
-import shutil
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
 from rl_training import yaml_dialect
-from rl_training.data.formats.atomic import remove, sync, temporary_folder
-from rl_training.errors import CheckpointError, ConfigError, DivergenceError, closest
+from rl_training.data.formats.atomic import remove, sync
+from rl_training.errors import CheckpointError, DivergenceError, closest
 from rl_training.paths import leading_to
 from rl_training.run_places import DESCRIPTION, RUNS_DIR, is_configuration, train_first
-from rl_training.runtime import checkpoint_folder, run_lock
+from rl_training.runtime import checkpoint_folder, new_runs, run_lock
 from rl_training.runtime.checkpoint import TEMPORARY, Checkpoint, is_checkpoint, load_checkpoint, reason
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
@@ -44,7 +42,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self._given, self._place = path, path.absolute()
-        self._is_locked = False
+        self._lock: FileIO | None = None
         self._noting = threading.Lock()
         self._records = {kind: Records(self._place / f"{kind}.jsonl") for kind in ("metrics", "timing")}
         self._records["evaluations"] = Records(self._place / "evaluations.jsonl", is_sound=is_evaluation)
@@ -60,25 +58,14 @@ class RunDirectory:
     @classmethod
     def create(cls, config: TrainConfig, dataset: Mapping[str, Any] | None, **facts: Any) -> RunDirectory:
         """A new directory `runs_dir/name` with its configuration and `run.json`; facts: further entries of it."""
-        path = new_path(config)
-        temporary: Path | None = None
-        _make_parent(path)
-        try:
-            temporary = temporary_folder(path.parent, f".{path.name}{TEMPORARY}")
-            run = cls(temporary)
+
+        def fill(folder: Path) -> None:
+            run = cls(folder)
             run.write_config(config)
-            run._write_json("run.json", {"status": "running", **circumstances(config), "dataset": dataset, **facts})
-            temporary.rename(path)  # refused where there is something by now
-            sync(path.parent)
-        except BaseException as error:
-            if temporary is not None:
-                shutil.rmtree(temporary, ignore_errors=True)
-            if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST) and path.exists():
-                raise ConfigError(_taken(path)) from None
-            if isinstance(error, OSError):
-                raise ConfigError(f"runs_dir: {path} cannot be made ({reason(error, path.parent)})") from None
-            raise
-        return cls(path)
+            told = {"status": "running", **circumstances(config), "dataset": dataset, **facts}
+            run._write_json(DESCRIPTION, told)
+
+        return cls(new_runs.make(config, fill))
 
     @classmethod
     def open(cls, path: Path) -> RunDirectory:
@@ -93,15 +80,15 @@ class RunDirectory:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Keep other processes from training this run; the lock dies with the process that holds it."""
-        if self._is_locked:
+        if self._lock is not None:
             yield
             return
-        with run_lock.held(self.path):
-            self._is_locked = True
+        with run_lock.held(self.path) as lock:
+            self._lock = lock
             try:
                 yield
             finally:
-                self._is_locked = False
+                self._lock = None
 
     @contextmanager
     def marking(self) -> Iterator[None]:
@@ -124,8 +111,7 @@ class RunDirectory:
     def append_late(self, kind: str, record: Mapping[str, Any]) -> None:
         """The same for what is added when nobody trains: no resuming will drop the half of a line that a crash left."""
         with self._writing(f"{kind}.jsonl"):
-            self._records[kind].drop_torn_line()
-        self.append(kind, record)
+            self._records[kind].append_late(record)
 
     def records(self, kind: str) -> list[dict[str, Any]]:
         """Every complete record of `kind`.jsonl."""
@@ -141,6 +127,13 @@ class RunDirectory:
         told: the `tallies` of that moment; records that are not what they were are said, and kept aside. Checkpoints
         after it are set aside, and what killed processes left half-written is removed.
         """
+        # Checkpoints first, the oldest first: until the last has gone the run stands where it stood, with its records.
+        checkpoint_folder.drop_superseded(self._checkpoints)
+        for later in self.steps_after(step):
+            path = self.checkpoint_path(later)
+            names = (path.with_name(f"{path.name}{ASIDE}{n or ''}") for n in range(10_000))
+            with self._writing("checkpoints"):
+                path.rename(next(name for name in names if not os.path.lexists(name)))
         warnings = []
         for kind, records in self._records.items():
             last = evaluated if kind == "evaluations" and evaluated is not None else step
@@ -150,14 +143,8 @@ class RunDirectory:
                 with self._writing(f"{kind}.jsonl"):
                     aside = f"; kept as it was in {records.set_aside().name}" if records.file.is_file() else ""
                 warnings.append(f"{warning}{aside}. The policy does not depend on it, and the run goes on")
-            if records.file.is_file():
+            if records.differ_from(whole):
                 self._replace(f"{kind}.jsonl", whole.decode())
-        checkpoint_folder.drop_superseded(self._checkpoints)
-        for later in self.steps_after(step):
-            path = self.checkpoint_path(later)
-            names = (path.with_name(f"{path.name}{ASIDE}{n or ''}") for n in range(10_000))
-            with self._writing("checkpoints"):
-                path.rename(next(name for name in names if not os.path.lexists(name)))
         for name in ("config.yaml", DESCRIPTION, *(f"{kind}.jsonl" for kind in self._records)):
             for leftover in self.path.glob(f".{name}{TEMPORARY}*"):
                 with self._writing(leftover.name):
@@ -305,6 +292,8 @@ class RunDirectory:
     @contextmanager
     def _writing(self, name: str) -> Iterator[None]:
         try:
+            if self._lock is not None:
+                run_lock.require_held(self._lock, self._place)
             yield
         except OSError as error:
             raise CheckpointError(f"{self.path / name}: cannot be written ({reason(error, self.path)})") from error
@@ -332,35 +321,6 @@ def run_of(place: Path | None) -> RunDirectory | None:
     return RunDirectory.open(folder) if (folder / DESCRIPTION).is_file() else None
 
 
-def new_path(config: TrainConfig) -> Path:
-    """Where a new run of this configuration would be; a name that is taken is refused."""
-    parent = Path(config.runs_dir).expanduser()
-    if config.name is not None:
-        if (parent / config.name).exists():
-            raise ConfigError(_taken(parent / config.name))
-        return parent / config.name
-    task = (config.env_id or "data").replace("/", "-").replace(":", "-").lower()
-    name = f"{config.algo}-{task}-{time.strftime('%Y%m%d-%H%M%S')}"
-    names = (name, *(f"{name}-{i}" for i in range(2, 10_000)))
-    return next(parent / candidate for candidate in names if not (parent / candidate).exists())
-
-
-def _make_parent(path: Path) -> None:
-    """The folder that a run is to lie in."""
-    folder = path.parent
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
-        if not there.is_dir():
-            why = f"{there} is not a folder"
-        elif error.errno == errno.ENOENT:  # as /proc has it, which is no place for files
-            why = f"nothing can be made in {there}"
-        else:
-            why = reason(error, folder)
-        raise ConfigError(f"runs_dir: the folder {folder} cannot be made ({why})") from None
-
-
 def how_it_ended(error: BaseException) -> dict[str, str]:
     """The status of a run that an error ended, and the reason."""
     if isinstance(error, KeyboardInterrupt):
@@ -368,10 +328,6 @@ def how_it_ended(error: BaseException) -> dict[str, str]:
     if isinstance(error, DivergenceError):
         return {"status": "diverged", "reason": str(error)}
     return {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
-
-
-def _taken(path: Path) -> str:
-    return f"name: run {path} exists already; choose another, or continue it with `rl-training resume {path}`"
 
 
 def _other_runs(path: Path) -> str:

@@ -16,10 +16,15 @@ import numpy
 import torch
 
 from rl_training import __version__
-from rl_training.errors import CheckpointError
+from rl_training.errors import CheckpointError, ConfigError
+from rl_training.run_places import DESCRIPTION
 from rl_training.runtime.checkpoint import Checkpoint
 from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.run_description import flat
 from rl_training.validation import shown
+
+# Of a configuration: where the run and its data lie (these are known by their bytes), who watches, and the budget.
+_MAY_CHANGE = ("name", "runs_dir", "dataset", "tracking", "total_timesteps", "n_epochs")
 
 
 def circumstances(config: TrainConfig) -> dict[str, Any]:
@@ -27,6 +32,7 @@ def circumstances(config: TrainConfig) -> dict[str, Any]:
     return {
         "algo": config.algo,
         "seeds": list(config.seeds),
+        "config": config.to_plain(),
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "versions": {
             "rl_training": __version__,
@@ -36,6 +42,19 @@ def circumstances(config: TrainConfig) -> dict[str, Any]:
         },
         "machine": {"system": platform.platform(), "cpu_count": os.cpu_count(), "threads": torch.get_num_threads()},
     }
+
+
+def own_config(facts: Mapping[str, Any]) -> TrainConfig | None:
+    """The configuration that a run goes on with; none where an earlier version did not keep it in run.json."""
+    told = facts.get("config")
+    if told is None:
+        return None
+    try:
+        if not isinstance(told, Mapping):
+            raise ConfigError(f"must be the values of a configuration, got {shown(told)}")
+        return TrainConfig.parse(dict(told))
+    except ConfigError as error:
+        raise CheckpointError(f"{DESCRIPTION}: config: {error}") from None
 
 
 def data_of(facts: Mapping[str, Any]) -> str | None:
@@ -52,3 +71,16 @@ def require_own(checkpoint: Checkpoint, step: int, facts: Mapping[str, Any]) -> 
     for name, value in found.items():
         if value is not None and own[name] is not None and value != own[name]:
             raise CheckpointError(f"is of another run ({name}: {shown(value)}, not {shown(own[name])})")
+    if (config := own_config(facts)) is not None:
+        _require_alike(_settings(checkpoint.config), _settings(config))
+
+
+def _require_alike(found: Mapping[str, Any], own: Mapping[str, Any]) -> None:
+    for name in {**own, **found}:
+        if found.get(name) != own.get(name):
+            raise CheckpointError(f"is of another run ({name}: {shown(found.get(name))}, not {shown(own.get(name))})")
+
+
+def _settings(config: TrainConfig) -> dict[str, Any]:
+    """What a run keeps from its start to its end."""
+    return flat({name: value for name, value in config.to_plain().items() if name not in _MAY_CHANGE})

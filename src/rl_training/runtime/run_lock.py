@@ -22,7 +22,7 @@ _HELD: set[FileIO] = set()  # the files that this process has locked
 
 
 @contextmanager
-def held(run: Path) -> Iterator[None]:
+def held(run: Path) -> Iterator[FileIO]:
     """Hold the lock of a run, which the system takes from a process that dies; refused where another holds it."""
     try:
         # Without a buffer: nothing is left to be written, and to fail, as it is closed.
@@ -33,9 +33,15 @@ def held(run: Path) -> Iterator[None]:
         _lock(file, run)
         _HELD.add(file)
         try:
-            yield
+            yield file
         finally:
             _HELD.discard(file)
+
+
+def require_held(file: FileIO, run: Path) -> None:
+    """Refuse to write where the folder that was locked no longer lies: another run may have its name by now."""
+    if not os.path.samestat(os.fstat(file.fileno()), (run / LOCK).stat()):
+        raise OSError(errno.ESTALE, "another run lies there by now; what was saved is where this one was moved to")
 
 
 def _open(path: str, flags: int) -> int:

@@ -202,11 +202,12 @@ class Trainer:
             engine.restore_metrics(self.checkpoint.metric_sums, counts)
             source.restore(self.checkpoint.source)
         if self.run_directory is not None:
+            machine = with_threads(run.describe().get("machine"), torch.get_num_threads())
+            told = {"config": self.config.to_plain(), "machine": machine}
+            run.note(status="running", reason=None, **told, **run.budgets(parts.progress, self.checkpoint))
             run.write_config(self.config)
             last = parts.progress.last
             self.notices += run.rewind(parts.progress.steps, last["step"] if last else 0, parts.progress.records)
-            machine = with_threads(run.describe().get("machine"), torch.get_num_threads())
-            run.note(status="running", reason=None, machine=machine, **run.budgets(parts.progress, self.checkpoint))
         if self.notices:
             run.note(notices=self.notices)
         writer = CheckpointWriter()

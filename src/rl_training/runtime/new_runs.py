@@ -1,0 +1,86 @@
+"""Where a new run comes to lie, and how its folder is made: whole under its name, or not at all."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+
+from rl_training.data.formats.atomic import sync, temporary_folder
+from rl_training.errors import ConfigError
+from rl_training.runtime.checkpoint import TEMPORARY, reason
+from rl_training.runtime.config import TrainConfig
+
+
+def new_path(config: TrainConfig) -> Path:
+    """Where a new run of this configuration would be; a name that is taken is refused."""
+    return next(_free_paths(config))
+
+
+def make(config: TrainConfig, fill: Callable[[Path], None]) -> Path:
+    """Make the folder of a new run, with what `fill` writes into it. A name that was made up is made up anew where
+    another process has taken it in between; a given one is refused then."""
+    for path in _free_paths(config):
+        if _made(path, fill):
+            return path
+        if config.name is not None:
+            raise ConfigError(_taken(path))
+    raise ConfigError(f"runs_dir: no name is free in {config.runs_dir}; give one with name")
+
+
+def _free_paths(config: TrainConfig) -> Iterator[Path]:
+    parent = Path(config.runs_dir).expanduser()
+    if config.name is not None:
+        if (parent / config.name).exists():
+            raise ConfigError(_taken(parent / config.name))
+        yield parent / config.name
+        return
+    task = (config.env_id or "data").replace("/", "-").replace(":", "-").lower()
+    name = f"{config.algo}-{task}-{time.strftime('%Y%m%d-%H%M%S')}"
+    for candidate in chain((name,), (f"{name}-{i}" for i in range(2, 10_000))):
+        if not (parent / candidate).exists():
+            yield parent / candidate
+
+
+def _made(path: Path, fill: Callable[[Path], None]) -> bool:
+    """Whether the folder could be given its name; not where there is something by now."""
+    temporary: Path | None = None
+    _make_parent(path)
+    try:
+        temporary = temporary_folder(path.parent, f".{path.name}{TEMPORARY}")
+        fill(temporary)
+        temporary.rename(path)
+        sync(path.parent)
+    except BaseException as error:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST) and path.exists():
+            return False
+        if isinstance(error, OSError):
+            raise ConfigError(f"runs_dir: {path} cannot be made ({reason(error, path.parent)})") from None
+        raise
+    return True
+
+
+def _make_parent(path: Path) -> None:
+    """The folder that a run is to lie in."""
+    folder = path.parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        there = next(place for place in (folder, *folder.parents) if os.path.lexists(place))
+        if not there.is_dir():
+            why = f"{there} is not a folder"
+        elif error.errno == errno.ENOENT:  # as /proc has it, which is no place for files
+            why = f"nothing can be made in {there}"
+        else:
+            why = reason(error, folder)
+        raise ConfigError(f"runs_dir: the folder {folder} cannot be made ({why})") from None
+
+
+def _taken(path: Path) -> str:
+    return f"name: run {path} exists already; choose another, or continue it with `rl-training resume {path}`"

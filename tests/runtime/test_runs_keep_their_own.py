@@ -1,0 +1,276 @@
+"""A run goes on as it was started and with what it was given since, in the place that it has locked."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rl_training import yaml_dialect
+from rl_training.errors import CheckpointError, ConfigError
+from rl_training.experiment import manager
+from rl_training.runtime import checkpoint_folder, checkpoint_writer, new_runs
+from rl_training.runtime.callbacks import Callback
+from rl_training.runtime.loop import Loop
+from rl_training.runtime.records import Records
+from rl_training.runtime.run_directory import RunDirectory
+from small_runs import small_config
+
+
+class KilledError(BaseException):
+    """The process ends here, and nobody tidies up."""
+
+
+@pytest.fixture
+def killed_in(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Have a function end the process: run.json is not told."""
+
+    def kill(owner: Any, name: str) -> pytest.MonkeyPatch:
+        def end(*_: Any, **__: Any) -> None:
+            raise KilledError
+
+        patch = pytest.MonkeyPatch()
+        patch.setattr(owner, name, end)
+        patch.setattr(RunDirectory, "note", _unless_killed(RunDirectory.note))
+        return patch
+
+    return kill
+
+
+def _unless_killed(note: Any) -> Any:
+    def told(self: RunDirectory, **changes: Any) -> None:
+        if not isinstance(sys.exception(), KilledError):
+            note(self, **changes)
+
+    return told
+
+
+class TestABudgetThatWasGiven:
+    @pytest.mark.parametrize("auto", [False, True])
+    def test_is_kept_by_a_process_that_is_killed_before_its_first_checkpoint(
+        self, data_file: Path, tmp_path: Path, killed_in: Any, auto: bool
+    ) -> None:
+        config = small_config(data_file, tmp_path, total_timesteps=6, checkpoint_interval=100)
+        run = manager.start(config).run
+        patch = killed_in(Loop, "run")
+        with pytest.raises(KilledError):
+            manager.resume(run.path, total_timesteps=12)
+        patch.undo()
+        assert run.describe()["status"] == "running"
+        if auto:
+            larger = small_config(data_file, tmp_path, total_timesteps=12, checkpoint_interval=100)
+            result = manager.start_or_resume(larger)
+        else:
+            result = manager.resume(run.path)
+        assert result.run.path == run.path
+        assert result.progress.steps == 12
+        assert run.config().total_timesteps == 12
+        assert not any("was edited" in notice for notice in run.describe().get("notices", []))
+        assert [entry["after"] for entry in run.describe()["budgets"]] == [12]
+
+    def test_of_an_earlier_checkpoint_is_its_own(self, data_file: Path, tmp_path: Path) -> None:
+        config = small_config(data_file, tmp_path, total_timesteps=6, checkpoint_interval=3, keep_checkpoints=9)
+        run = manager.start(config).run
+        manager.resume(run.path, total_timesteps=12)
+        assert manager.resume(run.path, which=3).progress.steps == 6
+
+
+class TestAConfigurationThatIsEdited:
+    def test_before_the_first_checkpoint_it_changes_nothing(
+        self, data_file: Path, tmp_path: Path, killed_in: Any
+    ) -> None:
+        config = small_config(data_file, tmp_path, total_timesteps=6)
+        patch = killed_in(Loop, "run")
+        with pytest.raises(KilledError):
+            manager.start(config)
+        patch.undo()
+        (folder,) = (path.parent for path in tmp_path.glob("*/run.json"))
+        values = yaml_dialect.read((folder / "config.yaml").read_text())
+        (folder / "config.yaml").write_text(yaml_dialect.write({**values, "seed": 7, "total_timesteps": 4}))
+        result = manager.resume(folder)
+        assert result.progress.steps == 6
+        assert manager.load_policy(folder).checkpoint.config.seeds == config.seeds
+        notices = result.run.describe()["notices"]
+        assert any("config.yaml was edited (seed, total_timesteps)" in notice for notice in notices)
+
+
+class TestCheckpointsOfOthers:
+    def test_of_other_networks_are_not_taken(self, data_file: Path, tmp_path: Path) -> None:
+        run = manager.start(small_config(data_file, tmp_path, total_timesteps=4)).run
+        changes = {"total_timesteps": 6, "name": "other", "algo_kwargs": {"actor_hidden": [5, 5]}}
+        other = manager.start(small_config(data_file, tmp_path, **changes)).run
+        other.checkpoint_path(6).rename(run.checkpoint_path(6))
+        with pytest.raises(CheckpointError, match=r"is of another run \(algo_kwargs.actor_hidden: \[5, 5\], not"):
+            run.load("last")
+        assert run.newest_sound() == 4
+
+    def test_earlier_versions_did_not_keep_their_configuration(self, data_file: Path, tmp_path: Path) -> None:
+        run = manager.start(small_config(data_file, tmp_path, total_timesteps=4)).run
+        facts = run.describe()
+        del facts["config"]
+        run._write_json("run.json", facts)
+        assert manager.resume(run.path, total_timesteps=8).progress.steps == 8
+
+    @pytest.mark.parametrize("told", [{}, {"algo": "none"}, [], "text", 3])
+    def test_a_configuration_that_is_none(self, data_file: Path, tmp_path: Path, told: Any) -> None:
+        run = manager.start(small_config(data_file, tmp_path, total_timesteps=4)).run
+        run.note(config=told)
+        with pytest.raises(CheckpointError, match=r"run\.json: config"):
+            run.load("last")
+
+
+class TestAPlaceThatIsAnothersByNow:
+    def elsewhere(self, run: RunDirectory, data_file: Path, tmp_path: Path) -> RunDirectory:
+        """The run's folder is moved away while it trains, and another run gets its name."""
+        run.path.rename(tmp_path / "moved")
+        return manager.start(small_config(data_file, tmp_path, total_timesteps=4, name="same")).run
+
+    def test_is_left_alone(self, data_file: Path, tmp_path: Path) -> None:
+        before: dict[str, Any] = {}
+
+        class Moves(Callback):
+            def on_metrics(self, loop: Loop, metrics: Any) -> None:
+                if "other" not in before:
+                    before["other"] = TestAPlaceThatIsAnothersByNow().elsewhere(loop.run_directory, data_file, tmp_path)
+                    before["bytes"] = _contents(before["other"].path)
+
+        config = small_config(data_file, tmp_path, total_timesteps=20, name="same", checkpoint_interval=2)
+        with pytest.raises(CheckpointError, match="another run lies there by now"):
+            manager.start(config, callbacks=[Moves()])
+        assert _contents(before["other"].path) == before["bytes"]
+        assert RunDirectory.open(tmp_path / "moved").load("last").progress["steps"] <= 20
+
+    def test_a_folder_that_is_gone_is_not_made_anew(self, data_file: Path, tmp_path: Path) -> None:
+        run = manager.start(small_config(data_file, tmp_path, total_timesteps=4)).run
+        checkpoint = run.load("last")
+        with run.lock():
+            run.path.rename(tmp_path / "moved")
+            with pytest.raises(CheckpointError, match="was moved or removed"):
+                run.save(checkpoint, 9)
+        assert not run.path.exists()
+
+
+def _contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+class TestGoingBack:
+    """`resume --which` that does not come to its end."""
+
+    def run(self, data_file: Path, tmp_path: Path) -> RunDirectory:
+        config = small_config(
+            data_file, tmp_path, total_timesteps=12, checkpoint_interval=3, keep_checkpoints=9, log_interval=1
+        )
+        return manager.start(config).run
+
+    @pytest.mark.parametrize(
+        "place", [(checkpoint_folder, "drop_superseded"), (Records, "up_to"), (RunDirectory, "write_config")]
+    )
+    def test_leaves_a_run_with_the_records_of_its_checkpoints(
+        self, data_file: Path, tmp_path: Path, killed_in: Any, place: tuple[Any, str]
+    ) -> None:
+        run = self.run(data_file, tmp_path)
+        patch = killed_in(*place)
+        with pytest.raises(KilledError):
+            manager.resume(run.path, which=3)
+        patch.undo()
+        assert len(run.records("metrics")) >= run.steps()[-1]
+        result = manager.resume(run.path)
+        assert result.progress.steps == 12
+        assert [record["step"] for record in run.records("metrics")] == list(range(1, 13))
+
+    def test_sets_the_last_checkpoint_aside_last(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = self.run(data_file, tmp_path)
+        renamed: list[str] = []
+        rename = Path.rename
+
+        def noted(path: Path, target: Path) -> Path:
+            if ".aside" in str(target):
+                renamed.append(path.name)
+            return rename(path, target)
+
+        monkeypatch.setattr(Path, "rename", noted)
+        manager.resume(run.path, which=3)
+        assert renamed == ["step-6", "step-9", "step-12"]
+
+
+def test_made_up_names_that_others_take_are_made_up_anew(
+    data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the look at a name and its use."""
+    monkeypatch.setattr(new_runs.time, "strftime", lambda *_: "now")
+    config = small_config(data_file, tmp_path, name=None)
+    runs: list[RunDirectory] = []
+    threads = [threading.Thread(target=lambda: runs.append(RunDirectory.create(config, None))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({run.path for run in runs}) == 8
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_a_given_name_is_refused_where_another_takes_it(
+    data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = small_config(data_file, tmp_path, name="mine")
+    written = RunDirectory.write_config
+
+    def slower(self: RunDirectory, told: Any) -> None:
+        written(self, told)
+        (tmp_path / "mine").mkdir()
+        (tmp_path / "mine" / "run.json").write_text("{}")
+
+    monkeypatch.setattr(RunDirectory, "write_config", slower)
+    with pytest.raises(ConfigError, match="mine exists already"):
+        RunDirectory.create(config, None)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_where_no_thread_can_be_started_training_waits_for_the_disk(
+    data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Refused(threading.Thread):
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(checkpoint_writer.threading, "Thread", Refused)
+    result = manager.start(small_config(data_file, tmp_path, total_timesteps=6, checkpoint_interval=3))
+    assert result.run.steps() == [3, 6]
+
+
+ADDS = """
+import sys
+from pathlib import Path
+from rl_training.runtime.records import Records
+records = Records(Path(sys.argv[1]), once=False)
+for number in range(150):
+    records.append_late({"step": number, "who": sys.argv[2], "pad": "x" * 2000})
+"""
+
+
+def test_records_that_several_processes_add_are_all_there(tmp_path: Path) -> None:
+    file = tmp_path / "offline_evaluations.jsonl"
+    file.write_text('{"step": 0, "who": "half')  # of a crash
+    command = [sys.executable, "-c", ADDS, str(file)]
+    processes = [subprocess.Popen([*command, who], env={**os.environ}) for who in ("a", "b")]
+    assert [process.wait(120) for process in processes] == [0, 0]
+    assert Counter(record["who"] for record in Records(file, once=False).read()) == {"a": 150, "b": 150}
+
+
+@pytest.mark.parametrize("state", [{"best": float("nan")}, {"seen": {1, 2}}, {"array": object()}])
+def test_what_a_callback_has_kept_must_be_json(data_file: Path, tmp_path: Path, state: dict[str, Any]) -> None:
+    class Remembers(Callback):
+        def state(self) -> dict[str, Any]:
+            return state
+
+    with pytest.raises(ConfigError, match=r"callback .*Remembers.*: state\(\) must hold plain numbers"):
+        manager.start(small_config(data_file, tmp_path, total_timesteps=4), callbacks=[Remembers()])
