@@ -54,11 +54,15 @@ def export(
                 require_free(place)  # all of them, before the first is written
     else:
         places = {seed if member is None else _seed_at(policy, member): output}
+    doubts: list[str] = []  # of the run, whichever of its seeds are exported
     with warnings.catch_warnings(action="ignore"):  # what diverged has just been said
         for whose, place in places.items():
             exported = export_policy(policy, place, format=format_, seed=whose, **options)
             _tell(exported)
             tell(f"quality: {quality(exported.card, run, which)}")
+            doubts = exported.card["policy"]["training_doubts"]
+    for doubt in doubts:
+        tell(f"warning: {doubt}", err=True)
 
 
 def push(

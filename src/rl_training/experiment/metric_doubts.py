@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +38,16 @@ def metric_doubts(run: RunContents) -> tuple[str, ...]:
     """Of a run that learns from data; online, values move because the policy does."""
     if run.unit != "updates":
         return ()
-    moving = None if _measured_well(run) else _moving_critic(run.metrics.get("critic/q_data"))
-    unfinished = None if moving is None else f"{moving}: the critic is not finished; train longer"
-    return tuple(doubt for doubt in (_nearly_clones(run), unfinished) if doubt is not None)
+    return tuple(doubt for doubt in (_nearly_clones(run), _unfinished(run)) if doubt is not None)
+
+
+def _unfinished(run: RunContents) -> str | None:
+    curve = run.metrics.get("critic/q_data")
+    moving = None if _measured_well(run) else _moving_critic(curve)
+    if moving is None or curve is None:
+        return None
+    longer = f"rl-training resume {shlex.quote(run.path.name)} --total-timesteps {2 * int(curve.steps[-1])}"
+    return f"{moving}: the critic is not finished; train longer, `{longer}`"
 
 
 def metric_notes(run: RunContents) -> tuple[str, ...]:

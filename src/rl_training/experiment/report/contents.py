@@ -144,6 +144,12 @@ def read_runs(paths: Sequence[Path]) -> list[RunContents]:
     return [_read(number, path, label, points) for number, (path, label) in named]
 
 
+def training_doubts(path: Path) -> list[str]:
+    """What the metrics of one run give reason to doubt."""
+    (run,) = read_runs([path])
+    return list(run.training_doubts)
+
+
 def _label(path: Path, paths: Sequence[Path]) -> str:
     """Its name, after as many folders as it takes to tell it from the others."""
     for parts in range(1, len(path.parts)):

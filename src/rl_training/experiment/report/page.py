@@ -30,6 +30,7 @@ from rl_training.experiment.statistics import RESAMPLES, may_be_chance
 from rl_training.wording import amount
 
 _MOST_PAIRS = 6  # in a figure
+_MOST_DOUBTED = 3  # runs whose doubts are told at the top
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,23 @@ def _lead(contents: Contents) -> str:
             if may_be_chance(least, len(best.sound_seeds), len(rival.sound_seeds)):
                 text += ", which with so few seeds may be chance"
         told.append(f'<p class="lead">{text}.</p>')
-    return "".join(told) + without_scores(contents.runs)
+    return "".join(told) + without_scores(contents.runs) + _doubted(contents.runs)
+
+
+def _doubted(runs: Sequence[RunContents]) -> str:
+    """What the metrics give reason to doubt, before anybody takes a number from the page."""
+    doubted = [run for run in runs if run.training_doubts]
+    if not doubted:
+        return ""
+    if len(doubted) > _MOST_DOUBTED:
+        text = f"Training gives reason to doubt {len(doubted)} of these {len(runs)} runs: see Diagnostics."
+        return f'<p class="callout small">{text}</p>'
+    named = len(runs) > 1
+    return "".join(
+        f'<p class="callout small">{f"<b>{escape(run.label)}</b>: " if named else ""}{escape(doubt)}.</p>'
+        for run in doubted
+        for doubt in run.training_doubts
+    )
 
 
 def _chance(found: Any) -> str:

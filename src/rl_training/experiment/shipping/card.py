@@ -18,6 +18,7 @@ from rl_training.data.reference_returns import reference_returns
 from rl_training.environments import NamedColumn
 from rl_training.errors import CheckpointError
 from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.report.contents import training_doubts
 from rl_training.experiment.run_listing import status_of
 from rl_training.experiment.shipping.network import Floats, PolicyNetwork
 from rl_training.paths import bare_paths
@@ -71,6 +72,7 @@ def make_card(
             "layer_norm": network.layer_norm,
             "parameters": network.parameters(),
             "action": "a sample" if circumstances.stochastic else "the mode, as predict(deterministic=True)",
+            "training_doubts": [] if run is None else training_doubts(run.path),
             "diverged": str(policy.stopped_seeds[seed]) if seed in policy.stopped_seeds else None,
         },
         "environment": config.env_id,

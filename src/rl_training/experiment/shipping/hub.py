@@ -134,6 +134,7 @@ def _text(card: Mapping[str, Any]) -> Iterator[str]:
     yield f"Observations that are not finite: {card['non_finite']}.\n"
     yield "## How good it is\n"
     yield from _score_lines(card["scores"], card["offline_evaluation"])
+    yield from (f"\nTo be doubted: {doubt}." for doubt in policy["training_doubts"])
     yield "\n## What it was trained on\n"
     yield from _data_lines(card["dataset"])
     yield "\n## Make it again\n"
