@@ -110,6 +110,24 @@ def test_a_termination_ends_an_episode(policy: LoadedPolicy) -> None:
     assert found.foretold > 0.95  # windows that reach over the end return less
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_clock_begins_anew_where_episodes_were_cut(policy: LoadedPolicy, sign: float) -> None:
+    """The reward is the time: the last one does not stand for all that follow."""
+    times, steps = np.tile(np.arange(10), 15), 10
+    data = TransitionDataset.from_dict(
+        {
+            "obs": sign * times,
+            "actions": np.random.default_rng(0).uniform(-1.0, 1.0, 150),
+            "rewards": times,
+            "next_obs": sign * (times + 1),
+            "terminations": np.zeros(150, dtype=bool),
+            "truncations": times == steps - 1,
+        }
+    )
+    once = float(np.sum(GAMMA ** np.arange(steps) * np.arange(steps)))
+    assert played(policy, data).values == pytest.approx(np.full((2, 2), once / (1.0 - GAMMA**steps)), rel=0.02)
+
+
 def test_a_model_that_cannot_follow_is_seen_to(policy: LoadedPolicy) -> None:
     """Rewards that no observation tells of."""
     assert played(policy, linear(15, noise=3.0)).foretold < 0.3

@@ -93,6 +93,7 @@ class _World:
         low, high = states.amin(0), states.amax(0)
         self._low, self._high = low - _BEYOND * (high - low), high + _BEYOND * (high - low)
         self._rewards = (float(rewards.min()), float(rewards.max()))
+        self._clocks = _Clocks(every.obs[0], every.next_obs[0])
         self._learner = self._fit(packed, every.next_obs[0] - every.obs[0], settings)
 
     def _fit(self, packed: PackedTransitions, steps: Tensor, settings: OfflineEvaluationConfig) -> Dynamics:
@@ -115,15 +116,32 @@ class _World:
         """What follows, each model its own rows `[R, B]`, kept near what the data have seen."""
         after, rewards, alive = self._learner.outcome(obs, actions)
         raw = (rewards.double() - self.transforms.reward_shift) / self.transforms.reward_scale
-        return Outcome(
-            torch.minimum(torch.maximum(after, self._low), self._high), raw.clamp(*self._rewards), alive.double()
-        )
+        near = torch.minimum(torch.maximum(self._clocks.restarted(after), self._low), self._high)
+        return Outcome(near, raw.clamp(*self._rewards), alive.double())
 
     def raw(self, obs: Tensor) -> npt.NDArray[np.float32]:
         """Observations as they were recorded."""
         seen = obs.double().cpu().numpy()
         mean, divisor = np.asarray(self.transforms.obs_mean), np.asarray(self.transforms.obs_std)
         return np.asarray(seen * divisor + mean, dtype=np.float32)
+
+
+class _Clocks:
+    """Columns that always move alike. Where episodes were cut, they begin anew, as the fits of Q have it: no row tells
+    what a later time would mean, and the last one would stand still."""
+
+    def __init__(self, obs: Tensor, next_obs: Tensor) -> None:
+        steps = next_obs - obs
+        step = steps.mean(0)
+        self._forwards, self._backwards = (
+            (sign * step > 0.0) & (steps.std(0, unbiased=False) < _SAME * step.abs()) for sign in (1.0, -1.0)
+        )
+        self._low, self._high, self._half = obs.amin(0), obs.amax(0), 0.5 * step.abs()
+
+    def restarted(self, obs: Tensor) -> Tensor:
+        """`[..., obs]` as they are, but for a time that no row has."""
+        obs = torch.where(self._forwards & (obs > self._high + self._half), self._low, obs)
+        return torch.where(self._backwards & (obs < self._low - self._half), self._high, obs)
 
 
 # The policies ---------------------------------------------------------------------------------------------------------
