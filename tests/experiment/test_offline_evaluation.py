@@ -14,8 +14,8 @@ from rl_training import BC
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
 from rl_training.errors import CheckpointError, ConfigError, DataError
+from rl_training.experiment import offline_doubts, statistics
 from rl_training.experiment import offline_evaluation as module
-from rl_training.experiment import statistics
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.experiment.offline_doubts import (
     FEWEST_EPISODES,
@@ -28,6 +28,7 @@ from rl_training.experiment.offline_doubts import (
 )
 from rl_training.experiment.shipping.card import offline_evaluation
 from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig
+from rl_training.runtime.model_rollouts import ModelledValues
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
 from small_runs import knobs, small_config
@@ -56,6 +57,11 @@ def fitted(**changes: Any) -> FittedValues:
         "updates": 5_000,
     }
     return FittedValues(**values | changes)
+
+
+def modelled(value: float, *, apart: float = 0.1, foretold: float = 0.98) -> ModelledValues:
+    """What three models say of one policy."""
+    return ModelledValues(value + np.array([[-apart], [0.0], [apart]]), foretold, 25)
 
 
 class TestDoubts:
@@ -214,6 +220,25 @@ class TestDoubts:
         (said,) = behind_the_cuts(0.37, [("the behaviour", -0.81, -6.58), ("seed 0", 50.9, 21.25)])
         assert said.endswith("37% of the discounted weight, -6.58 of the behaviour's -0.81, 21.2 of seed 0's 50.9")
         assert behind_the_cuts(0.001, []) == []
+
+    def test_a_model_that_says_something_else(self) -> None:
+        """Against the deviation of the episodes' returns, 2.4; where models differ more than that, so may they."""
+        (said,) = doubts(fitted(), 0, 0.0, modelled(-14.0))
+        assert said.startswith(
+            "played in a model of the dynamics, the policy is worth -14.0, and the fit says -10.0: the model foretells"
+            " 98% of how left-out episodes differ over 25 steps"
+        )
+        assert said.endswith("or of this policy if it is safe to try")
+        assert doubts(fitted(), 0, 0.0, modelled(-6.0))[0].startswith("played in a model")  # better is no proof, either
+        assert doubts(fitted(), 0, 0.0, modelled(-11.7)) == []
+        assert doubts(fitted(), 0, 0.0, modelled(-14.0, apart=3.0)) == []
+
+    @pytest.mark.parametrize("foretold", [0.96, -4.0, np.nan])
+    def test_a_model_that_cannot_follow_has_no_say(self, foretold: float) -> None:
+        assert doubts(fitted(), 0, 0.0, modelled(-30.0, foretold=foretold)) == []
+
+    def test_a_model_without_a_number_has_no_say(self) -> None:
+        assert doubts(fitted(), 0, 0.0, modelled(np.nan)) == []
 
     def test_few_episodes(self) -> None:
         sound = fitted()
@@ -429,6 +454,27 @@ def test_one_seed_that_runs_away_leaves_the_other_alone(run: Path, monkeypatch: 
     assert found.repeats[:, 0].mean() != whole.repeats[:, 0].mean()
     told = [caution for caution in found.cautions if "is judged after" in caution]
     assert [one.split(",")[0] for one in told] == ["seed 4 is judged after 25 updates: after 30"]
+
+
+def test_each_seed_is_held_to_its_own_second_opinion(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, told = load_policy(run), {}
+
+    def opinion(actor: Any, members: Any, *_: Any, **options: Any) -> ModelledValues:
+        told.update(members=members, **options)
+        return ModelledValues(np.array([[1e6, 0.0]] * 2) + first_fit, 0.99, 25)
+
+    quick = policy.evaluate_offline(**QUICK, store=False, gamma=0.9)
+    first_fit = np.array([one.value.value for one in quick.policies])
+    monkeypatch.setattr(module, "roll_out", opinion)
+    monkeypatch.setattr(offline_doubts, "DEFAULT_UPDATES", 10)  # so that a quick fit counts
+    found = policy.evaluate_offline(**QUICK, store=False, gamma=0.9, members=[4, 2])
+    spoken = [[why for why in one.why_not if why.startswith("played in a model")] for one in found.policies]
+    assert [len(why) for why in spoken] == [1, 0]
+    assert told == {"members": [0, 1], "gamma": 0.9, "deterministic": True}
+    record = found.to_json()
+    assert record["foretold_by_the_model"] == 0.99
+    middle = record["policies"][0]["diagnostics"]["modelled_value"]
+    assert middle["value"] == middle["low"] == middle["high"] == pytest.approx(1e6 + first_fit[0])
 
 
 def test_a_mixture_is_said_to_lose_its_shares(run: Path, dataset: TransitionDataset) -> None:

@@ -9,7 +9,8 @@ import numpy as np
 from rl_training.experiment import statistics
 from rl_training.experiment.statistics import Estimate
 from rl_training.runtime.fitted_evaluation import DEFAULT_UPDATES, FittedValues
-from rl_training.wording import readable
+from rl_training.runtime.model_rollouts import ModelledValues
+from rl_training.wording import amount, readable
 
 FEWEST_EPISODES = 10
 FEW_EPISODES = 100  # below which a note says what no check sees
@@ -18,6 +19,8 @@ LARGEST_DRIFT = 0.25  # change of a value at the end of the fit; this and those 
 LARGEST_MISS = 0.5  # of the value on left-out episodes
 LARGEST_BIAS = 0.25  # of the behaviour's fitted value over the recorded steps, whose return is known
 LARGEST_INTERVAL = 1.0  # half of it
+LARGEST_GAP = 0.75  # between the value and what a model of the dynamics says
+LEAST_FORETOLD = 0.97  # of the variance of left-out windows' returns: an error of a sixth of their deviation
 BEYOND = 0.1  # by how much a Q may leave the range that rewards allow, in that range with zero in it
 MOST_BEHIND_CUTS = 0.5  # of an episode's discounted weight: beyond, nothing in the data can contradict the fit
 LEAST_BEHIND = 0.01  # worth a sentence
@@ -28,9 +31,9 @@ _FEWEST_PARTS = 5  # that can have settled: the first tenth of a fit regresses r
 _APART = 1.1  # how far repeats move apart, in what they were apart, to be on their way out
 
 
-def doubts(fitted: FittedValues, column: int, outside: float) -> list[str]:
+def doubts(fitted: FittedValues, column: int, outside: float, modelled: ModelledValues | None = None) -> list[str]:
     """Why the value of one policy is not to be trusted, in sentences that end in what to do; none where nothing speaks
-    against it."""
+    against it. modelled: a second opinion, if there is one."""
     episodes, spread = len(fitted.observed), _spread(fitted)
     found = []
     if episodes < FEWEST_EPISODES:
@@ -69,7 +72,22 @@ def doubts(fitted: FittedValues, column: int, outside: float) -> list[str]:
         )
     if (drift := _drift(fitted, column)) > LARGEST_DRIFT * spread:
         found.append(f"the value still moved by {readable(drift)} at the end of the fit; {_way_on(fitted, column)}")
-    return found + _behaviour_lost(fitted, spread)
+    return found + _behaviour_lost(fitted, spread) + _contradicted(fitted, column, modelled)
+
+
+def _contradicted(fitted: FittedValues, column: int, modelled: ModelledValues | None) -> list[str]:
+    """Whether a model that foretells left-out episodes says something else than the fit."""
+    if modelled is None or not modelled.foretold >= LEAST_FORETOLD:  # not a number, where nothing was left out
+        return []
+    opinion, value = statistics.student_mean(modelled.values[:, column]), float(fitted.values[column])
+    if not abs(opinion.value - value) > max(LARGEST_GAP * _spread(fitted), _half(opinion)):
+        return []
+    return [
+        f"played in a model of the dynamics, the policy is worth {readable(opinion.value)}, and the fit says"
+        f" {readable(value)}: the model foretells {modelled.foretold:.0%} of how left-out episodes differ over"
+        f" {amount(modelled.window, 'step')}, so these data do not tell which is right; record more episodes, with"
+        " other actions, too, or of this policy if it is safe to try"
+    ]
 
 
 def _way_on(fitted: FittedValues, column: int, besides: str = "") -> str:

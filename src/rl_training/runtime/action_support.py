@@ -30,19 +30,27 @@ _JITTER = 1e-3  # of a deviation: among states that are the same, which are call
 
 def policy_actions(actor: Actor, members: Sequence[int], obs: FloatArray, deterministic: bool) -> FloatArray:
     """What each policy does, in [-1, 1] and as its environment would get it: `[P, S, N, act]`, S draws of each."""
-    learner, draws = actor.learner, 1 if deterministic else _DRAWS
-    found = np.empty((len(members), draws, len(obs), learner.act_dim), dtype=np.float32)
+    draws = 1 if deterministic else _DRAWS
+    found = np.empty((len(members), draws, len(obs), actor.learner.act_dim), dtype=np.float32)
     for first in range(0, len(obs), _CHUNK):
-        rows = obs[first : first + _CHUNK]
-        spread = np.broadcast_to(rows, (learner.members, *rows.shape))
+        rows = np.broadcast_to(obs[first : first + _CHUNK], (len(members), *obs[first : first + _CHUNK].shape))
         for draw in range(draws):
-            noise = None
-            if not deterministic:
-                noises = streams.NoiseStreams(learner.acting_noise(len(rows)), "offline evaluation/")
-                noise = noises.draw(learner.keys, first * draws + draw)
-            answers = actor.transforms.to_unit_actions(actor(spread, noise))
-            found[:, draw, first : first + _CHUNK] = answers[list(members)]
+            at = None if deterministic else first * draws + draw
+            found[:, draw, first : first + _CHUNK] = one_action(actor, members, rows, at)
     return found
+
+
+def one_action(actor: Actor, members: Sequence[int], obs: FloatArray, draw: int | None) -> FloatArray:
+    """What each policy does in observations of its own, `[P, B, obs]`: in [-1, 1] and as its environment would get it,
+    `[P, B, act]`. draw: the number of the noise to sample with; None is the mode."""
+    learner, chosen = actor.learner, list(members)
+    spread = np.zeros((learner.members, *obs.shape[1:]), dtype=np.float32)
+    spread[chosen] = obs
+    noise = None
+    if draw is not None:
+        noise = streams.NoiseStreams(learner.acting_noise(obs.shape[1]), "offline evaluation/").draw(learner.keys, draw)
+    answers: FloatArray = actor.transforms.to_unit_actions(actor(spread, noise))[chosen]
+    return answers
 
 
 def rows_like_those_after_cuts(dataset: TransitionDataset, standard: Transforms, seed: int) -> npt.NDArray[np.int64]:

@@ -80,6 +80,16 @@ def set_arithmetic(learner: Learner, precision: Precision = "auto", kernels: Ker
             network.compute_with(arithmetic, fused=beyond_plain and fusable, blocked=beyond_plain and not on_gpu)
 
 
+@contextmanager
+def arithmetic_kept() -> Iterator[None]:
+    """For what is fitted beside a run that trains in this process and has an arithmetic of its own."""
+    products = torch.get_float32_matmul_precision()
+    try:
+        yield
+    finally:
+        torch.set_float32_matmul_precision(products)
+
+
 def uses_blocks(device: torch.device, mode: str, precision: Precision, kernels: Kernels) -> bool:
     """Whether large batches go through networks in blocks in a run of these settings."""
     return device.type == "cpu" and mode == "eager" and precision in ("auto", "fp32") and kernels != "plain"

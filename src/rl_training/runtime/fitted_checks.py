@@ -27,27 +27,41 @@ _FEWEST_CHECKED = 30  # episodes
 _NEARLY_ALL = (0.01, 0.99)
 
 
-class EpisodeBootstrap(OfflineSource):
-    """Batches of rows of resampled episodes: those of a repeat are the same for each of its members."""
+class ResampledEpisodes(OfflineSource):
+    """Batches of rows of resampled episodes, of each repeat its own."""
 
-    def __init__(
-        self, transitions: PackedTransitions, ends: Tensor, resamples: Tensor, next_actions: Tensor, columns: int
-    ) -> None:
-        """ends: last row of each episode, `[E]`; resamples: episodes of each repeat, `[R, E]`; next_actions: of each
-        policy, drawn S times for each row, `[P, S, N, act]`; columns: P + 1."""
+    def __init__(self, transitions: PackedTransitions, ends: Tensor, resamples: Tensor) -> None:
+        """ends: last row of each episode, `[E]`; resamples: episodes of each repeat, `[R, E]`."""
         super().__init__(transitions)
         lengths = torch.diff(ends, prepend=ends.new_tensor([-1]))
         self._first = (ends - lengths + 1)[resamples]  # [R, E]
         self._until = lengths[resamples].cumsum(-1)  # [R, E], rows of the resample up to an episode's end
         self._before = self._until - lengths[resamples]
+
+    def draw_rows(self, keys: Tensor, clock: Tensor, size: int) -> Tensor:
+        """`[R, size]` rows of the data, for the repeats with these `keys`."""
+        position = streams.integers(keys, BATCH_STREAM, clock, size, self._until[:, -1:])
+        episode = torch.searchsorted(self._until, position, right=True)
+        return self._first.gather(1, episode) + position - self._before.gather(1, episode)
+
+    def batch(self, keys: Tensor, clock: Tensor, size: int) -> Batch:
+        return self.transitions.gather(self.draw_rows(keys, clock, size))
+
+
+class EpisodeBootstrap(ResampledEpisodes):
+    """The same for each of a repeat's members, who differ in the action that follows."""
+
+    def __init__(
+        self, transitions: PackedTransitions, ends: Tensor, resamples: Tensor, next_actions: Tensor, columns: int
+    ) -> None:
+        """next_actions: of each policy, drawn S times for each row, `[P, S, N, act]`; columns: P + 1."""
+        super().__init__(transitions, ends, resamples)
         self._actions = next_actions
         self._columns = columns
 
     def batch(self, keys: Tensor, clock: Tensor, size: int) -> Batch:
         own = keys[:: self._columns]
-        position = streams.integers(own, BATCH_STREAM, clock, size, self._until[:, -1:])
-        episode = torch.searchsorted(self._until, position, right=True)
-        rows = self._first.gather(1, episode) + position - self._before.gather(1, episode)
+        rows = self.draw_rows(own, clock, size)
         drawn = streams.integers(own, BATCH_STREAM + 1, clock, size, self._actions.shape[1])
         return self.with_actions(self.transitions.gather(rows), rows, drawn)
 

@@ -25,11 +25,20 @@ from rl_training.environments import Spaces
 from rl_training.errors import DataError
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.action_support import policy_actions, rows_like_those_after_cuts, share_of_lone_cuts
-from rl_training.runtime.engine import Engine, choose_device, choose_mode, set_arithmetic
+from rl_training.runtime.engine import Engine, arithmetic_kept, choose_device, choose_mode, set_arithmetic
 from rl_training.runtime.fitted_checks import EpisodeBootstrap, Logged, Values, check, start_values
 from rl_training.validation import Section
 
-__all__ = ["DEFAULT_UPDATES", "EpisodeBootstrap", "FittedValues", "OfflineEvaluationConfig", "fit_values"]
+__all__ = [
+    "DEFAULT_UPDATES",
+    "EpisodeBootstrap",
+    "FittedValues",
+    "OfflineEvaluationConfig",
+    "draw_resamples",
+    "first_rows",
+    "fit_values",
+    "usable_episodes",
+]
 
 _SEEDS_APART = 2**20
 # The penalty on the weights is a prior that counts as much as so many rows: it slows fits on few episodes on their way
@@ -107,8 +116,7 @@ def fit_values(
     found of a policy that `ran_away` (their columns) is the part before it (of a later round, the round before), or the
     first itself; the others go on.
     """
-    products = torch.get_float32_matmul_precision()  # a run that trains in this process has its own
-    try:
+    with arithmetic_kept():
         device = torch.device(choose_device(settings.device))
         logged = _prepare(actor, members, dataset, settings, device, gamma, deterministic)
         fits = _Fits(logged, len(members) + 1, settings, gamma, device)
@@ -116,8 +124,6 @@ def fit_values(
         while not fits.over and go_on(found):
             found = fits.go_on(on_part, ran_away)
         return found
-    finally:
-        torch.set_float32_matmul_precision(products)
 
 
 class _Fits:
@@ -190,7 +196,7 @@ class _Fits:
             checks.left_out,
             checks.extremes,
             _allowed(data, gamma),
-            discounted_returns_to_go(data.rewards, data.episode_ends, gamma)[_first_rows(data)],
+            discounted_returns_to_go(data.rewards, data.episode_ends, gamma)[first_rows(data)],
             alive * gamma ** data.episode_lengths(),
             checks.after,
             updates,
@@ -207,7 +213,7 @@ def _prepare(
     gamma: float,
     deterministic: bool,
 ) -> Logged:
-    data = _episodes(dataset)
+    data = usable_episodes(dataset)
     returns = discounted_returns_to_go(data.rewards, data.episode_ends, gamma)
     scale = float(returns.std()) or float(np.abs(returns).max()) or 1.0
     bounds = actor.transforms
@@ -217,13 +223,12 @@ def _prepare(
     lone_cuts = share_of_lone_cuts(data, transforms)
     data = _continued(data, transforms, settings.seed)
     returns = discounted_returns_to_go(data.rewards, data.episode_ends, gamma, _usual_value(data, gamma))
-    first = _first_rows(data)
+    first = first_rows(data)
 
     def tensor(values: npt.NDArray[np.float32]) -> Tensor:
         return torch.tensor(values, device=device)
 
-    rng = np.random.default_rng(settings.seed)
-    resamples = torch.tensor(rng.integers(len(first), size=(settings.repeats, len(first))), device=device)
+    resamples = draw_resamples(len(first), settings).to(device)
     following, at_start = (
         policy_actions(actor, members, obs, deterministic) for obs in (data.next_obs, data.obs[first])
     )
@@ -249,7 +254,7 @@ def _prepare(
     )
 
 
-def _episodes(dataset: TransitionDataset) -> TransitionDataset:
+def usable_episodes(dataset: TransitionDataset) -> TransitionDataset:
     """Whole episodes with the action that follows each row, and no row without a successor."""
     if not dataset.whole_episodes:
         raise DataError("offline evaluation needs whole episodes; these rows were sampled or reordered")
@@ -283,7 +288,14 @@ def _usual_value(data: TransitionDataset, gamma: float) -> Values:
     return np.where(data.terminations[data.episode_ends], 0.0, usual)
 
 
-def _first_rows(data: TransitionDataset) -> npt.NDArray[np.int64]:
+def draw_resamples(episodes: int, settings: OfflineEvaluationConfig) -> Tensor:
+    """The episodes of each repeat, with replacement: `[R, E]`."""
+    rng = np.random.default_rng(settings.seed)
+    return torch.tensor(rng.integers(episodes, size=(settings.repeats, episodes)))
+
+
+def first_rows(data: TransitionDataset) -> npt.NDArray[np.int64]:
+    """Where each episode begins, `[E]`."""
     return np.asarray(data.episode_ends - data.episode_lengths() + 1)
 
 

@@ -1,0 +1,115 @@
+"""The episodes that a policy is evaluated on without a simulator, and what a user should know of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rl_training.data.dataset_loaders import DatasetConfig, load_dataset
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.errors import ConfigError, DataError
+from rl_training.experiment.offline_doubts import FEW_EPISODES, FEWEST_EPISODES, caution_of_few
+from rl_training.experiment.report.diagnostics import some_episodes
+from rl_training.experiment.report.held_out import read_alike, share_seen
+from rl_training.runtime.run_directory import run_of
+from rl_training.validation import shown
+from rl_training.wording import amount
+
+if TYPE_CHECKING:
+    from rl_training.experiment.manager import LoadedPolicy
+
+MOST_ROWS = 500_000  # whole episodes are left out beyond
+_NEARLY_ALL = 0.99  # of the rows: as good as all
+
+
+@dataclass(frozen=True)
+class DataUsed:
+    """What a policy was evaluated on."""
+
+    title: str
+    fingerprint: str
+    episodes: int
+    transitions: int
+    trained_on: bool
+
+
+def episodes_to_evaluate_on(
+    policy: LoadedPolicy, given: TransitionDataset | str | None
+) -> tuple[TransitionDataset, DataUsed, list[str]]:
+    """The episodes to evaluate on, what they are, and what the user should know of them."""
+    run = run_of(policy.place)
+    trained = None if run is None else (run.describe().get("dataset") or {}).get("fingerprint")
+    spaces, cautions = policy.checkpoint.spaces, []
+    data, title, said = _open(policy, given)
+    cautions += [f"{title}: {note}" for note in said]
+    for name, found, expected in (
+        ("observations", data.obs_dim, spaces.obs_dim),
+        ("actions", data.act_dim, spaces.act_dim),
+    ):
+        if found != expected:
+            raise DataError(f"{title}: {name} have {amount(found, 'column')}, the policy was trained with {expected}")
+    low, high = np.asarray(spaces.action_low), np.asarray(spaces.action_high)
+    beyond = float(((data.actions < low - 1e-3) | (data.actions > high + 1e-3)).any(-1).mean())
+    if beyond:
+        cautions.append(f"{beyond:.1%} of the actions lie outside the bounds the policy was trained with; clipped")
+    own = given is None
+    if own and trained not in (None, data.fingerprint()):
+        cautions.append("the data have changed since the policy was trained")
+    seen = 1.0 if own or data.fingerprint() == trained else _share_seen(policy, data)
+    if seen > _NEARLY_ALL:
+        cautions.append("the policy was trained on these episodes, which flatters it; other ones say more")
+    elif round(seen * data.n_episodes):
+        cautions.append(
+            f"the policy was trained on about {seen * data.n_episodes:,.0f} of these"
+            f" {amount(data.n_episodes, 'episode')}, which flatters it; other ones say more"
+        )
+    some = some_episodes(data, MOST_ROWS)
+    if len(some) < len(data):
+        cautions.append(f"of {amount(len(data), 'row')}, whole episodes of {len(some):,} are used")
+    if data.mixture is not None:
+        cautions.append("the shares of the mixture are not used: every row counts alike")
+    episodes = _fitted_episodes(some)
+    if FEWEST_EPISODES <= episodes < FEW_EPISODES:
+        cautions.append(caution_of_few(episodes))
+    return some, DataUsed(title, data.fingerprint(), episodes, some.n_usable, seen > 0.5), cautions
+
+
+def _fitted_episodes(data: TransitionDataset) -> int:
+    """Episodes with a row whose successor is known; none where borders are lost."""
+    if not data.whole_episodes:
+        return 0
+    return data.n_episodes if data.has_next_obs is None else len(np.unique(data.episode_ids[data.has_next_obs]))
+
+
+def _share_seen(policy: LoadedPolicy, data: TransitionDataset) -> float:
+    """The share of the rows that are among those trained on, as far as these can still be read."""
+    section = policy.checkpoint.config.dataset
+    if section is None:
+        return 0.0
+    try:
+        return share_seen(data, _load(policy, section))
+    except (DataError, ConfigError, OSError):
+        return 0.0
+
+
+def _open(
+    policy: LoadedPolicy, given: TransitionDataset | str | None
+) -> tuple[TransitionDataset, str, tuple[str, ...]]:
+    """The data, what to call them, and what to say on how they were read."""
+    config = policy.checkpoint.config
+    if isinstance(given, TransitionDataset):
+        return given, given.origin or "arrays in memory", ()
+    if given is not None and not isinstance(given, str | Mapping):
+        raise DataError(f"dataset: must be a TransitionDataset or a path, got {shown(given)}")
+    section, notes = (config.dataset, ()) if given is None else read_alike(config.to_plain(), given)
+    if section is None:
+        raise ConfigError("data: this policy was trained from arrays in memory; name the data to evaluate it on")
+    data = _load(policy, section)
+    return data, given or str(getattr(section, "path", None) or getattr(section, "id", section.source)), notes
+
+
+def _load(policy: LoadedPolicy, section: DatasetConfig) -> TransitionDataset:
+    return load_dataset(section, policy.checkpoint.config.env_id, None, refuse=False)

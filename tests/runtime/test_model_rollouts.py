@@ -1,0 +1,221 @@
+"""Policies played in models of the dynamics: closed forms, what a model is held to, and what does not matter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from real_data import REAL, needs_real_data
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.transforms import Transforms
+from rl_training.errors import DataError
+from rl_training.experiment.manager import LoadedPolicy
+from rl_training.runtime.acting import Actor
+from rl_training.runtime.fitted_evaluation import OfflineEvaluationConfig
+from rl_training.runtime.model_rollouts import ModelledValues, roll_out
+from rl_training.runtime.trainer import train
+from small_runs import small_config
+
+GAMMA, KEPT = 0.9, 0.8
+DONE = (0.5, 0.0)  # what the two policies always do
+
+
+def linear(episodes: int, steps: int = 20, *, noise: float = 0.0) -> TransitionDataset:
+    """s' = 0.8 s + 0.2 a and r = s, from starts about 1 on; the behaviour acts at random, and a time limit cuts."""
+    rng = np.random.default_rng(0)
+    actions = rng.uniform(-1.0, 1.0, (episodes, steps))
+    states = np.empty((episodes, steps + 1))
+    states[:, 0] = rng.uniform(0.5, 1.5, episodes)
+    for step in range(steps):
+        states[:, step + 1] = KEPT * states[:, step] + (1.0 - KEPT) * actions[:, step]
+    last = np.broadcast_to(np.arange(steps) == steps - 1, actions.shape)
+    return TransitionDataset.from_dict(
+        {
+            "obs": states[:, :-1].reshape(-1, 1),
+            "actions": actions.reshape(-1, 1),
+            "rewards": (states[:, :-1] + noise * rng.standard_normal(actions.shape)).ravel(),
+            "next_obs": states[:, 1:].reshape(-1, 1),
+            "terminations": np.zeros(last.size, dtype=bool),
+            "truncations": last.ravel(),
+        },
+        action_low=-1.0,
+        action_high=1.0,
+    )
+
+
+def exact(data: TransitionDataset, action: float, gamma: float = GAMMA) -> float:
+    """Σ γ^t s_t, where s_t nears the action by a fifth at every step, mean over the starts."""
+    starts = data.obs[data.episode_ends - data.episode_lengths() + 1, 0].astype(np.float64)
+    return float(np.mean(action / (1.0 - gamma) + (starts - action) / (1.0 - gamma * KEPT)))
+
+
+@pytest.fixture(scope="module")
+def policy(tmp_path_factory: pytest.TempPathFactory) -> LoadedPolicy:
+    """Two members: the first always does 0.5, the second 0."""
+    runs = tmp_path_factory.mktemp("runs")
+    result = train(small_config(None, runs, "bc", seed=[3, 8], total_timesteps=1), dataset=linear(10))
+    actor: Any = result.actor.learner.policy
+    unit = result.actor.transforms.to_unit_actions(np.array(DONE, dtype=np.float32)[:, None])
+    actor.flat.data.zero_()
+    actor.tensors()["bias_2"].data.copy_(torch.tensor(np.arctanh(unit)))
+    return LoadedPolicy(result.checkpoint, result.actor, result.run.path)
+
+
+def played(
+    policy: LoadedPolicy, data: TransitionDataset, members: tuple[int, ...] = (0, 1), **changes: Any
+) -> ModelledValues:
+    settings = OfflineEvaluationConfig(updates=changes.pop("updates", 1_500), repeats=2, device="cpu", **changes)
+    return roll_out(policy.actor, members, data, settings, gamma=GAMMA, deterministic=True)
+
+
+def test_closed_form(policy: LoadedPolicy) -> None:
+    """Time limits end nothing: the value goes on."""
+    data = linear(15)
+    found = played(policy, data)
+    assert found.values.shape == (2, 2)
+    for repeat in found.values:
+        assert repeat == pytest.approx([exact(data, action) for action in DONE], abs=0.05)
+    assert found.foretold > 0.99
+    assert found.window == 3  # a quarter of 1/(1 - 0.9) steps
+
+
+@pytest.mark.parametrize("gamma", [0.0, 0.5, 0.999])
+def test_near_and_far_horizons(policy: LoadedPolicy, gamma: float) -> None:
+    """Nothing but the first reward; and beyond a thousand steps, the mean of the late rewards for ever."""
+    data, settings = linear(15), OfflineEvaluationConfig(updates=1_500, repeats=2, device="cpu")
+    found = roll_out(policy.actor, [0], data, settings, gamma=gamma, deterministic=True)
+    assert found.values.mean() == pytest.approx(exact(data, DONE[0], gamma), rel=0.02)
+    assert found.window == min(20, max(1, round(0.25 / (1.0 - gamma))))
+
+
+def test_a_termination_ends_an_episode(policy: LoadedPolicy) -> None:
+    """A step back from 3, 2, 1 to 0, where it ends, whatever is done: three rewards of one."""
+    steps = np.tile(np.arange(3), 20)
+    data = TransitionDataset.from_dict(
+        {
+            "obs": 3.0 - steps,
+            "actions": np.random.default_rng(0).uniform(-1.0, 1.0, 60),
+            "rewards": np.ones(60),
+            "next_obs": 2.0 - steps,
+            "terminations": steps == 2,
+        }
+    )
+    found = played(policy, data)
+    assert found.values == pytest.approx(np.full((2, 2), 1.0 + GAMMA + GAMMA**2), abs=0.05)
+    assert found.foretold > 0.95  # windows that reach over the end return less
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_a_clock_begins_anew_where_episodes_were_cut(policy: LoadedPolicy, sign: float) -> None:
+    """The reward is the time: the last one does not stand for all that follow."""
+    times, steps = np.tile(np.arange(10), 15), 10
+    data = TransitionDataset.from_dict(
+        {
+            "obs": sign * times,
+            "actions": np.random.default_rng(0).uniform(-1.0, 1.0, 150),
+            "rewards": times,
+            "next_obs": sign * (times + 1),
+            "terminations": np.zeros(150, dtype=bool),
+            "truncations": times == steps - 1,
+        }
+    )
+    once = float(np.sum(GAMMA ** np.arange(steps) * np.arange(steps)))
+    assert played(policy, data).values == pytest.approx(np.full((2, 2), once / (1.0 - GAMMA**steps)), rel=0.02)
+
+
+def test_a_model_that_cannot_follow_is_seen_to(policy: LoadedPolicy) -> None:
+    """Rewards that no observation tells of."""
+    assert played(policy, linear(15, noise=3.0)).foretold < 0.3
+    constant = replace(linear(15), rewards=np.ones(300, dtype=np.float32))
+    found = played(policy, constant, updates=50)
+    assert np.isnan(found.foretold)  # nothing to foretell
+    assert found.values == pytest.approx(np.full((2, 2), 1.0 / (1.0 - GAMMA)))
+
+
+def test_windows_do_not_reach_over_what_is_missing(policy: LoadedPolicy) -> None:
+    """Rows without a successor, and a state that is not the one the row before led to."""
+    data = linear(15)
+    holes = replace(data, has_next_obs=np.arange(len(data)) % 7 != 3)
+    assert played(policy, holes).foretold > 0.99
+    rows = np.arange(len(data)).reshape(15, 20)
+    swapped = np.concatenate((rows[:, 10:19], rows[:, :10], rows[:, 19:]), axis=1).ravel()
+    moved = {name: values[swapped] for name, values in data.to_dict().items()}
+    assert played(policy, TransitionDataset.from_dict(moved)).foretold > 0.99
+    thinned = TransitionDataset.from_dict({name: values[1::2] for name, values in data.to_dict().items()})
+    assert np.isnan(played(policy, thinned, updates=50).foretold)  # no row follows another
+
+
+def test_the_same_every_time_and_nothing_else_is_drawn(policy: LoadedPolicy) -> None:
+    data = linear(12)
+    before, numbers = torch.get_rng_state(), np.random.get_state()[1].copy()
+    one, two, other = (played(policy, data, updates=100, seed=seed) for seed in (4, 4, 5))
+    assert one.values.tolist() == two.values.tolist()
+    assert one.foretold == two.foretold
+    assert one.values.tolist() != other.values.tolist()
+    assert torch.equal(torch.get_rng_state(), before)
+    assert np.array_equal(np.random.get_state()[1], numbers)
+
+
+def test_a_policy_is_valued_alike_among_others(policy: LoadedPolicy) -> None:
+    data = linear(12)
+    alone, among = (played(policy, data, members, updates=100) for members in ((1,), (0, 1)))
+    assert alone.values == pytest.approx(among.values[:, 1:], abs=1e-4)
+    assert played(policy, data, (), updates=100).values.shape == (2, 0)
+
+
+def test_the_raw_reward_whatever_the_run_made_of_it(policy: LoadedPolicy) -> None:
+    data = linear(12)
+    told = policy.actor.transforms.to_json() | {"reward_scale": 7.0, "reward_shift": -3.0, "reward_clip": [-1.0, 1.0]}
+    other = replace(policy, actor=Actor(policy.actor.learner, Transforms.from_json(told)))
+    one, two = (played(each, data, updates=100) for each in (policy, other))
+    assert one.values.tolist() == two.values.tolist()
+
+
+def test_sampled_actions_are_the_policys(policy: LoadedPolicy) -> None:
+    """A deterministic head has one action: sampling it is no other value."""
+    data, settings = linear(12), OfflineEvaluationConfig(updates=100, repeats=2, device="cpu")
+    one, two = (roll_out(policy.actor, [0], data, settings, gamma=GAMMA, deterministic=mode) for mode in (True, False))
+    assert one.values == pytest.approx(two.values, abs=1e-4)
+
+
+def test_rollouts_stay_near_what_the_data_have_seen(policy: LoadedPolicy) -> None:
+    """Hardly fitted, a model may lead anywhere; rewards stay those of the data, and values what they add up to."""
+    data = linear(12)
+    found = played(policy, data, updates=10)
+    low, high = data.rewards.min() / (1.0 - GAMMA), data.rewards.max() / (1.0 - GAMMA)
+    assert np.isfinite(found.values).all()
+    assert low <= found.values.min() <= found.values.max() <= high
+
+
+def test_what_it_refuses(policy: LoadedPolicy) -> None:
+    with pytest.raises(DataError, match="whole episodes"):
+        played(policy, linear(4).sample(8, np.random.default_rng(0)))
+
+
+@needs_real_data
+@pytest.mark.slow
+def test_narrow_data_tell_a_harmful_policy(tmp_path: Path) -> None:
+    """Fifteen episodes of a good controller: a policy that was taught the opposite is worth -470, and fits say -110."""
+    data = TransitionDataset.load(REAL / "d3rlpy" / "pendulum_replay.h5")
+    chosen = np.random.default_rng(2).permutation(data.n_episodes)[:15]
+    few = data.select(np.flatnonzero(np.isin(data.episode_ids, chosen)))
+    values = {}
+    for name, algo, taught, updates in (
+        ("good", "bc", data, 2_000),
+        ("harmful", "td3_bc", replace(data, rewards=-data.rewards), 1_000),
+    ):
+        hidden = {f"{part}_hidden": [64, 64] for part in (("actor",) if algo == "bc" else ("actor", "critic"))}
+        options = {"total_timesteps": updates, "name": name, "transforms": {"normalise_observations": True}}
+        config = small_config(None, tmp_path, algo, algo_kwargs={"batch_size": 256, **hidden}, **options)
+        actor = train(config, dataset=taught).actor
+        settings = OfflineEvaluationConfig(device="cpu")
+        found = roll_out(actor, [0], few, settings, gamma=0.99, deterministic=True)
+        assert found.foretold > 0.95
+        values[name] = found.values.mean()
+    assert -200.0 < values["good"] < -100.0
+    assert values["harmful"] < -250.0
