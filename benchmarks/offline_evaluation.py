@@ -1,6 +1,6 @@
 """Fitted Q evaluation beside the truth: policies of differing quality, estimated from data and played in the simulator.
 
-    python benchmarks/offline_evaluation.py [--data DIR] [--dataset pendulum-replay]
+    python benchmarks/offline_evaluation.py [--data DIR] [--dataset pendulum-replay] [--policy bc]
 
 On d3rlpy's two Pendulum files: an untrained policy, one taught to do badly (rewards negated), clones, and early and
 late checkpoints of TD3+BC and IQL. Each is estimated with the defaults of `rl-training evaluate --offline`, without
@@ -81,11 +81,12 @@ def played(policy: LoadedPolicy, gamma: float) -> dict[str, Any]:
     }
 
 
-def measure(title: str, data: Path, runs: Path) -> dict[str, Any]:
-    """Every policy on one dataset."""
+def measure(title: str, data: Path, runs: Path, names: list[str], known: list[dict[str, Any]]) -> dict[str, Any]:
+    """These policies on one dataset, beside the rows that are known of others."""
     dataset = TransitionDataset.load(data / FILES[title])
-    rows = []
-    for name, (_, _, steps) in POLICIES.items():
+    rows = [row for row in known if row["policy"] not in names]
+    for name in names:
+        steps = POLICIES[name][2]
         taught = replace(dataset, rewards=-dataset.rewards) if name == "harmful" else dataset
         run = train(name, taught, runs / title)
         for step in steps:
@@ -99,6 +100,7 @@ def measure(title: str, data: Path, runs: Path) -> dict[str, Any]:
             row |= {"gain": one.improvement.to_json(), "probability": one.probability, "seconds": round(seconds, 1)}
             rows.append(row | played(policy, found.gamma) | {"few": by_few_episodes(policy, dataset)})
             print(line(rows[-1]), flush=True)
+    rows.sort(key=lambda row: (list(POLICIES).index(row["policy"]), row["step"]))
     summary = {"behaviour": found.to_json()["behaviour"], "gamma": found.gamma, "updates": found.settings.updates}
     return {
         "dataset": title,
@@ -236,6 +238,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("RL_TRAINING_DATA", "../shared/data")))
     parser.add_argument("--dataset", action="append", choices=list(FILES))
+    parser.add_argument("--policy", action="append", choices=list(POLICIES), help="these alone; others as stored")
     options = parser.parse_args()
     stored = json.loads(RESULTS.read_text())["results"] if RESULTS.exists() else []
     for title in options.dataset or FILES:
@@ -243,7 +246,8 @@ def main() -> None:
             f"{title}\npolicy      step     fitted      95% interval             true value   true return", flush=True
         )
         with tempfile.TemporaryDirectory() as runs:
-            result = measure(title, options.data, Path(runs))
+            known = next((old["policies"] for old in stored if old["dataset"] == title), [])
+            result = measure(title, options.data, Path(runs), options.policy or list(POLICIES), known)
         stored = [old for old in stored if old["dataset"] != title] + [result]
         stored.sort(key=lambda one: list(FILES).index(one["dataset"]))
         RESULTS.write_text(json.dumps({"results": stored}, indent=1) + "\n")
