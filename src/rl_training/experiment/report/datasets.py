@@ -6,7 +6,7 @@ import json
 import math
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from rl_training.data.column_names import names_of
@@ -32,6 +32,7 @@ from rl_training.experiment.report.diagnostics import (
     check_values,
     some_episodes,
 )
+from rl_training.experiment.report.episode import EpisodeCheck, check_episode
 from rl_training.experiment.report.held_out import read_alike, share_seen
 from rl_training.experiment.report.spread import Spread
 from rl_training.paths import bare_name, without_folder
@@ -72,6 +73,7 @@ class RunDiagnostics:
     held: ValueCheck | None = None
     held_from: str | None = None
     actions: ActionCheck | None = None
+    episode: EpisodeCheck | None = None
     missing: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()  # what makes a figure mean less than it seems to
 
@@ -207,24 +209,30 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
     if isinstance(data, str):
         return RunDiagnostics(run.number, step, missing=(f"the data are not at hand: {data}",)), opened
     some = some_episodes(data)
-    actions = check_actions(learner, transforms, some)
-    values = check_values(learner, transforms, some)
-    if values is None:
-        missing = (f"{run.summary.algo} learns no values: there is nothing to hold to returns, and no TD error",)
-        return RunDiagnostics(run.number, step, actions=actions, missing=missing), opened
+    names = [_action_title(data, column) for column in range(data.act_dim)]
+    found = RunDiagnostics(
+        run.number,
+        step,
+        check_values(learner, transforms, some),
+        actions=check_actions(learner, transforms, some),
+        episode=check_episode(learner, transforms, some, names, data_title(run)),
+    )
+    if found.values is None:
+        missing = f"{run.summary.algo} learns no values: there is nothing to hold to returns, and no TD error"
+        return replace(found, missing=(missing,)), opened
+    found = replace(found, doubts=tuple(found.values.doubts()))
     held, source = shelf.held_out_for(run, spaces)
     if isinstance(held, str):
-        return RunDiagnostics(
-            run.number,
-            step,
-            values,
-            actions=actions,
-            missing=(f"no held-out episodes: {held}",),
-            doubts=tuple(values.doubts()),
-        ), opened
-    fresh = check_values(learner, transforms, some_episodes(held))
+        return replace(found, missing=(f"no held-out episodes: {held}",)), opened
+    other = some_episodes(held)
     doubts = [] if shelf.held_out is None else _doubts(share_seen(held, data), source)
-    return RunDiagnostics(run.number, step, values, fresh, source, actions, doubts=(*values.doubts(), *doubts)), opened
+    return replace(
+        found,
+        held=check_values(learner, transforms, other),
+        held_from=source,
+        episode=check_episode(learner, transforms, other, names, source),
+        doubts=(*found.doubts, *doubts),
+    ), opened
 
 
 def _doubts(seen: float, source: str) -> list[str]:

@@ -10,6 +10,7 @@ from rl_training.experiment.report import figures, histograms, tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import RunDiagnostics
 from rl_training.experiment.report.drawing import Drawing, grid
+from rl_training.experiment.report.episode import episode_figures
 from rl_training.experiment.report.metrics import key
 from rl_training.experiment.report.saying import said
 
@@ -40,6 +41,7 @@ def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]
             " scaled to [−1, 1]; 0 is cloning. Hatched: what lies beyond the axis."
         )
         drawn.append(Drawing(caption, partial(histograms.action_distances, runs, diagnostics)))
+    drawn += episode_figures(runs, [found.episode for found in diagnostics])
     if drawn:
         parts.append(key(runs) + grid(drawn))
     return "".join(parts)

@@ -144,7 +144,7 @@ def check_actions(learner: Learner, transforms: Transforms, dataset: TransitionD
     unit = transforms.to_unit_actions(dataset.actions).astype(np.float64)
     parts = []
     for rows in _chunks(len(dataset)):
-        obs = _spread(learner, transforms.observations(dataset.obs[rows]))
+        obs = spread_over_members(learner, transforms.observations(dataset.obs[rows]))
         gap = learner.policy.mode(obs).double().cpu().numpy() - unit[rows]
         parts.append(np.sqrt((gap * gap).mean(-1)))
     other = unit[np.random.default_rng(0).permutation(len(unit))]
@@ -154,15 +154,15 @@ def check_actions(learner: Learner, transforms: Transforms, dataset: TransitionD
 
 def _batch(learner: Learner, transforms: Transforms, dataset: TransitionDataset, rows: slice) -> Batch:
     return Batch(
-        _spread(learner, transforms.observations(dataset.obs[rows])),
-        _spread(learner, transforms.to_unit_actions(dataset.actions[rows])),
-        _spread(learner, transforms.rewards(dataset.rewards[rows])),
-        _spread(learner, transforms.observations(dataset.next_obs[rows])),
-        _spread(learner, dataset.terminations[rows].astype(np.float32)),
+        spread_over_members(learner, transforms.observations(dataset.obs[rows])),
+        spread_over_members(learner, transforms.to_unit_actions(dataset.actions[rows])),
+        spread_over_members(learner, transforms.rewards(dataset.rewards[rows])),
+        spread_over_members(learner, transforms.observations(dataset.next_obs[rows])),
+        spread_over_members(learner, dataset.terminations[rows].astype(np.float32)),
     )
 
 
-def _spread(learner: Learner, values: npt.NDArray[np.float32]) -> Tensor:
+def spread_over_members(learner: Learner, values: npt.NDArray[np.float32]) -> Tensor:
     """The same rows for every member, `[M, B, …]`."""
     tensor = torch.tensor(values, device=learner.device)
     return tensor.expand(learner.members, *tensor.shape)

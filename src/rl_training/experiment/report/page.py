@@ -27,7 +27,7 @@ from rl_training.experiment.report.style import STYLE
 from rl_training.experiment.report.without_simulator import HEADING, without_simulator
 from rl_training.experiment.report.without_simulator import lead as without_scores
 from rl_training.experiment.statistics import RESAMPLES, may_be_chance
-from rl_training.wording import amount
+from rl_training.wording import WARNING, amount
 
 _MOST_PAIRS = 6  # in a figure
 _MOST_DOUBTED = 3  # runs whose doubts are told at the top
@@ -300,7 +300,7 @@ def _data(contents: Contents) -> str:
         parts.append(f"<h3>{escape(data.title)}</h3>")
         parts.append(f'<p class="small faint">Trained on by: {escape(names_of_runs(users, len(contents.runs)))}.</p>')
         parts.append(tables.data_pairs(data))
-        parts += [f'<p class="callout small">{escape(note)}</p>' for note in data.notes]
+        parts.append(_as_read(data.notes))
         parts.append(tables.columns_table(data.facts, data.bounds))
         if data.why_not is not None:
             parts.append(f'<p class="callout small">No histograms: {escape(data.why_not)}.</p>')
@@ -309,6 +309,14 @@ def _data(contents: Contents) -> str:
         same += [f"{amount(data.more_dimensions, 'more dimension')} of actions"] if data.more_dimensions else []
         parts.append(f'<p class="small faint">Not drawn: {escape("; ".join(same))}.</p>' if same else "")
     return "".join(parts)
+
+
+def _as_read(notes: Sequence[str]) -> str:
+    """What was done on reading in one paragraph, and each warning for itself."""
+    warned = [note for note in notes if note.startswith(WARNING)]
+    plain = "; ".join(note for note in notes if note not in warned)
+    read = f'<p class="small">As read: {escape(plain)}.</p>' if plain else ""
+    return read + "".join(f'<p class="callout small">{escape(note)}</p>' for note in warned)
 
 
 def _settings(contents: Contents) -> str:

@@ -246,12 +246,13 @@ def _not_judged(runs: Sequence[RunContents]) -> str:
 
 
 def _first_reasons(run: RunContents, *, named: bool) -> list[str]:
-    """Why the seeds of a run are not trusted: of each the first reason, named where they are not all of one run."""
+    """Why the seeds of a run are not trusted: of each the first reason, named where they are not all of one run. What
+    to do about it stands below."""
     first: dict[str, list[str]] = {}
     policies = _policies(_leading(run))
     for policy in policies:
         for reason in _texts(policy.get("not_trusted_because"))[:1]:
-            first.setdefault(reason, []).append(_seed(policy))
+            first.setdefault(reason.partition("; ")[0], []).append(_seed(policy))
     whole = len(first) == 1 and len(next(iter(first.values()))) == len(policies)
     label = [run.label] if named else []
     whose = {why: ", ".join([*label, *([] if whole else [_named(seeds)])]) for why, seeds in first.items()}

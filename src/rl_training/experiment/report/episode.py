@@ -1,0 +1,86 @@
+"""One recorded episode: what was done in it, and what the policies would do in the same states."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from html import escape
+
+import numpy as np
+import torch
+
+from rl_training.algorithms.base import Learner
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.transforms import Transforms
+from rl_training.experiment.report.contents import RunContents
+from rl_training.experiment.report.diagnostics import FloatArray, spread_over_members
+from rl_training.experiment.report.drawing import Drawing, Size, group, look, shortened
+from rl_training.experiment.report.svg import Chart, padded
+
+_MOST_STEPS = 400  # more could not be told apart
+_MOST_ACTIONS = 4
+_MOST_EPISODES = 4  # of different data
+
+
+@dataclass(frozen=True)
+class EpisodeCheck:
+    """Actions in the data's own units, of T steps and M seeds."""
+
+    recorded: FloatArray  # [T, A]
+    chosen: FloatArray  # [M, T, A]
+    names: tuple[str, ...]  # [A], for a reader
+    which: str  # episode, in words
+
+
+@torch.no_grad()
+def check_episode(
+    learner: Learner, transforms: Transforms, dataset: TransitionDataset, names: Sequence[str], of: str
+) -> EpisodeCheck | None:
+    """The episode whose return is the median one; none where there are no whole episodes."""
+    if not dataset.whole_episodes or not learner.active.any():
+        return None
+    returns = dataset.episode_returns()
+    middle = int(np.argsort(returns, kind="stable")[len(returns) // 2])
+    last = int(dataset.episode_ends[middle])
+    first = last - int(dataset.episode_lengths()[middle]) + 1
+    rows = slice(first, min(last + 1, first + _MOST_STEPS))
+    unit = learner.policy.mode(spread_over_members(learner, transforms.observations(dataset.obs[rows])))
+    chosen = transforms.from_unit_actions(unit.cpu().numpy())[learner.active.cpu().numpy()]
+    part = f", its first {_MOST_STEPS} steps" if last + 1 > rows.stop else ""
+    which = f"episode {middle + 1:,} of {of}, whose return is the median one{part}"
+    return EpisodeCheck(dataset.actions[rows].astype(np.float64), chosen.astype(np.float64), tuple(names), which)
+
+
+def episode_figures(runs: Sequence[RunContents], checks: Sequence[EpisodeCheck | None]) -> list[Drawing]:
+    """A figure of each action, with all runs that are shown on the same episode."""
+    of: dict[tuple[str, bytes], list[tuple[RunContents, EpisodeCheck]]] = {}
+    for run, check in zip(runs, checks, strict=True):
+        if check is not None:
+            of.setdefault((check.which, check.recorded.tobytes()), []).append((run, check))
+    made = []
+    for those in list(of.values())[:_MOST_EPISODES]:
+        first = those[0][1]
+        for column, name in enumerate(first.names[:_MOST_ACTIONS]):
+            caption = f"<b>{escape(name)}</b> in {escape(first.which)}: what was done (dots)"
+            caption += f", and what the policy would do in the same states{_over_seeds(first)}."
+            alone = those[0][0].number if len(those) == 1 else None
+            made.append(Drawing(caption, partial(_action, those, column, name), alone))
+    return made
+
+
+def _over_seeds(check: EpisodeCheck) -> str:
+    return " (line: mean over seeds, band: their span)" if len(check.chosen) > 1 else " (line)"
+
+
+def _action(those: Sequence[tuple[RunContents, EpisodeCheck]], column: int, name: str, size: Size) -> str:
+    recorded = those[0][1].recorded[:, column]
+    steps = np.arange(len(recorded))
+    every = [recorded, *(check.chosen[..., column].ravel() for _, check in those)]
+    chart = Chart(size, (0, max(1, len(recorded) - 1)), padded(every), ("step", shortened(name)))
+    chart.add(f'<g class="data">{chart.dots(steps, recorded)}</g>')
+    for run, check in those:
+        chosen = check.chosen[..., column]
+        drawn = chart.band(steps, chosen.min(0), chosen.max(0)) if len(chosen) > 1 else ""
+        chart.add(group(run.number, drawn + chart.line(steps, chosen.mean(0), "line", look(run.number)[1])))
+    return chart.svg(f"{name} over the steps of one episode, recorded and as the policy would have it")

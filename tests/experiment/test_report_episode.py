@@ -1,0 +1,64 @@
+"""The figure of one recorded episode: what was done, and what the policy would do in the same states."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rl_training.data import TransitionDataset
+from rl_training.experiment import manager
+from rl_training.experiment.report.contents import read_runs
+from rl_training.experiment.report.episode import EpisodeCheck, check_episode, episode_figures
+from small_runs import small_config
+
+
+@pytest.fixture
+def policy(data_file: Path, tmp_path: Path) -> manager.LoadedPolicy:
+    changes = {"seed": [0, 1], "transforms": {"normalise_observations": True}}
+    return manager.load_policy(manager.start(small_config(data_file, tmp_path, **changes)).run.path)
+
+
+def test_is_the_median_episode_and_what_predict_says_of_it(
+    policy: manager.LoadedPolicy, dataset: TransitionDataset
+) -> None:
+    found = check_episode(policy.actor.learner, policy.checkpoint.transforms, dataset, ["Torque"], "log.npz")
+    assert found is not None
+    returns = dataset.episode_returns()
+    middle = np.argsort(returns, kind="stable")[len(returns) // 2]
+    rows = np.flatnonzero(dataset.episode_ids == middle)
+    assert np.array_equal(found.recorded, dataset.actions[rows])
+    assert found.which == f"episode {middle + 1} of log.npz, whose return is the median one"
+    for member in range(2):
+        said = policy.predict(dataset.obs[rows], seed=member)
+        np.testing.assert_allclose(found.chosen[member], said, atol=1e-5)
+
+
+def test_rows_that_are_no_episodes_have_none(policy: manager.LoadedPolicy, dataset: TransitionDataset) -> None:
+    some = dataset.select(np.arange(0, len(dataset), 3))
+    assert check_episode(policy.actor.learner, policy.checkpoint.transforms, some, ["Torque"], "log.npz") is None
+
+
+def test_runs_of_the_same_episode_share_a_figure(policy: manager.LoadedPolicy) -> None:
+    assert policy.place is not None
+    (run,) = read_runs([policy.place])
+    recorded, chosen = np.zeros((5, 2)), np.ones((2, 5, 2))
+    one = EpisodeCheck(recorded, chosen, ("<Heat>", "Vent"), "episode 1 of log")
+    other = EpisodeCheck(recorded + 1.0, chosen, ("<Heat>", "Vent"), "episode 1 of log")
+    assert len(episode_figures([run, run], [one, one])) == 2
+    assert len(episode_figures([run, run, run], [one, other, None])) == 4
+    (first, _) = episode_figures([run], [one])
+    assert first.caption.startswith("<b>&lt;Heat&gt;</b> in episode 1 of log: what was done (dots)")
+    drawn = first.draw((440, 280))
+    assert drawn.count('class="dots"') == 1
+    assert drawn.count('class="line"') == 1
+
+
+def test_is_on_the_page(policy: manager.LoadedPolicy, tmp_path: Path) -> None:
+    from rl_training.experiment.report import write_report
+
+    assert policy.place is not None
+    write_report([policy.place], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "what the policy would do in the same states (line: mean over seeds, band: their span)" in page
