@@ -1,0 +1,30 @@
+"""Threads that wait for each other do so briefly: another program may need the core."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from rl_training import __main__ as entry
+
+
+@pytest.fixture
+def unset(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.setenv(name, "")  # so that it is put back
+        monkeypatch.delenv(name)
+
+
+def test_unless_the_user_says_otherwise(unset: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    entry._wait_briefly()
+    assert os.environ["GOMP_SPINCOUNT"] == "1000"
+    monkeypatch.setenv("GOMP_SPINCOUNT", "7")
+    entry._wait_briefly()
+    assert os.environ["GOMP_SPINCOUNT"] == "7"
+
+
+def test_nor_beside_a_policy(unset: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_WAIT_POLICY", "active")
+    entry._wait_briefly()
+    assert "GOMP_SPINCOUNT" not in os.environ
