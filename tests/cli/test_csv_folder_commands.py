@@ -85,7 +85,8 @@ def test_a_fault_names_file_line_and_column(mistake: Any, command: Any, folder: 
         "error: plant: batch7.csv: column 'Temp': 'ERR' at row 10 is not a number (line 12)"
     )
     out = " ".join(command("init", "plant", "-o", "c.yaml").out.split())
-    assert "Temp (text in 1 of 306 rows of 12 files, such as 'ERR'" in out
+    assert "obs Temp, Flow (named like measurements)" in out
+    assert "missing_words ERR" in out
 
 
 def test_a_file_that_does_not_belong_stops_init(mistake: Any, folder: Path) -> None:

@@ -463,9 +463,9 @@ class TestColumnsInTheWay:
         }
         write_csv(tmp_path / "log.csv", doubled)
         told = " ".join(command("init", "log.csv").out.split())
-        way = "correct those cells, or say missing_words: [ERR], to use it"
-        assert f"tmp (text in 1 of the first 2,001 rows, such as 'ERR': {way})" in told
-        assert "press (always 7.5)" in told
+        assert "missing_words ERR (a few cells among numbers; guessed to stand for missing ones)" in told
+        assert "\n  missing_words: [ERR]  #" in (tmp_path / "config.yaml").read_text()
+        assert "not used tmp, press (always 7.5)" in told
         assert "1 of the first 2,001 rows say the same as the row before, t included" in told
 
     def test_bounds_of_an_array_of_actions(self, rows: Any, command: Any, tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -10,6 +12,7 @@ from rl_training.data.formats.cells import is_missing_word, may_stand_for_missin
 from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.peek import Peek
 from rl_training.data.guesses import Guesses
+from rl_training.data.missing_marks import number_of
 from rl_training.data.value_looks import repeats
 from rl_training.validation import printable, shown
 from rl_training.wording import amount
@@ -72,7 +75,7 @@ def _unfit(first: Peek, values: npt.NDArray[np.generic]) -> str | None:
         return None
     if values.dtype.kind in "OU":
         given = [text for cell in values.tolist() if not is_missing_word(text := text_of(cell))]
-        texts = [text for text in given if not _is_number(text)]
+        texts = [text for text in given if math.isnan(number_of(text)) and text.casefold() != "nan"]
         if not texts:
             return None
         if len(texts) > _MOSTLY * len(values):
@@ -86,10 +89,3 @@ def _unfit(first: Peek, values: npt.NDArray[np.generic]) -> str | None:
     if values.dtype.kind in "biuf" and (values == values[0]).all():
         return f"always {values[0]:g}"
     return None
-
-
-def _is_number(text: str) -> bool:
-    try:
-        return float(text.replace(",", ".", 1)) is not None
-    except ValueError:
-        return False

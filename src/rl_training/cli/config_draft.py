@@ -62,6 +62,7 @@ class Draft:
     unused: tuple[str, ...] = ()  # the columns that are left, in words
     is_table: bool = False
     looked_at: str = ""  # the rows that were, in words, where nothing is known of the others
+    missing_words: tuple[str, ...] = ()  # that stand for a missing number, most likely
 
     @property
     def end_reasons(self) -> dict[str, Ending]:
@@ -149,6 +150,9 @@ class Draft:
             lines.append("  # rewards_are: costs  # if lower is better")
         if self.guesses.dones_are is not None:
             lines.append(f"  dones_are: {self.guesses.dones_are}  # of what ends an episode, the data mark only this")
+        if self.missing_words:
+            words = yaml_dialect.inline(list(self.missing_words))
+            lines.append(f"  missing_words: {words}  # among numbers: guessed to stand for a missing one")
         if self.incomplete:
             lines.append(f"  # missing: drop  # {self.incomplete} lack a value: this leaves them out, and cuts there")
             lines.append("  # missing: hold  # or: the last value before is taken, as suits slow sensors")

@@ -29,6 +29,7 @@ from rl_training.data.formats.tables import matches
 from rl_training.data.formats.whole_columns import last_rows, rare_texts, rows_before_restarts, texts_of
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.guessing import guess_fields
+from rl_training.data.missing_marks import words_as_missing
 from rl_training.data.missing_rows import LEFT_OUT
 from rl_training.data.name_series import pattern_of
 from rl_training.data.offline_dataset import TransitionDataset
@@ -64,12 +65,16 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     place = locate(source)
     first = _first_look(source, place)
     require_place(output, force=force)
+    marked = words_as_missing(first.columns)
+    first = replace(first, columns=marked.columns)
     guesses = guess_fields(first.columns, exact_names=first.kind in _EXACT) if first.columns else Guesses((), ())
     guesses = _with_files_as_episodes(first, _with_rare_reasons(place, first, guesses))
     patterns = _patterns(guesses, first)
     section = _section(source)
     reasons = _reasons(place, first, guesses)
-    draft = Draft(section, "", guesses, patterns, (), "", recommend(None), None, "", reasons)
+    draft = Draft(
+        section, "", guesses, patterns, (), "", recommend(None), None, "", reasons, missing_words=marked.words
+    )
     dataset, fault = _try(place, draft)
     if first.kind == "minari" and fault is not None and "columns: {obs" in fault:
         guesses = Guesses((Guess("obs", (), fault),), ())
@@ -103,6 +108,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         unused(first, guesses),
         is_table=first.kind in _TABLES,
         looked_at=_looked_at(first) if dataset is None else "",
+        missing_words=marked.words,
     )
     write_output(output, draft.text(str(output)), force=force)
     complete = not draft.to_fill_in and dataset is not None
@@ -241,6 +247,7 @@ def _try(place: Path, draft: Draft, missing: Missing = "refuse") -> tuple[Transi
             end_reasons=draft.end_reasons or None,
             dones_are=draft.guesses.dones_are,
             missing=missing,
+            missing_words=draft.missing_words,
         )
         infer_spaces(dataset)
     except DataError as error:
@@ -319,6 +326,11 @@ def _tell(draft: Draft, output: Path, *, complete: bool) -> None:
         lines += beside(f"  {guess.field}", described(guess), 16)
         for text, reason in draft.reasons.items() if guess.field == END_REASONS else ():
             lines += beside("", f"{printable(text) or 'empty'} {described_reason(reason)}", 18)
+    if draft.missing_words:
+        words = listed(draft.missing_words)
+        lines += beside(
+            "  missing_words", f"{words} (a few cells among numbers; guessed to stand for missing ones)", 17
+        )
     if draft.unused:
         lines += beside("  not used", first_of(draft.unused), 16)
     for note in draft.notes:

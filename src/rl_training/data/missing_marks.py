@@ -1,0 +1,59 @@
+"""Columns of numbers in which a few cells hold a word: `n/v`, `ERR`. The words most likely stand for missing values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.formats.cells import is_missing_word, may_stand_for_missing
+from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.guess_words import is_message
+
+_MOST_WORDS = 3  # in a column
+_MOST_CELLS = 0.05  # of a column, with such a word
+_FEWEST_NUMBERS = 5  # that differ: a code, or a flag, has fewer
+
+
+class Marked(NamedTuple):
+    """The columns with words read as missing, and these words, in the order they were met."""
+
+    columns: dict[str, npt.NDArray[Any]]
+    words: tuple[str, ...]
+
+
+def words_as_missing(columns: Mapping[str, npt.NDArray[Any]]) -> Marked:
+    """Columns as they are, but for those of numbers with a few words among them."""
+    words: dict[str, None] = {}
+    read = dict(columns)
+    for name, cells in columns.items():
+        if cells.ndim != 1 or cells.dtype.kind not in "OU" or is_message(name):
+            continue
+        texts = [text_of(cell) for cell in cells.tolist()]
+        numbers = np.array([number_of(text) for text in texts])
+        strange = [
+            text
+            for text, number in zip(texts, numbers.tolist(), strict=True)
+            if math.isnan(number) and not is_missing_word(text)
+        ]
+        if _are_marks(strange, numbers):
+            read[name] = numbers
+            words |= dict.fromkeys(strange)
+    return Marked(read, tuple(words))
+
+
+def _are_marks(strange: list[str], numbers: npt.NDArray[np.float64]) -> bool:
+    few = 0 < len(strange) <= _MOST_CELLS * len(numbers) and len(set(strange)) <= _MOST_WORDS
+    measured = len(np.unique(numbers[~np.isnan(numbers)])) >= _FEWEST_NUMBERS
+    return few and measured and all(map(may_stand_for_missing, strange))
+
+
+def number_of(text: str) -> float:
+    """With either sign of decimals; NaN where it is none."""
+    try:
+        return float(text.replace(",", ".", 1))
+    except ValueError:
+        return math.nan
