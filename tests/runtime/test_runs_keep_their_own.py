@@ -20,7 +20,7 @@ from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.records import Records
 from rl_training.runtime.run_directory import RunDirectory
-from small_runs import small_config
+from small_runs import digest, one_update_at_a_time, small_config
 
 
 class KilledError(BaseException):
@@ -80,8 +80,78 @@ class TestABudgetThatWasGiven:
         manager.resume(run.path, total_timesteps=12)
         assert manager.resume(run.path, which=3).progress.steps == 6
 
+    @pytest.mark.parametrize(
+        "place",
+        [(RunDirectory, "set_aside_after"), (RunDirectory, "write_config"), (RunDirectory, "rewind"), (Loop, "run")],
+    )
+    def test_is_not_lost_to_a_return_that_is_killed(
+        self, data_file: Path, tmp_path: Path, killed_in: Any, place: tuple[Any, str]
+    ) -> None:
+        """Where the run still stands at its end, it has the budget of its end."""
+        config = small_config(data_file, tmp_path, total_timesteps=6, checkpoint_interval=3, keep_checkpoints=9)
+        run = manager.start(config).run
+        with pytest.raises(RuntimeError):
+            manager.resume(run.path, total_timesteps=12, callbacks=[FailsAt(10)])
+        assert run.steps()[-1] == 9
+        patch = killed_in(*place)
+        with pytest.raises(KilledError):
+            manager.resume(run.path, which=3)
+        patch.undo()
+        stands_at_its_end = run.steps()[-1] == 9
+        assert manager.resume(run.path).progress.steps == (12 if stands_at_its_end else 6)
+
+    def test_auto_finds_the_run_by_what_run_json_keeps(self, data_file: Path, tmp_path: Path, killed_in: Any) -> None:
+        """An edit of config.yaml, or a kill before it is written, begins no other run."""
+        settings = {"name": None, "checkpoint_interval": 3}
+        run = manager.start(small_config(data_file, tmp_path, total_timesteps=6, **settings)).run
+        patch = killed_in(RunDirectory, "write_config")
+        with pytest.raises(KilledError):
+            manager.resume(run.path, total_timesteps=12)
+        patch.undo()
+        assert run.config().total_timesteps == 6
+        result = manager.start_or_resume(small_config(data_file, tmp_path, total_timesteps=12, **settings))
+        assert result.run.path == run.path
+        assert result.progress.steps == 12
+
+
+class FailsAt(Callback):
+    """An error at a step."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def on_start(self, loop: Loop) -> None:
+        one_update_at_a_time(loop)
+
+    def on_progress(self, loop: Loop) -> None:
+        if loop.progress.steps >= self.step:
+            raise RuntimeError("at the step")
+
+
+class TestAModelThatIsTrainedOn:
+    def test_killed_before_its_first_checkpoint_it_still_begins_where_it_began(
+        self, data_file: Path, tmp_path: Path
+    ) -> None:
+        config = small_config(data_file, tmp_path, total_timesteps=6)
+        first = manager.start(config)
+        loaded = manager.load_policy(first.run.path).checkpoint
+        with pytest.raises(RuntimeError):
+            manager.branch(config, loaded, total_timesteps=12, callbacks=[FailsAt(8)])
+        (cut,) = [path.parent for path in tmp_path.glob("*/run.json") if path.parent != first.run.path]
+        whole = manager.branch(config, loaded, total_timesteps=12)
+        resumed = manager.resume(cut)
+        assert resumed.progress.steps == 12
+        assert digest(resumed.checkpoint.tensors) == digest(whole.checkpoint.tensors)
+
 
 class TestAConfigurationThatIsEdited:
+    def test_one_that_cannot_be_read_stops_nothing(self, data_file: Path, tmp_path: Path) -> None:
+        run = manager.start(small_config(data_file, tmp_path, total_timesteps=4)).run
+        (run.path / "config.yaml").write_text("a: [" * 10)
+        assert manager.resume(run.path, total_timesteps=8).progress.steps == 8
+        assert any("run.json keeps it, too" in notice for notice in run.describe()["notices"])
+        assert run.config().total_timesteps == 8
+
     def test_before_the_first_checkpoint_it_changes_nothing(
         self, data_file: Path, tmp_path: Path, killed_in: Any
     ) -> None:
@@ -170,7 +240,7 @@ class TestGoingBack:
         return manager.start(config).run
 
     @pytest.mark.parametrize(
-        "place", [(checkpoint_folder, "drop_superseded"), (Records, "up_to"), (RunDirectory, "write_config")]
+        "place", [(checkpoint_folder, "drop_superseded"), (Records, "up_to"), (RunDirectory, "set_aside_after")]
     )
     def test_leaves_a_run_with_the_records_of_its_checkpoints(
         self, data_file: Path, tmp_path: Path, killed_in: Any, place: tuple[Any, str]

@@ -130,7 +130,10 @@ class _Table:
         return guess
 
     def _numeric(self) -> list[str]:
-        return [name for name in self.free if self.columns[name].dtype.kind in "biuf"]
+        return [name for name in self.free if self._holds_numbers(name)]
+
+    def _holds_numbers(self, name: str) -> bool:
+        return self.columns[name].dtype.kind in "biuf"
 
     def _alias(self, name: str, field: str) -> bool:
         """Whether the reader takes a column for a field by its name alone."""
@@ -257,7 +260,7 @@ class _Table:
         """The one column of whole numbers or text that stays the same for a while and never comes back to a value."""
         known = REWARD | LIKE_REWARD | COST | LIKELY["obs"] | LIKELY["actions"] | PLAIN["obs"] | PLAIN["actions"]
         found = [name for (name,) in self.blocks() if first_of(name, known) is None]
-        found = [n for n in found if (is_whole if n in self._numeric() else names_several)(self.columns[n])]
+        found = [n for n in found if (is_whole if self._holds_numbers(n) else names_several)(self.columns[n])]
         if self.exact_names or len(found) != 1:
             return None
         return self._take(Guess(EPISODE_IDS, (found[0],), "it stays the same for a while, and no value comes back"))
@@ -322,7 +325,7 @@ class _Table:
             chosen = [name for name in single if name not in numeric]
         if len(chosen) == 1:
             like = "an episode" if field == EPISODE_IDS else "a step counter"
-            is_clock = field == STEP and chosen[0] not in self._numeric()
+            is_clock = field == STEP and not self._holds_numbers(chosen[0])
             why = "so named" if named else "a date with a time in every row" if is_clock else f"named like {like}"
             return self._take(Guess(field, (chosen[0],), why, found_by_name=bool(named)))
         if chosen:
@@ -360,7 +363,7 @@ class _Table:
         rest = [name for name in self._numeric() if self.columns[name].ndim == 1] if single else self._unclaimed()
         several = tuple((name,) for name in rest) if single else ((tuple(rest),) if rest else ())
         for name in self.free:
-            if name not in self._numeric() and (self._alias(name, field) or first_of(name, PLAIN.get(field, set()))):
+            if not self._holds_numbers(name) and (self._alias(name, field) or first_of(name, PLAIN.get(field, set()))):
                 text = shown(str(self.columns[name][0])) if len(self.columns[name]) else "text"
                 why = f"column {name!r} holds text, {text}; give numbers, one column for each, or lists in Parquet"
                 if field == "actions":

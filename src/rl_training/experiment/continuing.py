@@ -18,7 +18,7 @@ from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, is_checkpoint
 from rl_training.runtime.config import TrackerConfig, TrainConfig
 from rl_training.runtime.run_description import began
 from rl_training.runtime.run_directory import RunDirectory
-from rl_training.runtime.run_identity import own_config
+from rl_training.runtime.run_identity import differing, own_config
 from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import TrainResult, train
 from rl_training.validation import shortened, shown
@@ -123,7 +123,8 @@ def newest_run(config: TrainConfig, warn: Warn = _warn) -> RunDirectory | None:
         if not (parent / config.name).exists():
             return None
         run = RunDirectory.open(parent / config.name)
-        if odd := run.edits(_identified(config, run.config())):
+        own = own_config(run.describe()) or run.config()
+        if odd := differing(own, _identified(config, own)):
             raise ConfigError(f"name: run {run.path} has another configuration ({_some(odd)}); choose another name")
         return run
     found, faults = [], {}
@@ -137,7 +138,7 @@ def newest_run(config: TrainConfig, warn: Warn = _warn) -> RunDirectory | None:
     newest = None
     for *_, run in sorted(found, key=lambda entry: entry[:2], reverse=True):
         try:
-            written = run.config()
+            written = own_config(run.describe()) or run.config()
         except RLTrainingError as error:
             faults[run.path.name] = (
                 f"{run.path / 'config.yaml'}: {error}" if isinstance(error, ConfigError) else str(error)
@@ -186,7 +187,7 @@ def _continue(
         raise ConfigError(f"{run.path}: collects its own experience; it was started without a dataset")
     kept = own_config(facts)
     config = (kept if kept is not None and at_end else checkpoint.config) if checkpoint else (kept or run.config())
-    odd = run.edits(kept or config)
+    notices = [*notices, *_edited(run, kept or config)]
     is_whole = total_timesteps is None and facts["status"] != "finished"  # but not evaluated, or not marked as finished
     if checkpoint is not None and not is_whole:
         config = _with_budget(run.path, config, checkpoint, total_timesteps)
@@ -197,12 +198,20 @@ def _continue(
         config, dataset = TrainConfig.parse({**config.to_plain(), "dataset": dict(dataset)}), None
     if config.dataset is None and dataset is None and facts["dataset"] is not None:
         raise ConfigError(f"{run.path}: was trained from arrays in memory; give the same arrays again as `dataset`")
-    if odd:
-        text = (
-            f"config.yaml was edited ({_some(odd)}); a run goes on as it was started, only --total-timesteps changes it"
-        )
-        notices = [*notices, text]
     return train(config, dataset=dataset, callbacks=callbacks, run=run, checkpoint=checkpoint, notices=notices)
+
+
+def _edited(run: RunDirectory, config: TrainConfig) -> list[str]:
+    """A notice where config.yaml is no longer what the run goes on with; it is written anew."""
+    try:
+        odd = run.edits(config)
+    except CheckpointError as error:
+        return [f"{error}; run.json keeps it, too, and the run goes on as it was started"]
+    if not odd:
+        return []
+    return [
+        f"config.yaml was edited ({_some(odd)}); a run goes on as it was started, only --total-timesteps changes it"
+    ]
 
 
 def _some(keys: Sequence[str]) -> str:

@@ -31,8 +31,8 @@ from rl_training.runtime.checkpoint import TEMPORARY, Checkpoint, is_checkpoint,
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import ASIDE, OFFLINE_EVALUATIONS, Records, is_evaluation
-from rl_training.runtime.run_description import flat, lack_of_checkpoints, read_description, read_plain_config
-from rl_training.runtime.run_identity import circumstances, require_own
+from rl_training.runtime.run_description import lack_of_checkpoints, read_description, read_plain_config
+from rl_training.runtime.run_identity import circumstances, differing, require_own
 
 _GLANCES = 10
 
@@ -121,19 +121,22 @@ class RunDirectory:
         """What a checkpoint says of the records that training wrote before it, but for those of time."""
         return {kind: self._records[kind].tally() for kind in ("metrics", "evaluations")}
 
-    def rewind(self, step: int, evaluated: int | None = None, told: Mapping[str, Any] | None = None) -> list[str]:
-        """Forget records after `step` (evaluations: after `evaluated`), which a resumed run will write again.
-
-        told: the `tallies` of that moment; records that are not what they were are said, and kept aside. Checkpoints
-        after it are set aside, and what killed processes left half-written is removed.
-        """
-        # Checkpoints first, the oldest first: until the last has gone the run stands where it stood, with its records.
-        checkpoint_folder.drop_superseded(self._checkpoints)
+    def set_aside_after(self, step: int) -> None:
+        """Keep later checkpoints under other names, the oldest first: until the last has gone, the run stands where it
+        stood."""
         for later in self.steps_after(step):
             path = self.checkpoint_path(later)
             names = (path.with_name(f"{path.name}{ASIDE}{n or ''}") for n in range(10_000))
             with self._writing("checkpoints"):
                 path.rename(next(name for name in names if not os.path.lexists(name)))
+
+    def rewind(self, step: int, evaluated: int | None = None, told: Mapping[str, Any] | None = None) -> list[str]:
+        """Forget records after `step` (evaluations: after `evaluated`), which a resumed run will write again.
+
+        told: the `tallies` of that moment; records that are not what they were are said, and kept aside. What killed
+        processes left half-written is removed.
+        """
+        checkpoint_folder.drop_superseded(self._checkpoints)
         warnings = []
         for kind, records in self._records.items():
             last = evaluated if kind == "evaluations" and evaluated is not None else step
@@ -176,10 +179,7 @@ class RunDirectory:
 
     def edits(self, config: TrainConfig) -> list[str]:
         """The keys in which config.yaml is no longer `config`; who watches a run is no part of it."""
-        written, own = (
-            flat({**values, "tracking": None}) for values in (read_plain_config(self.path), config.to_plain())
-        )
-        return [key for key in {**own, **written} if key not in own or key not in written or own[key] != written[key]]
+        return differing(read_plain_config(self.path), config)
 
     # Checkpoints ------------------------------------------------------------------------------------------------
 

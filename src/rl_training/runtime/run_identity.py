@@ -62,6 +62,15 @@ def data_of(facts: Mapping[str, Any]) -> str | None:
     return (facts.get("dataset") or {}).get("fingerprint")
 
 
+def differing(one: TrainConfig | Mapping[str, Any], other: TrainConfig) -> list[str]:
+    """The keys in which two configurations differ; who watches a run is no part of it."""
+    first, second = (
+        flat({**(values if isinstance(values, Mapping) else values.to_plain()), "tracking": None})
+        for values in (one, other)
+    )
+    return [key for key in {**second, **first} if key not in first or key not in second or first[key] != second[key]]
+
+
 def require_own(checkpoint: Checkpoint, step: int, facts: Mapping[str, Any]) -> None:
     """Refuse a checkpoint that is not the one of this step, or is another run's. facts: of run.json."""
     if checkpoint.progress["steps"] != step:

@@ -1,7 +1,8 @@
 """Being asked to stop: by a person at the keyboard or a terminal that closes, or by a machine that is taken back.
 
 The first request lets what is running come to a good end. Some things cannot be left half-way and take long (compiling
-an update, an environment that hangs): a second Ctrl-C, or six seconds after any other signal, cuts them off.
+an update, an environment that hangs): a second Ctrl-C, or six seconds after any other signal, cuts them off; what hangs
+in native code, a second later (`stuck_watch.py`).
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from rl_training.postponing import STOPPING
+from rl_training.runtime.stuck_watch import StuckWatch
 
 EXIT_CODES = {number.name: 128 + number for number in STOPPING}
 PREEMPTION_SECONDS = 6.0  # a machine that is taken back is often gone ten seconds after it asked, and ending takes some
@@ -100,10 +102,12 @@ def graceful_signals(loop: Stoppable, is_saving: Callable[[], bool] = lambda: Fa
     outlives_terminal = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
     heard = [number for number in STOPPING if not (number == signal.SIGHUP and outlives_terminal)]
     previous = {number: signal.signal(number, request) for number in heard}
+    watch = StuckWatch(request, PREEMPTION_SECONDS, IMPATIENCE_SECONDS)
     try:
         yield
     finally:
         request.close()
+        watch.close()
         for number, handler in previous.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: not set from Python
 
@@ -119,11 +123,12 @@ class _Request:
         self.deadline: float | None = None
         self.timer: threading.Timer | None = None
         self.is_over = False
+        self.handled = 0.0  # when a signal was, last
 
     def __call__(self, number: int, frame: Any) -> None:
+        self.handled = now = time.monotonic()
         if self.is_over:
             return
-        now = time.monotonic()
         if self.deadline is not None and now >= self.deadline:
             self._cut_off(now)
             return
@@ -150,9 +155,11 @@ class _Request:
         self.deadline = deadline
         main, seconds = threading.main_thread().ident, max(deadline - time.monotonic(), 0.0)
         assert main is not None
-        self.timer = threading.Timer(seconds + 0.01, signal.pthread_kill, (main, signal.SIGUSR1))
-        self.timer.daemon = True
-        self.timer.start()
+        timer = threading.Timer(seconds + 0.01, signal.pthread_kill, (main, signal.SIGUSR1))
+        timer.daemon = True
+        with suppress(RuntimeError):  # no room for another thread: the loop's next look at its end, then
+            timer.start()
+            self.timer = timer
 
     def close(self) -> None:
         """No signal of the timer's comes after this."""

@@ -43,8 +43,9 @@ from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.divergence import DivergenceGuard, largest_reward
 from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose_mode, set_arithmetic, uses_blocks
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluator
+from rl_training.runtime.going_on import set_back
 from rl_training.runtime.loop import Loop
-from rl_training.runtime.machine_load import use_threads, with_threads
+from rl_training.runtime.machine_load import use_threads
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk, verify_folder
 from rl_training.runtime.memory import DataBytes, MemoryNeed, data_bytes, predict
 from rl_training.runtime.online import OnlineSource, check_prior, goes_without_data, updates_in
@@ -202,16 +203,11 @@ class Trainer:
             engine.restore_metrics(self.checkpoint.metric_sums, counts)
             source.restore(self.checkpoint.source)
         if self.run_directory is not None:
-            machine = with_threads(run.describe().get("machine"), torch.get_num_threads())
-            told = {"config": self.config.to_plain(), "machine": machine}
-            run.note(status="running", reason=None, **told, **run.budgets(parts.progress, self.checkpoint))
-            run.write_config(self.config)
-            last = parts.progress.last
-            self.notices += run.rewind(parts.progress.steps, last["step"] if last else 0, parts.progress.records)
+            self.notices += set_back(run, self.config, parts.progress, self.checkpoint)
         if self.notices:
             run.note(notices=self.notices)
         writer = CheckpointWriter()
-        return Loop(
+        loop = Loop(
             self.config,
             engine,
             Actor(parts.learner, parts.transforms),
@@ -224,6 +220,9 @@ class Trainer:
             guard=self.guard(source, parts, run, writer),
             writer=writer,
         )
+        if self.checkpoint is not None and self.run_directory is None:  # nothing else tells where it began
+            run.keep(loop.snapshot())
+        return loop
 
     def guard(self, source: Source, parts: Parts, run: RunDirectory, writer: CheckpointWriter) -> DivergenceGuard:
         def start() -> dict[str, torch.Tensor]:

@@ -1,0 +1,27 @@
+"""A run's files set back to where the checkpoint left them that it goes on from.
+
+In this order, wherever a process is killed on the way the run stands where it stood, or where it goes on: it is running
+again; checkpoints that lie behind are set aside, the last one last; its new budget counts; its records follow.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from rl_training.runtime.checkpoint import Checkpoint
+from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.machine_load import with_threads
+from rl_training.runtime.progress import Progress
+from rl_training.runtime.run_directory import RunDirectory
+
+
+def set_back(run: RunDirectory, config: TrainConfig, progress: Progress, checkpoint: Checkpoint | None) -> list[str]:
+    """What the user should know of it."""
+    if run.steps_after(progress.steps):
+        run.note(status="running", reason=None)
+        run.set_aside_after(progress.steps)
+    machine = with_threads(run.describe().get("machine"), torch.get_num_threads())
+    changes = {"config": config.to_plain(), "machine": machine, **run.budgets(progress, checkpoint)}
+    run.note(status="running", reason=None, **changes)
+    run.write_config(config)
+    return run.rewind(progress.steps, progress.last["step"] if progress.last else 0, progress.records)

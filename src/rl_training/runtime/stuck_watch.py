@@ -1,0 +1,115 @@
+"""Ends a process whose main thread no longer comes to Python: a simulator may hang in native code, where no handler of
+a signal runs, and then nobody would hear that it is asked to stop.
+
+The system writes the number of every signal into a pipe, which a thread reads. As long as handlers do run, it does
+nothing. (Native code that holds Python's own lock stops this thread, too.)
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from rl_training.postponing import STOPPING
+
+GRACE_SECONDS = 1.0  # for what was cut off to end by itself
+_LATE_SECONDS = 0.5  # that this thread may be late
+_WATCHED: set[int] = set()  # pipes that the system writes into
+
+
+class Handled(Protocol):
+    """The handler of signals in the main thread."""
+
+    deadline: float | None
+    handled: float  # when it last ran
+
+    def is_saving(self) -> bool: ...
+
+
+class StuckWatch:
+    """From here to `close`, signals that are not handled in time end the process with their exit code.
+
+    patience, impatience: seconds after a signal, and after a second Ctrl-C.
+    """
+
+    def __init__(self, request: Handled, patience: float, impatience: float) -> None:
+        self._request, self._patience, self._impatience = request, patience, impatience
+        self._first = self._presses = 0
+        self._heard = 0.0
+        self._until: float | None = None
+        self._exit: Callable[[int], object] = os._exit
+        self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        _WATCHED.add(self._write)
+        self._thread = threading.Thread(target=self._watch, name="stuck watch", daemon=True)
+        try:
+            if self._before != -1:  # an event loop has signals of its own
+                raise RuntimeError("signals are read by another")
+            self._thread.start()
+        except RuntimeError:  # no room for another thread: handlers alone, then
+            self._let_go()
+
+    def close(self) -> None:
+        """No process is ended after this."""
+        if self._thread.ident is not None and self._write in _WATCHED:
+            self._let_go()
+            self._thread.join()
+
+    def _let_go(self) -> None:
+        signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
+        _WATCHED.discard(self._write)
+        os.close(self._write)  # the thread reads the end
+        if self._thread.ident is None:
+            os.close(self._read)
+
+    def _watch(self) -> None:
+        try:
+            while True:
+                left = None if self._until is None else max(0.0, self._until - time.monotonic())
+                if select.select([self._read], [], [], left)[0]:
+                    told = os.read(self._read, 512)
+                    if not told:
+                        return
+                    self._hear(told)
+                elif self._until is not None and time.monotonic() >= self._until:
+                    self._judge()
+        finally:
+            os.close(self._read)
+
+    def _hear(self, told: bytes) -> None:
+        numbers = [number for number in told if number in STOPPING]
+        if not numbers:
+            return
+        self._heard = now = time.monotonic()
+        self._first = self._first or numbers[0]
+        self._presses += numbers.count(signal.SIGINT)
+        ends = [now + self._impatience] if self._presses > 1 else []
+        ends += [now + self._patience] if any(number != signal.SIGINT for number in numbers) else []
+        ends += [self._request.deadline] if self._request.deadline is not None else []
+        if ends:
+            self._until = max(min(ends), now) + GRACE_SECONDS
+
+    def _judge(self) -> None:
+        """The time is over: end the process, unless handlers run, or something is being saved that nobody forbids."""
+        if self._request.handled >= self._heard - _LATE_SECONDS:
+            self._until = None
+        elif self._presses < 2 and self._request.is_saving():
+            self._until = time.monotonic() + GRACE_SECONDS
+        else:
+            self._until = None
+            self._exit(128 + self._first)
+
+
+def _forget() -> None:
+    """A child would write into its parent's pipe what it alone was sent."""
+    if _WATCHED:
+        _WATCHED.clear()
+        signal.set_wakeup_fd(-1)
+
+
+os.register_at_fork(after_in_child=_forget)

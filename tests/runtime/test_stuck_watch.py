@@ -1,0 +1,155 @@
+"""A process whose main thread hangs in native code is ended all the same."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from rl_training.runtime import stuck_watch
+from rl_training.runtime.signals import graceful_signals
+from rl_training.runtime.stuck_watch import StuckWatch
+
+# A mutex that is locked twice never comes back, and no handler of Python's runs meanwhile.
+HANGS = """
+import ctypes, os, sys
+from rl_training.runtime import signals
+signals.PREEMPTION_SECONDS = 0.5
+class Loop:
+    def stop(self, reason, status): print(reason, flush=True)
+libc = ctypes.CDLL(None)
+mutex = ctypes.create_string_buffer(64)
+libc.pthread_mutex_lock(mutex)
+with signals.graceful_signals(Loop()):
+    print("hangs", flush=True)
+    libc.pthread_mutex_lock(mutex)
+"""
+
+
+@pytest.mark.parametrize(
+    ("sent", "code"), [([signal.SIGTERM], 143), ([signal.SIGUSR1], 138), ([signal.SIGINT, signal.SIGINT], 130)]
+)
+def test_a_main_thread_that_hangs_in_native_code(sent: list[signal.Signals], code: int) -> None:
+    process = subprocess.Popen([sys.executable, "-c", HANGS], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "hangs\n"
+    for number in sent:
+        process.send_signal(number)
+        time.sleep(0.1)  # two at once are one
+    assert process.wait(60) == code
+    process.stdout.close()
+
+
+class Request:
+    """A handler that may not run."""
+
+    def __init__(self) -> None:
+        self.deadline: float | None = None
+        self.handled = 0.0
+        self.saving = False
+
+    def is_saving(self) -> bool:
+        return self.saving
+
+
+def judged(request: Request, *numbers: int) -> tuple[list[int], StuckWatch]:
+    """What the watch does when the time is over after these signals."""
+    watch = StuckWatch.__new__(StuckWatch)
+    codes: list[int] = []
+    watch._request, watch._patience, watch._impatience = request, 6.0, 1.0
+    watch._first = watch._presses = 0
+    watch._heard, watch._until, watch._exit = 0.0, None, codes.append
+    watch._hear(bytes(numbers))
+    if watch._until is not None:
+        watch._judge()
+    return codes, watch
+
+
+def test_one_press_of_a_key_is_waited_for() -> None:
+    assert judged(Request(), signal.SIGINT)[0] == []
+
+
+def test_what_is_no_request_to_stop() -> None:
+    assert judged(Request(), signal.SIGCHLD, signal.SIGWINCH)[0] == []
+
+
+def test_handlers_that_run_are_left_to_it() -> None:
+    request = Request()
+    request.handled = time.monotonic() + 1.0
+    assert judged(request, signal.SIGTERM)[0] == []
+
+
+def test_what_is_being_saved_is_waited_for_unless_a_key_is_pressed_twice() -> None:
+    request = Request()
+    request.saving = True
+    codes, watch = judged(request, signal.SIGTERM)
+    assert codes == []
+    assert watch._until is not None
+    assert judged(request, signal.SIGINT, signal.SIGINT)[0] == [130]
+
+
+def test_time_that_is_left() -> None:
+    _, watch = judged(Request())
+    now = time.monotonic()
+    watch._hear(bytes([signal.SIGTERM]))
+    assert watch._until is not None
+    assert watch._until == pytest.approx(now + 6.0 + stuck_watch.GRACE_SECONDS, abs=0.5)
+    watch._request.deadline = now + 2.0
+    watch._hear(bytes([signal.SIGUSR1]))
+    assert watch._until == pytest.approx(now + 2.0 + stuck_watch.GRACE_SECONDS, abs=0.5)
+
+
+class Loop:
+    def stop(self, reason: str, status: str) -> None:
+        pass
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_nothing_is_left_behind() -> None:
+    before, threads = descriptors(), threading.active_count()
+    for _ in range(5):
+        with graceful_signals(Loop()):
+            assert threading.active_count() == threads + 1
+    assert (descriptors(), threading.active_count()) == (before, threads)
+    assert signal.set_wakeup_fd(-1) == -1
+
+
+def test_an_event_loop_keeps_its_signals() -> None:
+    read, write = os.pipe2(os.O_NONBLOCK)
+    before = signal.set_wakeup_fd(write)
+    try:
+        with graceful_signals(Loop()):
+            pass
+        assert signal.set_wakeup_fd(write) == write
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(read)
+        os.close(write)
+
+
+def test_where_no_thread_can_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(self: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    before = descriptors()
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with graceful_signals(Loop()):
+        signal.raise_signal(signal.SIGTERM)  # the timer cannot be started either
+    assert descriptors() == before
+
+
+def test_a_child_writes_nothing_into_its_parents_pipe() -> None:
+    with graceful_signals(Loop()):
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if signal.set_wakeup_fd(-1) == -1 else 1)
+        assert os.waitpid(child, 0)[1] == 0
