@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from rl_training.data import TransitionDataset
+from rl_training.experiment.report.held_out import read_alike
 
 # Three episodes of three rows: frost ends the first, a fault the second, the day the third.
 LOG = """x,u,cost,why
@@ -40,7 +41,7 @@ def test_convert(command: Any, log: str, tmp_path: Path, said: str, expected: li
     data = TransitionDataset.load(tmp_path / "new.npz")
     assert data.rewards[[2, 5]].tolist() == expected
     again = TransitionDataset.load(tmp_path / "new.npz", at_termination=-1.0)
-    assert any("at_termination: -1.0, which is applied a second time" in note for note in again.notes)
+    assert any("at_termination, which is applied a second time" in note for note in again.notes)
 
 
 def test_below_zero(command: Any, log: str) -> None:
@@ -56,6 +57,16 @@ def test_what_cannot_be_understood(command: Any, log: str, said: list[str]) -> N
     assert (code, out) == (2, "")
     assert "--at-termination" in err
     assert len(err.splitlines()) == 1
+
+
+def test_held_out_data_without_reasons(command: Any, log: str, tmp_path: Path) -> None:
+    """What is by reason cannot be added to what was written without, and that is said."""
+    assert command("data", "convert", log, "held.npz", *OPTIONS).code == 0
+    section = {"source": "file", "path": log, "columns": {"end_reasons": "why"}, "rewards_are": "costs"}
+    section |= {"end_reasons": {"frost": "termination"}, "at_termination": {"frost": 100.0}}
+    alike = read_alike({"algo": "bc", "total_timesteps": 1, "dataset": section}, "held.npz")
+    assert alike.section.at_termination is None
+    assert any("its rewards are without at_termination" in note for note in alike.notes)
 
 
 def test_the_warning_names_the_option(command: Any, tmp_path: Path) -> None:

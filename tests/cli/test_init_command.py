@@ -468,6 +468,13 @@ class TestColumnsInTheWay:
         assert "not used tmp, press (always 7.5)" in told
         assert "1 of the first 2,001 rows say the same as the row before, t included" in told
 
+    def test_an_id_among_numbers_is_no_missing_value(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        ids = [str(i) if i != 7 else "test" for i in range(30) for _ in range(6)]
+        columns = {"batch": ids, "s": rows["s0"][:180], "a": rows["a"][:180], "r": rows["r"][:180]}
+        write_csv(tmp_path / "log.csv", columns)
+        assert "missing_words" not in command("init", "log.csv").out
+        assert "episode_ids: batch" in (tmp_path / "config.yaml").read_text()
+
     def test_bounds_of_an_array_of_actions(self, rows: Any, command: Any, tmp_path: Path) -> None:
         with h5py.File(tmp_path / "log.h5", "w") as file:
             file["daq/x"] = rows["s0"]

@@ -12,7 +12,10 @@ import pytest
 from rl_training.data.formats.siblings import alike_beside
 
 MAPPING = "columns: {obs: [temp, flow], actions: valve, rewards: score, step: time}"
-BESIDE = "3 more files with the same columns lie beside it; the folder itself can be given: rl-training init"
+BESIDE = (
+    "3 more files with the same columns lie beside it; the folder itself can be given, unless some are held out:"
+    " rl-training init"
+)
 ONE = "the data are a single episode: a policy learns from what went differently in several"
 
 

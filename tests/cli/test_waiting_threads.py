@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -22,6 +24,12 @@ def test_unless_the_user_says_otherwise(unset: None, monkeypatch: pytest.MonkeyP
     monkeypatch.setenv("GOMP_SPINCOUNT", "7")
     entry._wait_briefly()
     assert os.environ["GOMP_SPINCOUNT"] == "7"
+
+
+def test_before_torch_is_loaded() -> None:
+    program = "import sys, rl_training.__main__ as entry; entry._wait_briefly = lambda: print('torch' in sys.modules)"
+    command = [sys.executable, "-c", f"{program}; sys.argv = ['rl-training', '--version']; entry.main()"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()[0] == "False"
 
 
 def test_nor_beside_a_policy(unset: None, monkeypatch: pytest.MonkeyPatch) -> None:

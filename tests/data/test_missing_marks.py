@@ -42,8 +42,8 @@ def test_what_is_left_as_it_is(cells: np.ndarray) -> None:
     assert found.columns["temp"] is cells
 
 
-def test_messages_are_texts() -> None:
-    assert words_as_missing({"Meldung": column("n/v")}).words == ()
+def test_columns_of_texts_are_left_alone() -> None:
+    assert words_as_missing({"batch": column("test")}, ["batch"]).words == ()
 
 
 def test_numbers_with_either_sign() -> None:

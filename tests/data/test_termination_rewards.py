@@ -87,6 +87,15 @@ class TestRefusing:
         with pytest.raises(DataError, match="no column says why episodes ended"):
             TransitionDataset.from_table(arrays | {"terminations": [0, 1, 0, 1]}, at_termination={"frost": -5.0})
 
+    @pytest.mark.parametrize("text", ["frosst", "evening"])
+    def test_texts_that_no_row_terminates_with(self, text: str) -> None:
+        with pytest.raises(DataError, match=f"'{text}' is none of end_reasons that mean termination"):
+            loaded(at_termination={text: -5.0})
+
+    def test_two_numbers_for_one_text(self) -> None:
+        with pytest.raises(DataError, match="'FROST' is given two numbers"):
+            loaded(at_termination={"frost": -5.0, "FROST": -6.0})
+
     def test_rewards_that_stand_in_the_next_row(self) -> None:
         with pytest.raises(DataError, match="at_termination: with rewards_at: next"):
             loaded(at_termination=-5.0, rewards_at="next")

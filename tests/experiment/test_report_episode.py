@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +54,22 @@ def test_runs_of_the_same_episode_share_a_figure(policy: manager.LoadedPolicy) -
     drawn = first.draw((440, 280))
     assert drawn.count('class="dots"') == 1
     assert drawn.count('class="line"') == 1
+
+
+def test_is_one_of_all_episodes(policy: manager.LoadedPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where other figures are of some episodes, the number is still that of the data."""
+    from rl_training.experiment.report import datasets, write_report
+
+    assert policy.place is not None
+    write_report([policy.place], tmp_path / "whole.html")
+    few = datasets.some_episodes
+    monkeypatch.setattr(datasets, "some_episodes", lambda data: few(data, 500))
+    write_report([policy.place], tmp_path / "some.html")
+    told = [
+        re.findall(r"in (episode [^:]*): what was done", (tmp_path / name).read_text())
+        for name in ("whole.html", "some.html")
+    ]
+    assert told[0] == told[1] != []
 
 
 def test_is_on_the_page(policy: manager.LoadedPolicy, tmp_path: Path) -> None:

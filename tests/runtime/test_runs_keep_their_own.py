@@ -141,7 +141,29 @@ class TestAModelThatIsTrainedOn:
         whole = manager.branch(config, loaded, total_timesteps=12)
         resumed = manager.resume(cut)
         assert resumed.progress.steps == 12
+        assert resumed.run.describe()["status"] == "finished"
         assert digest(resumed.checkpoint.tensors) == digest(whole.checkpoint.tensors)
+
+    def test_callbacks_remember_what_they_did(self, data_file: Path, tmp_path: Path) -> None:
+        class Counts(Callback):
+            n = 0
+
+            def on_metrics(self, loop: Loop, metrics: Any) -> None:
+                self.n += 1
+
+            def state(self) -> dict[str, Any]:
+                return {"n": self.n}
+
+            def restore(self, state: Any) -> None:
+                self.n = state["n"]
+
+        config = small_config(data_file, tmp_path, total_timesteps=6, log_interval=2)
+        first = manager.start(config, callbacks=[Counts()])
+        loaded = manager.load_policy(first.run.path).checkpoint
+        counts = Counts()
+        branched = manager.branch(config, loaded, total_timesteps=12, callbacks=[counts])
+        assert counts.n == 6
+        assert branched.run.load(6).progress["callbacks"] == {"Counts": {"n": 3}}
 
 
 class TestAConfigurationThatIsEdited:
@@ -224,6 +246,16 @@ class TestAPlaceThatIsAnothersByNow:
             with pytest.raises(CheckpointError, match="was moved or removed"):
                 run.save(checkpoint, 9)
         assert not run.path.exists()
+
+    def test_a_lock_that_somebody_removes_ends_nothing(self, data_file: Path, tmp_path: Path) -> None:
+        run = manager.start(small_config(data_file, tmp_path, total_timesteps=4)).run
+        with run.lock():
+            (run.path / ".lock").unlink()
+            run.note(reason="still here")
+            other = RunDirectory.open(run.path)
+            with other.lock(), pytest.raises(CheckpointError, match="another process trains this run by now"):
+                run.note(reason="too late")
+        assert run.describe()["reason"] == "still here"
 
 
 def _contents(folder: Path) -> dict[str, bytes]:

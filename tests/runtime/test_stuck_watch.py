@@ -153,3 +153,17 @@ def test_a_child_writes_nothing_into_its_parents_pipe() -> None:
         if child == 0:
             os._exit(0 if signal.set_wakeup_fd(-1) == -1 else 1)
         assert os.waitpid(child, 0)[1] == 0
+
+
+def test_a_child_that_lives_on_is_not_waited_for() -> None:
+    """It holds an end of the pipe, unless it has closed it."""
+    read, write = os.pipe()
+    with graceful_signals(Loop()):
+        child = os.fork()
+        if child == 0:
+            os.read(read, 1)  # until the test is over
+            os._exit(0)
+    os.write(write, b".")
+    os.waitpid(child, 0)
+    os.close(read)
+    os.close(write)

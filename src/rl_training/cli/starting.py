@@ -65,9 +65,11 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     place = locate(source)
     first = _first_look(source, place)
     require_place(output, force=force)
-    marked = words_as_missing(first.columns)
-    first = replace(first, columns=marked.columns)
-    guesses = guess_fields(first.columns, exact_names=first.kind in _EXACT) if first.columns else Guesses((), ())
+    guesses = _guesses(first)
+    marked = words_as_missing(first.columns, [name for guess in guesses.fields for name in guess.columns])
+    if marked.words:
+        first = replace(first, columns=marked.columns)
+        guesses = _guesses(first)
     guesses = _with_files_as_episodes(first, _with_rare_reasons(place, first, guesses))
     patterns = _patterns(guesses, first)
     section = _section(source)
@@ -115,6 +117,10 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     if complete:
         read_config(str(output))  # what is not accepted as it stands is a mistake that is told here
     _tell(draft, output, complete=complete)
+
+
+def _guesses(first: Peek) -> Guesses:
+    return guess_fields(first.columns, exact_names=first.kind in _EXACT) if first.columns else Guesses((), ())
 
 
 def _first_look(source: str, place: Path) -> Peek:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from rl_training.data.formats.cells import is_missing_word, may_stand_for_missing
 from rl_training.data.formats.end_reasons import text_of
-from rl_training.data.guess_words import is_message
 
 _MOST_WORDS = 3  # in a column
 _MOST_CELLS = 0.05  # of a column, with such a word
@@ -25,12 +24,13 @@ class Marked(NamedTuple):
     words: tuple[str, ...]
 
 
-def words_as_missing(columns: Mapping[str, npt.NDArray[Any]]) -> Marked:
-    """Columns as they are, but for those of numbers with a few words among them."""
+def words_as_missing(columns: Mapping[str, npt.NDArray[Any]], texts_in: Container[str] = ()) -> Marked:
+    """Columns as they are, but for those of numbers with a few words among them. texts_in: columns that are known to
+    hold texts: ids, reasons."""
     words: dict[str, None] = {}
     read = dict(columns)
     for name, cells in columns.items():
-        if cells.ndim != 1 or cells.dtype.kind not in "OU" or is_message(name):
+        if cells.ndim != 1 or cells.dtype.kind not in "OU" or name in texts_in:
             continue
         texts = [text_of(cell) for cell in cells.tolist()]
         numbers = np.array([number_of(text) for text in texts])

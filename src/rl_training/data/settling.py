@@ -99,7 +99,8 @@ def settle(
 def _told_of_repeats(raw: RawData, said: Mapping[str, Any]) -> RawData:
     """With a note on what is applied in the file already, and is done a second time."""
     own = raw.provenance
-    again = [f"{name}: {choice}" for name, choice in said.items() if is_said(choice) and own and own.says(name)]
+    twice = {name: choice for name, choice in said.items() if is_said(choice) and own and own.says(name)}
+    again = [f"{name}: {choice}" if isinstance(choice, str) else name for name, choice in twice.items()]
     note = f"the file was written with {', '.join(again)}, which is applied a second time: leave it out"
     return replace(raw, notes=(*raw.notes, note)) if again else raw
 

@@ -29,7 +29,12 @@ def checked(given: Any) -> float | dict[str, float]:
         return _number(given, NAME)
     if not given:
         raise DataError(f"{NAME}: no text is given; say {{crash: -100}}, or one number for every termination")
-    return {text_of(text).casefold(): _number(value, f"{NAME}: {shown(text)}") for text, value in given.items()}
+    found: dict[str, float] = {}
+    for text, value in given.items():
+        number = _number(value, f"{NAME}: {shown(text)}")
+        if found.setdefault(text_of(text).casefold(), number) != number:
+            raise DataError(f"{NAME}: {shown(text)} is given two numbers; capitals make no difference")
+    return found
 
 
 def _number(given: Any, what: str) -> float:
@@ -88,4 +93,5 @@ def _by_reason(raw: RawData, rows: npt.NDArray[np.int64], added: Mapping[str, fl
             f"{NAME}: no column says why episodes ended; give one number for every termination, or name that column,"
             " columns: {end_reasons: …}"
         )
+    check_reasons(added, raw.end_reasons)
     return np.array([added.get((raw.end_text(row) or "").casefold(), 0.0) for row in rows.tolist()])

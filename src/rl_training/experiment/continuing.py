@@ -123,7 +123,7 @@ def newest_run(config: TrainConfig, warn: Warn = _warn) -> RunDirectory | None:
         if not (parent / config.name).exists():
             return None
         run = RunDirectory.open(parent / config.name)
-        own = own_config(run.describe()) or run.config()
+        own = own_config(run.describe(), run.path) or run.config()
         if odd := differing(own, _identified(config, own)):
             raise ConfigError(f"name: run {run.path} has another configuration ({_some(odd)}); choose another name")
         return run
@@ -138,7 +138,7 @@ def newest_run(config: TrainConfig, warn: Warn = _warn) -> RunDirectory | None:
     newest = None
     for *_, run in sorted(found, key=lambda entry: entry[:2], reverse=True):
         try:
-            written = own_config(run.describe()) or run.config()
+            written = own_config(run.describe(), run.path) or run.config()
         except RLTrainingError as error:
             faults[run.path.name] = (
                 f"{run.path / 'config.yaml'}: {error}" if isinstance(error, ConfigError) else str(error)
@@ -185,9 +185,9 @@ def _continue(
         )
     if dataset is not None and facts["dataset"] is None:
         raise ConfigError(f"{run.path}: collects its own experience; it was started without a dataset")
-    kept = own_config(facts)
+    kept = own_config(facts, run.path)
     config = (kept if kept is not None and at_end else checkpoint.config) if checkpoint else (kept or run.config())
-    notices = [*notices, *_edited(run, kept or config)]
+    notices = [*notices, *_edited(run, kept or config, is_kept=kept is not None)]
     is_whole = total_timesteps is None and facts["status"] != "finished"  # but not evaluated, or not marked as finished
     if checkpoint is not None and not is_whole:
         config = _with_budget(run.path, config, checkpoint, total_timesteps)
@@ -201,11 +201,13 @@ def _continue(
     return train(config, dataset=dataset, callbacks=callbacks, run=run, checkpoint=checkpoint, notices=notices)
 
 
-def _edited(run: RunDirectory, config: TrainConfig) -> list[str]:
+def _edited(run: RunDirectory, config: TrainConfig, *, is_kept: bool) -> list[str]:
     """A notice where config.yaml is no longer what the run goes on with; it is written anew."""
     try:
         odd = run.edits(config)
     except CheckpointError as error:
+        if not is_kept:
+            raise
         return [f"{error}; run.json keeps it, too, and the run goes on as it was started"]
     if not odd:
         return []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -46,8 +45,8 @@ def _unfinished(run: RunContents) -> str | None:
     moving = None if _measured_well(run) else _moving_critic(curve)
     if moving is None or curve is None:
         return None
-    longer = f"rl-training resume {shlex.quote(run.path.name)} --total-timesteps {2 * int(curve.steps[-1])}"
-    return f"{moving}: the critic is not finished; train longer, `{longer}`"
+    far = f", to {2 * int(curve.steps[-1]):,} updates or more" if run.summary.status == "finished" else ""
+    return f"{moving}: the critic is not finished; train longer{far}"
 
 
 def metric_notes(run: RunContents) -> tuple[str, ...]:

@@ -30,12 +30,11 @@ class CheckpointWriter:
         """Write beside the caller; what was begun before must have been taken with `finish`."""
         assert self._thread is None, "a checkpoint is being written already"
         # A daemon: a run that is cut off does not wait for a disk, and half a checkpoint has no name.
-        thread = threading.Thread(target=self._run, args=(write,), name="checkpoint writer", daemon=True)
+        self._thread = threading.Thread(target=self._run, args=(write,), name="checkpoint writer", daemon=True)
         try:
-            thread.start()
+            self._thread.start()
         except RuntimeError:  # the system has no room for another: training waits, then
             self._run(write)
-        self._thread = thread
         self.wait(INSTANT_SECONDS)
 
     def _run(self, write: Callable[[], Path]) -> None:

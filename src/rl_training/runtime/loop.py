@@ -67,6 +67,7 @@ class Loop:
         self.stop_reason: str | None = None
         self.stop_status = "finished"
         self.steps_per_second: float | None = None  # over the last log interval
+        self.keeps_start = False  # nothing else tells where this run begins
         self._is_ending = False
         self._writer = writer
         self._saved_at: tuple[int, int] | None = None  # steps and updates
@@ -105,6 +106,8 @@ class Loop:
         for name, callback in self._named_callbacks():
             if name in self.progress.callbacks:
                 callback.restore(self.progress.callbacks[name])
+        if self.keeps_start:
+            self.run_directory.keep(self.snapshot())
         try:
             self._tell("on_start")
             if self.progress.steps and self._is_due(self.config.eval_interval):

@@ -17,7 +17,6 @@ import shlex
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +41,7 @@ class RunDirectory:
 
     def __init__(self, path: Path) -> None:
         self._given, self._place = path, path.absolute()
-        self._lock: FileIO | None = None
+        self._lock: run_lock.Held | None = None
         self._noting = threading.Lock()
         self._records = {kind: Records(self._place / f"{kind}.jsonl") for kind in ("metrics", "timing")}
         self._records["evaluations"] = Records(self._place / "evaluations.jsonl", is_sound=is_evaluation)

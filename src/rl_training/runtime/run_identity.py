@@ -10,6 +10,7 @@ import os
 import platform
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -44,8 +45,9 @@ def circumstances(config: TrainConfig) -> dict[str, Any]:
     }
 
 
-def own_config(facts: Mapping[str, Any]) -> TrainConfig | None:
-    """The configuration that a run goes on with; none where an earlier version did not keep it in run.json."""
+def own_config(facts: Mapping[str, Any], run: Path | None = None) -> TrainConfig | None:
+    """The configuration that a run goes on with; none where an earlier version did not keep it in run.json. run: for
+    what is wrong with it."""
     told = facts.get("config")
     if told is None:
         return None
@@ -54,7 +56,8 @@ def own_config(facts: Mapping[str, Any]) -> TrainConfig | None:
             raise ConfigError(f"must be the values of a configuration, got {shown(told)}")
         return TrainConfig.parse(dict(told))
     except ConfigError as error:
-        raise CheckpointError(f"{DESCRIPTION}: config: {error}") from None
+        place = DESCRIPTION if run is None else run / DESCRIPTION
+        raise CheckpointError(f"{place}: config: {error}") from None
 
 
 def data_of(facts: Mapping[str, Any]) -> str | None:

@@ -9,9 +9,10 @@ import platform
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path
+from typing import NamedTuple
 
 from rl_training.errors import CheckpointError
 from rl_training.run_places import LOCK
@@ -21,8 +22,15 @@ _GLANCES, _GLANCE_SECONDS = 4, 0.05  # a list of runs that looks at the lock hol
 _HELD: set[FileIO] = set()  # the files that this process has locked
 
 
+class Held(NamedTuple):
+    """The locked file, and the folder it was locked in."""
+
+    file: FileIO
+    folder: os.stat_result
+
+
 @contextmanager
-def held(run: Path) -> Iterator[FileIO]:
+def held(run: Path) -> Iterator[Held]:
     """Hold the lock of a run, which the system takes from a process that dies; refused where another holds it."""
     try:
         # Without a buffer: nothing is left to be written, and to fail, as it is closed.
@@ -33,15 +41,18 @@ def held(run: Path) -> Iterator[FileIO]:
         _lock(file, run)
         _HELD.add(file)
         try:
-            yield file
+            yield Held(file, run.stat())
         finally:
             _HELD.discard(file)
 
 
-def require_held(file: FileIO, run: Path) -> None:
+def require_held(held: Held, run: Path) -> None:
     """Refuse to write where the folder that was locked no longer lies: another run may have its name by now."""
-    if not os.path.samestat(os.fstat(file.fileno()), (run / LOCK).stat()):
+    if not os.path.samestat(held.folder, run.stat()):
         raise OSError(errno.ESTALE, "another run lies there by now; what was saved is where this one was moved to")
+    with suppress(FileNotFoundError):  # one that somebody has removed keeps nobody from writing
+        if not os.path.samestat(os.fstat(held.file.fileno()), (run / LOCK).stat()):
+            raise OSError(errno.EBUSY, f"{LOCK} was removed, and another process trains this run by now")
 
 
 def _open(path: str, flags: int) -> int:

@@ -13,13 +13,14 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Protocol
 
 from rl_training.postponing import STOPPING
 
 GRACE_SECONDS = 1.0  # for what was cut off to end by itself
 _LATE_SECONDS = 0.5  # that this thread may be late
-_WATCHED: set[int] = set()  # pipes that the system writes into
+_WATCHED: set[tuple[int, int]] = set()  # both ends of the pipes that the system writes into
 
 
 class Handled(Protocol):
@@ -45,7 +46,8 @@ class StuckWatch:
         self._exit: Callable[[int], object] = os._exit
         self._read, self._write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
-        _WATCHED.add(self._write)
+        _WATCHED.add((self._read, self._write))
+        self._is_over = False
         self._thread = threading.Thread(target=self._watch, name="stuck watch", daemon=True)
         try:
             if self._before != -1:  # an event loop has signals of its own
@@ -56,30 +58,27 @@ class StuckWatch:
 
     def close(self) -> None:
         """No process is ended after this."""
-        if self._thread.ident is not None and self._write in _WATCHED:
+        if (self._read, self._write) in _WATCHED:
             self._let_go()
-            self._thread.join()
 
     def _let_go(self) -> None:
         signal.set_wakeup_fd(self._before, warn_on_full_buffer=False)
-        _WATCHED.discard(self._write)
-        os.close(self._write)  # the thread reads the end
-        if self._thread.ident is None:
-            os.close(self._read)
+        _WATCHED.discard((self._read, self._write))
+        self._is_over = True
+        if self._thread.ident is not None:
+            with suppress(BlockingIOError):  # full: it is awake
+                os.write(self._write, b"\0")  # an end of the pipe may be open in a child, and would not tell
+            self._thread.join()
+        os.close(self._write)
+        os.close(self._read)
 
     def _watch(self) -> None:
-        try:
-            while True:
-                left = None if self._until is None else max(0.0, self._until - time.monotonic())
-                if select.select([self._read], [], [], left)[0]:
-                    told = os.read(self._read, 512)
-                    if not told:
-                        return
-                    self._hear(told)
-                elif self._until is not None and time.monotonic() >= self._until:
-                    self._judge()
-        finally:
-            os.close(self._read)
+        while not self._is_over:
+            left = None if self._until is None else max(0.0, self._until - time.monotonic())
+            if select.select([self._read], [], [], left)[0]:
+                self._hear(os.read(self._read, 512))
+            elif self._until is not None and time.monotonic() >= self._until:
+                self._judge()
 
     def _hear(self, told: bytes) -> None:
         numbers = [number for number in told if number in STOPPING]
@@ -108,8 +107,11 @@ class StuckWatch:
 def _forget() -> None:
     """A child would write into its parent's pipe what it alone was sent."""
     if _WATCHED:
-        _WATCHED.clear()
         signal.set_wakeup_fd(-1)
+    for ends in _WATCHED:
+        for end in ends:
+            os.close(end)
+    _WATCHED.clear()
 
 
 os.register_at_fork(after_in_child=_forget)

@@ -220,8 +220,7 @@ class Trainer:
             guard=self.guard(source, parts, run, writer),
             writer=writer,
         )
-        if self.checkpoint is not None and self.run_directory is None:  # nothing else tells where it began
-            run.keep(loop.snapshot())
+        loop.keeps_start = self.checkpoint is not None and self.run_directory is None
         return loop
 
     def guard(self, source: Source, parts: Parts, run: RunDirectory, writer: CheckpointWriter) -> DivergenceGuard:

@@ -18,6 +18,7 @@ from rl_training.data.formats.names import LONGEST_NAME, doubled
 from rl_training.data.provenance import Provenance
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
+from rl_training.reading_choices import EndReasons
 from rl_training.validation import printable
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class RawData:
     negated: its costs have become rewards.
     ends_told: a column says why episodes ended.
     end_texts: where a column says why episodes ended, its text in the file's rows that have ended one.
+    end_reasons: what these texts mean, as was said.
     recorded: its own episodes, where those of the arrays are pieces of them.
     provenance: what the file itself tells of where it comes from.
     left_out: rows without a value that are not among the arrays, and how many of them mark a termination.
@@ -80,6 +82,7 @@ class RawData:
     recorded: Recorded | None = None
     left_out: tuple[int, int] = (0, 0)
     end_texts: Mapping[int, str] | None = None
+    end_reasons: EndReasons | None = None
     provenance: Provenance | None = None
 
     def row_in_file(self, row: int) -> tuple[int, str | None]:

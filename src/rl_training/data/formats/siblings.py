@@ -32,7 +32,7 @@ def alike_beside(path: Path) -> str | None:
     if len(alike) < _FEWEST:
         return None
     folder = printable(shlex.quote(str(path.parent)))
-    way = f"the folder itself can be given: rl-training init {folder}"
+    way = f"the folder itself can be given, unless some are held out: rl-training init {folder}"
     if len(alike) < len(names):
         way = "in a folder of their own they can be read together: rl-training init FOLDER"
     return f"{len(alike):,} more files with the same columns lie beside it; {way}"

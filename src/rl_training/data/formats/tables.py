@@ -312,6 +312,7 @@ def assemble(
         files=files,
         ends_told=said is not None,
         end_texts=said,
+        end_reasons=planned.choices.end_reasons,
         recorded=ordered.recorded,
     )
 

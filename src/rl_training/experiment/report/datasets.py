@@ -215,7 +215,7 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
         step,
         check_values(learner, transforms, some),
         actions=check_actions(learner, transforms, some),
-        episode=check_episode(learner, transforms, some, names, data_title(run)),
+        episode=check_episode(learner, transforms, data, names, data_title(run)),
     )
     if found.values is None:
         missing = f"{run.summary.algo} learns no values: there is nothing to hold to returns, and no TD error"
@@ -224,13 +224,12 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
     held, source = shelf.held_out_for(run, spaces)
     if isinstance(held, str):
         return replace(found, missing=(f"no held-out episodes: {held}",)), opened
-    other = some_episodes(held)
     doubts = [] if shelf.held_out is None else _doubts(share_seen(held, data), source)
     return replace(
         found,
-        held=check_values(learner, transforms, other),
+        held=check_values(learner, transforms, some_episodes(held)),
         held_from=source,
-        episode=check_episode(learner, transforms, other, names, source),
+        episode=check_episode(learner, transforms, held, names, source),
         doubts=(*found.doubts, *doubts),
     ), opened
 

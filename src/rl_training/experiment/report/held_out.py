@@ -26,6 +26,7 @@ Sums = npt.NDArray[np.uint64]
 _WHERE = ("path", "id", "download")  # of a section: which data, not how they are read
 _NAME_COLUMNS = ("columns", "dones_are", "end_reasons", "missing_words", "duplicates")
 _CHANGE_VALUES = ("rewards_are", "rewards_at", "at_termination", "time_limits", "max_episode_steps", "missing")
+_BY_REASON = "at_termination"
 _MOST = 4_000  # held-out rows that are looked for
 _BLOCK = 1 << 16  # rows summed at once, so that a memory-mapped field is read through and let go
 
@@ -75,7 +76,14 @@ def _not_twice(own: dict[str, Any], plain: Mapping[str, Any]) -> tuple[dict[str,
     done = {name: choice for name, choice in changing.items() if told is None or told.says(name)}
     left = {name: choice for name, choice in own.items() if name not in (*_NAME_COLUMNS, *done)}
     by = "by its columns" if told is None else "as it tells"
-    return left, (f"it was written with {_listed(done)}, {by}, which is not applied again",) if done else ()
+    notes = [f"it was written with {_listed(done)}, {by}, which is not applied again"] if done else []
+    if isinstance(left.get(_BY_REASON), Mapping):  # the texts are not in what was written
+        numbers = left.pop(_BY_REASON)
+        notes.append(
+            f"its rewards are without {_listed({_BY_REASON: numbers})}, as it keeps no reasons; write it anew with"
+            " --at-termination"
+        )
+    return left, tuple(notes)
 
 
 def _listed(choices: Mapping[str, Any]) -> str:
