@@ -118,3 +118,13 @@ def test_is_one_line(arguments: list[str], complaint: str, mistake: Any) -> None
 def test_options_that_do_not_fit_suggest_no_check(mistake: Any) -> None:
     """It would only say the same again."""
     assert mistake("data", "convert", *GOOD, "--dones-are", "ends").endswith("leave it out")
+
+
+def test_a_column_of_texts_is_not_called_missing(mistake: Any, tmp_path: Path) -> None:
+    """Declared so, the whole column would be."""
+    rows = [f"{i % 20},{i / 7:.2f},{'open' if i % 9 == 0 else 'shut'},{i % 3 - 1}.5,1" for i in range(60)]
+    (tmp_path / "door.csv").write_text("\n".join(["t,temp,door,u,r", *rows]) + "\n")
+    columns = ["obs=temp,door", "actions=u", "rewards=r", "step=t"]
+    said = mistake("data", "check", "door.csv", *(word for one in columns for word in ("--columns", one)))
+    assert "'door' holds text in most rows: write numbers in its place, such as 0 and 1, or leave it out" in said
+    assert "missing-words" not in said

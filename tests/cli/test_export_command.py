@@ -213,8 +213,8 @@ class TestQuality:
                 " estimated from the data alone",
             ),
             (
-                estimate(0, 0, 0, improvement=None, not_trusted_because=["it is " + "so " * 90, "more"]),
-                "unknown: the estimate from the data alone is not to be trusted, because it is " + "so " * 50 + "s...",
+                estimate(0, 0, 0, improvement=None, not_trusted_because=["it is so; do that", "more"]),
+                "unknown: the estimate from the data alone is not to be trusted, because it is so",
             ),
         ],
     )

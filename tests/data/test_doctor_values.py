@@ -209,7 +209,7 @@ class TestEpisodes:
         }
         report = report_on(arrays)
         finding = next(f for f in report.findings if f.code == "returns.by-row")
-        assert "holds only 20% of the rows" in finding.what
+        assert "holds only 11% of the rows" in finding.what
         assert report.facts.return_by_row == pytest.approx((80 * 25 + 8 * 200 * 200) / rows, rel=0.01)
 
 

@@ -46,6 +46,14 @@ class TestAdding:
         assert data.rewards.tolist() == [1, 2, -47, 4, 5, 6, 7, 8, 9]
         assert "frost -50 added to the reward of 1 termination" in data.notes
 
+    @pytest.mark.parametrize(("given", "costs"), [(100, False), (-100, True)])
+    def test_an_end_that_is_rewarded_is_warned_of(self, given: float, costs: bool) -> None:
+        """It may be a goal; of a failure, the sign is the wrong one."""
+        data = loaded(at_termination=given, rewards_are="costs" if costs else "rewards")
+        (note,) = [note for note in data.notes if "ending is rewarded" in note]
+        assert note.startswith("warning: ")
+        assert note.endswith("a number above zero, as costs are" if costs else "a number below zero")
+
     def test_to_flags_as_well_as_to_reasons(self) -> None:
         arrays = {"obs": np.zeros((4, 1)), "actions": np.linspace(-1, 1, 4)[:, None], "rewards": np.zeros(4)}
         flags = {"terminations": np.array([0, 1, 0, 0]), "truncations": np.array([0, 0, 0, 1])}

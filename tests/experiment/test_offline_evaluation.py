@@ -577,3 +577,18 @@ def test_the_card_tells_of_this_checkpoint_only(run: Path) -> None:
     assert offline_evaluation(load_policy(run, 10), place, 2) is None
     assert offline_evaluation(policy, None, 2) is None
     assert offline_evaluation(LoadedPolicy(policy.checkpoint, policy.actor), place, 9) is None
+
+
+def test_columns_in_another_order_are_refused(tmp_path: Path) -> None:
+    """By their names, where both have some: values would be taken for others."""
+    rng = np.random.default_rng(0)
+    table = {name: rng.normal(size=60) for name in ("warm", "wet", "cost")} | {"u": rng.uniform(-1, 1, 60)}
+    table["t"] = np.tile(np.arange(5), 12)
+    lines = [",".join(table), *(",".join(str(values[row]) for values in table.values()) for row in range(60))]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    columns = {"obs": ["warm", "wet"], "actions": "u", "rewards": "cost", "step": "t"}
+    section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns}
+    policy = load_policy(train(small_config(None, tmp_path, dataset=section, total_timesteps=2)).run.path)
+    other = TransitionDataset.load(tmp_path / "log.csv", columns={**columns, "obs": ["wet", "warm"]})
+    with pytest.raises(DataError, match="obs are wet, warm, in that order, and the policy was trained on warm, wet"):
+        policy.evaluate_offline(other, store=False)

@@ -10,7 +10,7 @@ from typing import Any
 from rl_training.validation import shortened
 from rl_training.wording import amount, readable
 
-_LONGEST_REASON = 160  # characters; `evaluate --offline` tells all of it
+_LONGEST_REASON = 300  # characters; `evaluate --offline` tells all of it, and what to do
 _BEHAVIOUR = "than the behaviour that recorded the data"
 
 
@@ -43,7 +43,7 @@ def _in_environment(scores: Mapping[str, Any], dataset: Mapping[str, Any] | None
 def _estimated(estimate: Mapping[str, Any]) -> str:
     gain, reasons = estimate["improvement"], estimate["not_trusted_because"]
     if gain is None:
-        why = f", because {shortened(reasons[0], _LONGEST_REASON)}" if reasons else ""
+        why = f", because {shortened(reasons[0].partition('; ')[0], _LONGEST_REASON)}" if reasons else ""
         return f"unknown: the estimate from the data alone is not to be trusted{why}"
     low, high = gain["low"], gain["high"]
     sign = "+" if gain["value"] > 0 else ""

@@ -18,7 +18,7 @@ from rl_training.data.formats.raw import RawData
 from rl_training.errors import DataError, did_you_mean
 from rl_training.reading_choices import AtTermination, EndReasons
 from rl_training.validation import printable, shown
-from rl_training.wording import amount
+from rl_training.wording import WARNING, amount
 
 NAME = "at_termination"
 
@@ -75,11 +75,14 @@ def with_termination_rewards(raw: RawData, given: AtTermination, *, costs: bool)
         return raw
     rows = np.flatnonzero(ends)
     extra = np.full(len(rows), added) if isinstance(added, float) else _by_reason(raw, rows, added)
-    rewards[rows] += -extra if costs else extra
+    extra = -extra if costs else extra
+    rewards[rows] += extra
     told = f"{added:g}" if isinstance(added, float) else first_of(f"{printable(t)} {v:g}" for t, v in added.items())
-    note = (
-        f"{told} added to the {'cost' if costs else 'reward'} of {amount(int(np.count_nonzero(extra)), 'termination')}"
-    )
+    changed = amount(int(np.count_nonzero(extra)), "termination")
+    note = f"{told} added to the {'cost' if costs else 'reward'} of {changed}"
+    if (extra > 0).any():
+        sign = "above zero, as costs are" if costs else "below zero"
+        note = f"{WARNING}{note}: ending is rewarded. Right where the end is the goal; a failure takes a number {sign}"
     gone = [name for name in raw.arrays if FIELD_OF.get(name) == "returns_to_go"]
     note += "; the file's returns_to_go are of other rewards, and left out" if gone else ""
     arrays = {name: values for name, values in raw.arrays.items() if name not in gone} | {key: rewards}

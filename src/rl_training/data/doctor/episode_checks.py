@@ -52,9 +52,9 @@ def check_early_ends(subject: Subject, *, costs: bool = False) -> Iterator[Findi
     kind = "cost" if costs else "earn"
     what = f"{ended:,} of {amount(len(subject.ends), 'episode')} terminate{'s' if ended == 1 else ''}, and that is the"
     what += f" best that can happen: {_HORIZON} more steps {kind} {told[0]}, the last one {kind}s {told[1]} on average."
-    advice = "Fine where the end is the goal. Where it is a failure, say what it costs besides,"
-    advice += f" at_termination: {_round_up(sign * (to_come - at_end)):g} at the least (with a gamma of 0.99)."
     wanted = at_end > usual or subject.rewards.min() == subject.rewards.max()
+    advice = "Fine where the end is the goal. Where it is a failure, say what it costs besides, at_termination"
+    advice += f": {_round_up(sign * (to_come - at_end)):g} at the least (with a gamma of 0.99)." if not wanted else "."
     yield Finding("note" if wanted else "warning", "rewards.end-early", "rewards", what, advice, ended)
 
 

@@ -45,7 +45,7 @@ from rl_training.data.space_bounds import SpaceBounds
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
-from rl_training.wording import amount
+from rl_training.wording import WARNING, amount
 
 
 def examine(
@@ -86,11 +86,16 @@ def examine(
         findings += check_reward_name(raw.column_in_file("rewards", None) or fields.sources.get("rewards"), subject)
     findings += [*_unused(raw, subject), *check_unused_texts(texts, raw, subject)]
     notes = raw.notes if dataset is None else [note for note in dataset.notes if note not in raw.hints]
-    findings += [Finding("note", "data.read", "data", sentence(note), "") for note in notes]
+    findings += [_as_read(note) for note in notes]
     if refusal is not None and not any(finding.level == "error" for finding in findings):
         advice = "Training refuses these data as they are."
         findings.append(Finding("error", "data.refused", "data", sentence(refusal), advice))
     return Report.of(facts, [replace(finding, place=in_file(raw, finding)) for finding in findings])
+
+
+def _as_read(note: str) -> Finding:
+    level: Level = "warning" if note.startswith(WARNING) else "note"
+    return Finding(level, "data.read", "data", sentence(note.removeprefix(WARNING)), "")
 
 
 def _other_environment(raw: RawData, env_id: str | None) -> list[Finding]:

@@ -74,11 +74,13 @@ class Faults:
 
     def __init__(self) -> None:
         self._cells: dict[str, tuple[dict[int, Any], bool]] = {}  # by column; whether it is one of flags
+        self._rows: Counter[str] = Counter()  # that were read of each column
 
     def reading(
         self, read: Callable[..., npt.NDArray[Any]], name: str, cells: Any, first_row: int = 0
     ) -> npt.NDArray[Any]:
         """What `read` makes of the cells; NaN where it refuses them."""
+        self._rows[name] += len(cells)
         try:
             return read(name, cells, first_row)
         except BadCellsError as error:
@@ -94,7 +96,14 @@ class Faults:
         told = [error.told(lines) for error in found[:_MOST_COLUMNS]]
         if len(found) > _MOST_COLUMNS:
             told.append(f"and {amount(len(found) - _MOST_COLUMNS, 'more column')} with such cells")
-        words = list(dict.fromkeys(word for error in found for word in error.words()))[:_MOST_WORDS]
+        texts = [error for error in found if 2 * len(error.cells) > self._rows[error.column] and not error.is_flag]
+        if texts:
+            named = ", ".join(repr(error.column) for error in texts[:_MOST_COLUMNS])
+            told.append(
+                f"{named} holds text in most rows: write numbers in its place, such as 0 and 1, or leave it out"
+            )
+        words = list(dict.fromkeys(word for error in found if error not in texts for word in error.words()))
+        words = words[:_MOST_WORDS]
         if words and not (len(found) > 1 and all(error.is_first_row_alone for error in found)):
             said = f"missing_words: {inline(words)}, and missing: hold or drop"
             told.append(f"if {'it stands' if len(words) == 1 else 'they stand'} for a missing value, say {said}")

@@ -13,7 +13,17 @@ from rl_training.experiment.report.tables import Cell, Row, interval, name_cell,
 from rl_training.experiment.statistics import LEVEL, Estimate
 
 HEADING = "Without a simulator: fitted Q evaluation"
-_HEADS = ("run", "at", "data", "policy", f"value [{LEVEL:.0%}]", f"improvement [{LEVEL:.0%}]", "probability", "trust")
+_HEADS = (
+    "run",
+    "at",
+    "data",
+    "γ",
+    "policy",
+    f"value [{LEVEL:.0%}]",
+    f"improvement [{LEVEL:.0%}]",
+    "probability",
+    "trust",
+)
 
 
 def without_simulator(runs: Sequence[RunContents]) -> str:
@@ -27,7 +37,7 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
     if not rows:
         return ""
     callouts = "".join(f'<p class="callout small">{remark}</p>' for remark in remarks)
-    made = table(_HEADS, rows, css="cards", numbers=_HEADS[4:7], sortable=False)
+    made = table(_HEADS, rows, css="cards", numbers=_HEADS[5:8], sortable=False)
     return f'{made}<p class="small">{escape(_HOW)}</p>{callouts}'
 
 
@@ -45,27 +55,26 @@ _HOW = (
 def _rows(record: Mapping[str, Any]) -> list[list[Cell]]:
     step = as_number(record.get("step"), 0.0)
     at, data = Cell.number(step, f"{int(step):,}"), Cell.of(_title(record))
+    discount = as_number(record.get("gamma"), None)
+    on = [at, data, Cell.number(discount, None if discount is None else f"{discount:g}")]
     behaviour = _mapping(record.get("behaviour"))
     empty = Cell("–")
     found = [
         [
-            at,
-            data,
+            *on,
             Cell.of("recorded" if "weight_behind_cuts" in behaviour else "data"),
             _estimate(behaviour.get("return")),
             empty,
             empty,
             empty,
         ],
-        [at, data, Cell.of("behaviour"), _estimate(behaviour.get("value")), empty, empty, empty],
+        [*on, Cell.of("behaviour"), _estimate(behaviour.get("value")), empty, empty, empty],
     ]
     for policy in _policies(record):
         trust = Cell("✗, see below") if _texts(policy.get("not_trusted_because")) else Cell("✓")
-        found.append([at, data, Cell.of(f"seed {_seed(policy)}"), *_figures(policy), trust])
+        found.append([*on, Cell.of(f"seed {_seed(policy)}"), *_figures(policy), trust])
     if len(_trusted(record)) > 1:
-        found.append(
-            [at, data, Cell.of(mean_of(len(_trusted(record)), len(_policies(record)))), *_figures(record), empty]
-        )
+        found.append([*on, Cell.of(mean_of(len(_trusted(record)), len(_policies(record)))), *_figures(record), empty])
     return found
 
 
