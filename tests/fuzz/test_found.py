@@ -236,7 +236,15 @@ class TestRunsOfStrangers:
             draw_learning_curve(resume(hers, total_timesteps=30).run)
         assert (mine.read_bytes() == contents) if is_there else not mine.exists()
 
-    @pytest.mark.parametrize("name", [".lock", "metrics.jsonl", "timing.jsonl", "run.json", "config.yaml"])
+    def test_a_pipe_for_its_configuration(self, hers: Path) -> None:
+        """run.json keeps it as well, and a file takes the place of the pipe."""
+        (hers / "config.yaml").unlink()
+        os.mkfifo(hers / "config.yaml")
+        notices = resume(hers, total_timesteps=30).run.describe()["notices"]
+        assert any("config.yaml: cannot be read" in notice for notice in notices)
+        assert (hers / "config.yaml").is_file()
+
+    @pytest.mark.parametrize("name", [".lock", "metrics.jsonl", "timing.jsonl", "run.json"])
     def test_a_pipe_in_it(self, name: str, hers: Path) -> None:
         (hers / name).unlink()
         os.mkfifo(hers / name)

@@ -65,18 +65,12 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     place = locate(source)
     first = _first_look(source, place)
     require_place(output, force=force)
-    guesses = _guesses(first)
-    marked = words_as_missing(first.columns, [name for guess in guesses.fields for name in guess.columns])
-    if marked.words:
-        first = replace(first, columns=marked.columns)
-        guesses = _guesses(first)
+    first, guesses, words = _guessed(first)
     guesses = _with_files_as_episodes(first, _with_rare_reasons(place, first, guesses))
     patterns = _patterns(guesses, first)
     section = _section(source)
     reasons = _reasons(place, first, guesses)
-    draft = Draft(
-        section, "", guesses, patterns, (), "", recommend(None), None, "", reasons, missing_words=marked.words
-    )
+    draft = Draft(section, "", guesses, patterns, (), "", recommend(None), None, "", reasons, missing_words=words)
     dataset, fault = _try(place, draft)
     if first.kind == "minari" and fault is not None and "columns: {obs" in fault:
         guesses = Guesses((Guess("obs", (), fault),), ())
@@ -110,13 +104,23 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         unused(first, guesses),
         is_table=first.kind in _TABLES,
         looked_at=_looked_at(first) if dataset is None else "",
-        missing_words=marked.words,
+        missing_words=words,
     )
     write_output(output, draft.text(str(output)), force=force)
     complete = not draft.to_fill_in and dataset is not None
     if complete:
         read_config(str(output))  # what is not accepted as it stands is a mistake that is told here
     _tell(draft, output, complete=complete)
+
+
+def _guessed(first: Peek) -> tuple[Peek, Guesses, tuple[str, ...]]:
+    """What the columns may be, after words among numbers were taken for missing values; the columns so, the words."""
+    guesses = _guesses(first)
+    marked = words_as_missing(first.columns, [name for guess in guesses.fields for name in guess.columns])
+    if not marked.words:
+        return first, guesses, ()
+    read = replace(first, columns=marked.columns)
+    return read, _guesses(read), marked.words
 
 
 def _guesses(first: Peek) -> Guesses:
