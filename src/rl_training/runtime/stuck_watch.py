@@ -19,7 +19,7 @@ from typing import Protocol
 from rl_training.postponing import STOPPING
 
 GRACE_SECONDS = 1.0  # for what was cut off to end by itself
-_LATE_SECONDS = 0.5  # that this thread may be late
+_LATE_SECONDS = 0.05  # that this thread may hear of a signal later than its handler ran
 _WATCHED: set[tuple[int, int]] = set()  # both ends of the pipes that the system writes into
 
 
@@ -90,8 +90,9 @@ class StuckWatch:
         ends = [now + self._impatience] if self._presses > 1 else []
         ends += [now + self._patience] if any(number != signal.SIGINT for number in numbers) else []
         ends += [self._request.deadline] if self._request.deadline is not None else []
-        if ends:
-            self._until = max(min(ends), now) + GRACE_SECONDS
+        if ends:  # whoever asks again and again does not wait longer
+            until = max(min(ends), now) + GRACE_SECONDS
+            self._until = until if self._until is None else min(self._until, until)
 
     def _judge(self) -> None:
         """The time is over: end the process, unless handlers run, or something is being saved that nobody forbids."""

@@ -96,7 +96,7 @@ class Faults:
         told = [error.told(lines) for error in found[:_MOST_COLUMNS]]
         if len(found) > _MOST_COLUMNS:
             told.append(f"and {amount(len(found) - _MOST_COLUMNS, 'more column')} with such cells")
-        texts = [error for error in found if 2 * len(error.cells) > self._rows[error.column] and not error.is_flag]
+        texts = [error for error in found if 2 * len(error.cells) > self._rows[error.column] and error.words()]
         if texts:
             named = ", ".join(repr(error.column) for error in texts[:_MOST_COLUMNS])
             told.append(
