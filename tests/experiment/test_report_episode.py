@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from rl_training.data import TransitionDataset
 from rl_training.experiment import manager
+from rl_training.experiment.report import datasets, write_report
 from rl_training.experiment.report.contents import read_runs
 from rl_training.experiment.report.episode import EpisodeCheck, check_episode, episode_figures
 from small_runs import small_config
@@ -58,8 +60,6 @@ def test_runs_of_the_same_episode_share_a_figure(policy: manager.LoadedPolicy) -
 
 def test_is_one_of_all_episodes(policy: manager.LoadedPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where other figures are of some episodes, the number is still that of the data."""
-    from rl_training.experiment.report import datasets, write_report
-
     assert policy.place is not None
     write_report([policy.place], tmp_path / "whole.html")
     few = datasets.some_episodes
@@ -72,9 +72,24 @@ def test_is_one_of_all_episodes(policy: manager.LoadedPolicy, tmp_path: Path, mo
     assert told[0] == told[1] != []
 
 
-def test_is_on_the_page(policy: manager.LoadedPolicy, tmp_path: Path) -> None:
-    from rl_training.experiment.report import write_report
+def test_held_out_columns_in_another_order_are_not_used(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    table = {name: rng.normal(size=60) for name in ("warm", "wet", "pay")} | {"u": rng.uniform(-1, 1, 60)}
+    table["t"] = np.tile(np.arange(5), 12)
+    lines = [",".join(table), *(",".join(str(values[row]) for values in table.values()) for row in range(60))]
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    columns: dict[str, Any] = {"obs": ["warm", "wet"], "actions": "u", "rewards": "pay", "step": "t"}
+    section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns}
+    run = manager.start(small_config(None, tmp_path, "iql", dataset=section, total_timesteps=2)).run
+    other = TransitionDataset.load(tmp_path / "log.csv", columns={**columns, "obs": ["wet", "warm"]})
+    with pytest.warns(UserWarning, match="CSV has no place"):
+        other.save(tmp_path / "other.csv")
+    write_report([run.path], tmp_path / "page.html", held_out=str(tmp_path / "other.csv"))
+    page = (tmp_path / "page.html").read_text()
+    assert "obs are wet, warm, in that order, and the policy was trained on warm, wet" in page
 
+
+def test_is_on_the_page(policy: manager.LoadedPolicy, tmp_path: Path) -> None:
     assert policy.place is not None
     write_report([policy.place], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()

@@ -74,6 +74,15 @@ class TestABudgetThatWasGiven:
         assert not any("was edited" in notice for notice in run.describe().get("notices", []))
         assert [entry["after"] for entry in run.describe()["budgets"]] == [12]
 
+    def test_is_told_where_a_smaller_one_is_refused(self, data_file: Path, tmp_path: Path, killed_in: Any) -> None:
+        run = manager.start(small_config(data_file, tmp_path, total_timesteps=6)).run
+        patch = killed_in(Loop, "run")
+        with pytest.raises(KilledError):
+            manager.resume(run.path, total_timesteps=12)
+        patch.undo()
+        with pytest.raises(ConfigError, match=r"total_timesteps 3 lies behind update 6, .* alone goes on to 12"):
+            manager.resume(run.path, total_timesteps=3)
+
     def test_of_an_earlier_checkpoint_is_its_own(self, data_file: Path, tmp_path: Path) -> None:
         config = small_config(data_file, tmp_path, total_timesteps=6, checkpoint_interval=3, keep_checkpoints=9)
         run = manager.start(config).run

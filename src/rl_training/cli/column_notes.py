@@ -75,7 +75,7 @@ def _unfit(first: Peek, values: npt.NDArray[np.generic]) -> str | None:
         return None
     if values.dtype.kind in "OU":
         given = [text for cell in values.tolist() if not is_missing_word(text := text_of(cell))]
-        texts = [text for text in given if math.isnan(number_of(text)) and text.casefold() != "nan"]
+        texts = [text for text in given if math.isnan(number_of(text))]
         if not texts:
             return None
         if len(texts) > _MOSTLY * len(values):

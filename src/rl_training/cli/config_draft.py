@@ -192,15 +192,17 @@ class Draft:
                 key = yaml_dialect.inline(text)
                 head = [f"    {key}:"] if len(key) <= _LONGEST_KEY else [f"    ? {key}", "    :"]
                 lines += [*head[:-1], f"{head[-1]} {meaning}  # {_counted(guess)}"]
-        ends = [text for text, meaning in self.end_reasons.items() if meaning == "termination" and text]
-        if ends:
-            lines.append(
-                f"  # at_termination: {{{yaml_dialect.inline(ends[0])}: -100}}  # what a failure costs besides, if the"
-                " rewards do not say it (of costs: above zero)"
-            )
         if empty := self.reasons.get(""):
             lines += _comment(f"{amount(empty.rows, 'row')} say nothing: the episode goes on", "    ")
-        return lines
+        return lines + self._failures()
+
+    def _failures(self) -> list[str]:
+        """What a failure costs, to be said where the rewards do not."""
+        ends = [text for text, meaning in self.end_reasons.items() if meaning == "termination" and text]
+        if not ends:
+            return []
+        about = "If one of these is a failure, and the rewards do not say so: what it costs (of costs, above zero)."
+        return [*_comment(about, "  "), f"  # at_termination: {yaml_dialect.inline({ends[0]: -100})}"]
 
     def _bounds(self) -> list[str]:
         """The bounds of actions, to be said by who knows them."""

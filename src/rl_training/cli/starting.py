@@ -339,7 +339,7 @@ def _tell(draft: Draft, output: Path, *, complete: bool) -> None:
     if draft.missing_words:
         words = listed(draft.missing_words)
         lines += beside(
-            "  missing_words", f"{words} (a few cells among numbers; guessed to stand for missing ones)", 17
+            "  missing_words", f"{words} (a few cells among numbers; guessed to stand for missing ones)", 16
         )
     if draft.unused:
         lines += beside("  not used", first_of(draft.unused), 16)

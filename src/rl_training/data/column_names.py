@@ -6,7 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rl_training.data.checks import FloatArray, column_extremes
+from rl_training.data.formats.names import listed
 from rl_training.environments import NamedColumn, Spaces
+from rl_training.errors import DataError
 
 if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
@@ -29,6 +31,20 @@ def named_spaces(spaces: Spaces, dataset: TransitionDataset | None, before: Spac
     if before is not None:
         seen, done = seen or before.obs_columns, done or before.action_columns
     return replace(spaces, obs_columns=seen, action_columns=done)
+
+
+def require_order(dataset: TransitionDataset, spaces: Spaces, source: str) -> None:
+    """Refuse columns that are a policy's own in another order, as far as both have names: values would be taken for
+    others. source: names the data in the message."""
+    own = {"obs": spaces.obs_columns, "actions": spaces.action_columns}
+    widths = {"obs": dataset.obs_dim, "actions": dataset.act_dim}
+    for field, columns in own.items():
+        trained, found = [column.name for column in columns], names_of(dataset, field, widths[field])
+        if trained != found and sorted(trained) == sorted(found):
+            raise DataError(
+                f"{source}: {field} are {listed(found)}, in that order, and the policy was trained on"
+                f" {listed(trained)}; write the data anew with --columns {field}=…, in the order of the run"
+            )
 
 
 def _columns(names: list[str], values: FloatArray) -> tuple[NamedColumn, ...]:

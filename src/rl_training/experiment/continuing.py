@@ -123,7 +123,7 @@ def newest_run(config: TrainConfig, warn: Warn = _warn) -> RunDirectory | None:
         if not (parent / config.name).exists():
             return None
         run = RunDirectory.open(parent / config.name)
-        own = own_config(run.describe(), run.path) or run.config()
+        own = _in_force(run)
         if odd := differing(own, _identified(config, own)):
             raise ConfigError(f"name: run {run.path} has another configuration ({_some(odd)}); choose another name")
         return run
@@ -138,7 +138,7 @@ def newest_run(config: TrainConfig, warn: Warn = _warn) -> RunDirectory | None:
     newest = None
     for *_, run in sorted(found, key=lambda entry: entry[:2], reverse=True):
         try:
-            written = own_config(run.describe(), run.path) or run.config()
+            written = _in_force(run)
         except RLTrainingError as error:
             faults[run.path.name] = (
                 f"{run.path / 'config.yaml'}: {error}" if isinstance(error, ConfigError) else str(error)
@@ -154,6 +154,11 @@ def newest_run(config: TrainConfig, warn: Warn = _warn) -> RunDirectory | None:
             f" if it is that one, else move it out of {parent}"
         )
     return newest
+
+
+def _in_force(run: RunDirectory) -> TrainConfig:
+    """What a run goes on with: as run.json keeps it; runs of earlier versions have config.yaml alone."""
+    return own_config(run.describe(), run.path) or run.config()
 
 
 def _identified(config: TrainConfig, other: TrainConfig) -> TrainConfig:
@@ -186,7 +191,10 @@ def _continue(
     if dataset is not None and facts["dataset"] is None:
         raise ConfigError(f"{run.path}: collects its own experience; it was started without a dataset")
     kept = own_config(facts, run.path)
-    config = (kept if kept is not None and at_end else checkpoint.config) if checkpoint else (kept or run.config())
+    if checkpoint is None:
+        config = _in_force(run)
+    else:
+        config = kept if at_end and kept is not None else checkpoint.config
     notices = [*notices, *_edited(run, kept or config, is_kept=kept is not None)]
     is_whole = total_timesteps is None and facts["status"] != "finished"  # but not evaluated, or not marked as finished
     if checkpoint is not None and not is_whole:
@@ -239,6 +247,8 @@ def _with_budget(
 ) -> TrainConfig:
     """The configuration under which a checkpoint trains on; a budget that is already spent is refused."""
     done, own = int(checkpoint.progress["steps"]), int(checkpoint.progress["total_steps"])
+    if config.total_timesteps is not None and config.n_epochs is None:
+        own = config.total_timesteps  # another may have been given since the checkpoint was saved
     if done >= (own if total_timesteps is None else total_timesteps):
         if total_timesteps is None or done >= own:
             raise FinishedError(place, done)

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rl_training.data.column_names import names_of
+from rl_training.data.column_names import require_order
 from rl_training.data.dataset_loaders import DatasetConfig, load_dataset
-from rl_training.data.formats.names import listed
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.offline_doubts import FEW_EPISODES, FEWEST_EPISODES, caution_of_few
 from rl_training.experiment.report.diagnostics import some_episodes
@@ -54,7 +52,7 @@ def episodes_to_evaluate_on(
     ):
         if found != expected:
             raise DataError(f"{title}: {name} have {amount(found, 'column')}, the policy was trained with {expected}")
-    _require_order(title, data, spaces)
+    require_order(data, spaces, title)
     low, high = np.asarray(spaces.action_low), np.asarray(spaces.action_high)
     beyond = float(((data.actions < low - 1e-3) | (data.actions > high + 1e-3)).any(-1).mean())
     if beyond:
@@ -79,18 +77,6 @@ def episodes_to_evaluate_on(
     if FEWEST_EPISODES <= episodes < FEW_EPISODES:
         cautions.append(caution_of_few(episodes))
     return some, DataUsed(title, data.fingerprint(), episodes, some.n_usable, seen > 0.5), cautions
-
-
-def _require_order(title: str, data: TransitionDataset, spaces: Spaces) -> None:
-    """Refuse columns that are the policy's own in another order, as far as both have names."""
-    widths = {"obs": (spaces.obs_columns, data.obs_dim), "actions": (spaces.action_columns, data.act_dim)}
-    for field, (columns, width) in widths.items():
-        own, found = [column.name for column in columns], names_of(data, field, width)
-        if own != found and sorted(own) == sorted(found):
-            raise DataError(
-                f"{title}: {field} are {listed(found)}, in that order, and the policy was trained on {listed(own)};"
-                f" write the data anew with --columns {field}=…, or name the columns in the order of the run"
-            )
 
 
 def _fitted_episodes(data: TransitionDataset) -> int:

@@ -1,7 +1,7 @@
 """The directory of one run: what was asked, what happened, and what came out of it.
 
-config.yaml          the complete resolved configuration
-run.json             versions, machine, dataset, status, last and best score
+config.yaml          the complete resolved configuration, for people
+run.json             status, the configuration in force, versions, machine, dataset, last and best score
 metrics.jsonl        one record per log interval
 evaluations.jsonl    one record per evaluation
 offline_evaluations.jsonl  one record per evaluation without an environment, if there was any

@@ -1,7 +1,7 @@
 """What tells a run from others, and whether a checkpoint in its folder is its own.
 
-A folder may be renamed, moved and copied, and config.yaml edited: what counts was written into run.json at the start.
-Where an earlier version did not write it, it is not compared.
+A folder may be renamed, moved and copied, and config.yaml edited: what counts is in run.json, from the start (budget
+and place of the data, from when they were changed). Where an earlier version did not write it, it is not compared.
 """
 
 from __future__ import annotations

@@ -49,12 +49,15 @@ class StuckWatch:
         _WATCHED.add((self._read, self._write))
         self._is_over = False
         self._thread = threading.Thread(target=self._watch, name="stuck watch", daemon=True)
+        if self._before != -1 or not self._has_started():  # an event loop has signals of its own
+            self._let_go()
+
+    def _has_started(self) -> bool:
         try:
-            if self._before != -1:  # an event loop has signals of its own
-                raise RuntimeError("signals are read by another")
             self._thread.start()
         except RuntimeError:  # no room for another thread: handlers alone, then
-            self._let_go()
+            return False
+        return True
 
     def close(self) -> None:
         """No process is ended after this."""

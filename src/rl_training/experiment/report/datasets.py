@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from rl_training.data.column_names import names_of
+from rl_training.data.column_names import names_of, require_order
 from rl_training.data.dataset_loaders import (
     DatasetConfig,
     MinariDatasetConfig,
@@ -119,6 +119,7 @@ class Shelf:
             try:
                 if not isinstance(held, str):
                     check_spaces(held, spaces, self.held_out, env_id)
+                    require_order(held, spaces, self.held_out)
             except DataError as error:
                 held = str(error)
             held = without_folder(held, self.held_out) if isinstance(held, str) else held

@@ -17,6 +17,7 @@ from rl_training.data.formats.folders import files_of
 from rl_training.data.formats.places import locate
 from rl_training.data.formats.written import provenance_in
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.termination_rewards import NAME as AT_TERMINATION
 from rl_training.errors import RLTrainingError
 from rl_training.reading_choices import is_said
 from rl_training.runtime.config import TrainConfig
@@ -25,8 +26,7 @@ Sums = npt.NDArray[np.uint64]
 
 _WHERE = ("path", "id", "download")  # of a section: which data, not how they are read
 _NAME_COLUMNS = ("columns", "dones_are", "end_reasons", "missing_words", "duplicates")
-_CHANGE_VALUES = ("rewards_are", "rewards_at", "at_termination", "time_limits", "max_episode_steps", "missing")
-_BY_REASON = "at_termination"
+_CHANGE_VALUES = ("rewards_are", "rewards_at", AT_TERMINATION, "time_limits", "max_episode_steps", "missing")
 _MOST = 4_000  # held-out rows that are looked for
 _BLOCK = 1 << 16  # rows summed at once, so that a memory-mapped field is read through and let go
 
@@ -77,10 +77,10 @@ def _not_twice(own: dict[str, Any], plain: Mapping[str, Any]) -> tuple[dict[str,
     left = {name: choice for name, choice in own.items() if name not in (*_NAME_COLUMNS, *done)}
     by = "by its columns" if told is None else "as it tells"
     notes = [f"it was written with {_listed(done)}, {by}, which is not applied again"] if done else []
-    if isinstance(left.get(_BY_REASON), Mapping):  # the texts are not in what was written
-        numbers = left.pop(_BY_REASON)
+    if isinstance(left.get(AT_TERMINATION), Mapping):  # the texts are not in what was written
+        numbers = left.pop(AT_TERMINATION)
         notes.append(
-            f"its rewards are without {_listed({_BY_REASON: numbers})}, as it keeps no reasons; write it anew with"
+            f"its rewards are without {_listed({AT_TERMINATION: numbers})}, as it keeps no reasons; write it anew with"
             " --at-termination"
         )
     return left, tuple(notes)
