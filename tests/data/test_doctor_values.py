@@ -57,8 +57,15 @@ class TestActionsOnABound:
 
     def test_most_are_a_warning(self) -> None:
         arrays = healthy()
-        arrays["actions"] = np.where(np.abs(arrays["actions"]) > 0.1, np.sign(arrays["actions"]), arrays["actions"])
+        arrays["actions"] = np.clip(8.0 * arrays["actions"], -1.0, 1.0)
         assert codes(arrays)["actions.at-bound"].level == "warning"
+
+    def test_switches_are_told_as_such(self) -> None:
+        arrays = healthy()
+        arrays["actions"] = np.where(np.abs(arrays["actions"]) > 0.1, np.sign(arrays["actions"]), arrays["actions"])
+        found = codes(arrays)
+        assert found["actions.gap"].level == "warning"
+        assert "actions.at-bound" not in found
 
 
 class TestDiscreteActions:

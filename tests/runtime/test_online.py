@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +15,7 @@ from rl_training import streams
 from rl_training.algorithms.base import Learner, OnlineParams
 from rl_training.algorithms.sac import SAC
 from rl_training.algorithms.td3 import TD3
+from rl_training.data.action_gaps import ActionGap
 from rl_training.data.transforms import Transforms
 from rl_training.errors import CheckpointError
 from rl_training.runtime.engine import Engine
@@ -92,6 +94,17 @@ def test_pendulum_by_hand() -> None:
     source = source_of(learner("Pendulum-v1", n_envs=2, learning_starts=300, train_frequency=64), "Pendulum-v1")
     drive(source, 410)
     assert assert_hand_run(source, "Pendulum-v1", 2, 410) == {"terminated": 0, "truncated": 2 * 2}
+    source.close()
+
+
+def test_what_is_stored_is_what_was_carried_out() -> None:
+    """Moved out of a gap, an action is stored where it was moved to: played by hand, it gives the stored successors."""
+    source = source_of(learner("Pendulum-v1", learning_starts=100, train_frequency=64), "Pendulum-v1")
+    source.transforms = replace(source.transforms, action_gaps=(ActionGap(0, -1.5, 1.5),))
+    drive(source, 120)
+    stored = source.buffer.rows[:, :120, 3]
+    assert (stored.abs() >= 0.75 - 1e-6).all()
+    assert_hand_run(source, "Pendulum-v1", 1, 120)
     source.close()
 
 

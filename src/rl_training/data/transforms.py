@@ -15,11 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
+from rl_training.data.action_gaps import ActionGap, Gaps, find_gaps, snap
 from rl_training.data.checks import FloatArray
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.statistics import mean_and_deviation
 from rl_training.environments import Spaces
-from rl_training.errors import CheckpointError, DataError
+from rl_training.errors import CheckpointError, ConfigError, DataError
 from rl_training.validation import Section, shortened
 
 # IQL (Kostrikov et al. 2021) rescales MuJoCo rewards so that episode returns span 1000.
@@ -44,6 +45,10 @@ class TransformConfig(Section):
     reward_clip: tuple[float, float] | None = Field(
         default=None, description="Lowest and highest reward the networks see, after scale and shift."
     )
+    snap_actions: bool = Field(
+        default=False,
+        description="Move an action between the settings of a switch, where no recorded one lies, to the nearer one.",
+    )
 
     @model_validator(mode="after")
     def _clips_upwards(self) -> TransformConfig:
@@ -67,6 +72,7 @@ class Transforms:
     action_low: tuple[float, ...]
     action_high: tuple[float, ...]
     reward_clip: tuple[float, float] | None = None
+    action_gaps: Gaps = ()  # in the environment's units; a policy's actions are moved out of them
 
     def __post_init__(self) -> None:
         if (self.obs_mean is None) != (self.obs_std is None):
@@ -108,10 +114,14 @@ class Transforms:
         return np.asarray(np.clip(unit, -1.0 + ACTION_EDGE, 1.0 - ACTION_EDGE), dtype=np.float32)
 
     def from_unit_actions(self, a: npt.ArrayLike) -> FloatArray:
-        """Actions in [-1, 1], `[..., A]`, to the environment's range, clipped into its bounds."""
+        """Actions in [-1, 1], `[..., A]`, to the environment's range: clipped into its bounds, moved out of gaps."""
         low, high = self._action_bounds
         actions = low + 0.5 * (np.asarray(a, dtype=np.float64) + 1.0) * (high - low)
-        return np.asarray(np.minimum(np.maximum(actions, low), high), dtype=np.float32)
+        return snap(np.asarray(np.minimum(np.maximum(actions, low), high), dtype=np.float32), self.action_gaps)
+
+    def as_done(self, a: FloatArray) -> FloatArray:
+        """Actions in [-1, 1], `[..., A]`, as they are carried out: moved out of gaps, else as they are."""
+        return self.to_unit_actions(self.from_unit_actions(a)) if self.action_gaps else a
 
     def to_json(self) -> dict[str, Any]:
         """The transforms as JSON values."""
@@ -133,6 +143,7 @@ class Transforms:
                 action_low=numbers("action_low"),
                 action_high=numbers("action_high"),
                 reward_clip=None if data["reward_clip"] is None else _pair(data["reward_clip"]),
+                action_gaps=tuple(_gap(*stored) for stored in data.get("action_gaps", ())),
             )
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             reason = shortened(f"{type(error).__name__}: {error}", 200)
@@ -143,6 +154,8 @@ class Transforms:
         widths = {"obs_mean": spaces.obs_dim, "obs_std": spaces.obs_dim}
         widths |= {"action_low": spaces.act_dim, "action_high": spaces.act_dim}
         for name, value in asdict(self).items():
+            if name == "action_gaps":
+                continue
             numbers = value if isinstance(value, tuple) else () if value is None else (value,)
             if value is not None and len(numbers) != widths.get(name, len(numbers)):
                 raise CheckpointError(f"transforms.{name}: has {len(numbers)} entries, expected {widths[name]}")
@@ -150,6 +163,9 @@ class Transforms:
                 raise CheckpointError(f"transforms.{name}: is not finite")
         if self.obs_std is not None and not min(self.obs_std) > 0.0:
             raise CheckpointError("transforms.obs_std: must be above 0")
+        for column, low, high in self.action_gaps:
+            if not (0 <= column < spaces.act_dim and -3.4e38 < low < high < 3.4e38):
+                raise CheckpointError(f"transforms.action_gaps: [{column}, {low:g}, {high:g}] is no range of an action")
 
 
 def fit_transforms(dataset: TransitionDataset, spaces: Spaces, config: TransformConfig) -> Transforms:
@@ -170,7 +186,16 @@ def fit_transforms(dataset: TransitionDataset, spaces: Spaces, config: Transform
         action_low=spaces.action_low,
         action_high=spaces.action_high,
         reward_clip=config.reward_clip,
+        action_gaps=find_gaps(dataset.actions) if config.snap_actions else (),
     )
+
+
+def transforms_without_data(spaces: Spaces, config: TransformConfig) -> Transforms:
+    """What can be done to observations, rewards and actions that are yet to come."""
+    if config.normalise_observations or config.reward_range_scaling or config.snap_actions:
+        raise ConfigError("transforms: statistics of a dataset are asked for, but there is no dataset")
+    scale, shift, clip = config.reward_scale, config.reward_shift, config.reward_clip
+    return Transforms(None, None, scale, shift, spaces.action_low, spaces.action_high, clip)
 
 
 def _range_scale(dataset: TransitionDataset) -> float:
@@ -189,3 +214,7 @@ def _range_scale(dataset: TransitionDataset) -> float:
 def _pair(stored: Any) -> tuple[float, float]:
     low, high = map(float, stored)
     return low, high
+
+
+def _gap(column: Any, low: Any, high: Any) -> ActionGap:
+    return ActionGap(int(column), float(low), float(high))

@@ -1,4 +1,5 @@
-"""What a run's metrics give reason to doubt, in sentences: a policy that clones, a critic that is not finished."""
+"""What a run's files give reason to doubt, in sentences: a policy that clones, a critic that is not finished, a switch
+held half-way."""
 
 from __future__ import annotations
 
@@ -7,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rl_training.data.doctor.wording import number
+from rl_training.data.doctor.switch_checks import SNAP
+from rl_training.data.doctor.wording import alike, number, share
+from rl_training.runtime.acting_between import acts_between
 
 if TYPE_CHECKING:
     from rl_training.experiment.report.contents import Curve, RunContents
@@ -37,7 +40,19 @@ def metric_doubts(run: RunContents) -> tuple[str, ...]:
     """Of a run that learns from data; online, values move because the policy does."""
     if run.unit != "updates":
         return ()
-    return tuple(doubt for doubt in (_nearly_clones(run), _unfinished(run)) if doubt is not None)
+    return (*(doubt for doubt in (_nearly_clones(run), _unfinished(run)) if doubt is not None), *_between(run))
+
+
+def _between(run: RunContents) -> list[str]:
+    """Actions that the data never take, though they take some on either side."""
+    told = []
+    for one in acts_between(run.facts):
+        low, high = alike(one["low"], one["high"])
+        told.append(
+            f"in {share(one['share'])} of the recorded states the policy sets {one['column']} between {low} and {high},"
+            f" where the data hardly ever are, so that nobody knows what happens; in a new run, {SNAP}"
+        )
+    return told
 
 
 def _unfinished(run: RunContents) -> str | None:

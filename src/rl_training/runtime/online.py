@@ -179,7 +179,7 @@ class OnlineSource:
             slot = member * self.settings.n_envs + index
             unit = self.chosen[member, index]
             obs = self.transforms.observations(self.collector.obs[slot]).copy()  # stepping overwrites it
-            action = self.transforms.from_unit_actions(unit)
+            action, unit = self.transforms.from_unit_actions(unit), self.transforms.as_done(unit)
             successor, reward, terminated = self.collector.step(slot, action)
             if self._suspect is None and not (math.isfinite(reward) and np.isfinite((obs, successor)).all()):
                 self._suspect = (self.steps, not math.isfinite(reward))

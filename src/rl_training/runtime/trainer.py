@@ -29,12 +29,14 @@ from rl_training.data.dataset_loaders import (
     screen_arrays,
     with_absolute_paths,
 )
+from rl_training.data.doctor.switch_checks import gap_notices
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.summaries import known_facts
-from rl_training.data.transforms import Transforms, fit_transforms
+from rl_training.data.transforms import Transforms, fit_transforms, transforms_without_data
 from rl_training.environments import Spaces, read_spaces
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.runtime.acting import Actor
+from rl_training.runtime.acting_between import note_between
 from rl_training.runtime.ancestry import find_ancestor, told_of
 from rl_training.runtime.callbacks import Callback, EarlyStopping
 from rl_training.runtime.checkpoint import Checkpoint, require_alike, restore
@@ -138,6 +140,7 @@ class Trainer:
             loop = self.build_loop(parts, run)
             with closing(loop), graceful_signals(loop, lambda: loop.is_saving):
                 loop.run()
+            note_between(loop.run_directory, loop.actor, parts.dataset)
         return TrainResult(loop.run_directory, loop.actor, loop.snapshot(), loop.stop_status, loop.stop_reason)
 
     def assemble(self) -> Parts:
@@ -155,13 +158,19 @@ class Trainer:
         set_arithmetic(learner, self.config.precision, self.config.kernels)
         parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode, memory)
         if dataset is not None:
-            self.notices += data_notices(dataset, self.config.env_id)
+            self.notices += data_notices(dataset, self.config.env_id) + self.gap_notices(parts)
         self.notices += unusual(self.config, learner.params, self.online, has_data=dataset is not None)
         self.check(parts)
         self.check_data_use(parts)
         if self.config.early_stopping is not None:
             self.check_stopping_metric(self.config.early_stopping.metric, parts)
         return parts
+
+    def gap_notices(self, parts: Parts) -> list[str]:
+        is_new = self.checkpoint is None and self.ancestor is None
+        snapped = self.config.transforms.snap_actions if is_new else bool(parts.transforms.action_gaps)
+        names = [column.name for column in parts.spaces.action_columns]
+        return gap_notices(_required(parts.dataset), parts.transforms, names, snapped=snapped)
 
     def require_memory(
         self, dataset: TransitionDataset | None, spaces: Spaces, progress: Progress, device: torch.device, mode: str
@@ -328,18 +337,7 @@ class Trainer:
             return stored.transforms
         if dataset is not None:
             return fit_transforms(dataset, spaces, self.config.transforms)
-        settings = self.config.transforms
-        if settings.normalise_observations or settings.reward_range_scaling:
-            raise ConfigError("transforms: statistics of a dataset are asked for, but there is no dataset")
-        return Transforms(
-            None,
-            None,
-            settings.reward_scale,
-            settings.reward_shift,
-            spaces.action_low,
-            spaces.action_high,
-            settings.reward_clip,
-        )
+        return transforms_without_data(spaces, self.config.transforms)
 
     def source(self, parts: Parts) -> Source:
         learner = parts.learner

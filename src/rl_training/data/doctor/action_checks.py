@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.action_gaps import find_gaps
 from rl_training.data.checks import FloatArray, in_unit_range, rounding_slack
 from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import chunks
 from rl_training.data.doctor.subject import Columns, Extremes, Outside, Subject, sample_rows
+from rl_training.data.doctor.switch_checks import check_gaps, check_stages, stages, without
 from rl_training.data.doctor.wording import capital, column_in_words, columns_in_words, listed, number, share
 from rl_training.data.space_bounds import SpaceBounds, action_bounds
 from rl_training.environments import Spaces
@@ -20,7 +22,6 @@ from rl_training.wording import amount
 
 _NEARLY_ALL = 0.99  # of the entries inside [-1, 1]: the others are then the suspects
 _MOSTLY = 0.5  # of the entries on a bound
-_FEW_VALUES = 20
 _FAR = 2.0  # widths of the range from the 1st to the 99th percentile, beyond its middle
 
 
@@ -101,13 +102,18 @@ def check_actions(subject: Subject, columns: Columns, bounds: Bounds, marked_dis
     """Every check on the actions."""
     actions = subject.actions
     assert actions is not None
-    discrete = _few_values(actions, marked_discrete, subject.action_names)
-    yield from discrete
-    yield from _constant(columns, bounds, subject.action_names)
-    if not marked_discrete:
-        yield from check_bounds(subject, columns, bounds)
-        if not discrete:
-            yield from _at_bounds(subject, actions, bounds)
+    names = subject.action_names
+    yield from _constant(columns, bounds, names)
+    if marked_discrete:
+        yield _marked_discrete(actions)
+        return
+    few = stages(actions)
+    gaps = without(find_gaps(actions), few)
+    yield from check_stages(few, names)
+    yield from check_gaps(actions, gaps, names)
+    yield from check_bounds(subject, columns, bounds)
+    if not few:
+        yield from _at_bounds(subject, actions, bounds, {gap.column for gap in gaps})
 
 
 def _outside(
@@ -151,7 +157,8 @@ def _far_out(subject: Subject, actions: FloatArray, columns: Extremes) -> Iterat
         yield Finding("warning", "actions.far-out", "actions", what, advice, int(far.size), place)
 
 
-def _at_bounds(subject: Subject, actions: FloatArray, bounds: Bounds) -> Iterator[Finding]:
+def _at_bounds(subject: Subject, actions: FloatArray, bounds: Bounds, switched: Set[int]) -> Iterator[Finding]:
+    """switched: columns of which more is said elsewhere."""
     limits = bounds.held_to or bounds.used
     low, high = (limits.low + limits.slack).astype(np.float32), (limits.high - limits.slack).astype(np.float32)
     counts = np.zeros(actions.shape[1], dtype=np.int64)
@@ -159,6 +166,7 @@ def _at_bounds(subject: Subject, actions: FloatArray, bounds: Bounds) -> Iterato
         counts += np.count_nonzero((actions[part] <= low) | (actions[part] >= high), axis=0)
     if bounds.held_to is None:  # its own two extremes lie on them in any case
         counts = np.maximum(counts - 2, 0)
+    counts[list(switched)] = 0
     total = int(counts.sum())
     part_at = total / actions.size
     if part_at < 0.001:
@@ -177,29 +185,13 @@ def _at_bounds(subject: Subject, actions: FloatArray, bounds: Bounds) -> Iterato
     yield Finding(level, "actions.at-bound", "actions", what, advice, total)
 
 
-def _few_values(actions: FloatArray, marked: bool, names: tuple[str, ...] | None) -> list[Finding]:
-    """Actions that are numbers of choices."""
-    rows = sample_rows(len(actions))
-    distinct = {column: np.unique(actions[rows, column]) for column in range(actions.shape[1])}
-    few = {
-        column: values
-        for column, values in distinct.items()
-        if 1 < len(values) <= _FEW_VALUES and len(values) <= len(rows) / 10
-    }
-    if not few and not marked:
-        return []
-    values = next(iter(few.values()), distinct[0])
+def _marked_discrete(actions: FloatArray) -> Finding:
+    """The file says so itself."""
+    values = np.unique(actions[sample_rows(len(actions)), 0])
     shown = listed([number(float(value)) for value in values[:5]]) if len(values) <= 5 else f"{len(values)} values"
-    if marked:
-        what = f"The file says that actions are discrete; there are {len(values)} of them ({shown})."
-        advice = "Only continuous actions can be trained on; use a library for discrete actions."
-        return [Finding("error", "actions.discrete", "actions", what, advice, len(values))]
-    what = f"{capital(columns_in_words(list(few), names))} take only {len(values)} distinct values ({shown})"
-    what = what.replace(" take only", " takes only") if len(few) == 1 else what
-    whole = bool((values == np.round(values)).all())
-    what += ", which look like the numbers of choices." if whole else ", so the behaviour looks discrete."
-    advice = "A continuous policy would act in between: train on these only if that means something."
-    return [Finding("warning", "actions.discrete", "actions", what, advice, len(values))]
+    what = f"The file says that actions are discrete; there are {len(values)} of them ({shown})."
+    advice = "Only continuous actions can be trained on; use a library for discrete actions."
+    return Finding("error", "actions.discrete", "actions", what, advice, len(values))
 
 
 def _constant(columns: Columns, bounds: Bounds, names: tuple[str, ...] | None) -> Iterator[Finding]:

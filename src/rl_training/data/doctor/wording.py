@@ -80,7 +80,7 @@ def column_in_words(column: int, names: Sequence[str | None] | None = None) -> s
 def columns_in_words(columns: list[int], names: Sequence[str | None] | None = None, most: int = 8) -> str:
     """`column 3`, `columns 3, 4 and 7`, `columns 27 to 110`, `columns 0, 2, … and 40 more`; by `names` where the file
     has them."""
-    if names is not None and all(names[column] for column in columns):
+    if names and all(names[column] for column in columns):
         called = [repr(printable(str(names[column]))) for column in columns]
         some = called[:most] + ([f"{len(called) - most} more"] if len(called) > most else [])
         return f"column{'s' * (len(called) > 1)} {listed(some)}"

@@ -145,7 +145,7 @@ def check_actions(learner: Learner, transforms: Transforms, dataset: TransitionD
     parts = []
     for rows in _chunks(len(dataset)):
         obs = spread_over_members(learner, transforms.observations(dataset.obs[rows]))
-        gap = learner.policy.mode(obs).double().cpu().numpy() - unit[rows]
+        gap = transforms.as_done(learner.policy.mode(obs).cpu().numpy()).astype(np.float64) - unit[rows]
         parts.append(np.sqrt((gap * gap).mean(-1)))
     other = unit[np.random.default_rng(0).permutation(len(unit))]
     shuffled = float(np.sqrt(((unit - other) ** 2).mean(-1)).mean())

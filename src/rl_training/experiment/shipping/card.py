@@ -209,7 +209,13 @@ def _action(network: PolicyNetwork, batch: int | None, columns: Sequence[NamedCo
 
 def _normalisation(network: PolicyNetwork) -> dict[str, Any]:
     s = network.standardisation
-    inside = {"where": "inside the file", "actions": "low + (a + 1) / 2 * (high - low), clipped to [low, high]"}
+    inside: dict[str, Any] = {
+        "where": "inside the file",
+        "actions": "low + (a + 1) / 2 * (high - low), clipped to [low, high]",
+    }
+    if network.gaps:
+        inside["actions"] += ", moved to the nearer side of the gaps of their columns"
+        inside["gaps"] = [gap._asdict() for gap in network.gaps]
     if s is None:
         return {**inside, "observations": "none"}
     mean = (s.mean_high.astype(np.float64) + s.mean_low).tolist()

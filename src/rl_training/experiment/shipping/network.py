@@ -4,6 +4,7 @@
     h  = relu(norm(h W + b))                for each hidden layer; norm where the network has one
     a  = tanh(h W + b)                      the mode, for every head; a sample adds noise (see `Head`)
     action = clip(centre + half · a, low, high)
+    action = max(action, upper) if action ≥ middle else min(action, lower)      for gaps that actions are moved out of
 
 Everything is float32. The mean is split in two, `mean_high + mean_low`: subtracted one after the other they lose no
 digit where a mean is far larger than its deviation, which one float32 would.
@@ -18,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.algorithms.base import Learner
+from rl_training.data.action_gaps import ActionGap
 from rl_training.data.transforms import Transforms
 from rl_training.errors import ConfigError
 from rl_training.models import DeterministicPolicy, GaussianPolicy, TanhGaussianPolicy
@@ -69,6 +71,7 @@ class PolicyNetwork:
     std: Floats | None
     low: Floats
     high: Floats
+    gaps: tuple[ActionGap, ...] = ()
 
     @property
     def obs_dim(self) -> int:
@@ -121,7 +124,8 @@ def read_network(learner: Learner, transforms: Transforms, member: int) -> Polic
         raise ConfigError(f"export: a policy of type {type(policy).__name__} is not known")
     low, high = _single(transforms.action_low), _single(transforms.action_high)
     norm = policy.spec.layer_norm
-    return PolicyNetwork(_standardisation(transforms), hidden, norm, head, mean, log_std, bounds, std, low, high)
+    outwards = (low, high, transforms.action_gaps)
+    return PolicyNetwork(_standardisation(transforms), hidden, norm, head, mean, log_std, bounds, std, *outwards)
 
 
 def require_samples(learner: Learner, network: PolicyNetwork) -> None:

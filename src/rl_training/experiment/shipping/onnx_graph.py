@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training import __version__
+from rl_training.data.action_gaps import snapping_layers
 from rl_training.errors import ConfigError
 from rl_training.experiment.shipping.network import Affine, Hidden, PolicyNetwork
 from rl_training.models.layers import LAYER_NORM_EPS
@@ -33,6 +34,10 @@ def build(network: PolicyNetwork, *, stochastic: bool, batch: int | None, facts:
     action = graph.add("Add", graph.add("Mul", unit, graph.keep("half", network.half)), graph.keep("c", network.centre))
     action = graph.add("Max", action, graph.keep("low", network.low))
     action = graph.add("Min", action, graph.keep("high", network.high))
+    for i, ends in enumerate(snapping_layers(network.gaps, network.act_dim)):
+        turn, below, above = (graph.keep(f"{name}_{i}", values) for name, values in ends._asdict().items())
+        upwards = graph.add("GreaterOrEqual", action, turn)
+        action = graph.add("Where", upwards, graph.add("Max", action, above), graph.add("Min", action, below))
     # x - x is 0 for a number and NaN for what is none: a ReLU may turn NaN into 0, and an action must not hide it.
     zeros = graph.add("ReduceSum", graph.add("Sub", x, x), graph.keep("columns", np.array([1], np.int64)), keepdims=1)
     graph.add("Add", action, zeros, output="action")

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from rl_training.data.action_gaps import snapping_layers
 from rl_training.experiment.shipping.network import Affine, Floats, PolicyNetwork
 from rl_training.models.layers import LAYER_NORM_EPS
 from rl_training.paths import require_temporary_folder
@@ -44,6 +45,10 @@ class PolicyProgram(nn.Module):
                 self._keep(name, getattr(s, name))
         for name in ("low", "high", "centre", "half"):
             self._keep(f"action_{name}", getattr(network, name))
+        self._snapping = snapping_layers(network.gaps, network.act_dim)
+        for i, ends in enumerate(self._snapping):
+            for name, values in ends._asdict().items():
+                self._keep(f"{name}_{i}", values)
 
     def _keep(self, name: str, values: Floats) -> None:
         self.register_buffer(name, torch.tensor(values))
@@ -72,6 +77,9 @@ class PolicyProgram(nn.Module):
         unit = self._unit_action(h, noise)
         action = self.get_buffer("action_centre") + self.get_buffer("action_half") * unit
         action = torch.maximum(action, self.get_buffer("action_low")).minimum(self.get_buffer("action_high"))
+        for i, ends in enumerate(self._snapping):
+            turn, below, above = (self.get_buffer(f"{name}_{i}") for name in ends._fields)
+            action = torch.where(action >= turn, torch.maximum(action, above), torch.minimum(action, below))
         return action + (x - x).sum(-1, keepdim=True)  # NaN where an observation is not finite, as in the ONNX graph
 
     def _unit_action(self, h: Tensor, noise: Tensor | None) -> Tensor:
