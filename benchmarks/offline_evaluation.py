@@ -217,7 +217,7 @@ def _summary_row(name: str, which: str, told: dict[str, Any]) -> str:
 
 
 def shown(found: dict[str, float]) -> str:
-    return f"{found['value']:.0f} ({found['low']:.0f} to {found['high']:.0f})"
+    return f"{round(found['value'])} ({round(found['low'])} to {round(found['high'])})"
 
 
 def _page_row(row: dict[str, Any]) -> str:

@@ -27,6 +27,7 @@ from rl_training.experiment.offline_doubts import (
     unsettled,
 )
 from rl_training.experiment.shipping.card import offline_evaluation
+from rl_training.experiment.statistics import Estimate
 from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig
 from rl_training.runtime.model_rollouts import ModelledValues
 from rl_training.runtime.run_directory import RunDirectory
@@ -408,6 +409,19 @@ def test_rows_without_a_successor_are_not_counted(run: Path, dataset: Transition
     found = load_policy(run).evaluate_offline(log, **QUICK, store=False)
     assert (log.n_episodes, len(log)) == (11, 2_000)
     assert (found.data.episodes, found.data.transitions) == (10, 2_000 - 11)
+
+
+def test_no_interval_goes_beyond_what_rewards_add_up_to(run: Path, dataset: TransitionDataset) -> None:
+    """Costs of 1 to 3 a step, with a few repeats that are far apart."""
+    costs = replace(dataset, rewards=-2.0 - np.tanh(dataset.rewards))
+    found = load_policy(run).evaluate_offline(costs, updates=20, repeats=2, gamma=0.5)
+    low, high = found.allowed
+    assert (low, high) == pytest.approx((2.0 * costs.rewards.min(), 2.0 * costs.rewards.max()))
+    for one in (found.behaviour_value, *(policy.value for policy in found.policies)):
+        assert min(one.value, low) <= float(str(one.low)) <= one.value <= float(str(one.high)) <= max(one.value, high)
+    assert Estimate(-5.0, -20.0, 9.0).within(-12.0, 0.0) == Estimate(-5.0, -12.0, 0.0)
+    assert Estimate(1.0, -20.0, 9.0).within(-12.0, 0.0) == Estimate(1.0, -12.0, 1.0)
+    assert Estimate(1.0).within(-12.0, 0.0) == Estimate(1.0)
 
 
 def test_how_many_of_the_episodes_were_trained_on(run: Path, dataset: TransitionDataset) -> None:

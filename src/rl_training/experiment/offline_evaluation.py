@@ -108,6 +108,7 @@ class OfflineEvaluation:
     repeats: statistics.Scores  # [R, P + 1]: of each resample, for policies and behaviour
     updates: int  # of each fit: the settings', or more where it went on by itself
     behaviour_missed: float = 0.0  # as a policy's `missed`
+    allowed: tuple[float, float] = (-math.inf, math.inf)  # what discounted rewards of the data can add up to
     foretold: float = math.nan  # of the variance of what left-out episodes returned, by models of the dynamics
 
     @property
@@ -116,7 +117,8 @@ class OfflineEvaluation:
 
     def mean_value(self) -> Estimate | None:
         """Over the trusted seeds; the interval is that of the data, not of other seeds."""
-        return self._over_seeds(0.0)
+        found = self._over_seeds(0.0)
+        return None if found is None else found.within(*self.allowed)
 
     def mean_improvement(self) -> tuple[Estimate, float] | None:
         """Over the trusted seeds, and how probably it is one."""
@@ -251,12 +253,13 @@ def evaluate_offline(
         settings,
         used,
         _observed(data, fitted),
-        statistics.student_estimate(behaviour, fitted.repeats[:, -1], besides=missed, episodes=used.episodes),
+        _value(fitted, -1, behaviour, missed),
         judged,
         (*cautions, *caution_of_cuts(fitted)),
         np.stack([of.repeats[:, column] for column, of in enumerate(seen)], 1),
         fitted.updates,
         missed,
+        fitted.allowed,
         modelled.foretold,
     )
 
@@ -282,9 +285,7 @@ def _judge(fitted: FittedValues, column: int, seed: int, outside: float, modelle
     """One policy's figures, and every reason not to trust them."""
     values, repeats = fitted.values, fitted.repeats
     missed, episodes = _missed(fitted), len(fitted.observed)
-    value = statistics.student_estimate(
-        float(values[column]), repeats[:, column], besides=missed[column], episodes=episodes
-    )
+    value = _value(fitted, column, float(values[column]), float(missed[column]))
     gains, besides = repeats[:, column] - repeats[:, -1], missed[column] - missed[-1]
     gain = float(values[column] - values[-1])
     inside, held_out = (float(np.nanmean(side[:, column])) for side in fitted.td_errors)
@@ -305,6 +306,12 @@ def _judge(fitted: FittedValues, column: int, seed: int, outside: float, modelle
         float(missed[column]),
         statistics.student_mean(modelled.values[:, column]),
     )
+
+
+def _value(fitted: FittedValues, column: int, value: float, missed: float) -> Estimate:
+    """One policy's, or the behaviour's; no end of the interval lies where rewards of the data cannot add up to it."""
+    repeats, episodes = fitted.repeats[:, column], len(fitted.observed)
+    return statistics.student_estimate(value, repeats, besides=missed, episodes=episodes).within(*fitted.allowed)
 
 
 def _missed(fitted: FittedValues) -> statistics.Scores:

@@ -40,6 +40,12 @@ class Estimate:
         low, high = (None if end is None else change(end) for end in (self.low, self.high))
         return Estimate(change(self.value), low, high)
 
+    def within(self, least: float, most: float) -> Estimate:
+        """With no end of the interval beyond what can be; the value stays in it."""
+        if self.low is None or self.high is None:
+            return self
+        return Estimate(self.value, min(self.value, max(self.low, least)), max(self.value, min(self.high, most)))
+
     def to_json(self) -> dict[str, float | None]:
         return {"value": self.value, "low": self.low, "high": self.high}
 
