@@ -606,3 +606,19 @@ def test_columns_in_another_order_are_refused(tmp_path: Path) -> None:
     other = TransitionDataset.load(tmp_path / "log.csv", columns={**columns, "obs": ["wet", "warm"]})
     with pytest.raises(DataError, match="obs are wet, warm, in that order, and the policy was trained on warm, wet"):
         policy.evaluate_offline(other, store=False)
+
+
+@pytest.mark.parametrize("penalty", [None, -5.0, -7.0])
+def test_rewards_that_were_read_in_another_way_are_told(tmp_path: Path, penalty: float | None) -> None:
+    rng = np.random.default_rng(0)
+    rows = [f"{rng.normal():.4f},{rng.uniform(-1, 1):.4f},{rng.normal():.4f},{int(n % 5 == 4)}" for n in range(60)]
+    (tmp_path / "log.csv").write_text("\n".join(["obs,action,reward,terminated", *rows]) + "\n")
+    section = {"source": "file", "path": str(tmp_path / "log.csv"), "at_termination": -5.0}
+    policy = load_policy(train(small_config(None, tmp_path, dataset=section, total_timesteps=2)).run.path)
+    other = TransitionDataset.load(tmp_path / "log.csv", at_termination=penalty)
+    other.save(tmp_path / "other.npz")
+    found = " ".join(policy.evaluate_offline(str(tmp_path / "other.npz"), **QUICK).cautions)
+    differs = "rewards are read with at_termination: -7.0, and those trained on with at_termination: -5.0: what is"
+    assert (differs in found) == (penalty == -7.0)
+    assert ("rewards are read" in found) == (penalty == -7.0)  # of plain rewards, it is done as in training
+    assert (f"it was written with at_termination: {penalty}, as it tells" in found) == (penalty is not None)

@@ -21,6 +21,7 @@ _PROGRAM = "rl-training"
 _LONGEST = 2_000  # characters of a name
 _MOST_BYTES = 32_768  # HDF5 has no place for more than twice as many
 _MOST_LISTED = 12  # names of an option
+_OF_REWARDS = ("rewards_are", "rewards_at", "at_termination")  # options
 _DEEPEST = 8  # files that were made from one another
 
 
@@ -46,7 +47,11 @@ class Provenance:
 
     def says(self, option: str) -> bool:
         """Whether the option is applied in the data."""
-        return option in self.options or (self.before is not None and self.before.says(option))
+        return option in self.applied()
+
+    def applied(self) -> dict[str, Any]:
+        """What was said on how the data are read, at whichever stage, the latest word where there are several."""
+        return ({} if self.before is None else self.before.applied()) | dict(self.options)
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values, without what is not known."""
@@ -90,10 +95,25 @@ class Provenance:
         if self.source is None:
             return earlier
         digest = f" (SHA-256 {printable(self.sha256[:12])}…)" if self.sha256 else ""
-        said = ", ".join(f"{printable(name)}: {_value(value)}" for name, value in self.options.items())
-        told = f"{printable(self.source)}{digest}" + (f", read with {said}" if said else "")
+        told = f"{printable(self.source)}{digest}" + (f", read {_choices(self.options)}" if self.options else "")
         told += f"; {printable(self.part)}" if self.part else ""
         return told + (f"; that is made from {earlier}" if earlier else "")
+
+
+def other_rewards(one: Provenance, other: Provenance) -> str | None:
+    """How rewards of one differ from those of the other, trained on, by what was said on reading both; none if they do
+    not."""
+    ours, theirs = (
+        {name: value for name, value in data.applied().items() if name in _OF_REWARDS} for data in (one, other)
+    )
+    if ours == theirs:
+        return None
+    return f"rewards are read {_choices(ours)}, and those trained on {_choices(theirs)}"
+
+
+def _choices(options: Mapping[str, Any]) -> str:
+    said = ", ".join(f"{printable(name)}: {_value(value)}" for name, value in options.items())
+    return f"with {said}" if said else "as they stand"
 
 
 def _is_text(value: Any) -> bool:

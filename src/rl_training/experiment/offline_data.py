@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rl_training.data.column_names import require_order
-from rl_training.data.dataset_loaders import DatasetConfig, load_dataset
+from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig, load_dataset
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.provenance import KEY as PROVENANCE
+from rl_training.data.provenance import Provenance, other_rewards
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.offline_doubts import FEW_EPISODES, FEWEST_EPISODES, caution_of_few
 from rl_training.experiment.report.diagnostics import some_episodes
@@ -46,6 +48,10 @@ def episodes_to_evaluate_on(
     spaces, cautions = policy.checkpoint.spaces, []
     data, title, said = _open(policy, given)
     cautions += [f"{title}: {note}" for note in said]
+    trained_on = None if given is None else _provenance(policy)
+    if data.provenance is not None and trained_on is not None:
+        differs = other_rewards(data.provenance, trained_on)
+        cautions += [f"{title}: {differs}: what is estimated is not what was trained for"] if differs else []
     for name, found, expected in (
         ("observations", data.obs_dim, spaces.obs_dim),
         ("actions", data.act_dim, spaces.act_dim),
@@ -77,6 +83,15 @@ def episodes_to_evaluate_on(
     if FEWEST_EPISODES <= episodes < FEW_EPISODES:
         cautions.append(caution_of_few(episodes))
     return some, DataUsed(title, data.fingerprint(), episodes, some.n_usable, seen > 0.5), cautions
+
+
+def _provenance(policy: LoadedPolicy) -> Provenance | None:
+    """How the data were read that the policy was trained on; none where that is not known."""
+    run, section = run_of(policy.place), policy.checkpoint.config.dataset
+    if run is None or not isinstance(section, FileDatasetConfig):
+        return None
+    facts = run.describe().get("dataset") or {}
+    return Provenance.of(str(section.path), section.model_dump(mode="json"), Provenance.read(facts.get(PROVENANCE)))
 
 
 def _fitted_episodes(data: TransitionDataset) -> int:

@@ -73,7 +73,8 @@ def _not_twice(own: dict[str, Any], plain: Mapping[str, Any]) -> tuple[dict[str,
     if told is None and not own.get("columns"):
         doubtful = f"{_listed(changing)} is applied to it as to the run's own data; if it was written from such by"
         return own, (f"{doubtful} `data split` or `convert`, it is applied twice",) if changing else ()
-    done = {name: choice for name, choice in changing.items() if told is None or told.says(name)}
+    applied = changing if told is None else told.applied()
+    done = {name: applied[name] for name in changing if name in applied}
     left = {name: choice for name, choice in own.items() if name not in (*_NAME_COLUMNS, *done)}
     by = "by its columns" if told is None else "as it tells"
     notes = [f"it was written with {_listed(done)}, {by}, which is not applied again"] if done else []
