@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import rl_training
-from rl_training.experiment.metric_doubts import NEAR_ONE, metric_doubts, metric_notes
+from rl_training.experiment.metric_doubts import NEAR_ONE, longer, metric_doubts, metric_notes
 from rl_training.experiment.metric_words import MEANING
 from rl_training.experiment.report.contents import Curve, RunContents
 from rl_training.experiment.report.diagnostics import ValueCheck
@@ -58,6 +58,30 @@ def test_weights_that_differ_are_none() -> None:
     assert metric_doubts(run_with({"actor/weight": one})) == ()
     binary = run_with({"actor/weight": np.ones(len(STEPS))}, "crr", algo_kwargs={"weight_type": "binary"})
     assert metric_doubts(binary) == ()
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "expected"),
+    [
+        ({"tau": 0.005, "gamma": 0.99}, 60_000),
+        ({"tau": 0.005, "gamma": 0.9}, 10_000),  # twice as far is farther
+        ({"tau": 0.005, "gamma": 0.9999}, 1_000_000),
+        ({"gamma": 0.99}, 10_000),
+        ({"tau": "fast", "gamma": 0.99}, 10_000),
+        (None, 10_000),
+    ],
+)
+def test_how_far_to_train(kwargs: Any, expected: int) -> None:
+    assert longer(5_000, {"algo_kwargs": kwargs}) == expected
+
+
+def test_values_have_arrived_after_so_many_updates() -> None:
+    """A critic that fits its target at once, behind a target network, from 0 to r/(1 - γ)."""
+    tau, gamma, value, target = 0.02, 0.95, 0.0, 0.0
+    for _ in range(longer(1, {"algo_kwargs": {"tau": tau, "gamma": gamma}})):
+        value = 1.0 + gamma * target
+        target += tau * (value - target)
+    assert 0.94 < value * (1.0 - gamma) < 0.96
 
 
 @pytest.mark.parametrize("sign", [1, -1])

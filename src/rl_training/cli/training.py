@@ -26,6 +26,7 @@ from rl_training.errors import ConfigError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.experiment.config import apply_override, read_config, to_yaml
 from rl_training.experiment.curves import draw_learning_curve
+from rl_training.experiment.metric_doubts import longer
 from rl_training.plain_console import plain_console
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
@@ -224,7 +225,9 @@ def _report(result: TrainResult, console: Console, page: str = "") -> None:
     if result.status == "interrupted":
         console.print(f"continue: {command}", soft_wrap=True)
         raise SystemExit(EXIT_CODES.get((result.reason or "").partition(" ")[0], 1))
-    console.print(f"continue: {command} --total-timesteps {2 * progress.total_steps}", soft_wrap=True)
+    further = longer(progress.total_steps, result.checkpoint.config.to_plain())
+    total = further if progress.unit == "updates" else 2 * progress.total_steps
+    console.print(f"continue: {command} --total-timesteps {total}", soft_wrap=True)
 
 
 def _of_metrics(run: RunDirectory) -> list[tuple[str, str]]:

@@ -3,6 +3,7 @@ held half-way."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ STILL_MOVING = 0.25
 STRAIGHT = 0.9
 _LAST, _HALF = 0.2, 0.5  # of the run, that is looked at
 _FEWEST = 4  # records that say anything of a level
+_FARTHEST = 1_000_000  # updates that are advised before they were tried
 _FEWEST_OF_A_LINE = 5  # records: of so many without a trend, one window in 70 looks straight
 
 # By algorithm: the metric of its weights, and what makes them differ more.
@@ -60,8 +62,21 @@ def _unfinished(run: RunContents) -> str | None:
     moving = None if _measured_well(run) else _moving_critic(curve)
     if moving is None or curve is None:
         return None
-    far = f", to {2 * int(curve.steps[-1]):,} updates or more" if run.summary.status == "finished" else ""
-    return f"{moving}: the critic is not finished; train longer{far}"
+    far = f", to {longer(int(curve.steps[-1]), run.config):,} updates or more"
+    return f"{moving}: the critic is not finished; train longer{far if run.summary.status == 'finished' else ''}"
+
+
+def longer(updates: int, config: Mapping[str, Any]) -> int:
+    """Up to which update to train next: twice as far, and so far that values can have arrived where they go.
+
+    Behind target networks each update takes them nearer by τ(1 - γ) of the way that is left: 95% after 3/(τ(1 - γ)).
+    """
+    kwargs = config.get("algo_kwargs")
+    tau, gamma = (kwargs.get(name) for name in ("tau", "gamma")) if isinstance(kwargs, Mapping) else (None, None)
+    if not (isinstance(tau, float) and isinstance(gamma, float) and 0 < tau <= 1 and 0 <= gamma < 1):
+        return 2 * updates
+    arrived = math.ceil(min(3.0 / (tau * (1.0 - gamma)), _FARTHEST) / 1_000) * 1_000
+    return max(2 * updates, arrived)
 
 
 def metric_notes(run: RunContents) -> tuple[str, ...]:
