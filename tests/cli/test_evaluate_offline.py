@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -15,6 +16,7 @@ from rl_training.cli import evaluating_offline, judging
 from rl_training.cli.known_quality import quality
 from rl_training.data.doctor.wording import number
 from rl_training.experiment import offline_evaluation
+from rl_training.experiment.manager import load_policy
 from rl_training.experiment.shipping import hub
 from rl_training.runtime.fitted_evaluation import OfflineEvaluationConfig
 from rl_training.runtime.trainer import train
@@ -99,6 +101,28 @@ def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     ]
     assert told_of(False, monkeypatch, capsys, *parts[:2]) == ["fitted: 500 of 5,000 updates · 50/s · 1:30 left"]
     assert told_of(True, monkeypatch, capsys, (0.5, 500, 5_000)) == []
+
+
+@pytest.mark.parametrize(
+    ("reasons", "expected"),
+    [
+        (["the value still moved; go further with --updates 10000"], ["--updates 10000  # about 1:40"]),
+        (
+            ["it diverged; look less far ahead with a smaller --gamma"],
+            ["--gamma 0.95  # counts the next 20 steps or so, and nothing that comes later; about 0:50"],
+        ),
+        (["it diverged; a smaller --gamma", "there are only 5 episodes; record more"], []),
+        ([], []),
+    ],
+)
+def test_what_to_do_next(runs: dict[str, Path], reasons: list[str], expected: list[str]) -> None:
+    """Where nothing is trusted: one command, and how long it takes."""
+    found = load_policy(runs["two"]).evaluate_offline(updates=10, repeats=2, store=False)
+    refused = tuple(replace(policy, why_not=tuple(reasons)) for policy in found.policies)
+    one = evaluating_offline.Estimated(Path("a run"), "best", replace(found, policies=refused, updates=5_000), 50.0)
+    asked = evaluating_offline.AskedOffline("other.npz", None, None, None, "best", None, stochastic=False)
+    start = "next: rl-training evaluate 'a run' --offline --which best --data other.npz "
+    assert list(evaluating_offline._next(one, asked)) == [start + words for words in expected]
 
 
 def test_a_busy_machine(command: Any, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:

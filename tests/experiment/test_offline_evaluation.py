@@ -107,7 +107,7 @@ class TestDoubts:
         early = replace(settled, course=settled.course[:3])
         (said,) = doubts(early, 0, 0.0)
         assert said.startswith("the fit diverged and was stopped after 3,500 updates: Q reaches 60.0")
-        assert said.endswith("look less far ahead with a smaller --gamma (0.99: some 100 steps, 0.9: some 10)")
+        assert said.endswith("0.9 some 10, and nothing that comes later)")
         assert caution_of_a_stop(fitted(), 4) == []
 
     def test_a_fit_that_was_cut_short_is_not_settled(self) -> None:

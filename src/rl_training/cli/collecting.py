@@ -15,7 +15,7 @@ from rich.progress import Progress, TaskID
 
 from rl_training import yaml_dialect
 from rl_training.cli import standard_streams
-from rl_training.cli.training import program
+from rl_training.cli.telling import program
 from rl_training.data.behaviours import Behaviour
 from rl_training.data.collection import Budget, Done
 from rl_training.data.formats.writers import Target

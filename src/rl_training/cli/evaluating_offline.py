@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
+import shlex
 import sys
 import time
 import warnings
@@ -16,7 +18,7 @@ from typing import Any
 import typer
 
 from rl_training.cli.other_data import read_as_the_runs
-from rl_training.cli.telling import tell
+from rl_training.cli.telling import program, tell
 from rl_training.cli.text_tables import table, terminal_width
 from rl_training.cli.using import load_told
 from rl_training.errors import CheckpointError, ConfigError
@@ -32,6 +34,7 @@ from rl_training.runtime.machine_load import use_threads
 from rl_training.wording import amount, notice_line, readable
 
 _SELDOM = 30.0  # seconds
+_NEARER, _LEAST_GAMMA = 5.0, 0.5  # by how much of 1 - gamma a nearer horizon is proposed, and how near at most
 
 
 @dataclass(frozen=True)
@@ -54,6 +57,7 @@ class Estimated:
     run: Path
     which: str
     found: OfflineEvaluation
+    seconds: float = 0.0  # it took
 
     def to_json(self) -> dict[str, Any]:
         return {"run": str(self.run), "which": self.which, **self.found.to_json()}
@@ -68,10 +72,12 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
         tell(notice_line(notice), err=True)
     estimated = []
     for run, policy in policies:
-        one = Estimated(run, asked.which, _estimate(policy, asked))
+        began = time.monotonic()
+        found = _estimate(policy, asked)
+        one = Estimated(run, asked.which, found, time.monotonic() - began)
         estimated.append(one)
         if not as_json:
-            tell("\n".join(_lines(one)))
+            tell("\n".join([*_lines(one), *_next(one, asked)]))
         _store(one, policy)
     pairs = list(_compared(estimated))
     if as_json:
@@ -193,6 +199,25 @@ def _lines(one: Estimated) -> list[str]:
         *(f"  {names} not to be trusted, because {reason}" for reason, names in _doubted(found)),
         *(f"  note: {caution}" for caution in found.cautions),
     ]
+
+
+def _next(one: Estimated, asked: AskedOffline) -> Iterator[str]:
+    """The command that may find more out, and how long it takes, where nothing is trusted."""
+    found = one.found
+    reasons = [reason for policy in found.policies for reason in policy.why_not]
+    if found.trusted or not reasons:
+        return
+    updates = [int(told) for reason in reasons for told in re.findall(r"--updates (\d+)", reason)]
+    words = [program(), "evaluate", shlex.quote(str(one.run)), "--offline"]
+    words += [] if asked.which == "last" else ["--which", asked.which]
+    words += [] if asked.data is None else ["--data", shlex.quote(asked.data)]
+    if updates:
+        takes = one.seconds * max(updates) / max(found.updates, 1)
+        yield f"next: {' '.join(words)} --updates {max(updates)}  # about {clock(takes)}"
+    elif all("--gamma" in reason for reason in reasons) and found.gamma > _LEAST_GAMMA:
+        nearer = max(1.0 - _NEARER * (1.0 - found.gamma), _LEAST_GAMMA)
+        counts = f"counts the next {1 / (1 - nearer):.0f} steps or so, and nothing that comes later"
+        yield f"next: {' '.join(words)} --gamma {nearer:.3g}  # {counts}; about {clock(one.seconds)}"
 
 
 def _recorded(found: OfflineEvaluation) -> Iterator[str]:

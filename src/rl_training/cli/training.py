@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from typing import Any
 from rich.console import Console
 
 from rl_training.cli import standard_streams
-from rl_training.cli.telling import tell
+from rl_training.cli.telling import program, tell
 from rl_training.data.dataset_loaders import FileDatasetConfig
 from rl_training.data.formats.places import expand
 from rl_training.data.formats.siblings import alike_beside
@@ -236,13 +235,6 @@ def _of_metrics(run: RunDirectory) -> list[tuple[str, str]]:
 
     (read,) = read_runs([run.path])
     return [("warning", doubt) for doubt in read.training_doubts] + [("note", note) for note in read.training_notes]
-
-
-def program() -> str:
-    """How this program can be called from here: by its name, or by its path where the name is not found."""
-    called = Path(sys.argv[0])
-    by_path = called.name == "rl-training" and called.is_file() and not shutil.which(called.name)
-    return shlex.quote(os.path.relpath(called)) if by_path else "rl-training"
 
 
 def _score(record: dict[str, Any] | None, unit: str) -> str:

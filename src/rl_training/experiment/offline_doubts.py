@@ -98,7 +98,10 @@ def _way_on(fitted: FittedValues, column: int, besides: str = "") -> str:
 
 
 # In the order of what helps most.
-_REMEDY = "record more episodes, or look less far ahead with a smaller --gamma (0.99: some 100 steps, 0.9: some 10)"
+_REMEDY = (
+    "record more episodes, or look less far ahead with a smaller --gamma (0.99 counts some 100 steps, 0.9 some 10, and"
+    " nothing that comes later)"
+)
 _TOO_SHORT = (
     f"a fit of fewer than {DEFAULT_UPDATES:,} updates stays near the data's own returns, from which it starts, and"
     " looks settled there; leave out --updates"
