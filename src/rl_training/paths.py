@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path, PurePath
@@ -12,6 +13,7 @@ from typing import Any
 from rl_training.errors import ConfigError
 
 _LARGEST = 2**22  # bytes; a configuration has some thousand
+_NOT_PLAIN = "not a plain file"
 _LONGEST_NAME = 255  # bytes; what every common file system takes
 NOT_A_PATH = "must be a text or a pathlib.Path"
 NO_TEMPORARY_FOLDER = "no folder for temporary files can be written to; make room, or name another: TMPDIR=FOLDER"
@@ -78,7 +80,22 @@ def read_plain_file(path: Path, at_most: int = _LARGEST) -> str:
 def require_plain(path: Path) -> None:
     """OSError where there is something that is no plain file: a pipe, a device, a folder, a link to nowhere."""
     if os.path.lexists(path) and not path.is_file():
-        raise OSError(errno.EINVAL, "not a plain file", str(path))
+        raise OSError(errno.EINVAL, _NOT_PLAIN, str(path))
+
+
+def open_plain(path: str, flags: int) -> int:
+    """An `opener` for what is written in folders that may be a stranger's: of a link, a pipe or a device an OSError, as
+    what a link leads to would be written over, and others may keep one waiting."""
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link, and a pipe that nobody reads
+            raise OSError(errno.EINVAL, _NOT_PLAIN, path) from None
+        raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, _NOT_PLAIN, path)
+    return descriptor
 
 
 def bare_paths(value: Any) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from rl_training import algorithms
 from rl_training.data.batch import Batch
@@ -104,6 +105,21 @@ class TestAmongOthers:
         result = train(small_config(data_file, tmp_path, seed=[7, 8]), callbacks=[PoisonAtTheEnd()])
         assert result.progress.stopped_seeds[8].what == "optimiser.actor.second_moment is not finite"
         assert all(value.isfinite().all() for value in result.run.load().tensors.values())
+
+    def test_a_moment_that_overflows_is_found_with_the_next_record(self, data_file: Path, tmp_path: Path) -> None:
+        """It leaves the losses finite: Adam's step is zero from then on."""
+
+        class Overflow(Callback):
+            def on_progress(self, loop: Loop) -> None:
+                if loop.progress.steps == 7:
+                    loop.actor.learner.optimisers["actor"].state["second_moment"][1, 0] = math.inf
+
+        config = small_config(data_file, tmp_path, seed=[7, 8], log_interval=5, total_timesteps=30)
+        result = train(config, callbacks=[StopAt(99), Overflow()])
+        finding = result.progress.stopped_seeds[8]
+        assert (finding.since, finding.step) == (5, 10)
+        assert finding.what == "optimiser.actor.second_moment is not finite"
+        assert [record.get("seeds") for record in result.run.records("metrics")] == [None, *[[7]] * 5]
 
     def test_data_of_one_seed_that_stay_broken_never_reach_the_others(
         self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -262,14 +278,14 @@ class TestAbsurdValues:
     """Rewards of the scripted Pendulum data reach 16, so with γ = 0.9 no return is beyond 163."""
 
     def values(self, monkeypatch: pytest.MonkeyPatch, member: int, value: float) -> None:
-        plain = Engine.take_metrics
+        plain = Engine.take_record
 
-        def taken(self: Engine) -> dict[str, list[float]]:
-            metrics = plain(self)
+        def taken(self: Engine) -> tuple[dict[str, list[float]], Tensor]:
+            metrics, finite = plain(self)
             metrics["critic/q_data"][member] = value
-            return metrics
+            return metrics, finite
 
-        monkeypatch.setattr(Engine, "take_metrics", taken)
+        monkeypatch.setattr(Engine, "take_record", taken)
 
     def config(self, data_file: Path, tmp_path: Path, **divergence: Any) -> Any:
         return small_config(

@@ -30,12 +30,13 @@ from rl_training.plain_console import plain_console
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.console import ConsoleProgress
+from rl_training.runtime.loop import Loop
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.signals import EXIT_CODES, CutOffError
 from rl_training.runtime.trackers import sections, with_trackers
 from rl_training.runtime.tracking import read_notes
 from rl_training.runtime.trainer import TrainResult, trainer_for
-from rl_training.wording import readable
+from rl_training.wording import WARNING, notice_line, readable
 
 
 class Talk(Enum):
@@ -179,7 +180,18 @@ def _warn(text: str) -> None:
 
 
 def _display(console: Console, talk: Talk) -> list[Callback]:
-    return [] if talk is Talk.QUIET else [ConsoleProgress(console, verbose=talk is Talk.VERBOSE)]
+    return [_Warnings()] if talk is Talk.QUIET else [ConsoleProgress(console, verbose=talk is Talk.VERBOSE)]
+
+
+class _Warnings(Callback):
+    """What has to be said without a display, too: on standard error."""
+
+    looks_at_learner = False
+
+    def on_start(self, loop: Loop) -> None:
+        for notice in loop.notices:
+            if notice.startswith(WARNING):
+                tell(notice_line(notice), err=True)
 
 
 def _print_plan(config: TrainConfig, console: Console, continued: RunDirectory | None) -> None:

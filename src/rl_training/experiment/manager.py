@@ -239,8 +239,12 @@ class LoadedPolicy:
         rows = _observations(obs, self.actor.learner.obs_dim, self.checkpoint.spaces.obs_columns)
         actions = self.actor.mode(rows, member) if deterministic else self._sampled(rows, member, draw)
         if not np.isfinite(actions).all():
-            raise CheckpointError("the policy answers with what is no number: its weights are not finite")
+            broken = "its weights are not finite" if not self._is_sound(member) else "the observations are too large"
+            raise CheckpointError(f"the policy answers with what is no number: {broken}")
         return actions
+
+    def _is_sound(self, member: int) -> bool:
+        return all(bool(row[member].isfinite().all()) for row in self.actor.learner.rows().values())
 
     def _sampled(self, obs: FloatArray, member: int, draw: int) -> FloatArray:
         """Actions drawn for `[obs]` or `[B, obs]`, the same ones for the same `draw`."""

@@ -35,7 +35,7 @@ class WorkAhead:
         self.end = first  # updates that have been begun
         self._held, self._held_metrics = held, metrics
         self._taken: list[int] = []
-        self._marks: deque[tuple[int, MetricState]] = deque()
+        self._marks: deque[tuple[int, MetricState, Tensor]] = deque()
         self._busy_until: torch.cuda.Event | None = None
 
     def go_on(self, block: int) -> None:
@@ -48,19 +48,20 @@ class WorkAhead:
         self.end = stop
         if stop == mark:
             sums, counts = self.engine.metric_state()
-            self._marks.append((mark, ({name: value.clone() for name, value in sums.items()}, dict(counts))))
+            state = ({name: value.clone() for name, value in sums.items()}, dict(counts))
+            self._marks.append((mark, state, self.engine.learner.finite_rows()))
             self.engine.clear_metrics()
         if self.engine.learner.device.type == "cuda":
             self._busy_until = torch.cuda.Event()
             self._busy_until.record()
 
-    def take_mark(self) -> MetricState | None:
-        """Sums and counts at the next record, if these updates go as far."""
+    def take_mark(self) -> tuple[MetricState, Tensor] | None:
+        """Sums and counts at the next record, if these updates go as far, and the learner's `finite_rows`."""
         if not self._marks:
             return None
-        mark, state = self._marks.popleft()
+        mark, state, finite = self._marks.popleft()
         self._taken.append(mark)
-        return state
+        return state, finite
 
     def undo(self, update: int) -> None:
         """Have the learner, and the metrics not taken yet, be those of `update`."""

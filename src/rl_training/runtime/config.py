@@ -126,7 +126,9 @@ class TrainConfig(Section):
     data_memory: Literal["auto", "ram", "mapped"] = Field(
         "auto", description="a column directory in memory, or read from disk as needed; auto: disk if it is too large"
     )
-    threads: Count | None = Field(None, description="CPU threads for tensor operations; none keeps torch's choice")
+    threads: Count | None = Field(
+        None, le=1_024, description="CPU threads for tensor operations; none keeps torch's choice"
+    )
     runs_dir: str = Field(RUNS_DIR, min_length=1, description="folder in which run directories are made")
     name: str | None = Field(
         None,

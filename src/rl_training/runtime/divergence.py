@@ -1,9 +1,10 @@
 """Divergence: finding the members whose training has failed, and stopping them alone.
 
-Looked for where values are on the host anyway: in every metric record, and before every evaluation and checkpoint in
-the weights and moments. A member is stopped by what is not finite, and by Q-values far beyond what the rewards allow
-where the configuration asks for it (it warns, otherwise). A stopped member is set back to the last checkpoint, all of
-which are sound, and frozen: see `Learner.freeze`. Its rows of every tensor are its own, so the others never notice.
+Looked for where values are on the host anyway: with every metric record, and before every evaluation and checkpoint, in
+weights and moments, too (a moment that overflows leaves losses finite, and nothing is learned any more). A member is
+stopped by what is not finite, and by Q-values far beyond what the rewards allow where the configuration asks for it (it
+warns, otherwise). A stopped member is set back to the last checkpoint, all of which are sound, and frozen: see
+`Learner.freeze`. Its rows of every tensor are its own, so the others never notice.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from rl_training.algorithms.base import BootstrapParams, Learner, OnlineParams
@@ -94,6 +94,7 @@ class DivergenceGuard:
         self.start = start
         self.data_reward = data_reward
         self.before_stopping: Callable[[], None] = lambda: None
+        self._looked_at = progress.steps  # the last step at which weights were looked at, or that of a checkpoint
         if "divergences" in run.describe():  # a run that goes on from before some of them will find them again
             self._write_down()
 
@@ -131,14 +132,16 @@ class DivergenceGuard:
                     found.append(self._find(seed, absurd, since))
         return self._told(found)
 
-    def look_at_weights(self, since: int) -> list[Divergence]:
-        """Findings in the members' weights, targets and moments, which one transfer from the device judges."""
-        rows = self.learner.rows()
-        finite = torch.stack([torch.isfinite(row).all(-1) for row in rows.values()]).cpu()
+    def look_at_weights(self, finite: Tensor | None = None) -> list[Divergence]:
+        """Findings in the members' weights, targets and moments, which one transfer from the device judges.
+
+        finite: the learner's `finite_rows` at this step, where the device is ahead of it."""
+        since, self._looked_at = self._looked_at, self.progress.steps
+        finite = (self.learner.finite_rows() if finite is None else finite).cpu()
         found = []
         for member, _ in self._sound_members():
             if not bool(finite[:, member].all()):
-                name = list(rows)[int(finite[:, member].int().argmin())]
+                name = list(self.learner.rows())[int(finite[:, member].int().argmin())]
                 found.append(self._stop(member, f"{name} is not finite", since))
         return self._told(found)
 

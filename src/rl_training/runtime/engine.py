@@ -201,12 +201,16 @@ class Engine:
 
     def take_metrics(self) -> dict[str, list[float]]:
         """The same, and start anew."""
+        return self.take_record()[0]
+
+    def take_record(self) -> tuple[dict[str, list[float]], Tensor]:
+        """The same, and which of the learner's rows are finite where the run is."""
         ahead = None if self._ahead is None else self._ahead.take_mark()
         if ahead is not None:
-            return _means(*ahead)
+            return _means(*ahead[0]), ahead[1]
         means = self._metrics.means()
         self._metrics.clear()
-        return means
+        return means, self.learner.finite_rows()
 
     def clear_metrics(self) -> None:
         self._metrics.clear()

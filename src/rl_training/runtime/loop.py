@@ -186,8 +186,10 @@ class Loop:
             self.save()
 
     def _log(self) -> None:
-        metrics = {**self.engine.take_metrics(), **self.engine.source.take_metrics()}
+        measured, finite = self.engine.take_record()
+        metrics = {**measured, **self.engine.source.take_metrics()}
         self._report(self.guard.look_at_metrics(metrics, self._clock[0]))
+        self._report(self.guard.look_at_weights(finite))
         metrics = self.guard.sound_only(metrics)
         step, now = self.progress.steps, time.perf_counter()
         self.steps_per_second = pace = (step - self._clock[0]) / max(now - self._clock[1], 1e-9)
@@ -205,7 +207,7 @@ class Loop:
         if self.evaluator is None or not due or self._is_interrupted or self.progress.is_evaluated:
             return False
         self._settle()
-        self._report(self.guard.look_at_weights(self._clock[0]))
+        self._report(self.guard.look_at_weights())
         try:
             evaluation = self.evaluator.evaluate(self._actor_to_judge(), self.progress.steps)
         except EvaluationStoppedError:
@@ -256,7 +258,7 @@ class Loop:
         if self._held is None:
             self._settle()
             self._report(self.guard.look_at_metrics(self.engine.peek_metrics(), self._clock[0]))
-            self._report(self.guard.look_at_weights(self._clock[0]))
+            self._report(self.guard.look_at_weights())
         self._is_ending = self.is_over
         self._announce(self._writer.finish())
         if self._held is None:

@@ -29,6 +29,7 @@ from rl_training.streams import NoiseStreams
 
 _MIB = 2**20
 _GIB = 2**30
+_COPIES = 3  # of a weight, at the least: itself, its gradient and a moment
 
 # Measured once, on torch 2.11; see docs/runs.md for how well predictions do.
 _CPU_MARGIN = 100 * _MIB  # threads, buffers of matrix products, freed blocks that the C library keeps
@@ -209,7 +210,7 @@ def predict(
     """What a run will need, by place; refuses what clearly is not there. blocked: as for `measure_member`; engine: as
     for `memory_needs`."""
     free = free_memory()
-    least = 4 * (params.least_values(spaces.obs_dim) + params.batch_size * spaces.obs_dim)
+    least = 4 * (_COPIES * params.least_values(spaces.obs_dim) + params.batch_size * spaces.obs_dim)
     if least > free:  # not to be tried: the system would end the process, not the attempt
         raise ConfigError(
             f"algo_kwargs: networks and a batch of {params.batch_size:,} need more than {readable_bytes(least)} of"

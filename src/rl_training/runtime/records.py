@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from io import FileIO
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rl_training.errors import CheckpointError
-from rl_training.paths import require_plain
+from rl_training.paths import open_plain, require_plain
 from rl_training.validation import is_count
 from rl_training.wording import WARNING, amount
 
@@ -62,6 +63,42 @@ def is_evaluation(record: Mapping[str, Any]) -> bool:
     return all(isinstance(each, list) and len(each) == len(seeds) and all(map(_is_number, each)) for each in values)
 
 
+def is_estimate(record: Mapping[str, Any]) -> bool:
+    """Whether a record is what an evaluation without a simulator writes, as far as others read it."""
+    seeds, policies = record.get("seeds"), record.get("policies")
+    if not (isinstance(seeds, list) and isinstance(policies, list) and len(seeds) == len(policies)):
+        return False
+    data, texts = record.get("data"), record.get("cautions")
+    numbers = [record.get(name) for name in ("gamma", "updates", "repeats", "level")]
+    return (
+        all(type(seed) is int for seed in seeds)
+        and all(map(_is_number, numbers))
+        and isinstance(record.get("behaviour"), Mapping)
+        and isinstance(data, Mapping)
+        and isinstance(data.get("title"), str)
+        and _are_texts(texts)
+        and all(isinstance(policy, Mapping) and _is_estimated(policy) for policy in policies)
+    )
+
+
+def _is_estimated(policy: Mapping[str, Any]) -> bool:
+    value, gain = policy.get("value", ""), policy.get("improvement", "")
+    if not all(found is None or _is_interval(found) for found in (value, gain)):
+        return False
+    probable = gain is None or _is_number(gain.get("probability"))
+    return probable and _are_texts(policy.get("not_trusted_because"))
+
+
+def _is_interval(found: Any) -> bool:
+    """A number between two others, which may be missing."""
+    ends = [found.get(end) for end in ("low", "high")] if isinstance(found, Mapping) else []
+    return bool(ends) and _is_number(found.get("value")) and all(end is None or _is_number(end) for end in ends)
+
+
+def _are_texts(found: Any) -> bool:
+    return isinstance(found, list) and all(isinstance(text, str) for text in found)
+
+
 class Records:
     """Reads and writes one file. What the system refuses is raised as it is.
 
@@ -81,7 +118,7 @@ class Records:
     def append(self, record: Mapping[str, Any]) -> None:
         """Add one record: one whole line, in one write, so that a reader never sees half of it."""
         line = (json.dumps(record) + "\n").encode()
-        with self.file.open("ab", buffering=0) as file:
+        with open(self.file, "ab", buffering=0, opener=open_plain) as file:
             written = file.write(line)
             while written < len(line):  # a disk that is nearly full takes a part; the next call says so
                 written += file.write(line[written:])
@@ -90,7 +127,7 @@ class Records:
     def append_late(self, record: Mapping[str, Any]) -> None:
         """The same where nobody trains, and several processes may add: what a crash left of a last line goes, so that
         the next one does not stand behind it."""
-        with self.file.open("a+b", buffering=0) as file:
+        with open(self.file, "a+b", buffering=0, opener=open_plain) as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.truncate(_end_of_lines(file))
             self.append(record)
@@ -136,7 +173,7 @@ class Records:
         return whole, None if what is None else f"{WARNING}{self.file}: {what}"
 
     def set_aside(self) -> Path:
-        """Keep the file as it is under another name, beside the one that is written anew."""
+        """Keep the file as it is under another name, beside the one that has to be written anew."""
         names = (self.file.with_name(f"{self.file.name}{ASIDE}{n or ''}") for n in range(10_000))
         aside = next(name for name in names if not os.path.lexists(name))
         try:
@@ -145,9 +182,13 @@ class Records:
             shutil.copyfile(self.file, aside)
         return aside
 
-    def differ_from(self, whole: bytes) -> bool:
-        """Whether there is a file, and it holds something else."""
-        return self.file.is_file() and (self.file.stat().st_size != len(whole) or self.file.read_bytes() != whole)
+    def differ_from(self, whole: bytes, *, shared: bool = False) -> bool:
+        """Whether there is a file, and it has to be written anew: it holds something else, or what is added to it would
+        stand elsewhere, too. shared: it was set aside, as it is."""
+        if not self.file.is_file():
+            return False
+        elsewhere = shared or self.file.is_symlink()
+        return elsewhere or self.file.stat().st_size != len(whole) or self.file.read_bytes() != whole
 
     def _count(self, line: bytes) -> None:
         self._lines += 1
@@ -201,7 +242,7 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _disorder(kept: Sequence[tuple[int, bytes]]) -> str | None:

@@ -145,7 +145,7 @@ class RunDirectory:
                 with self._writing(f"{kind}.jsonl"):
                     aside = f"; kept as it was in {records.set_aside().name}" if records.file.is_file() else ""
                 warnings.append(f"{warning}{aside}. The policy does not depend on it, and the run goes on")
-            if records.differ_from(whole):
+            if records.differ_from(whole, shared=warning is not None):
                 self._replace(f"{kind}.jsonl", whole.decode())
         for name in ("config.yaml", DESCRIPTION, *(f"{kind}.jsonl" for kind in self._records)):
             for leftover in self.path.glob(f".{name}{TEMPORARY}*"):

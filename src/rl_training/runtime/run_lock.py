@@ -6,7 +6,6 @@ import errno
 import fcntl
 import os
 import platform
-import stat
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rl_training.errors import CheckpointError
+from rl_training.paths import open_plain
 from rl_training.run_places import LOCK
 from rl_training.runtime.checkpoint import reason
 
@@ -34,7 +34,7 @@ def held(run: Path) -> Iterator[Held]:
     """Hold the lock of a run, which the system takes from a process that dies; refused where another holds it."""
     try:
         # Without a buffer: nothing is left to be written, and to fail, as it is closed.
-        file = open(run / LOCK, "ab+", buffering=0, opener=_open)  # noqa: SIM115
+        file = open(run / LOCK, "ab+", buffering=0, opener=open_plain)  # noqa: SIM115
     except OSError as error:
         raise CheckpointError(f"{run / LOCK}: cannot be written ({reason(error, run)})") from error
     with file:
@@ -53,15 +53,6 @@ def require_held(held: Held, run: Path) -> None:
     with suppress(FileNotFoundError):  # one that somebody has removed keeps nobody from writing
         if not os.path.samestat(os.fstat(held.file.fileno()), (run / LOCK).stat()):
             raise OSError(errno.EBUSY, f"{LOCK} was removed, and another process trains this run by now")
-
-
-def _open(path: str, flags: int) -> int:
-    """A run may be a stranger's: a link is not followed, as what it leads to would be written over."""
-    descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK, 0o666)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise OSError(errno.EINVAL, "not a plain file", path)
-    return descriptor
 
 
 def _lock(file: FileIO, run: Path) -> None:

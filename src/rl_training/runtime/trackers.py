@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +47,7 @@ class TensorBoardTracker(Tracker):
         self._folder = run.folder / "tensorboard"
         for old in self._folder.glob("events.out.tfevents.*"):
             old.unlink()
+        _keep_its_thread_quiet()
         # A server that has read what was there before forgets it at this mark.
         self._writer = self._writer_type(str(self._folder), purge_step=0)
         self._writer.add_text("config", f"```yaml\n{yaml_dialect.write(run.config)}```", 0)
@@ -72,6 +75,19 @@ class TensorBoardTracker(Tracker):
 
     def address(self) -> str | None:
         return str(self._folder)
+
+
+def _keep_its_thread_quiet() -> None:
+    """What TensorBoard's own thread fails with, as on a full disk, it raises again where the next value is added: there
+    is no need for a traceback as well."""
+    before = threading.excepthook
+    if not (isinstance(before, partial) and before.func is _unless_of_tensorboard):
+        threading.excepthook = partial(_unless_of_tensorboard, before)
+
+
+def _unless_of_tensorboard(before: Callable[[Any], Any], failed: threading.ExceptHookArgs) -> None:
+    if type(failed.thread).__module__.partition(".")[0] != "tensorboard":
+        before(failed)
 
 
 class WandbTracker(Tracker):

@@ -194,6 +194,11 @@ class Learner(ABC):
             if tensor.dim() and name != "active"
         }
 
+    def finite_rows(self) -> Tensor:
+        """Whether all values of each of `rows` are finite, by member, `[rows, M]`; on the device, which is not waited
+        for."""
+        return torch.stack([torch.isfinite(row).all(-1) for row in self.rows().values()])
+
     def freeze(self, member: int, sound: Mapping[str, Tensor]) -> None:
         """Stop one member for good: its networks become those of the state `sound`, and no update moves them again.
 

@@ -22,7 +22,7 @@ from rl_training.experiment.report.contents import training_doubts
 from rl_training.experiment.run_listing import status_of
 from rl_training.experiment.shipping.network import Floats, PolicyNetwork
 from rl_training.paths import bare_paths
-from rl_training.runtime.records import EVALUATION_METRICS, OFFLINE_EVALUATIONS
+from rl_training.runtime.records import EVALUATION_METRICS, OFFLINE_EVALUATIONS, is_estimate
 from rl_training.runtime.run_directory import RunDirectory, run_of
 
 CARD_FORMAT = 1
@@ -157,23 +157,22 @@ def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int
     where nothing was."""
     step = policy.checkpoint.progress["steps"]
     records = [] if run is None else run.records(OFFLINE_EVALUATIONS)
-    try:
-        of_step = [record for record in records if record["step"] == step and seed in record["seeds"]]
-        if not of_step:
-            return None
-        own = [record["policies"][record["seeds"].index(seed)] for record in of_step]
-        chosen = max(range(len(own)), key=lambda place: (own[place]["value"] is not None, place))
-        last, newer = of_step[chosen], own[-1]
-        refused = [] if own[chosen] is newer else newer["not_trusted_because"]
-        return {
-            **own[chosen],
-            **{name: last[name] for name in ("behaviour", "gamma", "updates", "repeats", "level")},
-            "cautions": [*last["cautions"], *(f"a newer estimate was refused, because {why}" for why in refused)],
-            "data": {**last["data"], "title": PurePath(last["data"]["title"]).name},
-            "how": "fitted Q evaluation: discounted value where the data's episodes begin, raw reward",
-        }
-    except (KeyError, TypeError, ValueError, IndexError):
-        raise CheckpointError(f"{OFFLINE_EVALUATIONS}.jsonl: holds what no evaluation writes; remove it") from None
+    if not all(map(is_estimate, records)):
+        raise CheckpointError(f"{OFFLINE_EVALUATIONS}.jsonl: holds what no evaluation writes; remove it")
+    of_step = [record for record in records if record["step"] == step and seed in record["seeds"]]
+    if not of_step:
+        return None
+    own = [record["policies"][record["seeds"].index(seed)] for record in of_step]
+    chosen = max(range(len(own)), key=lambda place: (own[place]["value"] is not None, place))
+    last, newer = of_step[chosen], own[-1]
+    refused = [] if own[chosen] is newer else newer["not_trusted_because"]
+    return {
+        **own[chosen],
+        **{name: last[name] for name in ("behaviour", "gamma", "updates", "repeats", "level")},
+        "cautions": [*last["cautions"], *(f"a newer estimate was refused, because {why}" for why in refused)],
+        "data": {**last["data"], "title": PurePath(last["data"]["title"]).name},
+        "how": "fitted Q evaluation: discounted value where the data's episodes begin, raw reward",
+    }
 
 
 def _inputs(
