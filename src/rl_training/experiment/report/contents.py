@@ -16,6 +16,7 @@ from rl_training.data.reference_returns import Reference, reference_of
 from rl_training.errors import RLTrainingError
 from rl_training.experiment import statistics
 from rl_training.experiment.metric_doubts import metric_doubts, metric_notes
+from rl_training.experiment.report.costs import Shown, shown_as
 from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
 from rl_training.paths import bare_name, without_folder
@@ -112,6 +113,11 @@ class RunContents:
     @property
     def unit(self) -> str:
         return self.summary.unit
+
+    @cached_property
+    def shown(self) -> Shown:
+        """How returns are shown: of data that are costs, as costs."""
+        return shown_as(self.config.get("dataset"), self.data_facts)
 
     @property
     def data_facts(self) -> Mapping[str, Any]:

@@ -25,6 +25,7 @@ from rl_training.environments import Spaces
 from rl_training.errors import DataError, RLTrainingError
 from rl_training.experiment.report.bounds import ActionBounds, action_bounds, common_bounds
 from rl_training.experiment.report.contents import RunContents
+from rl_training.experiment.report.costs import RETURNS, Shown
 from rl_training.experiment.report.diagnostics import (
     ActionCheck,
     ValueCheck,
@@ -59,7 +60,7 @@ class DataContents:
     why_not: str | None = None
     more_dimensions: int = 0
     notes: tuple[str, ...] = ()  # what was done on reading
-    unit: str = ""  # of its rewards, where the file has costs
+    shown: Shown = RETURNS  # how its returns and rewards are
     bounds: ActionBounds | None = None  # where its runs have the same
 
 
@@ -260,25 +261,24 @@ def _contents(members: Sequence[_Opened]) -> DataContents:
     fingerprint = first.data_facts.get("fingerprint")
     title = data_title(first)
     about = (title, numbers, first.data_facts, None if fingerprint is None else str(fingerprint))
-    section = first.config.get("dataset")
-    unit = " (= −cost)" if isinstance(section, Mapping) and section.get("rewards_are") == "costs" else ""
+    shown = first.shown
     if isinstance(opened, str):
-        return DataContents(*about, why_not=opened, unit=unit, bounds=bounds)
+        return DataContents(*about, why_not=opened, shown=shown, bounds=bounds)
     named: dict[str, Any] = {}
     if opened.whole_episodes:
-        named |= {f"Return of an episode{unit}": opened.episode_returns()}
+        named |= {shown.title("an episode"): shown.values(opened.episode_returns())}
         named |= {"Length of an episode": opened.episode_lengths()}
-    named[f"Reward of a step{unit}"] = opened.rewards
-    shown = min(opened.act_dim, MOST_DIMENSIONS)
-    actions = {_action_title(opened, column): column for column in range(shown)}
+    named[shown.title("a step")] = shown.values(opened.rewards)
+    drawn = min(opened.act_dim, MOST_DIMENSIONS)
+    actions = {_action_title(opened, column): column for column in range(drawn)}
     limits = {name: None if bounds is None else bounds.of(column) for name, column in actions.items()}
     named |= {name: opened.actions[:, column] for name, column in actions.items()}
     varying = {name for name, values in named.items() if values.min() < values.max()}
     spread = {name: Spread.of(values, limits.get(name)) for name, values in named.items() if name in varying}
     constant = {name: f"{float(values[0]):g}" for name, values in named.items() if name not in varying}
     notes = tuple(" ".join(note.split()) for note in data_notices(opened, first.summary.env_id))
-    more = opened.act_dim - shown
-    return DataContents(*about, spread, constant, more_dimensions=more, notes=notes, unit=unit, bounds=bounds)
+    more = opened.act_dim - drawn
+    return DataContents(*about, spread, constant, more_dimensions=more, notes=notes, shown=shown, bounds=bounds)
 
 
 def _action_title(dataset: TransitionDataset, column: int) -> str:

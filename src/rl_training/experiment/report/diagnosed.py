@@ -13,6 +13,7 @@ from rl_training.experiment.report.drawing import Drawing, grid
 from rl_training.experiment.report.episode import episode_figures
 from rl_training.experiment.report.metrics import key
 from rl_training.experiment.report.saying import said
+from rl_training.experiment.report.tables import common_of
 
 _MOST_DRAWN = 24  # runs with figures of their own
 
@@ -31,7 +32,7 @@ def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]
     ]
     if any(found.values or found.actions for _, found in pairs):
         parts.append(tables.diagnostics_table(runs, diagnostics))
-        parts.append(f'<p class="small">{_how_diagnosed(diagnostics)}</p>')
+        parts.append(f'<p class="small">{_how_diagnosed(runs, diagnostics)}</p>')
     if len(pairs) > _MOST_DRAWN:
         parts.append(f'<p class="small faint">Drawn of the first {_MOST_DRAWN} runs; the table has all.</p>')
     drawn = [one for run, found in pairs[:_MOST_DRAWN] for one in _of_values(run, found)]
@@ -66,11 +67,13 @@ def _of_values(run: RunContents, found: RunDiagnostics) -> list[Drawing]:
     return made
 
 
-def _how_diagnosed(found: Sequence[RunDiagnostics]) -> str:
+def _how_diagnosed(runs: Sequence[RunContents], found: Sequence[RunDiagnostics]) -> str:
+    costs = ", the negative of costs" if common_of(runs).costs else ""
     several = any(one.values is not None and len(one.values.values) > 1 for one in found)
     over = ", mean over seeds [range]" if several else ""
     text = (
-        "All on the scale the networks see: transformed rewards, discounted. The critics' smallest value stands for Q;"
+        f"All on the scale the networks see: transformed rewards{costs}, discounted. The critics' smallest value"
+        " stands for Q;"
         " the TD error is r + γ(1 − d)·V(s′) − Q(s, a), with the learned V or the target critics at the policy's"
         f" action, without noise or entropy; given as root mean square{over}. The return-to-go is the"
         " behaviour's: a better policy is worth more, so values above it need not be wrong; low correlation is the"

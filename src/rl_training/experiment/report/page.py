@@ -116,14 +116,15 @@ def _lead(contents: Contents) -> str:
         found, best = max(scored, key=lambda pair: pair[0].value)
         seeds = len(best.sound_seeds)
         over = f"interquartile mean over {seeds:,} seeds" if seeds > 1 else "one seed"
-        text = f"In {escape(env_id)}, "
-        text += (
-            f"<b>{escape(best.label)}</b> scores highest" if len(scored) > 1 else f"<b>{escape(best.label)}</b> scores"
-        )
-        text += f": {escape(tables.interval(found))}"
+        shown = tables.common_of(runs)
+        does = ("costs", "least") if shown.costs else ("scores", "highest")
+        text = f"In {escape(env_id)}, <b>{escape(best.label)}</b> {' '.join(does) if len(scored) > 1 else does[0]}"
+        text += f": {escape(tables.interval(shown.estimate(found)) + shown.behind)}"
+        text += " an episode" if shown.costs else ""
         text += f" ({over}{', 95% interval' if found.low is not None else ''})"
         if best.data_return is not None:
-            text += f"; the data's episodes return {number(best.data_return)} on average"
+            level = f"{shown.noun} {number(shown.number(best.data_return))}{shown.behind}"
+            text += f"; the data's episodes {escape(level)} on average"
         others = [(estimate, other) for one, other, estimate in contents.compared[env_id] if one is best]
         if others:
             least, rival = min(others, key=lambda pair: pair[0].value)
@@ -219,7 +220,9 @@ def _several_seeds(runs: Sequence[RunContents]) -> bool:
 def _how_scored(runs: Sequence[RunContents]) -> str:
     counts = sorted({run.episodes for run in runs if run.episodes is not None})
     each = f"{' or '.join(map(str, counts))} episodes with fixed seeds" if counts else "whole episodes"
-    text = f"Returns are sums of the raw reward; a seed's score is the mean over {each}. "
+    shown = tables.common_of(runs)
+    sums = "Costs are sums of the raw reward with the sign of the data's file: lower is better"
+    text = f"{sums if shown.costs else 'Returns are sums of the raw reward'}; a seed's score is the mean over {each}. "
     if _several_seeds(runs):
         text += (
             "IQM: the interquartile mean over seeds, the lowest and highest quarter left out (of three seeds or fewer"
@@ -239,27 +242,31 @@ def _how_scored(runs: Sequence[RunContents]) -> str:
 
 
 def _score_figures(runs: Sequence[RunContents], compared: Sequence[tables.Pair]) -> str:
-    estimates = [(run.label, found, run.number) for run in runs if (found := tables.last_estimate(run)) is not None]
+    scored = [(run, found) for run in runs if (found := tables.last_estimate(run)) is not None]
+    shown = tables.common_of(runs)
+    estimates = [(run.label, shown.estimate(found), run.number) for run, found in scored]
     made = []
     if len(estimates) > 1 or any(found.low is not None for _, found, _ in estimates):
         of = "interquartile mean and 95% interval" if _several_seeds(runs) else "one seed each, so without an interval"
-        caption = f"<b>Return of the last weights</b>, {of}."
-        made.append(Drawing(caption, lambda size: figures.forest(estimates, "return", size[0])))
+        caption = f"<b>{shown.noun.capitalize()} of the last weights</b>, {of}."
+        made.append(Drawing(caption, lambda size: figures.forest(estimates, shown.axis, size[0])))
     if compared:
-        top = max(estimates, key=lambda entry: entry[1].value)[2]
+        top = max(scored, key=lambda entry: entry[1].value)[0].number
         few, some = compared, ""
         if len(compared) > _MOST_PAIRS:
             few = [pair for pair in compared if top in (pair[0].number, pair[1].number)][:_MOST_PAIRS]
             some = f" Of {len(compared)} pairs, those of the run with the highest score; the others are listed below."
         rows = [(f"{one.label} over {other.label}", found, one.number) for one, other, found in few]
         caption = (
-            "<b>Probability of improvement</b>: that a random seed of the first run scores higher than one of the"
+            "<b>Probability of improvement</b>: that a random seed of the first run does better than one of the"
             " second (ties count half), with its 95% interval. Where that holds ½, they cannot be told apart; two runs"
             f" of three seeds each are fully separated by chance once in 20 times.{some}"
         )
         made.append(Drawing(caption, lambda size: figures.forest(rows, "probability", size[0], middle=0.5, unit=True)))
     if _several_seeds(runs):
-        caption = "<b>Performance profiles</b> of the last weights, with pointwise 95% bands: higher is better."
+        caption = (
+            "<b>Performance profiles</b> of the last weights, with pointwise 95% bands: the higher a line, the better."
+        )
         made.append(Drawing(caption, lambda size: figures.profiles(runs, size)))
     if len(made) < 3:
         return grid(made)
@@ -283,10 +290,8 @@ def _curves(contents: Contents) -> str:
         parts.append(f'<div class="controls script" role="group" aria-label="Seeds">{single}{boxes}</div>')
     for env_id, runs in contents.by_environment.items():
         levels = {run.data_return for run in runs if run.data_return is not None}
-        caption = (
-            f"<b>Return in {escape(env_id)}</b> during training. {over_seeds(runs)}; each point is the mean of the"
-            " evaluation's episodes."
-        )
+        caption = f"<b>{tables.common_of(runs).noun.capitalize()} in {escape(env_id)}</b> during training."
+        caption += f" {over_seeds(runs)}; each point is the mean of the evaluation's episodes."
         drawn = figures.learning_curves(runs, next(iter(levels)) if len(levels) == 1 else None)
         parts.append(figure(caption, drawn))
     parts.append(metrics(contents.runs, beside_curves=bool(contents.by_environment)))

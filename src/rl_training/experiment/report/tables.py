@@ -16,6 +16,7 @@ from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment import statistics
 from rl_training.experiment.report.bounds import ActionBounds, bounds_in_words, bounds_text
 from rl_training.experiment.report.contents import RunContents, as_number
+from rl_training.experiment.report.costs import Shown, common
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics, data_title
 from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.drawing import swatch
@@ -134,40 +135,52 @@ def last_estimate(run: RunContents) -> Estimate | None:
     return None if found is None else statistics.bootstrap([found.last])
 
 
+def common_of(runs: Sequence[RunContents]) -> Shown:
+    """How returns of these runs are shown beside one another."""
+    return common([run.shown for run in runs])
+
+
 def scores_table(runs: Sequence[RunContents]) -> str:
     """Returns and, where there is a scale, normalised scores."""
     scaled = any(run.reference is not None for run in runs)
-    heads = ["run", "seeds", "last: IQM [95%]", "last: mean ± std", "best: mean (at)", "best − last"]
+    shown = common_of(runs)
+    heads = ["run", "seeds", "last: IQM [95%]", "last: mean ± std", "best: mean (at)"]
+    heads += ["last − best" if shown.costs else "best − last"]
     heads += ["normalised IQM [95%]", "optimality gap"] if scaled else []
     heads += ["data's mean"]
-    rows = [(run.number, _score_cells(run, scaled)) for run in runs]
+    rows = [(run.number, _score_cells(run, scaled, shown)) for run in runs]
     return table(heads, rows, css="cards scores", numbers=heads[1:])
 
 
-def _score_cells(run: RunContents, scaled: bool) -> list[Cell]:
+def _score_cells(run: RunContents, scaled: bool, shown: Shown) -> list[Cell]:
     found, estimate = run.scores, last_estimate(run)
     empty = Cell(_NOTHING)
     if found is None or estimate is None:
         middle = [empty] * (7 if scaled else 5)
-        return [name_cell(run), *middle, Cell.number(run.data_return)]
+        return [name_cell(run), *middle, _data_return(run, shown)]
     spread = [float(found.last.std(ddof=1))] if len(found.last) > 1 else []
-    best = float(found.best.mean())
-    best_text, drop_text, *mean_and_spread = alike(best, found.drop, float(found.last.mean()), *spread)
+    best, last, whole = shown.number(float(found.best.mean())), shown.number(float(found.last.mean())), estimate
+    best_text, drop_text, *mean_and_spread = alike(best, found.drop, last, *spread)
+    estimate = shown.estimate(whole)
     cells = [
         name_cell(run),
         Cell.number(float(len(found.last)), f"{len(found.last)}"),
         Cell(_estimate(estimate), estimate.value),
-        Cell.number(float(found.last.mean()), " ± ".join(mean_and_spread)),
+        Cell.number(last, " ± ".join(mean_and_spread)),
         Cell.number(best, f"{best_text} ({found.best_step:,})"),
         Cell.number(found.drop, drop_text),
     ]
     if scaled and run.reference is not None:
-        normalised = estimate.scaled(run.reference.score)
+        normalised = whole.scaled(run.reference.score)
         gap = float(optimality_gap([run.reference.score(value) for value in found.last]))
         cells += [Cell.number(normalised.value, interval(normalised)), Cell.number(gap)]
     elif scaled:
         cells += [empty, empty]
-    return [*cells, Cell.number(run.data_return)]
+    return [*cells, _data_return(run, shown)]
+
+
+def _data_return(run: RunContents, shown: Shown) -> Cell:
+    return Cell.number(None if run.data_return is None else shown.number(run.data_return))
 
 
 def _estimate(found: Estimate) -> str:
@@ -178,6 +191,7 @@ def _estimate(found: Estimate) -> str:
 def seeds_table(runs: Sequence[RunContents]) -> str:
     """The last and the best return of every seed."""
     rows: list[Row] = []
+    shown = common_of(runs)
     for run in runs:
         found = run.scores
         if found is None:
@@ -186,11 +200,11 @@ def seeds_table(runs: Sequence[RunContents]) -> str:
             cells = [
                 name_cell(run),
                 Cell.number(float(seed), str(seed)),
-                Cell.number(float(last)),
-                Cell.number(float(best)),
+                Cell.number(shown.number(float(last))),
+                Cell.number(shown.number(float(best))),
             ]
             rows.append((run.number, cells))
-    heads = ("run", "seed", "last return", "highest return seen")
+    heads = ("run", "seed", f"last {shown.named}", f"{'lowest' if shown.costs else 'highest'} {shown.noun} seen")
     made = table(heads, rows, css="cards seeds", numbers=heads[1:])
     for run in runs:  # rows of a seed can be hidden with its lines
         for seed in run.sound_seeds:
@@ -326,8 +340,10 @@ def data_pairs(data: DataContents) -> str:
     spread = [as_number(facts.get(f"return_{of}"), None) for of in ("mean", "min", "max")]
     known = [value for value in spread if value is not None]
     if len(known) == len(spread):
-        mean, low, high = alike(*known)
-        entries.append((f"return of an episode{data.unit}", f"mean {mean}, from {low} to {high}"))
+        low, high = data.shown.ends(*known[1:])
+        texts = alike(data.shown.number(known[0]), low, high)
+        title = data.shown.title("an episode")
+        entries.append((title[:1].lower() + title[1:], "mean {}, from {} to {}".format(*texts)))
     if data.bounds is not None:
         entries.append(("bounds of actions", f"{bounds_in_words(data.bounds.ranges)} ({data.bounds.source})"))
     if (made := Provenance.read(facts.get(KEY))) is not None and (words := made.in_words()):

@@ -9,50 +9,62 @@ from typing import Any
 from rl_training.data.doctor.wording import listed, number
 from rl_training.experiment.offline_doubts import behind_the_cuts, mean_of
 from rl_training.experiment.report.contents import RunContents, as_number
-from rl_training.experiment.report.tables import Cell, Row, interval, name_cell, table
+from rl_training.experiment.report.costs import RETURNS, Shown
+from rl_training.experiment.report.tables import Cell, Row, common_of, interval, name_cell, table
 from rl_training.experiment.statistics import LEVEL, Estimate
 
 HEADING = "Without a simulator: fitted Q evaluation"
-_HEADS = (
-    "run",
-    "at",
-    "data",
-    "γ",
-    "policy",
-    f"value [{LEVEL:.0%}]",
-    f"improvement [{LEVEL:.0%}]",
-    "probability",
-    "trust",
-)
+
+
+def _heads(shown: Shown) -> list[str]:
+    value, gain = ("cost", "saving") if shown.costs else ("value", "improvement")
+    return [
+        "run",
+        "at",
+        "data",
+        "γ",
+        "policy",
+        f"{value} [{LEVEL:.0%}]",
+        f"{gain} [{LEVEL:.0%}]",
+        "probability",
+        "trust",
+    ]
 
 
 def without_simulator(runs: Sequence[RunContents]) -> str:
     """The newest trusted estimates of every run that has one, and all refusals; nothing where none has."""
     rows: list[Row] = []
     remarks: list[str] = []
+    shown = common_of([run for run in runs if run.offline])
     for run in runs:
-        rows += [(run.number, [name_cell(run), *cells]) for record in run.offline for cells in _rows(record)]
-        lines = [line for record in run.offline for line in [*_remarks(record), *_doubted(record)]]
+        rows += [(run.number, [name_cell(run), *cells]) for record in run.offline for cells in _rows(record, shown)]
+        lines = [line for record in run.offline for line in [*_remarks(record, shown), *_doubted(record)]]
         remarks += [f"<b>{escape(run.label)}</b>: {escape(line)}" for line in [*lines, *_refusals(run)]]
     if not rows:
         return ""
     callouts = "".join(f'<p class="callout small">{remark}</p>' for remark in remarks)
-    made = table(_HEADS, rows, css="cards", numbers=_HEADS[5:8], sortable=False)
-    return f'{made}<p class="small">{escape(_HOW)}</p>{callouts}'
+    heads = _heads(shown)
+    made = table(heads, rows, css="cards", numbers=heads[5:8], sortable=False)
+    return f'{made}<p class="small">{escape(_how(shown))}</p>{callouts}'
 
 
-_HOW = (
-    "Estimated from logged episodes alone: the discounted value, in units of the raw reward, where these episodes"
-    " begin; a time limit ends none. “Recorded” is what the episodes returned until they ended or were cut;"
-    " “behaviour” is the data's own actions,"
-    " valued by the same fits as the policies, so that common errors cancel in the improvement."
-    f" [{LEVEL:.0%}]: over resamples"
-    " of the episodes, each fitted anew; the probability is that of an improvement over the behaviour. It says nothing"
-    " of states that the policy would reach and the data never saw."
-)
+def _how(shown: Shown) -> str:
+    value = f"value, in units of the raw reward{shown.behind}"
+    if shown.costs:
+        value = f"{shown.named}, with the sign of the data's file (lower is better; reasons below speak of rewards,"
+        value += " its negative)"
+    does = "cost" if shown.costs else "returned"
+    gain = "a saving" if shown.costs else "an improvement"
+    return (
+        f"Estimated from logged episodes alone: the discounted {value}, where these episodes begin; a time limit ends"
+        f" none. “Recorded” is what the episodes {does} until they ended or were cut;"
+        " “behaviour” is the data's own actions, valued by the same fits as the policies, so that common errors cancel"
+        f" in the difference. [{LEVEL:.0%}]: over resamples of the episodes, each fitted anew; the probability is that"
+        f" of {gain} over the behaviour. It says nothing of states that the policy would reach and the data never saw."
+    )
 
 
-def _rows(record: Mapping[str, Any]) -> list[list[Cell]]:
+def _rows(record: Mapping[str, Any], shown: Shown) -> list[list[Cell]]:
     step = as_number(record.get("step"), 0.0)
     at, data = Cell.number(step, f"{int(step):,}"), Cell.of(_title(record))
     discount = as_number(record.get("gamma"), None)
@@ -63,46 +75,49 @@ def _rows(record: Mapping[str, Any]) -> list[list[Cell]]:
         [
             *on,
             Cell.of("recorded" if "weight_behind_cuts" in behaviour else "data"),
-            _estimate(behaviour.get("return")),
+            _estimate(behaviour.get("return"), shown),
             empty,
             empty,
             empty,
         ],
-        [*on, Cell.of("behaviour"), _estimate(behaviour.get("value")), empty, empty, empty],
+        [*on, Cell.of("behaviour"), _estimate(behaviour.get("value"), shown), empty, empty, empty],
     ]
     for policy in _policies(record):
         trust = Cell("✗, see below") if _texts(policy.get("not_trusted_because")) else Cell("✓")
-        found.append([*on, Cell.of(f"seed {_seed(policy)}"), *_figures(policy), trust])
+        found.append([*on, Cell.of(f"seed {_seed(policy)}"), *_figures(policy, shown), trust])
     if len(_trusted(record)) > 1:
-        found.append([*on, Cell.of(mean_of(len(_trusted(record)), len(_policies(record)))), *_figures(record), empty])
+        found.append(
+            [*on, Cell.of(mean_of(len(_trusted(record)), len(_policies(record)))), *_figures(record, shown), empty]
+        )
     return found
 
 
-def _figures(of: Mapping[str, Any]) -> list[Cell]:
+def _figures(of: Mapping[str, Any], shown: Shown) -> list[Cell]:
     """Value, improvement and its probability, of a seed or of all."""
     gain = _mapping(of.get("improvement"))
     chance = as_number(gain.get("probability"), None)
     return [
-        _estimate(of.get("value")),
-        _estimate(gain),
+        _estimate(of.get("value"), shown),
+        _estimate(gain, RETURNS),  # as much less as it costs, as much more it earns
         Cell.number(chance, None if chance is None else f"{chance:.2f}"),
     ]
 
 
-def _remarks(record: Mapping[str, Any]) -> list[str]:
+def _remarks(record: Mapping[str, Any], shown: Shown) -> list[str]:
     """On which data, and what to know of them."""
     data = _mapping(record.get("data"))
     episodes, repeats = _count(data, "episodes"), _count(record, "repeats")
     on = f"{episodes} episodes of {_title(record)}, {repeats} resamples of them"
     on += f", {_count(record, 'updates')} updates each, {_discounted(record)}"
-    return ["; ".join([on, *_recorded(record), *_texts(record.get("cautions"))]) + "."]
+    return ["; ".join([on, *_recorded(record, shown), *_texts(record.get("cautions"))]) + "."]
 
 
-def _recorded(record: Mapping[str, Any]) -> list[str]:
+def _recorded(record: Mapping[str, Any], shown: Shown) -> list[str]:
     """The undiscounted return, and how much of the values no row tells, as far as the record has them."""
     behaviour = _mapping(record.get("behaviour"))
     whole, share = (as_number(behaviour.get(name), None) for name in ("undiscounted", "weight_behind_cuts"))
-    told = [] if whole is None else [f"an episode returned {number(whole)} undiscounted"]
+    does = "cost" if shown.costs else "returned"
+    told = [] if whole is None else [f"an episode {does} {number(shown.number(whole))}{shown.behind} undiscounted"]
     if share is None:
         return told
     parts = [("the behaviour", behaviour.get("value"), behaviour.get("behind_the_cuts"))]
@@ -111,7 +126,7 @@ def _recorded(record: Mapping[str, Any]) -> list[str]:
         for policy in _policies(record)
     ]
     known = [
-        (name, value, tail)
+        (name, shown.number(value), shown.number(tail))
         for name, of, after in parts
         if (value := as_number(_mapping(of).get("value"), None)) is not None
         and (tail := as_number(after, None)) is not None
@@ -184,18 +199,26 @@ def lead(runs: Sequence[RunContents]) -> str:
         return f'<p class="lead">{_not_judged(unscored)}</p>' if len(unscored) == len(runs) else ""
     (gain, chance), best = max(found, key=lambda pair: pair[0][0].value)
     record = _leading(best)
-    name, shown = f"<b>{escape(best.label)}</b>", gain.low is None or gain.low > 0
-    text = f"Estimated from the data alone, {name} " + (
-        "improves on the behaviour that recorded them by"
-        if shown
-        else "is not shown to improve on the behaviour that recorded them: the difference is"
-    )
-    text += f" {escape(interval(gain) + _from_to(record))} ({_over(record)}{_discounted(record)}, {LEVEL:.0%} interval"
-    text += ")" if chance is None else f"; probability of an improvement {chance:.2f})"
+    is_shown = gain.low is None or gain.low > 0
+    text = f"Estimated from the data alone, <b>{escape(best.label)}</b> {_does(best.shown, is_shown=is_shown)}"
+    text += f" {escape(interval(gain) + best.shown.behind + _from_to(record, best.shown))}"
+    text += f" ({_over(record)}{_discounted(record)}, {LEVEL:.0%} interval"
+    better = "a saving" if best.shown.costs else "an improvement"
+    text += ")" if chance is None else f"; probability of {better} {chance:.2f})"
     text += ", the most of the runs that could be judged so" if len(found) > 1 else ""
     if _mapping(record.get("data")).get("trained_on") is True:
         text += ", on the episodes that it was trained on, which flatters it"
-    return f'<p class="lead">{text}.{"" if shown else _alone(record)}</p>'
+    return f'<p class="lead">{text}.{"" if is_shown else _alone(record)}</p>'
+
+
+def _does(shown: Shown, *, is_shown: bool) -> str:
+    """What the best run does beside the behaviour, as far as it is shown."""
+    if shown.costs:
+        better = "saves, beside the behaviour that recorded them,"
+        return better if is_shown else "is not shown to cost less than the behaviour that recorded them: it saves"
+    if is_shown:
+        return "improves on the behaviour that recorded them by"
+    return "is not shown to improve on the behaviour that recorded them: the difference is"
 
 
 def _leading(run: RunContents) -> Mapping[str, Any]:
@@ -223,10 +246,12 @@ def _alone(record: Mapping[str, Any]) -> str:
     return f" Of {len(_policies(record))} seeds, {_named(better)} alone {are} shown to improve." if better else ""
 
 
-def _from_to(record: Mapping[str, Any]) -> str:
+def _from_to(record: Mapping[str, Any], shown: Shown) -> str:
     ends = (_mapping(record.get("behaviour")).get("value"), record.get("value"))
     before, after = (as_number(_mapping(one).get("value"), None) for one in ends)
-    return "" if before is None or after is None else f", from {number(before)} to {number(after)}"
+    if before is None or after is None:
+        return ""
+    return f", from {'a cost of ' * shown.costs}{number(shown.number(before))} to {number(shown.number(after))}"
 
 
 def _discounted(record: Mapping[str, Any]) -> str:
@@ -268,10 +293,13 @@ def _first_reasons(run: RunContents, *, named: bool) -> list[str]:
     return [f"{who}: {why}" if who else why for why, who in whose.items()]
 
 
-def _estimate(value: Any) -> Cell:
+def _estimate(value: Any, shown: Shown) -> Cell:
     parts = _mapping(value)
     middle, low, high = (as_number(parts.get(name), None) for name in ("value", "low", "high"))
-    return Cell.number(middle, None if middle is None else interval(Estimate(middle, low, high)))
+    if middle is None:
+        return Cell.number(None)
+    found = shown.estimate(Estimate(middle, low, high))
+    return Cell.number(found.value, interval(found))
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
