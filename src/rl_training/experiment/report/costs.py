@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rl_training.data.provenance import KEY, Provenance
+from rl_training.experiment.report.readings import readings
 from rl_training.experiment.statistics import Estimate
 from rl_training.validation import printable
 
@@ -69,7 +69,7 @@ RETURNS = Shown()
 def shown_as(section: Any, facts: Mapping[str, Any]) -> Shown:
     """By a run's `dataset:` section and what run.json says of where the data come from: costs that were negated an odd
     number of times."""
-    said = [choices for choices in _choices(section, Provenance.read(facts.get(KEY))) if _are_costs(choices)]
+    said = [choices for choices in readings(section, facts) if choices.get("rewards_are") == "costs"]
     if len(said) % 2 == 0:
         return RETURNS
     columns = said[-1].get("columns")
@@ -83,18 +83,3 @@ def common(found: Sequence[Shown]) -> Shown:
     if not found or not all(one.costs for one in found):
         return RETURNS
     return Shown(True, found[0].unit if len({one.unit for one in found}) == 1 else None)
-
-
-def _choices(section: Any, made: Provenance | None) -> Iterator[Mapping[str, Any]]:
-    """How the data were read, the newest reading first; of a mixture, as its first part is."""
-    while isinstance(section, Mapping) and isinstance(parts := section.get("parts"), list) and parts:
-        section = parts[0].get("dataset") if isinstance(parts[0], Mapping) else None
-    if isinstance(section, Mapping):
-        yield section
-    while made is not None:
-        yield made.options
-        made = made.before
-
-
-def _are_costs(choices: Mapping[str, Any]) -> bool:
-    return choices.get("rewards_are") == "costs"

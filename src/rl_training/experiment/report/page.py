@@ -231,6 +231,8 @@ def _how_scored(runs: Sequence[RunContents]) -> str:
         )
     else:
         text += "The IQM of a single seed is its score; there is no interval, and it says nothing about other seeds."
+    if any(run.terminated is not None for run in runs):
+        text += " Terminated: episodes of the last weights, over all seeds, that ended by termination and not by a cut."
     text += " “Best” is picked by the score it is reported with and flatters: cite “last”."
     sources = sorted({run.reference.source for run in runs if run.reference is not None})
     if sources:

@@ -15,11 +15,12 @@ from rl_training.data.doctor.wording import alike, number
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment import statistics
 from rl_training.experiment.report.bounds import ActionBounds, bounds_in_words, bounds_text
-from rl_training.experiment.report.contents import RunContents, as_number
+from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.costs import Shown, common
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics, data_title
 from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.drawing import swatch
+from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.statistics import Estimate, optimality_gap
 from rl_training.paths import bare_name
 from rl_training.validation import printable
@@ -147,8 +148,9 @@ def scores_table(runs: Sequence[RunContents]) -> str:
     heads = ["run", "seeds", "last: IQM [95%]", "last: mean ± std", "best: mean (at)"]
     heads += ["last − best" if shown.costs else "best − last"]
     heads += ["normalised IQM [95%]", "optimality gap"] if scaled else []
-    heads += ["data's mean"]
-    rows = [(run.number, _score_cells(run, scaled, shown)) for run in runs]
+    ended = any(run.terminated is not None for run in runs)
+    heads += ["terminated", "data's mean"] if ended else ["data's mean"]
+    rows = [(run.number, [*_score_cells(run, scaled, shown), *_ends(run, ended, shown)]) for run in runs]
     return table(heads, rows, css="cards scores", numbers=heads[1:])
 
 
@@ -157,7 +159,7 @@ def _score_cells(run: RunContents, scaled: bool, shown: Shown) -> list[Cell]:
     empty = Cell(_NOTHING)
     if found is None or estimate is None:
         middle = [empty] * (7 if scaled else 5)
-        return [name_cell(run), *middle, _data_return(run, shown)]
+        return [name_cell(run), *middle]
     spread = [float(found.last.std(ddof=1))] if len(found.last) > 1 else []
     best, last, whole = shown.number(float(found.best.mean())), shown.number(float(found.last.mean())), estimate
     best_text, drop_text, *mean_and_spread = alike(best, found.drop, last, *spread)
@@ -176,11 +178,15 @@ def _score_cells(run: RunContents, scaled: bool, shown: Shown) -> list[Cell]:
         cells += [Cell.number(normalised.value, interval(normalised)), Cell.number(gap)]
     elif scaled:
         cells += [empty, empty]
-    return [*cells, _data_return(run, shown)]
+    return cells
 
 
-def _data_return(run: RunContents, shown: Shown) -> Cell:
-    return Cell.number(None if run.data_return is None else shown.number(run.data_return))
+def _ends(run: RunContents, ended: bool, shown: Shown) -> list[Cell]:
+    """How many of the last weights' episodes terminated, and what the data's episodes return."""
+    found = run.terminated
+    count = Cell.number(None) if found is None else Cell.number(found[0] / found[1], f"{found[0]:,} of {found[1]:,}")
+    returned = Cell.number(None if run.data_return is None else shown.number(run.data_return))
+    return [count, returned] if ended else [returned]
 
 
 def _estimate(found: Estimate) -> str:
@@ -334,9 +340,11 @@ def columns_table(facts: Mapping[str, Any], bounds: ActionBounds | None) -> str:
 def data_pairs(data: DataContents) -> str:
     """What run.json says of the data, and between which bounds their actions are taken to lie."""
     facts, entries = data.facts, []
-    for key in ("transitions", "episodes", "terminations", "truncations"):
+    counted = ("transitions", "episodes", *([] if data.ends else ["terminations", "truncations"]))
+    for key in counted:
         if (count := as_number(facts.get(key), None)) is not None:
             entries.append((key, number(count)))
+    entries += [] if data.ends is None else [("ends of episodes", data.ends)]
     spread = [as_number(facts.get(f"return_{of}"), None) for of in ("mean", "min", "max")]
     known = [value for value in spread if value is not None]
     if len(known) == len(spread):

@@ -8,8 +8,9 @@ from typing import Any
 
 from rl_training.data.doctor.wording import listed, number
 from rl_training.experiment.offline_doubts import behind_the_cuts, mean_of
-from rl_training.experiment.report.contents import RunContents, as_number
+from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.costs import RETURNS, Shown
+from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.report.tables import Cell, Row, common_of, interval, name_cell, table
 from rl_training.experiment.statistics import LEVEL, Estimate
 
