@@ -385,7 +385,7 @@ class TestRunsOfEveryKind:
                 weights.write_bytes(b"broken")
         page = write(*runs)
         assert "8 episodes of log.npz" in page.text
-        assert "a/one : " in page.text
+        assert "a/one and b/one : " in page.text
         typed = [words for words in page.words if words.startswith("rl-training train")]
         assert len(typed) == 2  # commands to be run, which say where
         rest = [words for words in page.words if words not in typed]

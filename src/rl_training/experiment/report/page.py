@@ -19,13 +19,13 @@ from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
 from rl_training.experiment.report.diagnosed import diagnosed
 from rl_training.experiment.report.drawing import SMALL, Drawing, figure, grid, swatch
 from rl_training.experiment.report.metrics import metrics, over_seeds
+from rl_training.experiment.report.offline_lead import lead as without_scores
 from rl_training.experiment.report.prose import code_in_prose
 from rl_training.experiment.report.reproducing import reproduce
 from rl_training.experiment.report.saying import names_of_runs, said
 from rl_training.experiment.report.script import SCRIPT
 from rl_training.experiment.report.style import STYLE
 from rl_training.experiment.report.without_simulator import HEADING, without_simulator
-from rl_training.experiment.report.without_simulator import lead as without_scores
 from rl_training.experiment.statistics import RESAMPLES, may_be_chance
 from rl_training.wording import WARNING, amount
 

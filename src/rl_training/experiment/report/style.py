@@ -88,6 +88,10 @@ table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-n
 th, td { text-align: left; padding: .45rem .8rem .45rem 0; border-bottom: 1px solid var(--line); vertical-align: top;
   font-weight: normal; }
 thead th { color: var(--faint); font-size: .82rem; border-bottom-color: var(--strong); vertical-align: bottom; }
+caption { text-align: left; color: var(--faint); font-size: .85rem; line-height: 1.45; padding: 0 0 .35rem;
+  max-width: 46rem; caption-side: top; }
+caption b { color: var(--text); }
+.callout ul { margin: .2rem 0; } .callout > p { margin: .1rem 0; max-width: none; }
 tbody th { min-width: 12rem; } .settings tbody th { min-width: 9rem; }
 td:not(.number) { overflow-wrap: anywhere; min-width: 5.5rem; }
 td.number { white-space: nowrap; } :is(th, td):last-child { padding-right: 0; }
@@ -121,7 +125,7 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
   svg text { font-size: 13px; }
   .controls label { min-height: 2rem; }
   .cards thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-  .cards, .cards tbody, .cards tr, .cards th, .cards td { display: block; }
+  .cards, .cards caption, .cards tbody, .cards tr, .cards th, .cards td { display: block; }
   .cards tr.off, .cards tr.off-seed, .cards tr[hidden] { display: none; }
   .cards tr { border: 1px solid var(--line); border-radius: 8px; padding: .5rem .8rem; margin: 0 0 .8rem;
     background: var(--panel); }

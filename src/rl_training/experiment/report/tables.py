@@ -52,15 +52,22 @@ MOST_COMPARED = 20  # runs with one another
 
 
 def table(
-    heads: Sequence[str], rows: Sequence[Row], *, css: str = "", numbers: Sequence[str] = (), sortable: bool = True
+    heads: Sequence[str],
+    rows: Sequence[Row],
+    *,
+    css: str = "",
+    numbers: Sequence[str] = (),
+    sortable: bool = True,
+    caption: str = "",
 ) -> str:
-    """Every cell carries its column's name, for screens where rows become cards."""
+    """Every cell carries its column's name, for screens where rows become cards. caption: HTML already."""
     sort = ' class="sort"' if sortable and len(rows) > 1 else ""
     top = "".join(
         f'<th scope="col"{sort}{" data-numbers" if head in numbers else ""}>{escape(head)}</th>' for head in heads
     )
     body = "".join(_row(heads, run, cells, numbers) for run, cells in rows)
-    return f'<div class="table"><table class="{css}"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    head = (f"<caption>{caption}</caption>" if caption else "") + f"<thead><tr>{top}</tr></thead>"
+    return f'<div class="table"><table class="{css}">{head}<tbody>{body}</tbody></table></div>'
 
 
 def _row(heads: Sequence[str], run: int | None, cells: Sequence[Cell], numbers: Sequence[str]) -> str:
