@@ -22,7 +22,8 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.experiment import statistics
 from rl_training.experiment.report import contents, tables
 from rl_training.experiment.report.contents import read_runs
-from rl_training.runtime import run_lock
+from rl_training.runtime import machine_load, run_lock
+from rl_training.runtime.memory import MemoryNeed
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
 from small_runs import StopAt, digest, small_config
@@ -142,6 +143,21 @@ class TestTwoRuns:
         assert "memory may run short" in before
         for note in facts.get("notices", []):
             assert note not in before
+
+    def test_what_is_of_the_machine_stands_with_how_to_reproduce(
+        self, write: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(machine_load, "_load", lambda: 1e3)
+        (busy,) = machine_load.busy_notice(2)
+        tight = f"{MemoryNeed('cpu', 1, 2**30, 0, 2**30)}: it may run short"
+        path = copied(folder, "one", tmp_path / "noted")
+        facts = json.loads((path / "run.json").read_text())
+        (path / "run.json").write_text(json.dumps({**facts, "notices": [busy, tight, "weights were taken from x"]}))
+        before, after = write(path, options=("--no-data",)).text.split("How to reproduce")[-2:]
+        assert "weights were taken from x" in before
+        assert f"noted at its start {busy}; {tight}" in after
+        assert busy not in before
+        assert tight not in before
 
     def test_scores_are_the_runs_own(self, write: Any, folder: Path) -> None:
         text = write("one").text

@@ -22,6 +22,7 @@ from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
 from rl_training.paths import bare_name, without_folder
 from rl_training.run_places import DAMAGED, STOPPED
+from rl_training.runtime.machine_load import is_of_machine
 from rl_training.runtime.records import LONGEST_LINE, entries, fault
 from rl_training.runtime.run_description import read_description, read_plain_config
 from rl_training.wording import amount
@@ -82,6 +83,7 @@ class RunContents:
     reference: Reference | None = None
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    machine_notes: tuple[str, ...] = ()  # of those, what says nothing of what was learned
     doubts: tuple[str, ...] = ()  # about its diagnostics
     offline: tuple[Mapping[str, Any], ...] = ()  # estimates without a simulator: the newest trusted of each data
     refused: tuple[Mapping[str, Any], ...] = ()  # others of the same weights, none of whose seeds was trusted
@@ -182,6 +184,7 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
     metrics = metrics[_thin(len(metrics), points)]
     names = sorted({name for record in metrics for name in record if name not in _COUNTERS})
     curves = {name: _curve(metrics, name, seeds) for name in names}
+    notes = _notes(summary, facts)
     estimates, refused = _estimates(_records(path, "offline_evaluations", faults))
     return RunContents(
         number,
@@ -196,7 +199,8 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
         {name: found for name, found in curves.items() if found is not None},
         _reference(config, summary.env_id),
         tuple(dict.fromkeys(without_folder(fault, path) for fault in faults)),
-        tuple(_notes(summary, facts)),
+        tuple(note for note in notes if not is_of_machine(note)),
+        tuple(note for note in notes if is_of_machine(note)),
         offline=estimates,
         refused=refused,
     )
