@@ -245,6 +245,7 @@ def test_without_script(browser: Any, report: Path) -> None:
     assert page.locator(".controls input").first.is_hidden()  # boxes that would do nothing
     assert page.locator(".wide svg").first.is_visible()
     assert page.locator("table.scores tbody tr").count() == 3
+    assert page.locator("#reproduce pre").first.is_visible()
     page.click("summary:text('Every seed')")
     assert page.locator("table.seeds tbody tr").first.is_visible()
     context.close()
@@ -258,4 +259,22 @@ def test_on_paper(watched: Any) -> None:
     one.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert one.shown("details:not([open])") == 0
     one.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
-    assert one.shown("details[open]") == 0
+    assert one.shown("details[open]:not(.fold)") == 0
+    assert one.shown("details.fold:not([open])") == 0
+
+
+def test_secondary_parts_are_folded_on_a_phone_alone(watched: Any) -> None:
+    wide, narrow = watched(LAPTOP), watched(PHONE)
+    assert wide.shown("details.fold[open]") == wide.shown("details.fold") > 3
+    assert narrow.shown("details.fold[open]") == 0
+    height = "document.documentElement.scrollHeight"
+    before = narrow.page.evaluate(height)
+    narrow.page.emulate_media(media="print")
+    narrow.page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert narrow.shown("details:not([open])") == 0
+    narrow.page.evaluate("window.dispatchEvent(new Event('afterprint'))")
+    narrow.page.emulate_media(media="screen")
+    assert narrow.page.evaluate(height) == before
+    assert narrow.shown("nav a") == narrow.shown("section") > 5
+    narrow.page.click("nav a[href='#reproduce']")
+    assert narrow.shown("#reproduce pre") > 0

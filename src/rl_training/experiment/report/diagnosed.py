@@ -9,7 +9,7 @@ from html import escape
 from rl_training.experiment.report import figures, histograms, tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import RunDiagnostics
-from rl_training.experiment.report.drawing import Drawing, grid
+from rl_training.experiment.report.drawing import Drawing, fold, grid
 from rl_training.experiment.report.episode import episode_figures
 from rl_training.experiment.report.metrics import key
 from rl_training.experiment.report.saying import said
@@ -35,7 +35,9 @@ def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]
         parts.append(f'<p class="small">{_how_diagnosed(runs, diagnostics)}</p>')
     if len(pairs) > _MOST_DRAWN:
         parts.append(f'<p class="small faint">Drawn of the first {_MOST_DRAWN} runs; the table has all.</p>')
-    drawn = [one for run, found in pairs[:_MOST_DRAWN] for one in _of_values(run, found)]
+    of_values = [one for run, found in pairs[:_MOST_DRAWN] for one in _of_values(run, found)]
+    parts.append(fold(f"Values and TD errors of each run ({len(of_values)})", grid(of_values)))
+    drawn = []
     if any(found.actions for _, found in pairs):
         caption = (
             "<b>Distance of the policy's action to the data's</b> in the same state, root mean square over dimensions"
@@ -44,7 +46,7 @@ def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]
         drawn.append(Drawing(caption, partial(histograms.action_distances, runs, diagnostics)))
     drawn += episode_figures(runs, [found.episode for found in diagnostics])
     if drawn:
-        parts.append(key(runs) + grid(drawn))
+        parts.append(f"<h3>What the policies do beside the data</h3>{key(runs)}{grid(drawn)}")
     return "".join(parts)
 
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from rl_training.experiment.report import figures, tables
 from rl_training.experiment.report.contents import RunContents
-from rl_training.experiment.report.drawing import grid
+from rl_training.experiment.report.drawing import first_few
 from rl_training.experiment.report.saying import MOST_NAMES
 
 _FIRST_METRICS = ("critic/loss", "critic/td_loss", "critic/q_data", "actor/loss", "value/loss", "actor/entropy")
-_MOST_METRICS = 6
+_MOST_METRICS, _AT_ONCE = 6, 2
 
 
 def metrics(runs: Sequence[RunContents], *, beside_curves: bool) -> str:
@@ -23,7 +23,7 @@ def metrics(runs: Sequence[RunContents], *, beside_curves: bool) -> str:
     ]
     if not ranked:
         return ""
-    drawn = grid([figures.metric_curves(name, runs) for name in ranked])
+    drawn = first_few([figures.metric_curves(name, runs) for name in ranked], _AT_ONCE, "More metrics")
     more = f" {len(names) - len(ranked)} more are in <code>metrics.jsonl</code>." if len(names) > len(ranked) else ""
     heading = "<h3>Metrics of training</h3>" if beside_curves else ""
     return (

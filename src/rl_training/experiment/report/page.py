@@ -17,7 +17,7 @@ from rl_training.experiment.report import figures, histograms, tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
 from rl_training.experiment.report.diagnosed import diagnosed
-from rl_training.experiment.report.drawing import SMALL, Drawing, figure, grid, swatch
+from rl_training.experiment.report.drawing import SMALL, Drawing, figure, first_few, fold, grid, swatch
 from rl_training.experiment.report.metrics import metrics, over_seeds
 from rl_training.experiment.report.offline_lead import lead as without_scores
 from rl_training.experiment.report.prose import code_in_prose
@@ -30,6 +30,7 @@ from rl_training.experiment.statistics import RESAMPLES, may_be_chance
 from rl_training.wording import WARNING, amount
 
 _MOST_PAIRS = 6  # in a figure
+_HISTOGRAMS_AT_ONCE = 2  # returns and lengths
 _MOST_DOUBTED = 3  # runs whose doubts are told at the top
 
 
@@ -69,7 +70,7 @@ def page(contents: Contents) -> str:
         ("diagnostics", "Diagnostics", diagnosed(contents.runs, contents.diagnostics)),
         ("data", "Data", _data(contents)),
         ("settings", "Settings that differ", _settings(contents)),
-        ("reproduce", "How to reproduce", reproduce(contents.runs)),
+        ("reproduce", "How to reproduce", fold("Commands, versions and configurations", reproduce(contents.runs))),
     ]
     shown = [(name, heading, body) for name, heading, body in sections if body]
     links = "".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading, _ in shown)
@@ -83,7 +84,8 @@ def page(contents: Contents) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(contents.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f'<header><h1>{escape(contents.title)}</h1><p class="faint small">{escape(contents.written)}</p>'
-        f"{code_in_prose(_lead(contents))}<nav>{links}</nav></header>\n<main>{code_in_prose(_numbered(body))}</main>\n"
+        f'{code_in_prose(_lead(contents))}<nav aria-label="Contents">{links}</nav></header>\n'
+        f"<main>{code_in_prose(_numbered(body))}</main>\n"
         f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 
@@ -307,23 +309,25 @@ def _data(contents: Contents) -> str:
         parts.append(f"<h3>{escape(data.title)}</h3>")
         parts.append(f'<p class="small faint">Trained on by: {escape(names_of_runs(users, len(contents.runs)))}.</p>')
         parts.append(tables.data_pairs(data))
-        parts.append(_as_read(data.notes))
-        parts.append(tables.columns_table(data.facts, data.bounds))
+        parts.append(_as_read(data))
+        parts.append(fold("Columns", tables.columns_table(data.facts, data.bounds)))
         if data.why_not is not None:
             parts.append(f'<p class="callout small">No histograms: {escape(data.why_not)}.</p>')
-        parts.append(grid([histograms.histogram(name, values) for name, values in data.drawn.items()]))
+        drawn = [histograms.histogram(name, values) for name, values in data.drawn.items()]
+        parts.append(first_few(drawn, _HISTOGRAMS_AT_ONCE, "More histograms"))
         same = [f"{name}: always {value}" for name, value in data.constant.items()]
         same += [f"{amount(data.more_dimensions, 'more dimension')} of actions"] if data.more_dimensions else []
         parts.append(f'<p class="small faint">Not drawn: {escape("; ".join(same))}.</p>' if same else "")
     return "".join(parts)
 
 
-def _as_read(notes: Sequence[str]) -> str:
-    """What was done on reading in one paragraph, and each warning for itself."""
-    warned = [note for note in notes if note.startswith(WARNING)]
-    plain = "; ".join(note for note in notes if note not in warned)
-    read = f'<p class="small">As read: {escape(plain)}.</p>' if plain else ""
-    return read + "".join(f'<p class="callout small">{escape(note)}</p>' for note in warned)
+def _as_read(data: DataContents) -> str:
+    """Each warning for itself; where the file comes from and what was done on reading it is folded."""
+    warned = [note for note in data.notes if note.startswith(WARNING)]
+    plain = "; ".join(note for note in data.notes if note not in warned)
+    read = tables.origin_pairs(data) + (f'<p class="small">As read: {escape(plain)}.</p>' if plain else "")
+    told = f"<details><summary>Where the file comes from and how it was read</summary>{read}</details>" if read else ""
+    return "".join(f'<p class="callout small">{escape(note)}</p>' for note in warned) + told
 
 
 def _settings(contents: Contents) -> str:

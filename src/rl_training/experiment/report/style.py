@@ -109,7 +109,8 @@ th[aria-sort=descending] button::after { content: "\\00a0\\2193"; opacity: 1; }
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .25rem 1.2rem; margin: .6rem 0;
   font-size: .92rem; }
 dt { color: var(--faint); } dd { margin: 0; overflow-wrap: anywhere; }
-details { margin: .6rem 0; } summary { cursor: pointer; color: var(--link); }
+details { margin: .6rem 0; } summary { cursor: pointer; color: var(--link); padding: .25rem 0; }
+.fold > summary { font-size: .92rem; }
 ul { margin: .4rem 0; padding-left: 1.2rem; } li { overflow-wrap: anywhere; }
 footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line); }
 
@@ -148,7 +149,8 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
   svg text { font-size: 13px; } .wide svg text { font-size: 13px; }
   h2 { margin-top: 1.8rem; } figure, tr, p, dl { break-inside: avoid; }
   h2, h3, .controls, .key, h3 + p, p:has(+ .grid-of), p:has(+ .key) { break-after: avoid; }
-  pre { white-space: pre-wrap; }
+  pre { white-space: pre-wrap; } summary { list-style: none; color: var(--text); font-weight: 600; }
+  details::details-content { content-visibility: visible; block-size: auto; }
 }
 """
 )

@@ -361,8 +361,14 @@ def data_pairs(data: DataContents) -> str:
         entries.append((title[:1].lower() + title[1:], "mean {}, from {} to {}".format(*texts)))
     if data.bounds is not None:
         entries.append(("bounds of actions", f"{bounds_in_words(data.bounds.ranges)} ({data.bounds.source})"))
-    if (made := Provenance.read(facts.get(KEY))) is not None and (words := made.in_words()):
+    return pairs(entries)
+
+
+def origin_pairs(data: DataContents) -> str:
+    """Where the data come from, as their file tells, and their sum; empty where neither is known."""
+    entries = []
+    if (made := Provenance.read(data.facts.get(KEY))) is not None and (words := made.in_words()):
         entries.append(("made from", words))
     if data.fingerprint:
         entries.append(("SHA-256", data.fingerprint))
-    return pairs(entries)
+    return pairs(entries) if entries else ""

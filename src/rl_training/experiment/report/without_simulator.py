@@ -11,6 +11,7 @@ from rl_training.data.doctor.wording import capital, number
 from rl_training.experiment.offline_doubts import behind_the_cuts, mean_of
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.costs import RETURNS, Shown
+from rl_training.experiment.report.drawing import fold
 from rl_training.experiment.report.estimates import (
     Record,
     count,
@@ -57,7 +58,8 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
         for why, seeds in reasons(record).items()
     ]
     text = f'{made}<p class="small">{escape(_how(shown))}</p>{said(runs, lines)}'
-    text += _because("Not to be trusted", doubted) if doubted else ""
+    if doubted:
+        text += fold(f"Why estimates are not to be trusted ({len(doubted)})", _because("Not to be trusted", doubted))
     refused = [one for run in runs for one in _refusals(run)]
     if refused:
         heading = f"Other estimates of these weights that were refused ({len(refused)})"
