@@ -24,6 +24,7 @@ from rl_training.experiment.report.prose import code_in_prose
 from rl_training.experiment.report.reproducing import reproduce
 from rl_training.experiment.report.saying import names_of_runs, said
 from rl_training.experiment.report.script import SCRIPT
+from rl_training.experiment.report.settings import settings
 from rl_training.experiment.report.style import STYLE
 from rl_training.experiment.report.without_simulator import HEADING, without_simulator
 from rl_training.experiment.statistics import RESAMPLES, may_be_chance
@@ -69,7 +70,7 @@ def page(contents: Contents) -> str:
         ("curves", "Learning curves" if contents.by_environment else "Metrics of training", _curves(contents)),
         ("diagnostics", "Diagnostics", diagnosed(contents.runs, contents.diagnostics)),
         ("data", "Data", _data(contents)),
-        ("settings", "Settings that differ", _settings(contents)),
+        ("settings", "Settings that differ", settings(contents.runs, contents.differing)),
         ("reproduce", "How to reproduce", fold("Commands, versions and configurations", reproduce(contents.runs))),
     ]
     shown = [(name, heading, body) for name, heading, body in sections if body]
@@ -328,20 +329,3 @@ def _as_read(data: DataContents) -> str:
     read = tables.origin_pairs(data) + (f'<p class="small">As read: {escape(plain)}.</p>' if plain else "")
     told = f"<details><summary>Where the file comes from and how it was read</summary>{read}</details>" if read else ""
     return "".join(f'<p class="callout small">{escape(note)}</p>' for note in warned) + told
-
-
-def _settings(contents: Contents) -> str:
-    if len(contents.runs) < 2:
-        return ""
-    readable_runs = [run for run in contents.runs if run.config]
-    if len(readable_runs) < 2:
-        return '<p class="callout small">Fewer than two configurations can be read.</p>'
-    if not contents.differing:
-        return "<p>The configurations are the same.</p>"
-    search = (
-        '<div class="controls script"><input type="search" data-filter="settings-table" placeholder="Filter settings"'
-        f' aria-label="Filter settings"><span id="settings-table-count" class="faint small">{len(contents.differing)}'
-        " shown</span></div>"
-    )
-    made = tables.differences_table(readable_runs, contents.differing)
-    return f'{search}<div id="settings-table">{made}</div>'

@@ -34,8 +34,9 @@ SCRIPT = """
   });
   on("input[data-filter]", "input", function (field) {
     var wanted = field.value.trim().toLowerCase(), shown = 0;
-    var body = document.getElementById(field.getAttribute("data-filter")).querySelector("tbody");
-    all("tr", body).forEach(function (row) {
+    var place = document.getElementById(field.getAttribute("data-filter"));
+    if (wanted) { all("details", place).forEach(function (part) { part.open = true; }); }
+    all("tbody tr", place).forEach(function (row) {
       var fits = row.textContent.toLowerCase().indexOf(wanted) >= 0;
       row.hidden = !fits;
       shown += fits ? 1 : 0;

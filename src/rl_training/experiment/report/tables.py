@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from rl_training import yaml_dialect
 from rl_training.data.doctor.wording import alike, number
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment import statistics
@@ -22,7 +21,6 @@ from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.drawing import swatch
 from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.statistics import Estimate, optimality_gap
-from rl_training.paths import bare_name
 from rl_training.validation import printable
 from rl_training.wording import amount
 
@@ -44,7 +42,7 @@ class Cell:
 
 
 _NOTHING = "–"
-_ABSENT = f'<span class="faint">{_NOTHING}</span>'  # a setting that a run does not have
+ABSENT = f'<span class="faint">{_NOTHING}</span>'  # a setting that a run does not have
 
 Row = tuple[int | None, Sequence[Cell]]  # the run a row belongs to, and its cells
 Pair = tuple[RunContents, RunContents, Estimate]  # a run, a lesser one, and the probability that it is better
@@ -75,7 +73,7 @@ def _row(heads: Sequence[str], run: int | None, cells: Sequence[Cell], numbers: 
     parts = []
     for place, (head, cell) in enumerate(zip(heads, cells, strict=True)):
         order = "" if cell.order is None else f' data-order="{cell.order!r}"'
-        kinds = (("number", head in numbers), ("absent", cell.html in (_NOTHING, _ABSENT)))
+        kinds = (("number", head in numbers), ("absent", cell.html in (_NOTHING, ABSENT)))
         names = " ".join(name for name, is_so in kinds if is_so)
         css = f' class="{names}"' if names else ""
         tag = 'th scope="row"' if place == 0 else "td"
@@ -301,22 +299,7 @@ def _by_seed(values: Any, digits: int | None = None) -> Cell:
     return Cell(f"{mean}{span}", numbers[0])
 
 
-# Configuration ------------------------------------------------------------------------------------------------------
-
-
-def differences_table(runs: Sequence[RunContents], differing: Mapping[str, Sequence[Any]]) -> str:
-    """One row for each key that differs, one column for each run."""
-    heads = ["setting", *(run.label for run in runs)]
-    rows: list[Row] = []
-    for key, values in differing.items():
-        breakable = escape(key).replace(".", ".<wbr>").replace("_", "_<wbr>")
-        cells = [Cell(f"<code>{breakable}</code>")]
-        values = [bare_name(value) if key.endswith(".path") and value else value for value in values]
-        cells += [
-            Cell(_ABSENT if value is None else f"<code>{escape(yaml_dialect.inline(value))}</code>") for value in values
-        ]
-        rows.append((None, cells))
-    return table(heads, rows, css="cards settings")
+# Data ---------------------------------------------------------------------------------------------------------------
 
 
 def pairs(entries: Sequence[tuple[str, str]]) -> str:
