@@ -311,7 +311,7 @@ class TestRunsOfEveryKind:
     def test_without_an_environment(self, write: Any) -> None:
         page = write("blind")
         text = page.text
-        assert "blind : no scores, as it was trained without an environment: rl-training evaluate RUN --offline" in text
+        assert "blind : no scores, as there was no environment in training: rl-training evaluate RUN --offline" in text
         assert "scores" not in [attrs.get("id") for tag, attrs in page.elements if tag == "section"]
         assert "no scores" in write("one", "blind").text  # among the scores of others
         assert "Learning curves" not in text

@@ -18,10 +18,12 @@ from rl_training.experiment.report.tables import common_of
 _MOST_DRAWN = 24  # runs with figures of their own
 
 
-def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]) -> str:
-    """Warnings, a table and figures; diagnostics: one for each run, or none at all."""
-    warnings = said(runs, [[f"warning: {doubt}." for doubt in run.training_doubts] for run in runs])
-    of_training = warnings + said(runs, [[f"note: {note}." for note in run.training_notes] for run in runs])
+def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics], *, told: bool) -> str:
+    """Warnings, a table and figures; diagnostics: one for each run, or none at all. told: what training gives reason to
+    doubt stands above already."""
+    warnings = [[f"warning: {doubt}." for doubt in run.training_doubts] for run in runs]
+    notes = [[f"note: {note}." for note in run.training_notes] for run in runs]
+    of_training = ("" if told else said(runs, warnings)) + said(runs, notes)
     if not diagnostics:
         return of_training + '<p class="faint">Left out (--no-data): they need the checkpoints and the data.</p>'
     pairs = list(zip(runs, diagnostics, strict=True))
@@ -57,16 +59,20 @@ def _of_values(run: RunContents, found: RunDiagnostics) -> list[Drawing]:
     name = f"<b>{escape(run.label)}</b>"
     made = []
     if found.values.returns is not None:
-        sample = "a sample of all seeds" if len(found.values.values) > 1 else "a sample"
-        caption = (
-            f"{name}: {found.values.kind} against the return-to-go of the data, {sample}; what lies beyond the axes"
-        )
-        caption += " is drawn at their ends."
+        rows, seeds = found.values.values.size, len(found.values.values)
+        sample = f"{min(figures.DOTS, rows):,} of {rows:,} values" + (f" of {seeds} seeds" if seeds > 1 else "")
+        caption = f"{name}: {found.values.kind} against the return-to-go of the data, {sample}. Above the dashed line"
+        caption += " the networks promise more than followed; what lies beyond the axes is drawn at their ends."
         made.append(Drawing(caption, partial(figures.values_against_returns, run, found.values), run.number))
     held = f" Held out: {escape(found.held_from)}." if found.held_from else ""
-    caption = f"{name}: TD error. Hatched: the 1% that lies furthest from 0, beyond the axis.{held}"
+    caption = f"{name}: TD error of {found.values.td_errors.size:,} values{_and_held(found)}. Hatched: the 1% that lies"
+    caption += f" furthest from 0, beyond the axis.{held}"
     made.append(Drawing(caption, partial(histograms.td_errors, run, found), run.number))
     return made
+
+
+def _and_held(found: RunDiagnostics) -> str:
+    return "" if found.held is None else f" trained on and {found.held.td_errors.size:,} held out"
 
 
 def _how_diagnosed(runs: Sequence[RunContents], found: Sequence[RunDiagnostics]) -> str:

@@ -19,7 +19,7 @@ from rl_training.experiment.report.svg import Chart, Margins, apart, marker, pad
 from rl_training.experiment.statistics import Estimate
 
 WIDE, NARROW = (960, 380), (420, 320)
-_DOTS = 500
+DOTS = 500  # of a cloud
 
 
 def steps_of(runs: Sequence[RunContents]) -> str:
@@ -192,8 +192,8 @@ def values_against_returns(run: RunContents, check: ValueCheck, size: Size) -> s
     span = padded([ends])
     chart = Chart(size, span, span, ("discounted return-to-go", f"{check.kind} of the data's {_of(check)}"))
     chart.add(chart.line(span, span, "rule"))
-    rows = np.linspace(0, len(x) - 1, min(_DOTS, len(x))).astype(int)
-    rows = np.random.default_rng(0).permutation(len(x))[:_DOTS] if len(x) > _DOTS else rows
+    rows = np.linspace(0, len(x) - 1, min(DOTS, len(x))).astype(int)
+    rows = np.random.default_rng(0).permutation(len(x))[:DOTS] if len(x) > DOTS else rows
     chart.add(group(run.number, chart.dots(x[rows], y[rows])))
     correlation = check.correlation()
     if correlation is not None and np.isfinite(correlation).any():

@@ -23,24 +23,31 @@ def metrics(runs: Sequence[RunContents], *, beside_curves: bool) -> str:
     ]
     if not ranked:
         return ""
+    names_again = key(runs) if beside_curves else ""  # without curves the boxes stand right above
     drawn = first_few([figures.metric_curves(name, runs) for name in ranked], _AT_ONCE, "More metrics")
     more = f" {len(names) - len(ranked)} more are in <code>metrics.jsonl</code>." if len(names) > len(ranked) else ""
     heading = "<h3>Metrics of training</h3>" if beside_curves else ""
     return (
         f'{heading}<p class="small faint">{over_seeds(runs)}; what lies beyond the middle 99% is drawn at the'
-        f" border.{more}</p>{key(runs)}{drawn}"
+        f" border.{more}</p>{names_again}{drawn}"
     )
 
 
 def over_seeds(runs: Sequence[RunContents]) -> str:
     """What lines and bands are, of as many seeds as there are."""
     counts = {len(run.summary.seeds) for run in runs} or {0}
+    many = span([count for count in counts if count > 1])
     if max(counts) <= 1:
         return "One seed: the line is its own, and there is no band"
     alone = "; no band of a single seed" if min(counts) <= 1 else ""
     if max(counts) == 2:
-        return f"Mean of two seeds (line), and the span between them (band){alone}"
-    return f"Interquartile mean over seeds (line) and 95% bootstrap interval (band){alone}"
+        return f"Mean of two seeds (line) and the span between them (band){alone}"
+    return f"Interquartile mean over {many} seeds (line) and 95% bootstrap interval (band){alone}"
+
+
+def span(counts: Sequence[int]) -> str:
+    """`3`, or `2 to 5`."""
+    return " to ".join(f"{count:,}" for count in sorted({min(counts), max(counts)})) if counts else "0"
 
 
 def _first(name: str) -> int:

@@ -6,9 +6,9 @@ import base64
 import hashlib
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from typing import Any
 
@@ -18,7 +18,7 @@ from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
 from rl_training.experiment.report.diagnosed import diagnosed
 from rl_training.experiment.report.drawing import SMALL, Drawing, figure, first_few, fold, grid, swatch
-from rl_training.experiment.report.metrics import metrics, over_seeds
+from rl_training.experiment.report.metrics import key, metrics, over_seeds, span
 from rl_training.experiment.report.offline_lead import lead as without_scores
 from rl_training.experiment.report.prose import code_in_prose
 from rl_training.experiment.report.reproducing import reproduce
@@ -63,12 +63,13 @@ class Contents:
 
 def page(contents: Contents) -> str:
     """The whole document."""
+    told = _few_doubted(contents.runs)
     sections = [
         ("runs", "What was trained on what", _runs(contents)),
         ("scores", "Scores", _scores(contents)),
         ("without-simulator", HEADING, without_simulator(contents.runs)),
         ("curves", "Learning curves" if contents.by_environment else "Metrics of training", _curves(contents)),
-        ("diagnostics", "Diagnostics", diagnosed(contents.runs, contents.diagnostics)),
+        ("diagnostics", "Diagnostics", diagnosed(contents.runs, contents.diagnostics, told=told)),
         ("data", "Data", _data(contents)),
         ("settings", "Settings that differ", settings(contents.runs, contents.differing)),
         ("reproduce", "How to reproduce", fold("Commands, versions and configurations", reproduce(contents.runs))),
@@ -92,9 +93,16 @@ def page(contents: Contents) -> str:
 
 
 def _numbered(body: str) -> str:
-    """Figures with their numbers, which stay when a reader hides a run."""
-    numbers = itertools.count(1)
-    return re.sub("<figcaption>", lambda _: f'<figcaption><span class="nth">Figure {next(numbers)}.</span> ', body)
+    """Figures and tables with their numbers, which stay when a reader hides a run."""
+    for tag, noun in (("figcaption", "Figure"), ("caption", "Table")):
+        numbers = itertools.count(1)
+        named = partial(_nth, tag, noun, numbers)
+        body = re.sub(f"<{tag}>", named, body)
+    return body
+
+
+def _nth(tag: str, noun: str, numbers: Iterator[int], _: re.Match[str]) -> str:
+    return f'<{tag}><span class="nth">{noun} {next(numbers)}.</span> '
 
 
 def _policy() -> str:
@@ -144,7 +152,7 @@ def _doubted(runs: Sequence[RunContents]) -> str:
     doubted = [run for run in runs if run.training_doubts]
     if not doubted:
         return ""
-    if len(doubted) > _MOST_DOUBTED:
+    if not _few_doubted(runs):
         text = f"Training gives reason to doubt {len(doubted)} of these {len(runs)} runs: see Diagnostics."
         return f'<p class="callout small">{text}</p>'
     named = len(runs) > 1
@@ -153,6 +161,11 @@ def _doubted(runs: Sequence[RunContents]) -> str:
         for run in doubted
         for doubt in run.training_doubts
     )
+
+
+def _few_doubted(runs: Sequence[RunContents]) -> bool:
+    """Whether all that training gives reason to doubt is told at the top."""
+    return sum(bool(run.training_doubts) for run in runs) <= _MOST_DOUBTED
 
 
 def _chance(found: Any) -> str:
@@ -207,12 +220,12 @@ def _why_no_score(run: RunContents) -> list[str]:
     if run.summary.env_id is not None:
         return ["no scores yet: it was not evaluated while it trained. `rl-training evaluate RUN` prints some."]
     offline = (
-        "what the data say of it stands below"
+        "what the data say stands below"
         if run.offline
-        else "`rl-training evaluate RUN --offline` estimates from the data what it is worth"
+        else "`rl-training evaluate RUN --offline` estimates from the data what a policy is worth"
     )
-    where = "in an environment `rl-training evaluate RUN --env-id ENV` scores it"
-    return [f"no scores, as it was trained without an environment: {offline}; {where}."]
+    where = "in an environment `rl-training evaluate RUN --env-id ENV` gives scores"
+    return [f"no scores, as there was no environment in training: {offline}; {where}."]
 
 
 def _several_seeds(runs: Sequence[RunContents]) -> bool:
@@ -252,8 +265,11 @@ def _score_figures(runs: Sequence[RunContents], compared: Sequence[tables.Pair])
     estimates = [(run.label, shown.estimate(found), run.number) for run, found in scored]
     made = []
     if len(estimates) > 1 or any(found.low is not None for _, found, _ in estimates):
-        of = "interquartile mean and 95% interval" if _several_seeds(runs) else "one seed each, so without an interval"
-        caption = f"<b>{shown.noun.capitalize()} of the last weights</b>, {of}."
+        of = "one seed each, so without an interval"
+        if _several_seeds(runs):
+            seeds = span([len(run.sound_seeds) for run, _ in scored])
+            of = f"interquartile mean over {seeds} seeds and its 95% interval (none of a single seed)"
+        caption = f"<b>{shown.noun.capitalize()} of the last weights</b>: {of}."
         made.append(Drawing(caption, lambda size: figures.forest(estimates, shown.axis, size[0])))
     if compared:
         top = max(scored, key=lambda entry: entry[1].value)[0].number
@@ -276,7 +292,7 @@ def _score_figures(runs: Sequence[RunContents], compared: Sequence[tables.Pair])
     if len(made) < 3:
         return grid(made)
     first, second, third = (figure(one.caption, one.draw(SMALL)) for one in made)
-    return f'<div class="grid-of"><div class="stack">{first}{second}</div>{third}</div>'
+    return f'{key(runs)}<div class="grid-of"><div class="stack">{first}{second}</div>{third}</div>'
 
 
 def _curves(contents: Contents) -> str:

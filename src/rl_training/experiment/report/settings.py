@@ -31,10 +31,13 @@ def settings(runs: Sequence[RunContents], differing: Values) -> str:
     if not differing:
         return "<p>The configurations are the same.</p>"
     first, rest = told_apart(readable, differing)
-    made = _table(readable, first) if first else "<p>Nothing that changes the learning.</p>"
+    made = "<p>Nothing that changes the learning.</p>"
+    if first:
+        made = _table(readable, first, "Settings that change the learning or the score.")
     if rest:
         heading = f"Others: of one algorithm alone, seeds, places, records and machines ({len(rest)})"
-        made += f"<details><summary>{escape(heading)}</summary>{_table(readable, rest)}</details>"
+        others = _table(readable, rest, "Other settings that differ.")
+        made += f"<details><summary>{escape(heading)}</summary>{others}</details>"
     return _filtered(made, len(differing))
 
 
@@ -71,7 +74,7 @@ def _filtered(made: str, count: int) -> str:
     return f'{search if count > _FEW else ""}<div id="settings-table">{made}</div>'
 
 
-def _table(runs: Sequence[RunContents], differing: Values) -> str:
+def _table(runs: Sequence[RunContents], differing: Values, caption: str) -> str:
     """One row for each key that differs, one column for each run."""
     heads = ["setting", *(run.label for run in runs)]
     rows: list[Row] = []
@@ -83,4 +86,4 @@ def _table(runs: Sequence[RunContents], differing: Values) -> str:
             Cell(ABSENT if value is None else f"<code>{escape(yaml_dialect.inline(value))}</code>") for value in values
         ]
         rows.append((None, cells))
-    return table(heads, rows, css="cards settings")
+    return table(heads, rows, css="cards settings", caption=caption)

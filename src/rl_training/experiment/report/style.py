@@ -39,7 +39,7 @@ nav { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: 1rem 0 0; font-
 
 figure { margin: 0; min-width: 0; } figcaption { margin-top: .35rem; max-width: 46rem; }
 figcaption b { color: var(--text); }
-figcaption .nth { color: var(--text); white-space: nowrap; }
+.nth { color: var(--text); white-space: nowrap; }
 .key { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; max-width: none; margin: .2rem 0 1rem; }
 figcaption code { color: var(--text); font-size: 1em; white-space: nowrap; }
 .piece { white-space: nowrap; }
@@ -98,6 +98,12 @@ td.number { white-space: nowrap; } :is(th, td):last-child { padding-right: 0; }
 @media (min-width: 46.01rem), print {
   thead th[data-numbers], td.number { text-align: right; }
   th[data-numbers] + th:not([data-numbers]), td.number + td:not(.number) { padding-left: 1.6rem; }
+}
+@media (min-width: 46.01rem), print {
+  .estimates { table-layout: fixed; } .estimates tbody th, .estimates td:not(.number) { min-width: 0; }
+  .estimates th:nth-child(1) { width: 18%; } .estimates th:nth-child(2) { width: 13%; }
+  .estimates th:nth-child(3) { width: 11%; } .estimates th:nth-child(6) { width: 11%; }
+  .estimates th:nth-child(7) { width: 11%; }
 }
 .ends { color: var(--faint); white-space: nowrap; }
 .settings td { overflow-wrap: anywhere; min-width: 7rem; } .settings th { overflow-wrap: break-word; }

@@ -93,11 +93,11 @@ def status(run: RunContents) -> str:
     return f'<span class="state {kind}"><span aria-hidden="true">{sign}</span> {escape(state)}</span>'
 
 
-def interval(found: Estimate) -> str:
-    """`-121.7 [-140.2, -110.3]`."""
+def interval(found: Estimate, beside: Sequence[float] = ()) -> str:
+    """`-121.7 [-140.2, -110.3]`, with the digits that suit the numbers `beside` as well."""
     if found.low is None or found.high is None:
-        return number(found.value)
-    value, low, high = alike(found.value, found.low, found.high)
+        return alike(found.value, *beside)[0] if beside else number(found.value)
+    value, low, high, *_ = alike(found.value, found.low, found.high, *beside)
     return f"{value} [{low}, {high}]"
 
 
@@ -106,7 +106,8 @@ def interval(found: Estimate) -> str:
 
 def runs_table(runs: Sequence[RunContents]) -> str:
     heads = ("run", "algorithm", "data", "environment", "seeds", "progress", "status")
-    return table(heads, [(run.number, _about(run)) for run in runs], css="cards")
+    caption = "The runs, the data they were trained on, and how far they came."
+    return table(heads, [(run.number, _about(run)) for run in runs], css="cards", caption=caption)
 
 
 def _about(run: RunContents) -> list[Cell]:
@@ -155,11 +156,25 @@ def scores_table(runs: Sequence[RunContents]) -> str:
     heads += ["normalised IQM [95%]", "optimality gap"] if scaled else []
     ended = any(run.terminated is not None for run in runs)
     heads += ["terminated", "data's mean"] if ended else ["data's mean"]
-    rows = [(run.number, [*_score_cells(run, scaled, shown), *_ends(run, ended, shown)]) for run in runs]
-    return table(heads, rows, css="cards scores", numbers=heads[1:])
+    beside = [value for run in runs for value in _returns(run)]
+    rows = [
+        (run.number, [*_score_cells(run, scaled, shown, beside), *_ends(run, ended, shown, beside)]) for run in runs
+    ]
+    episodes = sorted({run.episodes for run in runs if run.episodes is not None})
+    each = f"{' or '.join(map(str, episodes))} episodes for each seed" if episodes else "whole episodes"
+    better = "lower" if shown.costs else "higher"
+    caption = f"{shown.title('an episode')}; {better} is better; {each}."
+    return table(heads, rows, css="cards scores", numbers=heads[1:], caption=escape(caption))
 
 
-def _score_cells(run: RunContents, scaled: bool, shown: Shown) -> list[Cell]:
+def _returns(run: RunContents) -> list[float]:
+    """What of a run stands in the table, so that all runs have the same digits."""
+    found = run.scores
+    scored = [] if found is None else [float(found.last.mean()), *found.last.tolist(), *found.best.tolist()]
+    return scored + ([] if run.data_return is None else [run.data_return])
+
+
+def _score_cells(run: RunContents, scaled: bool, shown: Shown, beside: Sequence[float]) -> list[Cell]:
     found, estimate = run.scores, last_estimate(run)
     empty = Cell(_NOTHING)
     if found is None or estimate is None:
@@ -167,13 +182,13 @@ def _score_cells(run: RunContents, scaled: bool, shown: Shown) -> list[Cell]:
         return [name_cell(run), *middle]
     spread = [float(found.last.std(ddof=1))] if len(found.last) > 1 else []
     best, last, whole = shown.number(float(found.best.mean())), shown.number(float(found.last.mean())), estimate
-    best_text, drop_text, *mean_and_spread = alike(best, found.drop, last, *spread)
+    best_text, drop_text, *texts = alike(best, found.drop, last, *spread, *beside)
     estimate = shown.estimate(whole)
     cells = [
         name_cell(run),
         Cell.number(float(len(found.last)), f"{len(found.last)}"),
-        Cell(_estimate(estimate), estimate.value),
-        Cell.number(last, " ± ".join(mean_and_spread)),
+        Cell(_estimate(estimate, beside), estimate.value),
+        Cell.number(last, " ± ".join(texts[: 1 + len(spread)])),
         Cell.number(best, f"{best_text} ({found.best_step:,})"),
         Cell.number(found.drop, drop_text),
     ]
@@ -186,16 +201,17 @@ def _score_cells(run: RunContents, scaled: bool, shown: Shown) -> list[Cell]:
     return cells
 
 
-def _ends(run: RunContents, ended: bool, shown: Shown) -> list[Cell]:
+def _ends(run: RunContents, ended: bool, shown: Shown, beside: Sequence[float]) -> list[Cell]:
     """How many of the last weights' episodes terminated, and what the data's episodes return."""
     found = run.terminated
     count = Cell.number(None) if found is None else Cell.number(found[0] / found[1], f"{found[0]:,} of {found[1]:,}")
-    returned = Cell.number(None if run.data_return is None else shown.number(run.data_return))
+    mean = None if run.data_return is None else shown.number(run.data_return)
+    returned = Cell.number(mean, None if mean is None else alike(mean, *beside)[0])
     return [count, returned] if ended else [returned]
 
 
-def _estimate(found: Estimate) -> str:
-    value, _, ends = interval(found).partition(" ")
+def _estimate(found: Estimate, beside: Sequence[float]) -> str:
+    value, _, ends = interval(found, beside).partition(" ")
     return f"<b>{value}</b>" + (f' <span class="ends">{ends}</span>' if ends else "")
 
 
@@ -216,7 +232,7 @@ def seeds_table(runs: Sequence[RunContents]) -> str:
             ]
             rows.append((run.number, cells))
     heads = ("run", "seed", f"last {shown.named}", f"{'lowest' if shown.costs else 'highest'} {shown.noun} seen")
-    made = table(heads, rows, css="cards seeds", numbers=heads[1:])
+    made = table(heads, rows, css="cards seeds", numbers=heads[1:], caption="Every seed that did not diverge.")
     for run in runs:  # rows of a seed can be hidden with its lines
         for seed in run.sound_seeds:
             cell = f'data-label="seed" data-order="{float(seed)!r}"'
@@ -250,7 +266,8 @@ def pairs_table(compared: Sequence[Pair]) -> str:
     for one, other, found in compared:
         ends = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
         rows.append((one.number, [name_cell(one), name_cell(other), Cell(f"{found.value:.2f}{ends}", found.value)]))
-    return table(heads, rows, css="cards", numbers=heads[2:])
+    caption = "Probability that a random seed of one run does better than one of the other."
+    return table(heads, rows, css="cards", numbers=heads[2:], caption=caption)
 
 
 # Diagnostics --------------------------------------------------------------------------------------------------------
@@ -259,7 +276,7 @@ def pairs_table(compared: Sequence[Pair]) -> str:
 def diagnostics_table(runs: Sequence[RunContents], found: Sequence[RunDiagnostics]) -> str:
     heads = (
         "run",
-        "at",
+        "at step",
         "correlation with return",
         "value − return",
         "TD error, trained on",
@@ -278,7 +295,9 @@ def diagnostics_table(runs: Sequence[RunContents], found: Sequence[RunDiagnostic
         cells += [_by_seed(_root(one.values)), _by_seed(_root(one.held))]
         cells += [_by_seed(one.actions.distances.mean(1) if one.actions else None, 3)]
         rows.append((run.number, cells))
-    return table(heads, rows, css="cards", numbers=heads[1:])
+    several = any(one.actions is not None and len(one.actions.distances) > 1 for one in found)
+    caption = f"What the networks of each run say of the data{', mean over seeds [range]' * several}; explained below."
+    return table(heads, rows, css="cards", numbers=heads[1:], caption=caption)
 
 
 def _root(check: ValueCheck | None) -> Any:
@@ -324,7 +343,8 @@ def columns_table(facts: Mapping[str, Any], bounds: ActionBounds | None) -> str:
                 cells += [] if bounds is None else [Cell.of(_NOTHING if limits is None else bounds_text(limits))]
                 rows.append((None, cells))
     heads = ["value", "column", "smallest", "largest", *([] if bounds is None else ["bounds"])]
-    return table(heads, rows, css="cards", numbers=heads[2:]) if rows else ""
+    caption = "Columns of the data: their range and, of actions, the bounds that a policy keeps to."
+    return table(heads, rows, css="cards", numbers=heads[2:], caption=caption) if rows else ""
 
 
 def data_pairs(data: DataContents) -> str:

@@ -75,7 +75,7 @@ def _conditions(record: Record) -> str:
 
 def _table(those: Sequence[_Estimated], shown: Shown) -> str:
     """Estimates under the same conditions, which its caption names."""
-    value, gain = ("cost", "saving") if shown.costs else ("value", "improvement")
+    value, gain = (f"cost{_in(shown)}", f"saving{_in(shown)}") if shown.costs else ("value", "improvement")
     heads = ["policy", "seed", "at update", f"{value} [{LEVEL:.0%}]", f"{gain} [{LEVEL:.0%}]", "probability", "trusted"]
     first = those[0][1]
     behaviour = mapping(first.get("behaviour"))
@@ -86,7 +86,7 @@ def _table(those: Sequence[_Estimated], shown: Shown) -> str:
     ]
     for run, record in those:
         rows += [(run.number, cells) for cells in _of_run(run, record, shown)]
-    made = table(heads, rows, css="cards", numbers=heads[2:6], sortable=False, caption=_caption(first, shown))
+    made = table(heads, rows, css="cards estimates", numbers=heads[2:6], sortable=False, caption=_caption(first, shown))
     return made + "".join(f'<p class="small">{escape(capital(line))}.</p>' for line in _behind(those, shown))
 
 
@@ -99,19 +99,23 @@ def _caption(record: Record, shown: Shown) -> str:
     whole = as_number(behaviour.get("undiscounted"), None)
     does = "cost" if shown.costs else "returned"
     text += "" if whole is None else f"; an episode {does} {number(shown.number(whole))}{shown.behind} undiscounted"
-    return escape(text)
+    return escape(f"{text}.")
+
+
+def _in(shown: Shown) -> str:
+    return "" if shown.unit is None else f", {shown.unit}"
 
 
 def _of_run(run: RunContents, record: Record, shown: Shown) -> list[list[Cell]]:
-    """A row for each seed and, of several that are trusted, their mean."""
+    """A row for each seed that is trusted, one for all others and, of several that are trusted, their mean."""
     step = as_number(record.get("step"), 0.0)
     at = Cell.number(step, f"{int(step):,}")
-    found = []
-    for policy in policies(record):
-        trust = Cell.of("✗ no" if texts(policy.get("not_trusted_because")) else "✓ yes")
-        found.append([name_cell(run), Cell.of(seed(policy)), at, *_figures(policy, shown), trust])
-    if len(trusted(record)) > 1:
-        mean = mean_of(len(trusted(record)), len(policies(record)))
+    sound = trusted(record)
+    found = [[name_cell(run), Cell.of(seed(one)), at, *_figures(one, shown), Cell.of("✓ yes")] for one in sound]
+    if refused := [seed(policy) for policy in policies(record) if policy not in sound]:
+        found.append([name_cell(run), Cell.of(", ".join(refused)), at, *[_EMPTY] * 3, Cell.of("✗ no")])
+    if len(sound) > 1:
+        mean = mean_of(len(sound), len(policies(record)))
         found.append([name_cell(run), Cell.of(mean), at, *_figures(record, shown), _EMPTY])
     return found
 
