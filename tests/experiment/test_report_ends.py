@@ -12,7 +12,7 @@ from report_runs import make_runs, registered
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment.report import write_report
 from rl_training.experiment.report.contents import read_runs
-from rl_training.experiment.report.readings import how_episodes_end
+from rl_training.experiment.report.readings import added_at_termination, how_episodes_end
 
 FACTS = {"episodes": 105, "terminations": 25, "truncations": 80}
 REASONS = {"end_reasons": {"shift over": "truncation", "LOSS": "termination", "on it goes": "ongoing"}}
@@ -46,6 +46,22 @@ def test_reasons_of_the_file_that_these_were_made_from() -> None:
     facts = {**FACTS, KEY: Provenance.of("log.csv", REASONS, None).to_json()}
     told = how_episodes_end({"source": "file", "end_reasons": None}, facts)
     assert told == "25 of 105 end by termination (LOSS), 80 are cut (shift over)"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"LOSS": 500.0, "<b>": 2.5}, "500 for LOSS and 2.5 for <b>"),
+        (-100, "-100 for every termination"),
+        (None, None),
+        ("much", None),
+        ({"LOSS": "x"}, None),
+    ],
+)
+def test_what_a_termination_adds(said: Any, told: str | None) -> None:
+    assert added_at_termination({"at_termination": said}, {}) == told
+    facts = {KEY: Provenance.of("log.csv", {"at_termination": said}, None).to_json()}
+    assert added_at_termination({"at_termination": None}, facts) == told
 
 
 def test_of_data_and_of_evaluations(tmp_path: Path) -> None:

@@ -35,7 +35,7 @@ from rl_training.experiment.report.diagnostics import (
 )
 from rl_training.experiment.report.episode import EpisodeCheck, check_episode
 from rl_training.experiment.report.held_out import read_alike, share_seen
-from rl_training.experiment.report.readings import how_episodes_end
+from rl_training.experiment.report.readings import added_at_termination, how_episodes_end
 from rl_training.experiment.report.spread import Spread
 from rl_training.paths import bare_name, without_folder
 from rl_training.runtime.config import TrainConfig
@@ -64,6 +64,7 @@ class DataContents:
     shown: Shown = RETURNS  # how its returns and rewards are
     bounds: ActionBounds | None = None  # where its runs have the same
     ends: str | None = None  # how its episodes end, in words
+    added: str | None = None  # to the rewards of those that terminate, in words
 
 
 @dataclass(frozen=True)
@@ -294,9 +295,10 @@ def _contents(members: Sequence[_Opened]) -> DataContents:
     fingerprint = first.data_facts.get("fingerprint")
     title = data_title(first)
     about = (title, numbers, first.data_facts, None if fingerprint is None else str(fingerprint))
-    shown, ends = first.shown, how_episodes_end(first.config.get("dataset"), first.data_facts)
+    read = (first.config.get("dataset"), first.data_facts)
+    shown, ends, added = first.shown, how_episodes_end(*read), added_at_termination(*read)
     if isinstance(opened, str):
-        return DataContents(*about, why_not=opened, shown=shown, bounds=bounds, ends=ends)
+        return DataContents(*about, why_not=opened, shown=shown, bounds=bounds, ends=ends, added=added)
     named: dict[str, Any] = {}
     if opened.whole_episodes:
         named |= {shown.title("an episode"): shown.values(opened.episode_returns())}
@@ -311,7 +313,7 @@ def _contents(members: Sequence[_Opened]) -> DataContents:
     constant = {name: f"{float(values[0]):g}" for name, values in named.items() if name not in varying}
     notes = tuple(" ".join(note.split()) for note in data_notices(opened, first.summary.env_id))
     more = opened.act_dim - drawn
-    return DataContents(*about, spread, constant, None, more, notes, shown, bounds, ends)
+    return DataContents(*about, spread, constant, None, more, notes, shown, bounds, ends, added)
 
 
 def _action_title(dataset: TransitionDataset, column: int) -> str:

@@ -48,7 +48,7 @@ def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]
         drawn.append(Drawing(caption, partial(histograms.action_distances, runs, diagnostics)))
     drawn += episode_figures(runs, [found.episode for found in diagnostics])
     if drawn:
-        parts.append(f"<h3>What the policies do beside the data</h3>{key(runs)}{grid(drawn)}")
+        parts.append(f"<h3>What the policies do beside the data</h3>{key(runs, recorded=True)}{grid(drawn)}")
     return "".join(parts)
 
 

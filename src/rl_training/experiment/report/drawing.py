@@ -40,6 +40,12 @@ def swatch(run: int) -> str:
     )
 
 
+def dots_swatch() -> str:
+    """Some dots as those of the data."""
+    path = '<path class="dots" d="M8 8h0M20 4h0M32 7h0"/>'
+    return f'<svg class="swatch data" viewBox="0 0 40 12" aria-hidden="true"><g class="data">{path}</g></svg>'
+
+
 def group(run: int, inside: str, extra: str = "") -> str:
     """What belongs to a run, so that it can be hidden."""
     return f'<g class="run {look(run)[0]}" data-run="{run}"{extra}>{inside}</g>'

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rl_training.experiment.report import figures, tables
 from rl_training.experiment.report.contents import RunContents
-from rl_training.experiment.report.drawing import first_few
+from rl_training.experiment.report.drawing import dots_swatch, first_few
 from rl_training.experiment.report.saying import MOST_NAMES
 
 _FIRST_METRICS = ("critic/loss", "critic/td_loss", "critic/q_data", "actor/loss", "value/loss", "actor/entropy")
@@ -54,9 +54,11 @@ def _first(name: str) -> int:
     return _FIRST_METRICS.index(name) if name in _FIRST_METRICS else len(_FIRST_METRICS)
 
 
-def key(runs: Sequence[RunContents]) -> str:
-    """Names and looks once more, beside figures that are far from the boxes; of many runs they would fill the page."""
+def key(runs: Sequence[RunContents], *, recorded: bool = False) -> str:
+    """Names and looks once more, beside figures that are far from the boxes; of many runs they would fill the page.
+    recorded: with the dots of what was recorded."""
     if not 1 < len(runs) <= MOST_NAMES:
         return ""
-    names = (f'<span data-run="{run.number}">{tables.name_cell(run).html}</span>' for run in runs)
+    names = [f'<span data-run="{run.number}">{tables.name_cell(run).html}</span>' for run in runs]
+    names += [f'<span class="name">{dots_swatch()}<span>recorded</span></span>'] if recorded else []
     return f'<p class="key small">{"".join(names)}</p>'

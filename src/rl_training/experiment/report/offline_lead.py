@@ -11,6 +11,7 @@ from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.costs import Shown
 from rl_training.experiment.report.estimates import (
     Record,
+    count,
     discounted,
     improvement,
     mapping,
@@ -18,6 +19,7 @@ from rl_training.experiment.report.estimates import (
     seed,
     seeds_in_words,
     texts,
+    title,
     trusted,
 )
 from rl_training.experiment.report.numbers import as_number
@@ -38,7 +40,8 @@ def lead(runs: Sequence[RunContents]) -> str:
     is_shown = gain.low is None or gain.low > 0
     text = f"Estimated from the data alone, <b>{escape(best.label)}</b> {_does(best.shown, is_shown=is_shown)}"
     text += f" {escape(interval(gain) + best.shown.behind + _from_to(record, best.shown))}"
-    text += f" ({_over(record)}{discounted(record)}, {LEVEL:.0%} interval"
+    text += f" ({_over(record)}{discounted(record)}, {LEVEL:.0%} interval over"
+    text += escape(f" {count(mapping(record.get('data')), 'episodes')} episodes of {title(record)}")
     better = "a saving" if best.shown.costs else "an improvement"
     text += ")" if chance is None else f"; probability of {better} {chance:.2f})"
     text += ", the most of the runs that could be judged so" if len(found) > 1 else ""

@@ -312,7 +312,8 @@ def _curves(contents: Contents) -> str:
     for env_id, runs in contents.by_environment.items():
         levels = {run.data_return for run in runs if run.data_return is not None}
         caption = f"<b>{tables.common_of(runs).noun.capitalize()} in {escape(env_id)}</b> during training."
-        caption += f" {over_seeds(runs)}; each point is the mean of the evaluation's episodes."
+        episodes = [run.episodes for run in runs if run.episodes is not None]
+        caption += f" {over_seeds(runs)}; each point is the mean of {span(episodes) if episodes else 'its'} episodes."
         drawn = figures.learning_curves(runs, next(iter(levels)) if len(levels) == 1 else None)
         parts.append(figure(caption, drawn))
     parts.append(metrics(contents.runs, beside_curves=bool(contents.by_environment)))

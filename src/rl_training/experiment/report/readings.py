@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rl_training.data.doctor.wording import listed
+from rl_training.data.doctor.wording import listed, number
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment.report.numbers import as_number
 from rl_training.validation import printable
@@ -36,6 +36,16 @@ def how_episodes_end(section: Any, facts: Mapping[str, Any]) -> str | None:
     reasons = next((dict(one) for one in told if isinstance(one, Mapping) and one), {})
     text = f"{terminated:,} of {episodes:,} end by termination{_why(reasons, 'termination') if terminated else ''}"
     return text + (f", {cut:,} are cut{_why(reasons, 'truncation')}" if cut else "")
+
+
+def added_at_termination(section: Any, facts: Mapping[str, Any]) -> str | None:
+    """`500 for PRODUCT LOSS`: what was added to the reward or cost of an end; none where nothing was."""
+    told = next((found for one in readings(section, facts) if (found := one.get("at_termination"))), None)
+    if not isinstance(told, Mapping):
+        value = as_number(told, None)
+        return None if value is None else f"{number(value)} for every termination"
+    parts = [(as_number(value, None), printable(str(reason))) for reason, value in told.items()]
+    return listed(f"{number(value)} for {reason}" for value, reason in parts if value is not None) or None
 
 
 def _why(reasons: Mapping[Any, Any], ending: str) -> str:

@@ -362,6 +362,8 @@ def data_pairs(data: DataContents) -> str:
         texts = alike(data.shown.number(known[0]), low, high)
         title = data.shown.title("an episode")
         entries.append((title[:1].lower() + title[1:], "mean {}, from {} to {}".format(*texts)))
+    if data.added is not None:
+        entries.append((f"{'cost' if data.shown.costs else 'reward'} added at the end", data.added))
     if data.bounds is not None:
         entries.append(("bounds of actions", f"{bounds_in_words(data.bounds.ranges)} ({data.bounds.source})"))
     return pairs(entries)
