@@ -177,13 +177,13 @@ def _where(record: Record, tables: int) -> str:
 
 def _because(heading: str, found: Sequence[_Why]) -> str:
     """Every reason with what it is about; what follows from several stands once, below them."""
-    of: dict[str, list[_Why]] = {}
+    of: dict[str, dict[str, list[str]]] = {}
     for who, why in found:
         reason, _, rest = why.partition("; ")
-        of.setdefault(rest, []).append((who, reason))
+        of.setdefault(rest, {}).setdefault(reason, []).append(f"<b>{escape(who)}</b>")
     parts = []
     for rest, those in of.items():
-        entries = "".join(f"<li><b>{escape(who)}</b>: {escape(reason)}</li>" for who, reason in those)
+        entries = "".join(f"<li>{'; '.join(names)}: {escape(reason)}</li>" for reason, names in those.items())
         then = f"<p>{escape(capital(rest))}.</p>" if rest else ""
         parts.append(f'<div class="callout small"><p>{heading}, because</p><ul>{entries}</ul>{then}</div>')
     return "".join(parts)
