@@ -242,7 +242,7 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     command("report", path, "-o", "both.html", "--no-data")
     told = 'seed 0: so few; seed 1: so &lt;far&gt;, try <span class="piece">--gamma</span> 0.9.'
     assert f"could not be judged: {told}" in (tmp_path / "both.html").read_text()
-    assert page.count("seeds 0 and 1 are not to be trusted, because so few.") == 1
+    assert page.count("Not to be trusted, because") == page.count("seeds 0 and 1</b>: so few</li>") == 1
     assert "--offline` estimates from the data" not in page
     gain = {"value": 1.5, "low": 1.0, "high": 2.0, "probability": 0.75}
     sound = [one | {"value": gain, "improvement": gain, "not_trusted_because": []} for one in record["policies"]]
@@ -255,7 +255,8 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     assert "improves on the behaviour that recorded them by 1.5" in lead
     assert f", from {before} to 1.5 (discounted by 0.99, 95% interval" in lead
     assert "on the episodes that it was trained on" in lead
-    assert page.count("refused on pendulum.npz after 20 updates: seeds 0 and 1, because so few.") == 1
+    assert "refused (1)" in page
+    assert page.count("seeds 0 and 1, on pendulum.npz after 20 updates</b>: so few</li>") == 1
     out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 0).out
     assert "estimated from the data: value 1.5" in out
     doubtful = trusted | {"improvement": gain | {"low": -1.0}}
@@ -315,8 +316,31 @@ def test_the_newest_trusted_of_each_data_and_every_refusal(
     assert "10 episodes of pendulum.npz, 2 resamples of them, 7,000 updates each" in page
     assert "20 updates each" not in page
     for title in ("aside.npz", "pendulum.npz"):
-        assert page.count(f"refused on {title} after 1,500 updates: seeds 0, 1 and 2, because it went away.") == 1
+        assert page.count(f"seeds 0, 1 and 2, on {title} after 1,500 updates</b>") == 1
+    assert page.count(": it went away</li>") == 1  # the same reason on both
     assert "which flatters it" not in lead  # other episodes say more
+
+
+def test_what_runs_share_stands_once(
+    command: Any, estimated: tuple[Path, dict[str, Any]], data_file: Path, tmp_path: Path
+) -> None:
+    """Recorded and behaviour in one row for all runs that were held to them, and advice below all that it is about."""
+    path, record = estimated
+    (path / "offline_evaluations.jsonl").write_text(json.dumps(record) + "\n")
+    other = train(small_config(data_file, tmp_path, seed=[0, 1, 2], name="other")).run.path
+    doubted = [one | {"not_trusted_because": ["so few; record more"]} for one in record["policies"]]
+    refused = record | {"value": None, "improvement": None, "policies": doubted}
+    (other / "offline_evaluations.jsonl").write_text(json.dumps(refused) + "\n")
+    command("report", path, other, "-o", "page.html", "--no-data")
+    lead, page = (tmp_path / "page.html").read_text().split("<main>")
+    assert page.count("<span>behaviour</span>") == page.count("<span>recorded</span>") == 1
+    assert page.count("10 episodes of pendulum.npz") == 1
+    assert "What was estimated of other is not to be trusted." in lead
+    assert page.count("<p>Record more.</p>") == 1
+    longer = refused | {"updates": 77}  # other fits: not to be held to the same
+    (other / "offline_evaluations.jsonl").write_text(json.dumps(longer) + "\n")
+    command("report", path, other, "-o", "page.html", "--no-data", "--force")
+    assert (tmp_path / "page.html").read_text().count("<span>behaviour</span>") == 2
 
 
 def test_runs_that_were_never_evaluated_are_not_said_to_be_refused(

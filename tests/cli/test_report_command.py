@@ -22,7 +22,8 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.experiment import statistics
 from rl_training.experiment.report import contents, tables
 from rl_training.experiment.report.contents import read_runs
-from rl_training.runtime import run_lock
+from rl_training.runtime import machine_load, run_lock
+from rl_training.runtime.memory import MemoryNeed
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
 from small_runs import StopAt, digest, small_config
@@ -138,10 +139,25 @@ class TestTwoRuns:
         notices = [*facts.get("notices", []), "memory may run short"]
         (path / "run.json").write_text(json.dumps({**facts, "notices": notices}))
         text = write(path).text
-        before = text[: text.index("SHA-256")]
+        before = text[: text.index("Trained on by: ")]
         assert "memory may run short" in before
         for note in facts.get("notices", []):
             assert note not in before
+
+    def test_what_is_of_the_machine_stands_with_how_to_reproduce(
+        self, write: Any, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(machine_load, "_load", lambda: 1e3)
+        (busy,) = machine_load.busy_notice(2)
+        tight = f"{MemoryNeed('cpu', 1, 2**30, 0, 2**30)}: it may run short"
+        path = copied(folder, "one", tmp_path / "noted")
+        facts = json.loads((path / "run.json").read_text())
+        (path / "run.json").write_text(json.dumps({**facts, "notices": [busy, tight, "weights were taken from x"]}))
+        before, after = write(path, options=("--no-data",)).text.split("How to reproduce")[-2:]
+        assert "weights were taken from x" in before
+        assert f"noted at its start {busy}; {tight}" in after
+        assert busy not in before
+        assert tight not in before
 
     def test_scores_are_the_runs_own(self, write: Any, folder: Path) -> None:
         text = write("one").text
@@ -295,7 +311,7 @@ class TestRunsOfEveryKind:
     def test_without_an_environment(self, write: Any) -> None:
         page = write("blind")
         text = page.text
-        assert "blind : no scores, as it was trained without an environment: rl-training evaluate RUN --offline" in text
+        assert "blind : no scores, as there was no environment in training: rl-training evaluate RUN --offline" in text
         assert "scores" not in [attrs.get("id") for tag, attrs in page.elements if tag == "section"]
         assert "no scores" in write("one", "blind").text  # among the scores of others
         assert "Learning curves" not in text
@@ -385,7 +401,7 @@ class TestRunsOfEveryKind:
                 weights.write_bytes(b"broken")
         page = write(*runs)
         assert "8 episodes of log.npz" in page.text
-        assert "a/one : " in page.text
+        assert "a/one and b/one : " in page.text
         typed = [words for words in page.words if words.startswith("rl-training train")]
         assert len(typed) == 2  # commands to be run, which say where
         rest = [words for words in page.words if words not in typed]

@@ -191,7 +191,8 @@ def test_values_far_from_the_returns(bias: float, said: str | None) -> None:
 
 
 @pytest.mark.parametrize(
-    ("seeds", "said"), [((0,), "One seed"), ((0, 1), "Mean of two seeds"), ((0, 1, 2), "Interquartile mean over seeds")]
+    ("seeds", "said"),
+    [((0,), "One seed"), ((0, 1), "Mean of two seeds"), ((0, 1, 2), "Interquartile mean over 3 seeds")],
 )
 def test_what_lines_and_bands_are(seeds: tuple[int, ...], said: str) -> None:
     summary = RunSummary("run", Path("run"), "finished", seeds=seeds)

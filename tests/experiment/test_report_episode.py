@@ -58,6 +58,37 @@ def test_runs_of_the_same_episode_share_a_figure(policy: manager.LoadedPolicy) -
     assert drawn.count('class="line"') == 1
 
 
+def test_all_runs_are_shown_on_the_same_episode(policy: manager.LoadedPolicy, data_file: Path, tmp_path: Path) -> None:
+    """One that learns no values, too, and one that was trained on other data of the same environment."""
+    assert policy.place is not None
+    data = TransitionDataset.load(data_file)
+    data.select(np.flatnonzero(data.episode_ids < 5)).save(tmp_path / "some.npz")
+    clone = manager.start(small_config(data_file, tmp_path, "bc", name="clone")).run.path
+    other = manager.start(small_config(tmp_path / "some.npz", tmp_path, name="other")).run.path
+    data.select(np.flatnonzero(data.episode_ids >= 5)).save(tmp_path / "aside.npz")
+    write_report([policy.place, clone, other], tmp_path / "page.html", held_out=str(tmp_path / "aside.npz"))
+    page = (tmp_path / "page.html").read_text()
+    told = re.findall(r"in (episode [^:]*): what was done \(dots\), and what ([^<]*) would", page)
+    assert [(which.split(",")[0].split(" of ")[1], who) for which, who in told] == [("aside.npz", "each of 3 policies")]
+
+
+def test_runs_of_other_worlds_are_not(policy: manager.LoadedPolicy, tmp_path: Path) -> None:
+    """Data of as many columns, with nothing that says that these are the same."""
+    assert policy.place is not None
+    (run,) = read_runs([policy.place])
+    shelf, spaces = datasets.Shelf(), policy.checkpoint.spaces
+    one, two = (TransitionDataset.load(_path(policy)) for _ in range(2))
+    assert shelf.to_be_shown(run, spaces, one, "one") == (one, "one")
+    assert shelf.to_be_shown(run, spaces, two, "two")[1] == "two"  # no environment, and no names
+    assert shelf.to_be_shown(run, spaces, one, "again")[1] == "one"
+    asked = datasets.Shelf("aside.npz")
+    assert [asked.to_be_shown(run, spaces, data, name)[1] for data, name in ((one, "one"), (two, "two"))] == ["one"] * 2
+
+
+def _path(policy: manager.LoadedPolicy) -> str:
+    return str(policy.checkpoint.config.dataset.path)  # type: ignore[union-attr]
+
+
 def test_is_one_of_all_episodes(policy: manager.LoadedPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where other figures are of some episodes, the number is still that of the data."""
     assert policy.place is not None
@@ -93,4 +124,4 @@ def test_is_on_the_page(policy: manager.LoadedPolicy, tmp_path: Path) -> None:
     assert policy.place is not None
     write_report([policy.place], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert "what the policy would do in the same states (line: mean over seeds, band: their span)" in page
+    assert "what the policy would do in the same states (line: mean over 2 seeds, band: their span)" in page

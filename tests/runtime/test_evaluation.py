@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -164,3 +165,6 @@ class TestRecord:
             "return_max": [3.0, 30.0],
             "length_mean": [5.5, 7.5],
         }
+        ends = replace(evaluation, terminated=np.array([[True, False], [True, True]]))
+        assert ends.to_json()["terminations"] == [1, 2]
+        assert ends.only([9]).to_json()["terminations"] == [2]

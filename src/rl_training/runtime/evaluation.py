@@ -31,7 +31,8 @@ class Fault:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Returns and lengths of every episode of every member, `[M, episodes]`, after `step` updates.
+    """Returns and lengths of every episode of every member, `[M, episodes]`, after `step` updates, and which of them
+    terminated, where that is known.
 
     An episode that `faults` speak of has no return: it is not a number.
     """
@@ -41,6 +42,7 @@ class Evaluation:
     returns: npt.NDArray[np.float64]
     lengths: npt.NDArray[np.int64]
     faults: tuple[Fault, ...] = ()
+    terminated: npt.NDArray[np.bool_] | None = None
 
     @property
     def mean(self) -> float:
@@ -61,7 +63,9 @@ class Evaluation:
         """The same of these seeds alone."""
         rows = [row for row, seed in enumerate(self.seeds) if seed in seeds]
         kept, faults = tuple(self.seeds[row] for row in rows), tuple(f for f in self.faults if f.seed in seeds)
-        return replace(self, seeds=kept, returns=self.returns[rows], lengths=self.lengths[rows], faults=faults)
+        ends = None if self.terminated is None else self.terminated[rows]
+        returns, lengths = self.returns[rows], self.lengths[rows]
+        return replace(self, seeds=kept, returns=returns, lengths=lengths, faults=faults, terminated=ends)
 
     def scored(self) -> Evaluation:
         """The same of the seeds that have a return for every episode."""
@@ -69,6 +73,7 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         """One record; lists have a value per member."""
+        ends = {} if self.terminated is None else {"terminations": self.terminated.sum(1).tolist()}
         return {
             "step": self.step,
             "seeds": list(self.seeds),
@@ -78,6 +83,7 @@ class Evaluation:
             "return_min": self.returns.min(1).tolist(),
             "return_max": self.returns.max(1).tolist(),
             "length_mean": self.lengths.mean(1).tolist(),
+            **ends,
         }
 
 
@@ -114,9 +120,10 @@ class EnvironmentEvaluator:
         ]
         returns = np.concatenate([wave.returns.reshape(learner.members, -1) for wave in waves], axis=1)
         lengths = np.concatenate([wave.lengths.reshape(learner.members, -1) for wave in waves], axis=1)
+        ends = np.concatenate([wave.terminated.reshape(learner.members, -1) for wave in waves], axis=1)
         faults = tuple(fault for wave in waves for fault in wave.faults)
         sound = [seed for seed, active in zip(learner.seeds, learner.active.tolist(), strict=True) if active]
-        return Evaluation(step, learner.seeds, returns, lengths, faults).only(sound)
+        return Evaluation(step, learner.seeds, returns, lengths, faults, ends).only(sound)
 
     def _open(self, count: int) -> None:
         while len(self._envs) < count:
@@ -137,6 +144,7 @@ class EnvironmentEvaluator:
             still: list[int] = []
             for slot in wave.keep_finite(actions, "the policy gave an action", by_policy=True):
                 obs[slot], reward, terminated, truncated, _ = envs[slot].step(actions[slot])
+                wave.terminated[slot] = bool(terminated)
                 is_last = bool(terminated or truncated or wave.lengths[slot] + 1 >= self.config.max_steps)
                 if wave.score(slot, float(reward)) and not is_last:
                     still.append(slot)
@@ -156,6 +164,7 @@ class _Wave:
         self.env_id, self.learner, self.episodes, self.first_seed = env_id, learner, episodes, first_seed
         slots = learner.members * len(episodes)
         self.returns, self.lengths = np.zeros(slots), np.zeros(slots, dtype=np.int64)
+        self.terminated = np.zeros(slots, dtype=np.bool_)
         active = learner.active.tolist()
         self.running = [slot for slot in range(slots) if active[slot // len(episodes)]]
         self.faults: list[Fault] = []

@@ -12,6 +12,7 @@ from typing import Any
 from rl_training.wording import amount
 
 BY_HAND = "OMP_NUM_THREADS=1 in the environment"  # where no configuration is read
+_BEGINNINGS = ("the machine is busy (load ", "memory: about ")  # of notices on the machine, as they are written
 BUSY = 1.5  # load of each core: what was trained here a minute ago makes 1 of it
 
 
@@ -22,9 +23,14 @@ def busy_notice(threads: int, remedy: str | None = "--set threads=1") -> list[st
         return []
     way = "" if remedy is None else f"; {remedy} is faster then"
     return [
-        f"the machine is busy (load {load:.1f} on {amount(cores, 'core')}): {threads} threads that wait for each other"
+        f"{_BEGINNINGS[0]}{load:.1f} on {amount(cores, 'core')}): {threads} threads that wait for each other"
         f" make this slow{way}"
     ]
+
+
+def is_of_machine(notice: str) -> bool:
+    """Whether a notice is on the machine of the moment, and not on what is trained."""
+    return notice.startswith(_BEGINNINGS)
 
 
 def use_threads(asked: int | None, device: str, *, resumed: bool) -> list[str]:

@@ -17,7 +17,7 @@ def number(value: float) -> str:
     if size >= 1e7 or 0 < size < 1e-4:
         return f"{value:.3g}"
     if value == round(value):
-        return f"{value:,.0f}"
+        return f"{value + 0.0:,.0f}"  # no -0
     if size >= 10:
         return f"{value:,.1f}"
     return f"{value:.3g}"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,16 +16,18 @@ from rl_training.data.reference_returns import Reference, reference_of
 from rl_training.errors import RLTrainingError
 from rl_training.experiment import statistics
 from rl_training.experiment.metric_doubts import metric_doubts, metric_notes
+from rl_training.experiment.report.costs import Shown, shown_as
+from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
 from rl_training.paths import bare_name, without_folder
 from rl_training.run_places import DAMAGED, STOPPED
+from rl_training.runtime.machine_load import is_of_machine
 from rl_training.runtime.records import LONGEST_LINE, entries, fault
 from rl_training.runtime.run_description import read_description, read_plain_config
 from rl_training.wording import amount
 
 _COUNTERS = ("step", "updates", "epoch", "seeds", "episodes")  # in a record, beside the values of each seed
-_LARGEST = 1e100  # whose square is still a number
 _LARGEST_STEP = 10**15
 _MOST_POINTS, _FEWEST_POINTS = 150, 30  # of a curve: more than a figure can show, and what a shape needs
 _POINTS_OF_A_FIGURE = 3_000  # of all its curves together, as long as none has too few
@@ -76,10 +78,12 @@ class RunContents:
     config: Mapping[str, Any] = field(default_factory=dict)
     evaluations: Curve | None = None
     episodes: int | None = None  # of each evaluation and seed
+    terminations: Curve | None = None  # episodes of each evaluation that terminated, where the records have them
     metrics: Mapping[str, Curve] = field(default_factory=dict)
     reference: Reference | None = None
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    machine_notes: tuple[str, ...] = ()  # of those, what says nothing of what was learned
     doubts: tuple[str, ...] = ()  # about its diagnostics
     offline: tuple[Mapping[str, Any], ...] = ()  # estimates without a simulator: the newest trusted of each data
     refused: tuple[Mapping[str, Any], ...] = ()  # others of the same weights, none of whose seeds was trusted
@@ -110,8 +114,22 @@ class RunContents:
         return metric_notes(self)
 
     @property
+    def terminated(self) -> tuple[int, int] | None:
+        """How many episodes of the last evaluation terminated, and how many there were, over all sound seeds."""
+        ends, curve = self.terminations, self.evaluations
+        if ends is None or curve is None or self.episodes is None or ends.steps[-1] != curve.steps[-1]:
+            return None
+        last = ends.values[-1][curve.sound]
+        return (int(last.sum()), self.episodes * len(last)) if len(last) and np.isfinite(last).all() else None
+
+    @property
     def unit(self) -> str:
         return self.summary.unit
+
+    @cached_property
+    def shown(self) -> Shown:
+        """How returns are shown: of data that are costs, as costs."""
+        return shown_as(self.config.get("dataset"), self.data_facts)
 
     @property
     def data_facts(self) -> Mapping[str, Any]:
@@ -122,17 +140,6 @@ class RunContents:
     @property
     def data_return(self) -> float | None:
         return as_number(self.data_facts.get("return_mean"), None)
-
-
-@overload
-def as_number(value: Any, otherwise: float) -> float: ...
-@overload
-def as_number(value: Any, otherwise: None) -> float | None: ...
-def as_number(value: Any, otherwise: float | None) -> float | None:
-    """A number that can be reckoned with; anything else that a file may hold is `otherwise`."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return otherwise
-    return float(value) if abs(value) < _LARGEST else otherwise  # false for NaN, too
 
 
 def read_runs(paths: Sequence[Path]) -> list[RunContents]:
@@ -177,6 +184,7 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
     metrics = metrics[_thin(len(metrics), points)]
     names = sorted({name for record in metrics for name in record if name not in _COUNTERS})
     curves = {name: _curve(metrics, name, seeds) for name in names}
+    notes = _notes(summary, facts)
     estimates, refused = _estimates(_records(path, "offline_evaluations", faults))
     return RunContents(
         number,
@@ -187,10 +195,12 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
         config,
         curve,
         next((int(r["episodes"]) for r in evaluations if isinstance(r.get("episodes"), int)), None),
+        _curve(evaluations, "terminations", seeds),
         {name: found for name, found in curves.items() if found is not None},
         _reference(config, summary.env_id),
         tuple(dict.fromkeys(without_folder(fault, path) for fault in faults)),
-        tuple(_notes(summary, facts)),
+        tuple(note for note in notes if not is_of_machine(note)),
+        tuple(note for note in notes if is_of_machine(note)),
         offline=estimates,
         refused=refused,
     )

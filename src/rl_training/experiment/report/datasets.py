@@ -25,6 +25,7 @@ from rl_training.environments import Spaces
 from rl_training.errors import DataError, RLTrainingError
 from rl_training.experiment.report.bounds import ActionBounds, action_bounds, common_bounds
 from rl_training.experiment.report.contents import RunContents
+from rl_training.experiment.report.costs import RETURNS, Shown
 from rl_training.experiment.report.diagnostics import (
     ActionCheck,
     ValueCheck,
@@ -34,6 +35,7 @@ from rl_training.experiment.report.diagnostics import (
 )
 from rl_training.experiment.report.episode import EpisodeCheck, check_episode
 from rl_training.experiment.report.held_out import read_alike, share_seen
+from rl_training.experiment.report.readings import added_at_termination, how_episodes_end
 from rl_training.experiment.report.spread import Spread
 from rl_training.paths import bare_name, without_folder
 from rl_training.runtime.config import TrainConfig
@@ -59,8 +61,10 @@ class DataContents:
     why_not: str | None = None
     more_dimensions: int = 0
     notes: tuple[str, ...] = ()  # what was done on reading
-    unit: str = ""  # of its rewards, where the file has costs
+    shown: Shown = RETURNS  # how its returns and rewards are
     bounds: ActionBounds | None = None  # where its runs have the same
+    ends: str | None = None  # how its episodes end, in words
+    added: str | None = None  # to the rewards of those that terminate, in words
 
 
 @dataclass(frozen=True)
@@ -86,12 +90,34 @@ class _Opened(NamedTuple):
     bounds: ActionBounds | None
 
 
+class _ToBeShown(NamedTuple):
+    """Data of which an episode is shown, and the environment of the run that they were chosen for."""
+
+    data: TransitionDataset
+    source: str
+    env_id: str | None
+
+    def fits(self, other: _ToBeShown, spaces: Spaces, *, asked: bool) -> bool:
+        """Whether a policy with these spaces can be shown on them, and acts in the same world. asked: for all runs."""
+        mine, theirs = (names_of(one.data, "obs", one.data.obs_dim) for one in (self, other))
+        same = mine == theirs if mine and theirs else self.env_id is not None and self.env_id == other.env_id
+        if not (same or self.data is other.data or (asked and not (mine and theirs))):
+            return False
+        try:
+            check_spaces(self.data, spaces, self.source, other.env_id)
+            require_order(self.data, spaces, self.source)
+        except DataError:
+            return False
+        return True
+
+
 class Shelf:
     """Opens every dataset once; a fault is a sentence, not an exception."""
 
     def __init__(self, held_out: str | None = None) -> None:
         self.held_out = held_out
         self._opened: dict[str, TransitionDataset | str] = {}
+        self._shown: list[_ToBeShown] = []
 
     def of_run(self, run: RunContents, spaces: Spaces | None) -> TransitionDataset | str:
         """The data a run was trained on, or why they cannot be shown."""
@@ -130,6 +156,18 @@ class Shelf:
             fresh = self.open(section.model_copy(update=changes), env_id, spaces)
             return fresh, f"new {section.source} episodes, of another seed"
         return "every episode of the data was trained on; --held-out DATA gives others", ""
+
+    def to_be_shown(
+        self, run: RunContents, spaces: Spaces, data: TransitionDataset, source: str
+    ) -> tuple[TransitionDataset, str]:
+        """The data of which an episode is shown, and their name: those of an earlier run, where this one acts in the
+        same world, so that both are seen on the same episode; else its own."""
+        own = _ToBeShown(data, source, run.summary.env_id)
+        known = (one for one in self._shown if one.fits(own, spaces, asked=self.held_out is not None))
+        if (found := next(known, None)) is None:
+            self._shown.append(own)
+            return data, source
+        return found.data, found.source
 
     def require_held_out(self, runs: Sequence[RunContents]) -> None:
         """What was asked for must be there, read as one of the runs at least reads its own data."""
@@ -210,29 +248,26 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
     if isinstance(data, str):
         return RunDiagnostics(run.number, step, missing=(f"the data are not at hand: {data}",)), opened
     some = some_episodes(data)
-    names = [_action_title(data, column) for column in range(data.act_dim)]
+    held, source = shelf.held_out_for(run, spaces)
+    of = (data, data_title(run)) if isinstance(held, str) else (held, source)
+    shown, named = shelf.to_be_shown(run, spaces, *of)
+    names = [_action_title(shown, column) for column in range(shown.act_dim)]
     found = RunDiagnostics(
         run.number,
         step,
         check_values(learner, transforms, some),
         actions=check_actions(learner, transforms, some),
-        episode=check_episode(learner, transforms, data, names, data_title(run)),
+        episode=check_episode(learner, transforms, shown, names, named),
     )
     if found.values is None:
         missing = f"{run.summary.algo} learns no values: there is nothing to hold to returns, and no TD error"
         return replace(found, missing=(missing,)), opened
     found = replace(found, doubts=tuple(found.values.doubts()))
-    held, source = shelf.held_out_for(run, spaces)
     if isinstance(held, str):
         return replace(found, missing=(f"no held-out episodes: {held}",)), opened
     doubts = [] if shelf.held_out is None else _doubts(share_seen(held, data), source)
-    return replace(
-        found,
-        held=check_values(learner, transforms, some_episodes(held)),
-        held_from=source,
-        episode=check_episode(learner, transforms, held, names, source),
-        doubts=(*found.doubts, *doubts),
-    ), opened
+    checked = check_values(learner, transforms, some_episodes(held))
+    return replace(found, held=checked, held_from=source, doubts=(*found.doubts, *doubts)), opened
 
 
 def _doubts(seen: float, source: str) -> list[str]:
@@ -260,25 +295,25 @@ def _contents(members: Sequence[_Opened]) -> DataContents:
     fingerprint = first.data_facts.get("fingerprint")
     title = data_title(first)
     about = (title, numbers, first.data_facts, None if fingerprint is None else str(fingerprint))
-    section = first.config.get("dataset")
-    unit = " (= −cost)" if isinstance(section, Mapping) and section.get("rewards_are") == "costs" else ""
+    read = (first.config.get("dataset"), first.data_facts)
+    shown, ends, added = first.shown, how_episodes_end(*read), added_at_termination(*read)
     if isinstance(opened, str):
-        return DataContents(*about, why_not=opened, unit=unit, bounds=bounds)
+        return DataContents(*about, why_not=opened, shown=shown, bounds=bounds, ends=ends, added=added)
     named: dict[str, Any] = {}
     if opened.whole_episodes:
-        named |= {f"Return of an episode{unit}": opened.episode_returns()}
+        named |= {shown.title("an episode"): shown.values(opened.episode_returns())}
         named |= {"Length of an episode": opened.episode_lengths()}
-    named[f"Reward of a step{unit}"] = opened.rewards
-    shown = min(opened.act_dim, MOST_DIMENSIONS)
-    actions = {_action_title(opened, column): column for column in range(shown)}
+    named[shown.title("a step")] = shown.values(opened.rewards)
+    drawn = min(opened.act_dim, MOST_DIMENSIONS)
+    actions = {_action_title(opened, column): column for column in range(drawn)}
     limits = {name: None if bounds is None else bounds.of(column) for name, column in actions.items()}
     named |= {name: opened.actions[:, column] for name, column in actions.items()}
     varying = {name for name, values in named.items() if values.min() < values.max()}
     spread = {name: Spread.of(values, limits.get(name)) for name, values in named.items() if name in varying}
     constant = {name: f"{float(values[0]):g}" for name, values in named.items() if name not in varying}
     notes = tuple(" ".join(note.split()) for note in data_notices(opened, first.summary.env_id))
-    more = opened.act_dim - shown
-    return DataContents(*about, spread, constant, more_dimensions=more, notes=notes, unit=unit, bounds=bounds)
+    more = opened.act_dim - drawn
+    return DataContents(*about, spread, constant, None, more, notes, shown, bounds, ends, added)
 
 
 def _action_title(dataset: TransitionDataset, column: int) -> str:

@@ -9,18 +9,21 @@ from html import escape
 from rl_training.experiment.report import figures, histograms, tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import RunDiagnostics
-from rl_training.experiment.report.drawing import Drawing, grid
+from rl_training.experiment.report.drawing import Drawing, fold, grid
 from rl_training.experiment.report.episode import episode_figures
 from rl_training.experiment.report.metrics import key
 from rl_training.experiment.report.saying import said
+from rl_training.experiment.report.tables import common_of
 
 _MOST_DRAWN = 24  # runs with figures of their own
 
 
-def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]) -> str:
-    """Warnings, a table and figures; diagnostics: one for each run, or none at all."""
-    warnings = said(runs, [[f"warning: {doubt}." for doubt in run.training_doubts] for run in runs])
-    of_training = warnings + said(runs, [[f"note: {note}." for note in run.training_notes] for run in runs])
+def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics], *, told: bool) -> str:
+    """Warnings, a table and figures; diagnostics: one for each run, or none at all. told: what training gives reason to
+    doubt stands above already."""
+    warnings = [[f"warning: {doubt}." for doubt in run.training_doubts] for run in runs]
+    notes = [[f"note: {note}." for note in run.training_notes] for run in runs]
+    of_training = ("" if told else said(runs, warnings)) + said(runs, notes)
     if not diagnostics:
         return of_training + '<p class="faint">Left out (--no-data): they need the checkpoints and the data.</p>'
     pairs = list(zip(runs, diagnostics, strict=True))
@@ -31,10 +34,12 @@ def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]
     ]
     if any(found.values or found.actions for _, found in pairs):
         parts.append(tables.diagnostics_table(runs, diagnostics))
-        parts.append(f'<p class="small">{_how_diagnosed(diagnostics)}</p>')
+        parts.append(f'<p class="small">{_how_diagnosed(runs, diagnostics)}</p>')
     if len(pairs) > _MOST_DRAWN:
         parts.append(f'<p class="small faint">Drawn of the first {_MOST_DRAWN} runs; the table has all.</p>')
-    drawn = [one for run, found in pairs[:_MOST_DRAWN] for one in _of_values(run, found)]
+    of_values = [one for run, found in pairs[:_MOST_DRAWN] for one in _of_values(run, found)]
+    parts.append(fold(f"Values and TD errors of each run ({len(of_values)})", grid(of_values)))
+    drawn = []
     if any(found.actions for _, found in pairs):
         caption = (
             "<b>Distance of the policy's action to the data's</b> in the same state, root mean square over dimensions"
@@ -43,7 +48,7 @@ def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]
         drawn.append(Drawing(caption, partial(histograms.action_distances, runs, diagnostics)))
     drawn += episode_figures(runs, [found.episode for found in diagnostics])
     if drawn:
-        parts.append(key(runs) + grid(drawn))
+        parts.append(f"<h3>What the policies do beside the data</h3>{key(runs, recorded=True)}{grid(drawn)}")
     return "".join(parts)
 
 
@@ -54,23 +59,29 @@ def _of_values(run: RunContents, found: RunDiagnostics) -> list[Drawing]:
     name = f"<b>{escape(run.label)}</b>"
     made = []
     if found.values.returns is not None:
-        sample = "a sample of all seeds" if len(found.values.values) > 1 else "a sample"
-        caption = (
-            f"{name}: {found.values.kind} against the return-to-go of the data, {sample}; what lies beyond the axes"
-        )
-        caption += " is drawn at their ends."
+        rows, seeds = found.values.values.size, len(found.values.values)
+        sample = f"{min(figures.DOTS, rows):,} of {rows:,} values" + (f" of {seeds} seeds" if seeds > 1 else "")
+        caption = f"{name}: {found.values.kind} against the return-to-go of the data, {sample}. Above the dashed line"
+        caption += " the networks promise more than followed; what lies beyond the axes is drawn at their ends."
         made.append(Drawing(caption, partial(figures.values_against_returns, run, found.values), run.number))
     held = f" Held out: {escape(found.held_from)}." if found.held_from else ""
-    caption = f"{name}: TD error. Hatched: the 1% that lies furthest from 0, beyond the axis.{held}"
+    caption = f"{name}: TD error of {found.values.td_errors.size:,} values{_and_held(found)}. Hatched: the 1% that lies"
+    caption += f" furthest from 0, beyond the axis.{held}"
     made.append(Drawing(caption, partial(histograms.td_errors, run, found), run.number))
     return made
 
 
-def _how_diagnosed(found: Sequence[RunDiagnostics]) -> str:
+def _and_held(found: RunDiagnostics) -> str:
+    return "" if found.held is None else f" trained on and {found.held.td_errors.size:,} held out"
+
+
+def _how_diagnosed(runs: Sequence[RunContents], found: Sequence[RunDiagnostics]) -> str:
+    costs = ", the negative of costs" if common_of(runs).costs else ""
     several = any(one.values is not None and len(one.values.values) > 1 for one in found)
     over = ", mean over seeds [range]" if several else ""
     text = (
-        "All on the scale the networks see: transformed rewards, discounted. The critics' smallest value stands for Q;"
+        f"All on the scale the networks see: transformed rewards{costs}, discounted. The critics' smallest value"
+        " stands for Q;"
         " the TD error is r + γ(1 − d)·V(s′) − Q(s, a), with the learned V or the target critics at the policy's"
         f" action, without noise or entropy; given as root mean square{over}. The return-to-go is the"
         " behaviour's: a better policy is worth more, so values above it need not be wrong; low correlation is the"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from html import escape
 
 from rl_training.experiment.report.svg import DASHES, MARKERS, marker
 
@@ -39,6 +40,12 @@ def swatch(run: int) -> str:
     )
 
 
+def dots_swatch() -> str:
+    """Some dots as those of the data."""
+    path = '<path class="dots" d="M8 8h0M20 4h0M32 7h0"/>'
+    return f'<svg class="swatch data" viewBox="0 0 40 12" aria-hidden="true"><g class="data">{path}</g></svg>'
+
+
 def group(run: int, inside: str, extra: str = "") -> str:
     """What belongs to a run, so that it can be hidden."""
     return f'<g class="run {look(run)[0]}" data-run="{run}"{extra}>{inside}</g>'
@@ -53,6 +60,18 @@ def figure(caption: str, picture: str, *, run: int | None = None, css: str = "")
     named = f' class="{css}"' if css else ""
     mark = "" if run is None else f' data-run="{run}"'
     return f"<figure{named}{mark}>{picture}<figcaption>{caption}</figcaption></figure>"
+
+
+def fold(heading: str, inside: str) -> str:
+    """What is open on wide screens, on paper and without the script, and on narrow screens when it is asked for.
+    heading, inside: HTML already; nothing where there is nothing inside."""
+    return f'<details class="fold" open><summary>{heading}</summary>{inside}</details>' if inside else ""
+
+
+def first_few(drawings: Sequence[Drawing], few: int, heading: str) -> str:
+    """Figures, of which narrow screens show the first few at once."""
+    rest = drawings[few:]
+    return grid(drawings[:few]) + fold(f"{escape(heading)} ({len(rest)})", grid(rest))
 
 
 def grid(drawings: Sequence[Drawing]) -> str:

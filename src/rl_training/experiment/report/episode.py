@@ -16,11 +16,12 @@ from rl_training.data.transforms import Transforms
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.diagnostics import FloatArray, spread_over_members
 from rl_training.experiment.report.drawing import Drawing, Size, group, look, shortened
-from rl_training.experiment.report.svg import Chart, padded
+from rl_training.experiment.report.svg import Chart, marker, padded
 
 _MOST_STEPS = 400  # more could not be told apart
 _MOST_ACTIONS = 4
 _MOST_EPISODES = 4  # of different data
+_MARKS = 6  # on each line, so that no colour is needed to tell it
 
 
 @dataclass(frozen=True)
@@ -62,25 +63,36 @@ def episode_figures(runs: Sequence[RunContents], checks: Sequence[EpisodeCheck |
     for those in list(of.values())[:_MOST_EPISODES]:
         first = those[0][1]
         for column, name in enumerate(first.names[:_MOST_ACTIONS]):
-            caption = f"<b>{escape(name)}</b> in {escape(first.which)}: what was done (dots)"
-            caption += f", and what the policy would do in the same states{_over_seeds(first)}."
+            caption = f"<b>{escape(name)}</b> in {escape(first.which)}: what was done (dots), and what"
+            caption += f" {'the policy' if len(those) == 1 else f'each of {len(those)} policies'} would do in the same"
+            caption += f" states{_over_seeds([check for _, check in those])}."
             alone = those[0][0].number if len(those) == 1 else None
             made.append(Drawing(caption, partial(_action, those, column, name), alone))
     return made
 
 
-def _over_seeds(check: EpisodeCheck) -> str:
-    return " (line: mean over seeds, band: their span)" if len(check.chosen) > 1 else " (line)"
+def _over_seeds(checks: Sequence[EpisodeCheck]) -> str:
+    """What lines and bands are, and of how many seeds."""
+    counts = sorted({len(check.chosen) for check in checks})
+    if counts == [1]:
+        return " (line)"
+    return f" (line: mean over {' or '.join(map(str, counts))} seeds, band: their span)"
 
 
 def _action(those: Sequence[tuple[RunContents, EpisodeCheck]], column: int, name: str, size: Size) -> str:
     recorded = those[0][1].recorded[:, column]
     steps = np.arange(len(recorded))
     every = [recorded, *(check.chosen[..., column].ravel() for _, check in those)]
-    chart = Chart(size, (0, max(1, len(recorded) - 1)), padded(every), ("step", shortened(name)))
+    chart = Chart(size, (0, max(1, len(recorded) - 1)), padded(every), ("step of the episode", shortened(name)))
     chart.add(f'<g class="data">{chart.dots(steps, recorded)}</g>')
     for run, check in those:
         chosen = check.chosen[..., column]
         drawn = chart.band(steps, chosen.min(0), chosen.max(0)) if len(chosen) > 1 else ""
-        chart.add(group(run.number, drawn + chart.line(steps, chosen.mean(0), "line", look(run.number)[1])))
+        _, dash, sign = look(run.number)
+        mean, apart = chosen.mean(0), max(1, len(recorded) // _MARKS)
+        signs = "".join(
+            marker(sign, float(chart.x(step)), float(chart.y(mean[step])))
+            for step in range(apart * (1 + run.number % 3) // 4, len(mean), apart)
+        )
+        chart.add(group(run.number, drawn + chart.line(steps, mean, "line", dash) + signs))
     return chart.svg(f"{name} over the steps of one episode, recorded and as the policy would have it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 
 import numpy as np
@@ -11,13 +12,14 @@ from rl_training.data.doctor.wording import number
 from rl_training.experiment import statistics
 from rl_training.experiment.metric_words import MEANING
 from rl_training.experiment.report.contents import Curve, RunContents
+from rl_training.experiment.report.costs import common
 from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.drawing import Drawing, Size, group, look, shortened
 from rl_training.experiment.report.svg import Chart, Margins, apart, marker, padded
 from rl_training.experiment.statistics import Estimate
 
 WIDE, NARROW = (960, 380), (420, 320)
-_DOTS = 500
+DOTS = 500  # of a cloud
 
 
 def steps_of(runs: Sequence[RunContents]) -> str:
@@ -32,8 +34,8 @@ def steps_of(runs: Sequence[RunContents]) -> str:
 def learning_curves(runs: Sequence[RunContents], reference_line: float | None) -> str:
     """Return over steps: one picture for wide screens and one for narrow ones, of which the page shows one."""
     curves = [(run, run.evaluations.thinned) for run in runs if run.evaluations is not None]
-    names = ", ".join(run.label for run, _ in curves)
-    told = f"Learning curves of {names}: return over {runs[0].unit}; the numbers are in the table of scores."
+    names, shown = ", ".join(run.label for run, _ in curves), common([run.shown for run in runs])
+    told = f"Learning curves of {names}: {shown.noun} over {runs[0].unit}; the numbers are in the table of scores."
     wide = _curves(curves, WIDE, reference_line, told, end_labels=True)
     narrow = _curves(curves, NARROW, reference_line, told, end_labels=False)
     return f'<div class="wide">{wide}</div><div class="narrow">{narrow}</div>'
@@ -47,8 +49,10 @@ def _curves(
     *,
     end_labels: bool,
 ) -> str:
-    bands = [curve.bands for _, curve in curves]
-    heights = [part for band in bands for part in band] + [curve.values for _, curve in curves]
+    shown = common([run.shown for run, _ in curves])
+    bands = [(shown.values(middle), *shown.ends(low, high)) for middle, low, high in (one.bands for _, one in curves)]
+    heights = [part for band in bands for part in band] + [shown.values(curve.values) for _, curve in curves]
+    level = None if level is None else shown.number(level)
     heights += [] if level is None else [np.array([level])]
     last = max(curve.steps[-1] for _, curve in curves)
     first = min(0, *(curve.steps[0] for _, curve in curves))
@@ -58,14 +62,15 @@ def _curves(
         size,
         (first, last),
         padded(heights),
-        (steps_of([run for run, _ in curves]), "return"),
+        (steps_of([run for run, _ in curves]), shown.axis),
         Margins(right=room),
         (8 if size == WIDE else 4, 6),
     )
     if level is not None:
-        chart.rule_y(level, f"mean return of the data: {number(level)}")
+        chart.rule_y(level, f"mean {shown.noun} of the data: {number(level)}")
     for (run, curve), (middle, low, high) in zip(curves, bands, strict=True):
-        chart.add(group(run.number, _one_curve(chart, run, curve, middle, low, high)))
+        own = replace(curve, values=shown.values(curve.values))
+        chart.add(group(run.number, _one_curve(chart, run, own, middle, low, high)))
     if end_labels and len(curves) <= 8:
         ends = [float(chart.y(band[0][-1])) for band in bands]
         for (run, curve), y, name in zip(curves, apart(ends, 17, 20, size[1] - 52), names, strict=True):
@@ -122,22 +127,28 @@ def _metric(name: str, runs: Sequence[RunContents], size: Size) -> str:
 
 
 def profiles(runs: Sequence[RunContents], size: Size) -> str:
-    """Performance profiles of the last weights: the share of seeds whose return lies above each threshold."""
+    """Performance profiles of the last weights: the share of seeds whose return lies above each threshold (whose cost
+    lies below it)."""
     scored = [(run, found.last) for run in runs if (found := run.scores) is not None]
+    shown = common([run.shown for run in runs])
     low, high = padded([last for _, last in scored], 0.08)
-    chart = Chart(size, (low, high), (0.0, 1.02), ("return threshold τ", "share of seeds above τ"), about=(4, 5))
+    names = (f"threshold τ: {shown.named}", f"share of seeds {'below' if shown.costs else 'above'} τ")
+    chart = Chart(size, shown.ends(low, high), (0.0, 1.02), names, about=(4, 5))
     for run, last in scored:
         edges = np.unique(np.concatenate([[low], last, [high]]))  # between two scores nothing changes
-        xs = np.repeat(edges, 2)[1:-1]
+        xs = shown.values(np.repeat(edges, 2)[1:-1])
         middle, bottom, top = (np.repeat(part, 2) for part in statistics.profile_bands([last], edges[:-1]))
         _, dash, sign = look(run.number)
         inside = chart.band(xs, bottom, top) + chart.line(xs, middle, "line", dash)
         inside += "".join(
-            marker(sign, float(chart.x(value)), float(chart.y(statistics.performance_profile(last, [value])[0])))
-            for value in np.unique(last)
+            marker(sign, float(chart.x(shown.number(value))), _height(chart, last, value)) for value in np.unique(last)
         )
         chart.add(group(run.number, inside))
-    return chart.svg("Performance profiles: share of seeds above a return, for each run")
+    return chart.svg(f"Performance profiles: {names[1]}, for each run")
+
+
+def _height(chart: Chart, scores: np.ndarray, threshold: float) -> float:
+    return float(chart.y(statistics.performance_profile(scores, [threshold])[0]))
 
 
 def forest(
@@ -181,8 +192,8 @@ def values_against_returns(run: RunContents, check: ValueCheck, size: Size) -> s
     span = padded([ends])
     chart = Chart(size, span, span, ("discounted return-to-go", f"{check.kind} of the data's {_of(check)}"))
     chart.add(chart.line(span, span, "rule"))
-    rows = np.linspace(0, len(x) - 1, min(_DOTS, len(x))).astype(int)
-    rows = np.random.default_rng(0).permutation(len(x))[:_DOTS] if len(x) > _DOTS else rows
+    rows = np.linspace(0, len(x) - 1, min(DOTS, len(x))).astype(int)
+    rows = np.random.default_rng(0).permutation(len(x))[:DOTS] if len(x) > DOTS else rows
     chart.add(group(run.number, chart.dots(x[rows], y[rows])))
     correlation = check.correlation()
     if correlation is not None and np.isfinite(correlation).any():

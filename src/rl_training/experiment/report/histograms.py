@@ -30,8 +30,8 @@ def histogram(title: str, values: Spread) -> Drawing:
         within(value, every.std) for value in (every.mean, every.median, every.min, every.max)
     )
     caption = (
-        f"<b>{escape(title)}</b>: mean {mean} ± {number(every.std)} (standard deviation),"
-        f" median {median}, from {lowest} to {highest}."
+        f"<b>{escape(title)}</b>: mean {mean} ± {number(every.std)} (standard deviation of {sum(every.counts):,}"
+        f" values), median {median}, from {lowest} to {highest}."
     )
     if values.bounds is not None:
         caption += f" Bounds: {escape(bounds_text(values.bounds))}{_bounds_drawn(values)}."

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from rl_training.experiment.report import figures, tables
 from rl_training.experiment.report.contents import RunContents
-from rl_training.experiment.report.drawing import grid
+from rl_training.experiment.report.drawing import dots_swatch, first_few
 from rl_training.experiment.report.saying import MOST_NAMES
 
 _FIRST_METRICS = ("critic/loss", "critic/td_loss", "critic/q_data", "actor/loss", "value/loss", "actor/entropy")
-_MOST_METRICS = 6
+_MOST_METRICS, _AT_ONCE = 6, 2
 
 
 def metrics(runs: Sequence[RunContents], *, beside_curves: bool) -> str:
@@ -23,33 +23,42 @@ def metrics(runs: Sequence[RunContents], *, beside_curves: bool) -> str:
     ]
     if not ranked:
         return ""
-    drawn = grid([figures.metric_curves(name, runs) for name in ranked])
+    names_again = key(runs) if beside_curves else ""  # without curves the boxes stand right above
+    drawn = first_few([figures.metric_curves(name, runs) for name in ranked], _AT_ONCE, "More metrics")
     more = f" {len(names) - len(ranked)} more are in <code>metrics.jsonl</code>." if len(names) > len(ranked) else ""
     heading = "<h3>Metrics of training</h3>" if beside_curves else ""
     return (
         f'{heading}<p class="small faint">{over_seeds(runs)}; what lies beyond the middle 99% is drawn at the'
-        f" border.{more}</p>{key(runs)}{drawn}"
+        f" border.{more}</p>{names_again}{drawn}"
     )
 
 
 def over_seeds(runs: Sequence[RunContents]) -> str:
     """What lines and bands are, of as many seeds as there are."""
     counts = {len(run.summary.seeds) for run in runs} or {0}
+    many = span([count for count in counts if count > 1])
     if max(counts) <= 1:
         return "One seed: the line is its own, and there is no band"
     alone = "; no band of a single seed" if min(counts) <= 1 else ""
     if max(counts) == 2:
-        return f"Mean of two seeds (line), and the span between them (band){alone}"
-    return f"Interquartile mean over seeds (line) and 95% bootstrap interval (band){alone}"
+        return f"Mean of two seeds (line) and the span between them (band){alone}"
+    return f"Interquartile mean over {many} seeds (line) and 95% bootstrap interval (band){alone}"
+
+
+def span(counts: Sequence[int]) -> str:
+    """`3`, or `2 to 5`."""
+    return " to ".join(f"{count:,}" for count in sorted({min(counts), max(counts)})) if counts else "0"
 
 
 def _first(name: str) -> int:
     return _FIRST_METRICS.index(name) if name in _FIRST_METRICS else len(_FIRST_METRICS)
 
 
-def key(runs: Sequence[RunContents]) -> str:
-    """Names and looks once more, beside figures that are far from the boxes; of many runs they would fill the page."""
+def key(runs: Sequence[RunContents], *, recorded: bool = False) -> str:
+    """Names and looks once more, beside figures that are far from the boxes; of many runs they would fill the page.
+    recorded: with the dots of what was recorded."""
     if not 1 < len(runs) <= MOST_NAMES:
         return ""
-    names = (f'<span data-run="{run.number}">{tables.name_cell(run).html}</span>' for run in runs)
+    names = [f'<span data-run="{run.number}">{tables.name_cell(run).html}</span>' for run in runs]
+    names += [f'<span class="name">{dots_swatch()}<span>recorded</span></span>'] if recorded else []
     return f'<p class="key small">{"".join(names)}</p>'

@@ -6,9 +6,9 @@ import base64
 import hashlib
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from html import escape
 from typing import Any
 
@@ -17,19 +17,21 @@ from rl_training.experiment.report import figures, histograms, tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
 from rl_training.experiment.report.diagnosed import diagnosed
-from rl_training.experiment.report.drawing import SMALL, Drawing, figure, grid, swatch
-from rl_training.experiment.report.metrics import metrics, over_seeds
+from rl_training.experiment.report.drawing import SMALL, Drawing, figure, first_few, fold, grid, swatch
+from rl_training.experiment.report.metrics import key, metrics, over_seeds, span
+from rl_training.experiment.report.offline_lead import lead as without_scores
 from rl_training.experiment.report.prose import code_in_prose
 from rl_training.experiment.report.reproducing import reproduce
 from rl_training.experiment.report.saying import names_of_runs, said
 from rl_training.experiment.report.script import SCRIPT
+from rl_training.experiment.report.settings import settings
 from rl_training.experiment.report.style import STYLE
 from rl_training.experiment.report.without_simulator import HEADING, without_simulator
-from rl_training.experiment.report.without_simulator import lead as without_scores
 from rl_training.experiment.statistics import RESAMPLES, may_be_chance
 from rl_training.wording import WARNING, amount
 
 _MOST_PAIRS = 6  # in a figure
+_HISTOGRAMS_AT_ONCE = 2  # returns and lengths
 _MOST_DOUBTED = 3  # runs whose doubts are told at the top
 
 
@@ -61,15 +63,16 @@ class Contents:
 
 def page(contents: Contents) -> str:
     """The whole document."""
+    told = _few_doubted(contents.runs)
     sections = [
         ("runs", "What was trained on what", _runs(contents)),
         ("scores", "Scores", _scores(contents)),
         ("without-simulator", HEADING, without_simulator(contents.runs)),
         ("curves", "Learning curves" if contents.by_environment else "Metrics of training", _curves(contents)),
-        ("diagnostics", "Diagnostics", diagnosed(contents.runs, contents.diagnostics)),
+        ("diagnostics", "Diagnostics", diagnosed(contents.runs, contents.diagnostics, told=told)),
         ("data", "Data", _data(contents)),
-        ("settings", "Settings that differ", _settings(contents)),
-        ("reproduce", "How to reproduce", reproduce(contents.runs)),
+        ("settings", "Settings that differ", settings(contents.runs, contents.differing)),
+        ("reproduce", "How to reproduce", fold("Commands, versions and configurations", reproduce(contents.runs))),
     ]
     shown = [(name, heading, body) for name, heading, body in sections if body]
     links = "".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading, _ in shown)
@@ -83,15 +86,23 @@ def page(contents: Contents) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(contents.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f'<header><h1>{escape(contents.title)}</h1><p class="faint small">{escape(contents.written)}</p>'
-        f"{code_in_prose(_lead(contents))}<nav>{links}</nav></header>\n<main>{code_in_prose(_numbered(body))}</main>\n"
+        f'{code_in_prose(_lead(contents))}<nav aria-label="Contents">{links}</nav></header>\n'
+        f"<main>{code_in_prose(_numbered(body))}</main>\n"
         f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 
 
 def _numbered(body: str) -> str:
-    """Figures with their numbers, which stay when a reader hides a run."""
-    numbers = itertools.count(1)
-    return re.sub("<figcaption>", lambda _: f'<figcaption><span class="nth">Figure {next(numbers)}.</span> ', body)
+    """Figures and tables with their numbers, which stay when a reader hides a run."""
+    for tag, noun in (("figcaption", "Figure"), ("caption", "Table")):
+        numbers = itertools.count(1)
+        named = partial(_nth, tag, noun, numbers)
+        body = re.sub(f"<{tag}>", named, body)
+    return body
+
+
+def _nth(tag: str, noun: str, numbers: Iterator[int], _: re.Match[str]) -> str:
+    return f'<{tag}><span class="nth">{noun} {next(numbers)}.</span> '
 
 
 def _policy() -> str:
@@ -116,14 +127,15 @@ def _lead(contents: Contents) -> str:
         found, best = max(scored, key=lambda pair: pair[0].value)
         seeds = len(best.sound_seeds)
         over = f"interquartile mean over {seeds:,} seeds" if seeds > 1 else "one seed"
-        text = f"In {escape(env_id)}, "
-        text += (
-            f"<b>{escape(best.label)}</b> scores highest" if len(scored) > 1 else f"<b>{escape(best.label)}</b> scores"
-        )
-        text += f": {escape(tables.interval(found))}"
+        shown = tables.common_of(runs)
+        does = ("costs", "least") if shown.costs else ("scores", "highest")
+        text = f"In {escape(env_id)}, <b>{escape(best.label)}</b> {' '.join(does) if len(scored) > 1 else does[0]}"
+        text += f": {escape(tables.interval(shown.estimate(found)) + shown.behind)}"
+        text += " an episode" if shown.costs else ""
         text += f" ({over}{', 95% interval' if found.low is not None else ''})"
         if best.data_return is not None:
-            text += f"; the data's episodes return {number(best.data_return)} on average"
+            level = f"{shown.noun} {number(shown.number(best.data_return))}{shown.behind}"
+            text += f"; the data's episodes {escape(level)} on average"
         others = [(estimate, other) for one, other, estimate in contents.compared[env_id] if one is best]
         if others:
             least, rival = min(others, key=lambda pair: pair[0].value)
@@ -140,7 +152,7 @@ def _doubted(runs: Sequence[RunContents]) -> str:
     doubted = [run for run in runs if run.training_doubts]
     if not doubted:
         return ""
-    if len(doubted) > _MOST_DOUBTED:
+    if not _few_doubted(runs):
         text = f"Training gives reason to doubt {len(doubted)} of these {len(runs)} runs: see Diagnostics."
         return f'<p class="callout small">{text}</p>'
     named = len(runs) > 1
@@ -149,6 +161,11 @@ def _doubted(runs: Sequence[RunContents]) -> str:
         for run in doubted
         for doubt in run.training_doubts
     )
+
+
+def _few_doubted(runs: Sequence[RunContents]) -> bool:
+    """Whether all that training gives reason to doubt is told at the top."""
+    return sum(bool(run.training_doubts) for run in runs) <= _MOST_DOUBTED
 
 
 def _chance(found: Any) -> str:
@@ -203,12 +220,12 @@ def _why_no_score(run: RunContents) -> list[str]:
     if run.summary.env_id is not None:
         return ["no scores yet: it was not evaluated while it trained. `rl-training evaluate RUN` prints some."]
     offline = (
-        "what the data say of it stands below"
+        "what the data say stands below"
         if run.offline
-        else "`rl-training evaluate RUN --offline` estimates from the data what it is worth"
+        else "`rl-training evaluate RUN --offline` estimates from the data what a policy is worth"
     )
-    where = "in an environment `rl-training evaluate RUN --env-id ENV` scores it"
-    return [f"no scores, as it was trained without an environment: {offline}; {where}."]
+    where = "in an environment `rl-training evaluate RUN --env-id ENV` gives scores"
+    return [f"no scores, as there was no environment in training: {offline}; {where}."]
 
 
 def _several_seeds(runs: Sequence[RunContents]) -> bool:
@@ -219,7 +236,9 @@ def _several_seeds(runs: Sequence[RunContents]) -> bool:
 def _how_scored(runs: Sequence[RunContents]) -> str:
     counts = sorted({run.episodes for run in runs if run.episodes is not None})
     each = f"{' or '.join(map(str, counts))} episodes with fixed seeds" if counts else "whole episodes"
-    text = f"Returns are sums of the raw reward; a seed's score is the mean over {each}. "
+    shown = tables.common_of(runs)
+    sums = "Costs are sums of the raw reward with the sign of the data's file: lower is better"
+    text = f"{sums if shown.costs else 'Returns are sums of the raw reward'}; a seed's score is the mean over {each}. "
     if _several_seeds(runs):
         text += (
             "IQM: the interquartile mean over seeds, the lowest and highest quarter left out (of three seeds or fewer"
@@ -228,6 +247,8 @@ def _how_scored(runs: Sequence[RunContents]) -> str:
         )
     else:
         text += "The IQM of a single seed is its score; there is no interval, and it says nothing about other seeds."
+    if any(run.terminated is not None for run in runs):
+        text += " Terminated: episodes of the last weights, over all seeds, that ended by termination and not by a cut."
     text += " “Best” is picked by the score it is reported with and flatters: cite “last”."
     sources = sorted({run.reference.source for run in runs if run.reference is not None})
     if sources:
@@ -239,32 +260,39 @@ def _how_scored(runs: Sequence[RunContents]) -> str:
 
 
 def _score_figures(runs: Sequence[RunContents], compared: Sequence[tables.Pair]) -> str:
-    estimates = [(run.label, found, run.number) for run in runs if (found := tables.last_estimate(run)) is not None]
+    scored = [(run, found) for run in runs if (found := tables.last_estimate(run)) is not None]
+    shown = tables.common_of(runs)
+    estimates = [(run.label, shown.estimate(found), run.number) for run, found in scored]
     made = []
     if len(estimates) > 1 or any(found.low is not None for _, found, _ in estimates):
-        of = "interquartile mean and 95% interval" if _several_seeds(runs) else "one seed each, so without an interval"
-        caption = f"<b>Return of the last weights</b>, {of}."
-        made.append(Drawing(caption, lambda size: figures.forest(estimates, "return", size[0])))
+        of = "one seed each, so without an interval"
+        if _several_seeds(runs):
+            seeds = span([len(run.sound_seeds) for run, _ in scored])
+            of = f"interquartile mean over {seeds} seeds and its 95% interval (none of a single seed)"
+        caption = f"<b>{shown.noun.capitalize()} of the last weights</b>: {of}."
+        made.append(Drawing(caption, lambda size: figures.forest(estimates, shown.axis, size[0])))
     if compared:
-        top = max(estimates, key=lambda entry: entry[1].value)[2]
+        top = max(scored, key=lambda entry: entry[1].value)[0].number
         few, some = compared, ""
         if len(compared) > _MOST_PAIRS:
             few = [pair for pair in compared if top in (pair[0].number, pair[1].number)][:_MOST_PAIRS]
             some = f" Of {len(compared)} pairs, those of the run with the highest score; the others are listed below."
         rows = [(f"{one.label} over {other.label}", found, one.number) for one, other, found in few]
         caption = (
-            "<b>Probability of improvement</b>: that a random seed of the first run scores higher than one of the"
+            "<b>Probability of improvement</b>: that a random seed of the first run does better than one of the"
             " second (ties count half), with its 95% interval. Where that holds ½, they cannot be told apart; two runs"
             f" of three seeds each are fully separated by chance once in 20 times.{some}"
         )
         made.append(Drawing(caption, lambda size: figures.forest(rows, "probability", size[0], middle=0.5, unit=True)))
     if _several_seeds(runs):
-        caption = "<b>Performance profiles</b> of the last weights, with pointwise 95% bands: higher is better."
+        caption = (
+            "<b>Performance profiles</b> of the last weights, with pointwise 95% bands: the higher a line, the better."
+        )
         made.append(Drawing(caption, lambda size: figures.profiles(runs, size)))
     if len(made) < 3:
         return grid(made)
     first, second, third = (figure(one.caption, one.draw(SMALL)) for one in made)
-    return f'<div class="grid-of"><div class="stack">{first}{second}</div>{third}</div>'
+    return f'{key(runs)}<div class="grid-of"><div class="stack">{first}{second}</div>{third}</div>'
 
 
 def _curves(contents: Contents) -> str:
@@ -283,10 +311,9 @@ def _curves(contents: Contents) -> str:
         parts.append(f'<div class="controls script" role="group" aria-label="Seeds">{single}{boxes}</div>')
     for env_id, runs in contents.by_environment.items():
         levels = {run.data_return for run in runs if run.data_return is not None}
-        caption = (
-            f"<b>Return in {escape(env_id)}</b> during training. {over_seeds(runs)}; each point is the mean of the"
-            " evaluation's episodes."
-        )
+        caption = f"<b>{tables.common_of(runs).noun.capitalize()} in {escape(env_id)}</b> during training."
+        episodes = [run.episodes for run in runs if run.episodes is not None]
+        caption += f" {over_seeds(runs)}; each point is the mean of {span(episodes) if episodes else 'its'} episodes."
         drawn = figures.learning_curves(runs, next(iter(levels)) if len(levels) == 1 else None)
         parts.append(figure(caption, drawn))
     parts.append(metrics(contents.runs, beside_curves=bool(contents.by_environment)))
@@ -300,37 +327,22 @@ def _data(contents: Contents) -> str:
         parts.append(f"<h3>{escape(data.title)}</h3>")
         parts.append(f'<p class="small faint">Trained on by: {escape(names_of_runs(users, len(contents.runs)))}.</p>')
         parts.append(tables.data_pairs(data))
-        parts.append(_as_read(data.notes))
-        parts.append(tables.columns_table(data.facts, data.bounds))
+        parts.append(_as_read(data))
+        parts.append(fold("Columns", tables.columns_table(data.facts, data.bounds)))
         if data.why_not is not None:
             parts.append(f'<p class="callout small">No histograms: {escape(data.why_not)}.</p>')
-        parts.append(grid([histograms.histogram(name, values) for name, values in data.drawn.items()]))
+        drawn = [histograms.histogram(name, values) for name, values in data.drawn.items()]
+        parts.append(first_few(drawn, _HISTOGRAMS_AT_ONCE, "More histograms"))
         same = [f"{name}: always {value}" for name, value in data.constant.items()]
         same += [f"{amount(data.more_dimensions, 'more dimension')} of actions"] if data.more_dimensions else []
         parts.append(f'<p class="small faint">Not drawn: {escape("; ".join(same))}.</p>' if same else "")
     return "".join(parts)
 
 
-def _as_read(notes: Sequence[str]) -> str:
-    """What was done on reading in one paragraph, and each warning for itself."""
-    warned = [note for note in notes if note.startswith(WARNING)]
-    plain = "; ".join(note for note in notes if note not in warned)
-    read = f'<p class="small">As read: {escape(plain)}.</p>' if plain else ""
-    return read + "".join(f'<p class="callout small">{escape(note)}</p>' for note in warned)
-
-
-def _settings(contents: Contents) -> str:
-    if len(contents.runs) < 2:
-        return ""
-    readable_runs = [run for run in contents.runs if run.config]
-    if len(readable_runs) < 2:
-        return '<p class="callout small">Fewer than two configurations can be read.</p>'
-    if not contents.differing:
-        return "<p>The configurations are the same.</p>"
-    search = (
-        '<div class="controls script"><input type="search" data-filter="settings-table" placeholder="Filter settings"'
-        f' aria-label="Filter settings"><span id="settings-table-count" class="faint small">{len(contents.differing)}'
-        " shown</span></div>"
-    )
-    made = tables.differences_table(readable_runs, contents.differing)
-    return f'{search}<div id="settings-table">{made}</div>'
+def _as_read(data: DataContents) -> str:
+    """Each warning for itself; where the file comes from and what was done on reading it is folded."""
+    warned = [note for note in data.notes if note.startswith(WARNING)]
+    plain = "; ".join(note for note in data.notes if note not in warned)
+    read = tables.origin_pairs(data) + (f'<p class="small">As read: {escape(plain)}.</p>' if plain else "")
+    told = f"<details><summary>Where the file comes from and how it was read</summary>{read}</details>" if read else ""
+    return "".join(f'<p class="callout small">{escape(note)}</p>' for note in warned) + told

@@ -41,6 +41,7 @@ def _facts(run: RunContents) -> dict[str, str]:
         "started": _moment(run.summary.created),
         "versions": _joined(run.facts.get("versions")),
         "machine": _joined(_machine(run.facts.get("machine"))),
+        "noted at its start": "; ".join(run.machine_notes),
         "data, SHA-256": str(run.data_facts.get("fingerprint") or "none"),
     }
     return {label: text for label, text in told.items() if text}

@@ -1,4 +1,5 @@
-"""The little script of the page: hide runs and seeds, sort tables, filter settings. Without it everything is shown."""
+"""The little script of the page: hide runs and seeds, sort tables, filter settings,
+fold on narrow screens. Without it everything is shown."""
 
 from __future__ import annotations
 
@@ -33,8 +34,9 @@ SCRIPT = """
   });
   on("input[data-filter]", "input", function (field) {
     var wanted = field.value.trim().toLowerCase(), shown = 0;
-    var body = document.getElementById(field.getAttribute("data-filter")).querySelector("tbody");
-    all("tr", body).forEach(function (row) {
+    var place = document.getElementById(field.getAttribute("data-filter"));
+    if (wanted) { all("details", place).forEach(function (part) { part.open = true; }); }
+    all("tbody tr", place).forEach(function (row) {
       var fits = row.textContent.toLowerCase().indexOf(wanted) >= 0;
       row.hidden = !fits;
       shown += fits ? 1 : 0;
@@ -68,6 +70,14 @@ SCRIPT = """
         .forEach(function (entry) { body.appendChild(entry[2]); });
     });
   });
+  function unfold(place) {
+    if (place) { all("details.fold", place).slice(0, 1).forEach(function (part) { part.open = true; }); }
+  }
+  if (window.matchMedia("(max-width: 46rem)").matches) {
+    all("details.fold").forEach(function (part) { part.open = false; });
+    unfold(location.hash.length > 1 ? document.getElementById(location.hash.slice(1)) : null);
+  }
+  on("nav a", "click", function (link) { unfold(document.getElementById(link.getAttribute("href").slice(1))); });
   var closed = [];
   window.addEventListener("beforeprint", function () {
     closed = all("details:not([open])");

@@ -25,7 +25,8 @@ h2 { font-size: 1.2rem; margin: 2.8rem 0 .8rem; padding-bottom: .3rem; border-bo
 h3 { font-size: 1rem; margin: 1.6rem 0 .6rem; overflow-wrap: anywhere; }
 p { margin: .5rem 0; max-width: 46rem; }
 a { color: var(--link); }
-.lead { font-size: 1.05rem; } .faint, figcaption, .table + p.small:not(.callout) { color: var(--faint); }
+.lead { font-size: 1.05rem; } .faint, figcaption, .table + p.small:not(.callout),
+.table + p.small + p.small:not(.callout) { color: var(--faint); }
 .small, figcaption { font-size: .85rem; line-height: 1.45; }
 code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: .86em; }
 pre { background: var(--panel); border: 1px solid var(--line); border-radius: 6px; padding: .8rem 1rem;
@@ -39,7 +40,7 @@ nav { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: 1rem 0 0; font-
 
 figure { margin: 0; min-width: 0; } figcaption { margin-top: .35rem; max-width: 46rem; }
 figcaption b { color: var(--text); }
-figcaption .nth { color: var(--text); white-space: nowrap; }
+.nth { color: var(--text); white-space: nowrap; }
 .key { display: flex; flex-wrap: wrap; gap: .2rem 1.4rem; max-width: none; margin: .2rem 0 1rem; }
 figcaption code { color: var(--text); font-size: 1em; white-space: nowrap; }
 .piece { white-space: nowrap; }
@@ -62,7 +63,8 @@ svg .rule { stroke: var(--faint); stroke-dasharray: 3 3; fill: none; }
 svg .line { stroke: var(--c); stroke-width: 2; fill: none; stroke-linejoin: round; }
 svg .thin { stroke: var(--c); stroke-width: 1; fill: none; opacity: .55; stroke-linejoin: round; }
 svg .band { fill: var(--c); opacity: .15; } svg .bar { fill: var(--c); opacity: .85; }
-svg .dots { stroke: var(--c); stroke-width: 4; stroke-linecap: round; opacity: .45; fill: none; }
+svg .dots { stroke: var(--c); stroke-width: 4; stroke-linecap: round; opacity: .6; fill: none; }
+svg .data .dots { opacity: .9; }
 svg .run circle, svg .run rect, svg .run path:not([class]), .swatch circle, .swatch rect, .swatch path:not([class]) {
   fill: var(--back); stroke: var(--c); stroke-width: 1.8; }
 svg .beyond { stroke: var(--c); stroke-width: 1.2; fill: none; } svg .bound { stroke: var(--text); fill: none; }
@@ -83,17 +85,27 @@ input[type=search] { display: block; width: 100%; max-width: 22rem; height: auto
   color: var(--text); background: var(--back); border: 1px solid var(--strong); border-radius: 6px; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 
-.table { overflow-x: auto; margin: .6rem 0; }
+.table { overflow-x: auto; margin: .6rem 0 1rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .45rem .8rem .45rem 0; border-bottom: 1px solid var(--line); vertical-align: top;
   font-weight: normal; }
 thead th { color: var(--faint); font-size: .82rem; border-bottom-color: var(--strong); vertical-align: bottom; }
+caption { text-align: left; color: var(--faint); font-size: .85rem; line-height: 1.45; padding: 0 0 .35rem;
+  max-width: 46rem; caption-side: top; }
+caption b { color: var(--text); }
+.callout ul { margin: .2rem 0; } .callout > p { margin: .1rem 0; max-width: none; }
 tbody th { min-width: 12rem; } .settings tbody th { min-width: 9rem; }
 td:not(.number) { overflow-wrap: anywhere; min-width: 5.5rem; }
 td.number { white-space: nowrap; } :is(th, td):last-child { padding-right: 0; }
 @media (min-width: 46.01rem), print {
   thead th[data-numbers], td.number { text-align: right; }
   th[data-numbers] + th:not([data-numbers]), td.number + td:not(.number) { padding-left: 1.6rem; }
+}
+@media (min-width: 46.01rem), print {
+  .estimates { table-layout: fixed; } .estimates tbody th, .estimates td:not(.number) { min-width: 0; }
+  .estimates th:nth-child(1) { width: 18%; } .estimates th:nth-child(2) { width: 13%; }
+  .estimates th:nth-child(3) { width: 11%; } .estimates th:nth-child(6) { width: 11%; }
+  .estimates th:nth-child(7) { width: 11%; }
 }
 .ends { color: var(--faint); white-space: nowrap; }
 .settings td { overflow-wrap: anywhere; min-width: 7rem; } .settings th { overflow-wrap: break-word; }
@@ -105,7 +117,8 @@ th[aria-sort=descending] button::after { content: "\\00a0\\2193"; opacity: 1; }
 dl { display: grid; grid-template-columns: max-content minmax(0, 1fr); gap: .25rem 1.2rem; margin: .6rem 0;
   font-size: .92rem; }
 dt { color: var(--faint); } dd { margin: 0; overflow-wrap: anywhere; }
-details { margin: .6rem 0; } summary { cursor: pointer; color: var(--link); }
+details { margin: .6rem 0; } summary { cursor: pointer; color: var(--link); padding: .25rem 0; }
+summary { font-size: .92rem; }
 ul { margin: .4rem 0; padding-left: 1.2rem; } li { overflow-wrap: anywhere; }
 footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line); }
 
@@ -121,7 +134,7 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
   svg text { font-size: 13px; }
   .controls label { min-height: 2rem; }
   .cards thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
-  .cards, .cards tbody, .cards tr, .cards th, .cards td { display: block; }
+  .cards, .cards caption, .cards tbody, .cards tr, .cards th, .cards td { display: block; }
   .cards tr.off, .cards tr.off-seed, .cards tr[hidden] { display: none; }
   .cards tr { border: 1px solid var(--line); border-radius: 8px; padding: .5rem .8rem; margin: 0 0 .8rem;
     background: var(--panel); }
@@ -140,11 +153,13 @@ footer { margin-top: 3rem; padding-top: .8rem; border-top: 1px solid var(--line)
   .grid-of { grid-template-columns: 1fr 1fr; gap: 1rem 1.4rem; } .table { overflow: visible; }
   table { font-size: 8pt; } thead th { font-size: 7.5pt; } td.number { white-space: normal; }
   tbody th { min-width: 6rem; } td:not(.number) { min-width: 3.6rem; }
-  dl { font-size: 9pt; } pre, .small, figcaption { font-size: 8pt; }
+  dl, summary { font-size: 9pt; } .lead { font-size: 11pt; }
+  pre, .small, figcaption, caption { font-size: 8pt; }
   svg text { font-size: 13px; } .wide svg text { font-size: 13px; }
   h2 { margin-top: 1.8rem; } figure, tr, p, dl { break-inside: avoid; }
   h2, h3, .controls, .key, h3 + p, p:has(+ .grid-of), p:has(+ .key) { break-after: avoid; }
-  pre { white-space: pre-wrap; }
+  pre { white-space: pre-wrap; } summary { list-style: none; color: var(--text); font-weight: 600; }
+  details::details-content { content-visibility: visible; block-size: auto; }
 }
 """
 )

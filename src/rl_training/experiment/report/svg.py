@@ -17,6 +17,7 @@ _SIZE = 3.6  # of a marker, from its middle
 _GAP, _BAR = 7.0, 16.0  # between an axis and the bar of what lies beyond it, and the width of that bar
 _HATCH = 5.0  # from one stroke to the next
 _LOWEST = 6.0  # of such a bar, so that its strokes can be seen
+_FEWEST_TICKS = 3  # that tell a scale
 _LETTER = 7.4  # the width of a letter, roughly
 
 
@@ -33,7 +34,13 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
         return [low]
     rough = (high - low) / max(1, about)
     power = 10.0 ** math.floor(math.log10(rough))
-    step = next(power * nice for nice in (1.0, 2.0, 2.5, 5.0, 10.0) if power * nice >= rough * (1 - 1e-9))
+    steps = [power * nice for nice in (0.5, 1.0, 2.0, 2.5, 5.0, 10.0)]
+    place = next(place for place, step in enumerate(steps) if step >= rough * (1 - 1e-9))
+    found = _multiples(low, high, steps[place])
+    return found if len(found) >= min(_FEWEST_TICKS, about) else _multiples(low, high, steps[place - 1])
+
+
+def _multiples(low: float, high: float, step: float) -> list[float]:
     first = math.ceil(low / step - 1e-9)
     count = math.floor(high / step + 1e-9) - first + 1
     return [round((first + i) * step, 12) for i in range(count)]

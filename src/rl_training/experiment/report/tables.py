@@ -10,17 +10,17 @@ from typing import Any
 
 import numpy as np
 
-from rl_training import yaml_dialect
 from rl_training.data.doctor.wording import alike, number
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment import statistics
 from rl_training.experiment.report.bounds import ActionBounds, bounds_in_words, bounds_text
-from rl_training.experiment.report.contents import RunContents, as_number
+from rl_training.experiment.report.contents import RunContents
+from rl_training.experiment.report.costs import Shown, common
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics, data_title
 from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.drawing import swatch
+from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.statistics import Estimate, optimality_gap
-from rl_training.paths import bare_name
 from rl_training.validation import printable
 from rl_training.wording import amount
 
@@ -42,7 +42,7 @@ class Cell:
 
 
 _NOTHING = "–"
-_ABSENT = f'<span class="faint">{_NOTHING}</span>'  # a setting that a run does not have
+ABSENT = f'<span class="faint">{_NOTHING}</span>'  # a setting that a run does not have
 
 Row = tuple[int | None, Sequence[Cell]]  # the run a row belongs to, and its cells
 Pair = tuple[RunContents, RunContents, Estimate]  # a run, a lesser one, and the probability that it is better
@@ -50,15 +50,22 @@ MOST_COMPARED = 20  # runs with one another
 
 
 def table(
-    heads: Sequence[str], rows: Sequence[Row], *, css: str = "", numbers: Sequence[str] = (), sortable: bool = True
+    heads: Sequence[str],
+    rows: Sequence[Row],
+    *,
+    css: str = "",
+    numbers: Sequence[str] = (),
+    sortable: bool = True,
+    caption: str = "",
 ) -> str:
-    """Every cell carries its column's name, for screens where rows become cards."""
+    """Every cell carries its column's name, for screens where rows become cards. caption: HTML already."""
     sort = ' class="sort"' if sortable and len(rows) > 1 else ""
     top = "".join(
         f'<th scope="col"{sort}{" data-numbers" if head in numbers else ""}>{escape(head)}</th>' for head in heads
     )
     body = "".join(_row(heads, run, cells, numbers) for run, cells in rows)
-    return f'<div class="table"><table class="{css}"><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table></div>'
+    head = (f"<caption>{caption}</caption>" if caption else "") + f"<thead><tr>{top}</tr></thead>"
+    return f'<div class="table"><table class="{css}">{head}<tbody>{body}</tbody></table></div>'
 
 
 def _row(heads: Sequence[str], run: int | None, cells: Sequence[Cell], numbers: Sequence[str]) -> str:
@@ -66,7 +73,7 @@ def _row(heads: Sequence[str], run: int | None, cells: Sequence[Cell], numbers: 
     parts = []
     for place, (head, cell) in enumerate(zip(heads, cells, strict=True)):
         order = "" if cell.order is None else f' data-order="{cell.order!r}"'
-        kinds = (("number", head in numbers), ("absent", cell.html in (_NOTHING, _ABSENT)))
+        kinds = (("number", head in numbers), ("absent", cell.html in (_NOTHING, ABSENT)))
         names = " ".join(name for name, is_so in kinds if is_so)
         css = f' class="{names}"' if names else ""
         tag = 'th scope="row"' if place == 0 else "td"
@@ -86,11 +93,11 @@ def status(run: RunContents) -> str:
     return f'<span class="state {kind}"><span aria-hidden="true">{sign}</span> {escape(state)}</span>'
 
 
-def interval(found: Estimate) -> str:
-    """`-121.7 [-140.2, -110.3]`."""
+def interval(found: Estimate, beside: Sequence[float] = ()) -> str:
+    """`-121.7 [-140.2, -110.3]`, with the digits that suit the numbers `beside` as well."""
     if found.low is None or found.high is None:
-        return number(found.value)
-    value, low, high = alike(found.value, found.low, found.high)
+        return alike(found.value, *beside)[0] if beside else number(found.value)
+    value, low, high, *_ = alike(found.value, found.low, found.high, *beside)
     return f"{value} [{low}, {high}]"
 
 
@@ -99,7 +106,8 @@ def interval(found: Estimate) -> str:
 
 def runs_table(runs: Sequence[RunContents]) -> str:
     heads = ("run", "algorithm", "data", "environment", "seeds", "progress", "status")
-    return table(heads, [(run.number, _about(run)) for run in runs], css="cards")
+    caption = "The runs, the data they were trained on, and how far they came."
+    return table(heads, [(run.number, _about(run)) for run in runs], css="cards", caption=caption)
 
 
 def _about(run: RunContents) -> list[Cell]:
@@ -134,50 +142,83 @@ def last_estimate(run: RunContents) -> Estimate | None:
     return None if found is None else statistics.bootstrap([found.last])
 
 
+def common_of(runs: Sequence[RunContents]) -> Shown:
+    """How returns of these runs are shown beside one another."""
+    return common([run.shown for run in runs])
+
+
 def scores_table(runs: Sequence[RunContents]) -> str:
     """Returns and, where there is a scale, normalised scores."""
     scaled = any(run.reference is not None for run in runs)
-    heads = ["run", "seeds", "last: IQM [95%]", "last: mean ± std", "best: mean (at)", "best − last"]
+    shown = common_of(runs)
+    heads = ["run", "seeds", "last: IQM [95%]", "last: mean ± std", "best: mean (at)"]
+    heads += ["last − best" if shown.costs else "best − last"]
     heads += ["normalised IQM [95%]", "optimality gap"] if scaled else []
-    heads += ["data's mean"]
-    rows = [(run.number, _score_cells(run, scaled)) for run in runs]
-    return table(heads, rows, css="cards scores", numbers=heads[1:])
+    ended = any(run.terminated is not None for run in runs)
+    heads += ["terminated", "data's mean"] if ended else ["data's mean"]
+    beside = [value for run in runs for value in _returns(run)]
+    rows = [
+        (run.number, [*_score_cells(run, scaled, shown, beside), *_ends(run, ended, shown, beside)]) for run in runs
+    ]
+    episodes = sorted({run.episodes for run in runs if run.episodes is not None})
+    each = f"{' or '.join(map(str, episodes))} episodes for each seed" if episodes else "whole episodes"
+    better = "lower" if shown.costs else "higher"
+    caption = f"{shown.title('an episode')}; {better} is better; {each}."
+    return table(heads, rows, css="cards scores", numbers=heads[1:], caption=escape(caption))
 
 
-def _score_cells(run: RunContents, scaled: bool) -> list[Cell]:
+def _returns(run: RunContents) -> list[float]:
+    """What of a run stands in the table, so that all runs have the same digits."""
+    found = run.scores
+    scored = [] if found is None else [float(found.last.mean()), *found.last.tolist(), *found.best.tolist()]
+    return scored + ([] if run.data_return is None else [run.data_return])
+
+
+def _score_cells(run: RunContents, scaled: bool, shown: Shown, beside: Sequence[float]) -> list[Cell]:
     found, estimate = run.scores, last_estimate(run)
     empty = Cell(_NOTHING)
     if found is None or estimate is None:
         middle = [empty] * (7 if scaled else 5)
-        return [name_cell(run), *middle, Cell.number(run.data_return)]
+        return [name_cell(run), *middle]
     spread = [float(found.last.std(ddof=1))] if len(found.last) > 1 else []
-    best = float(found.best.mean())
-    best_text, drop_text, *mean_and_spread = alike(best, found.drop, float(found.last.mean()), *spread)
+    best, last, whole = shown.number(float(found.best.mean())), shown.number(float(found.last.mean())), estimate
+    best_text, drop_text, *texts = alike(best, found.drop, last, *spread, *beside)
+    estimate = shown.estimate(whole)
     cells = [
         name_cell(run),
         Cell.number(float(len(found.last)), f"{len(found.last)}"),
-        Cell(_estimate(estimate), estimate.value),
-        Cell.number(float(found.last.mean()), " ± ".join(mean_and_spread)),
+        Cell(_estimate(estimate, beside), estimate.value),
+        Cell.number(last, " ± ".join(texts[: 1 + len(spread)])),
         Cell.number(best, f"{best_text} ({found.best_step:,})"),
         Cell.number(found.drop, drop_text),
     ]
     if scaled and run.reference is not None:
-        normalised = estimate.scaled(run.reference.score)
+        normalised = whole.scaled(run.reference.score)
         gap = float(optimality_gap([run.reference.score(value) for value in found.last]))
         cells += [Cell.number(normalised.value, interval(normalised)), Cell.number(gap)]
     elif scaled:
         cells += [empty, empty]
-    return [*cells, Cell.number(run.data_return)]
+    return cells
 
 
-def _estimate(found: Estimate) -> str:
-    value, _, ends = interval(found).partition(" ")
+def _ends(run: RunContents, ended: bool, shown: Shown, beside: Sequence[float]) -> list[Cell]:
+    """How many of the last weights' episodes terminated, and what the data's episodes return."""
+    found = run.terminated
+    count = Cell.number(None) if found is None else Cell.number(found[0] / found[1], f"{found[0]:,} of {found[1]:,}")
+    mean = None if run.data_return is None else shown.number(run.data_return)
+    returned = Cell.number(mean, None if mean is None else alike(mean, *beside)[0])
+    return [count, returned] if ended else [returned]
+
+
+def _estimate(found: Estimate, beside: Sequence[float]) -> str:
+    value, _, ends = interval(found, beside).partition(" ")
     return f"<b>{value}</b>" + (f' <span class="ends">{ends}</span>' if ends else "")
 
 
 def seeds_table(runs: Sequence[RunContents]) -> str:
     """The last and the best return of every seed."""
     rows: list[Row] = []
+    shown = common_of(runs)
     for run in runs:
         found = run.scores
         if found is None:
@@ -186,12 +227,12 @@ def seeds_table(runs: Sequence[RunContents]) -> str:
             cells = [
                 name_cell(run),
                 Cell.number(float(seed), str(seed)),
-                Cell.number(float(last)),
-                Cell.number(float(best)),
+                Cell.number(shown.number(float(last))),
+                Cell.number(shown.number(float(best))),
             ]
             rows.append((run.number, cells))
-    heads = ("run", "seed", "last return", "highest return seen")
-    made = table(heads, rows, css="cards seeds", numbers=heads[1:])
+    heads = ("run", "seed", f"last {shown.named}", f"{'lowest' if shown.costs else 'highest'} {shown.noun} seen")
+    made = table(heads, rows, css="cards seeds", numbers=heads[1:], caption="Every seed that did not diverge.")
     for run in runs:  # rows of a seed can be hidden with its lines
         for seed in run.sound_seeds:
             cell = f'data-label="seed" data-order="{float(seed)!r}"'
@@ -225,7 +266,8 @@ def pairs_table(compared: Sequence[Pair]) -> str:
     for one, other, found in compared:
         ends = "" if found.low is None or found.high is None else f" [{found.low:.2f}, {found.high:.2f}]"
         rows.append((one.number, [name_cell(one), name_cell(other), Cell(f"{found.value:.2f}{ends}", found.value)]))
-    return table(heads, rows, css="cards", numbers=heads[2:])
+    caption = "Probability that a random seed of one run does better than one of the other."
+    return table(heads, rows, css="cards", numbers=heads[2:], caption=caption)
 
 
 # Diagnostics --------------------------------------------------------------------------------------------------------
@@ -234,7 +276,7 @@ def pairs_table(compared: Sequence[Pair]) -> str:
 def diagnostics_table(runs: Sequence[RunContents], found: Sequence[RunDiagnostics]) -> str:
     heads = (
         "run",
-        "at",
+        "at step",
         "correlation with return",
         "value − return",
         "TD error, trained on",
@@ -253,7 +295,9 @@ def diagnostics_table(runs: Sequence[RunContents], found: Sequence[RunDiagnostic
         cells += [_by_seed(_root(one.values)), _by_seed(_root(one.held))]
         cells += [_by_seed(one.actions.distances.mean(1) if one.actions else None, 3)]
         rows.append((run.number, cells))
-    return table(heads, rows, css="cards", numbers=heads[1:])
+    several = any(one.actions is not None and len(one.actions.distances) > 1 for one in found)
+    caption = f"What the networks of each run say of the data{', mean over seeds [range]' * several}; explained below."
+    return table(heads, rows, css="cards", numbers=heads[1:], caption=caption)
 
 
 def _root(check: ValueCheck | None) -> Any:
@@ -274,22 +318,7 @@ def _by_seed(values: Any, digits: int | None = None) -> Cell:
     return Cell(f"{mean}{span}", numbers[0])
 
 
-# Configuration ------------------------------------------------------------------------------------------------------
-
-
-def differences_table(runs: Sequence[RunContents], differing: Mapping[str, Sequence[Any]]) -> str:
-    """One row for each key that differs, one column for each run."""
-    heads = ["setting", *(run.label for run in runs)]
-    rows: list[Row] = []
-    for key, values in differing.items():
-        breakable = escape(key).replace(".", ".<wbr>").replace("_", "_<wbr>")
-        cells = [Cell(f"<code>{breakable}</code>")]
-        values = [bare_name(value) if key.endswith(".path") and value else value for value in values]
-        cells += [
-            Cell(_ABSENT if value is None else f"<code>{escape(yaml_dialect.inline(value))}</code>") for value in values
-        ]
-        rows.append((None, cells))
-    return table(heads, rows, css="cards settings")
+# Data ---------------------------------------------------------------------------------------------------------------
 
 
 def pairs(entries: Sequence[tuple[str, str]]) -> str:
@@ -314,24 +343,37 @@ def columns_table(facts: Mapping[str, Any], bounds: ActionBounds | None) -> str:
                 cells += [] if bounds is None else [Cell.of(_NOTHING if limits is None else bounds_text(limits))]
                 rows.append((None, cells))
     heads = ["value", "column", "smallest", "largest", *([] if bounds is None else ["bounds"])]
-    return table(heads, rows, css="cards", numbers=heads[2:]) if rows else ""
+    caption = "Columns of the data: their range and, of actions, the bounds that a policy keeps to."
+    return table(heads, rows, css="cards", numbers=heads[2:], caption=caption) if rows else ""
 
 
 def data_pairs(data: DataContents) -> str:
     """What run.json says of the data, and between which bounds their actions are taken to lie."""
     facts, entries = data.facts, []
-    for key in ("transitions", "episodes", "terminations", "truncations"):
+    counted = ("transitions", "episodes", *([] if data.ends else ["terminations", "truncations"]))
+    for key in counted:
         if (count := as_number(facts.get(key), None)) is not None:
             entries.append((key, number(count)))
+    entries += [] if data.ends is None else [("ends of episodes", data.ends)]
     spread = [as_number(facts.get(f"return_{of}"), None) for of in ("mean", "min", "max")]
     known = [value for value in spread if value is not None]
     if len(known) == len(spread):
-        mean, low, high = alike(*known)
-        entries.append((f"return of an episode{data.unit}", f"mean {mean}, from {low} to {high}"))
+        low, high = data.shown.ends(*known[1:])
+        texts = alike(data.shown.number(known[0]), low, high)
+        title = data.shown.title("an episode")
+        entries.append((title[:1].lower() + title[1:], "mean {}, from {} to {}".format(*texts)))
+    if data.added is not None:
+        entries.append((f"{'cost' if data.shown.costs else 'reward'} added at the end", data.added))
     if data.bounds is not None:
         entries.append(("bounds of actions", f"{bounds_in_words(data.bounds.ranges)} ({data.bounds.source})"))
-    if (made := Provenance.read(facts.get(KEY))) is not None and (words := made.in_words()):
+    return pairs(entries)
+
+
+def origin_pairs(data: DataContents) -> str:
+    """Where the data come from, as their file tells, and their sum; empty where neither is known."""
+    entries = []
+    if (made := Provenance.read(data.facts.get(KEY))) is not None and (words := made.in_words()):
         entries.append(("made from", words))
     if data.fingerprint:
         entries.append(("SHA-256", data.fingerprint))
-    return pairs(entries)
+    return pairs(entries) if entries else ""

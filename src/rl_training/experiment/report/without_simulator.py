@@ -2,281 +2,200 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from rl_training.data.doctor.wording import listed, number
+from rl_training.data.doctor.wording import capital, number
 from rl_training.experiment.offline_doubts import behind_the_cuts, mean_of
-from rl_training.experiment.report.contents import RunContents, as_number
-from rl_training.experiment.report.tables import Cell, Row, interval, name_cell, table
-from rl_training.experiment.statistics import LEVEL, Estimate
+from rl_training.experiment.report.contents import RunContents
+from rl_training.experiment.report.costs import RETURNS, Shown
+from rl_training.experiment.report.drawing import fold
+from rl_training.experiment.report.estimates import (
+    Record,
+    count,
+    discounted,
+    estimate,
+    improvement,
+    mapping,
+    policies,
+    reasons,
+    seed,
+    seeds_in_words,
+    texts,
+    title,
+    trusted,
+)
+from rl_training.experiment.report.numbers import as_number
+from rl_training.experiment.report.saying import said
+from rl_training.experiment.report.tables import Cell, Row, common_of, interval, name_cell, table
+from rl_training.experiment.statistics import LEVEL
 
 HEADING = "Without a simulator: fitted Q evaluation"
-_HEADS = (
-    "run",
-    "at",
-    "data",
-    "γ",
-    "policy",
-    f"value [{LEVEL:.0%}]",
-    f"improvement [{LEVEL:.0%}]",
-    "probability",
-    "trust",
-)
+_EMPTY = Cell("–")
+_Estimated = tuple[RunContents, Record]
+_Why = tuple[str, str]  # what is not trusted, and why not
 
 
 def without_simulator(runs: Sequence[RunContents]) -> str:
-    """The newest trusted estimates of every run that has one, and all refusals; nothing where none has."""
-    rows: list[Row] = []
-    remarks: list[str] = []
-    for run in runs:
-        rows += [(run.number, [name_cell(run), *cells]) for record in run.offline for cells in _rows(record)]
-        lines = [line for record in run.offline for line in [*_remarks(record), *_doubted(record)]]
-        remarks += [f"<b>{escape(run.label)}</b>: {escape(line)}" for line in [*lines, *_refusals(run)]]
-    if not rows:
-        return ""
-    callouts = "".join(f'<p class="callout small">{remark}</p>' for remark in remarks)
-    made = table(_HEADS, rows, css="cards", numbers=_HEADS[5:8], sortable=False)
-    return f'{made}<p class="small">{escape(_HOW)}</p>{callouts}'
+    """The newest trusted estimates of every run that has one, and all refusals; nothing where none has.
 
-
-_HOW = (
-    "Estimated from logged episodes alone: the discounted value, in units of the raw reward, where these episodes"
-    " begin; a time limit ends none. “Recorded” is what the episodes returned until they ended or were cut;"
-    " “behaviour” is the data's own actions,"
-    " valued by the same fits as the policies, so that common errors cancel in the improvement."
-    f" [{LEVEL:.0%}]: over resamples"
-    " of the episodes, each fitted anew; the probability is that of an improvement over the behaviour. It says nothing"
-    " of states that the policy would reach and the data never saw."
-)
-
-
-def _rows(record: Mapping[str, Any]) -> list[list[Cell]]:
-    step = as_number(record.get("step"), 0.0)
-    at, data = Cell.number(step, f"{int(step):,}"), Cell.of(_title(record))
-    discount = as_number(record.get("gamma"), None)
-    on = [at, data, Cell.number(discount, None if discount is None else f"{discount:g}")]
-    behaviour = _mapping(record.get("behaviour"))
-    empty = Cell("–")
-    found = [
-        [
-            *on,
-            Cell.of("recorded" if "weight_behind_cuts" in behaviour else "data"),
-            _estimate(behaviour.get("return")),
-            empty,
-            empty,
-            empty,
-        ],
-        [*on, Cell.of("behaviour"), _estimate(behaviour.get("value")), empty, empty, empty],
-    ]
-    for policy in _policies(record):
-        trust = Cell("✗, see below") if _texts(policy.get("not_trusted_because")) else Cell("✓")
-        found.append([*on, Cell.of(f"seed {_seed(policy)}"), *_figures(policy), trust])
-    if len(_trusted(record)) > 1:
-        found.append([*on, Cell.of(mean_of(len(_trusted(record)), len(_policies(record)))), *_figures(record), empty])
-    return found
-
-
-def _figures(of: Mapping[str, Any]) -> list[Cell]:
-    """Value, improvement and its probability, of a seed or of all."""
-    gain = _mapping(of.get("improvement"))
-    chance = as_number(gain.get("probability"), None)
-    return [
-        _estimate(of.get("value")),
-        _estimate(gain),
-        Cell.number(chance, None if chance is None else f"{chance:.2f}"),
-    ]
-
-
-def _remarks(record: Mapping[str, Any]) -> list[str]:
-    """On which data, and what to know of them."""
-    data = _mapping(record.get("data"))
-    episodes, repeats = _count(data, "episodes"), _count(record, "repeats")
-    on = f"{episodes} episodes of {_title(record)}, {repeats} resamples of them"
-    on += f", {_count(record, 'updates')} updates each, {_discounted(record)}"
-    return ["; ".join([on, *_recorded(record), *_texts(record.get("cautions"))]) + "."]
-
-
-def _recorded(record: Mapping[str, Any]) -> list[str]:
-    """The undiscounted return, and how much of the values no row tells, as far as the record has them."""
-    behaviour = _mapping(record.get("behaviour"))
-    whole, share = (as_number(behaviour.get(name), None) for name in ("undiscounted", "weight_behind_cuts"))
-    told = [] if whole is None else [f"an episode returned {number(whole)} undiscounted"]
-    if share is None:
-        return told
-    parts = [("the behaviour", behaviour.get("value"), behaviour.get("behind_the_cuts"))]
-    parts += [
-        (f"seed {_seed(policy)}", policy.get("value"), _mapping(policy.get("diagnostics")).get("behind_the_cuts"))
-        for policy in _policies(record)
-    ]
-    known = [
-        (name, value, tail)
-        for name, of, after in parts
-        if (value := as_number(_mapping(of).get("value"), None)) is not None
-        and (tail := as_number(after, None)) is not None
-    ]
-    return told + behind_the_cuts(share, known)
-
-
-def _doubted(record: Mapping[str, Any]) -> list[str]:
-    """Every reason once, after the seeds it is about."""
-    return [
-        f"{_named(seeds)} {'is' if len(seeds) == 1 else 'are'} not to be trusted, because {why}."
-        for why, seeds in _reasons(record).items()
-    ]
-
-
-def _refusals(run: RunContents) -> list[str]:
-    """Of other estimates of the same weights, every reason once that was not told of those that are shown."""
-    told = {(_title(record), why) for record in run.offline for why in _reasons(record)}
-    lines = [
-        f"refused on {_title(record)} after {_count(record, 'updates')} updates: {_named(seeds)}, because {why}."
-        for record in run.refused
-        for why, seeds in _reasons(record).items()
-        if (_title(record), why) not in told
-    ]
-    return list(dict.fromkeys(lines))
-
-
-def _title(record: Mapping[str, Any]) -> str:
-    return str(_mapping(record.get("data")).get("title", "unknown data"))
-
-
-def _count(of: Mapping[str, Any], name: str) -> str:
-    count = as_number(of.get(name), None)
-    return "?" if count is None else f"{int(count):,}"
-
-
-def _reasons(record: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The seeds that each reason is about."""
-    of: dict[str, list[str]] = {}
-    for policy in _policies(record):
-        for reason in _texts(policy.get("not_trusted_because")):
-            of.setdefault(reason, []).append(_seed(policy))
-    return of
-
-
-def _named(seeds: Sequence[str]) -> str:
-    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {listed(seeds)}"
-
-
-def _policies(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    policies = record.get("policies")
-    return [_mapping(policy) for policy in policies] if isinstance(policies, list) else []
-
-
-def _trusted(record: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [policy for policy in _policies(record) if not _texts(policy.get("not_trusted_because"))]
-
-
-def _seed(policy: Mapping[str, Any]) -> str:
-    return str(int(as_number(policy.get("seed"), 0.0)))
-
-
-def lead(runs: Sequence[RunContents]) -> str:
-    """The result of runs without scores in a sentence: the best that was estimated, or why none could be judged."""
-    unscored = [run for run in runs if run.evaluations is None]
-    if not unscored:
-        return ""
-    found = [(of, run) for run in unscored if (of := _improvement(_leading(run))) is not None]
+    Estimates on the same episodes in the same way share a table, in which the behaviour stands once.
+    """
+    found = [(run, record) for run in runs for record in run.offline]
     if not found:
-        return f'<p class="lead">{_not_judged(unscored)}</p>' if len(unscored) == len(runs) else ""
-    (gain, chance), best = max(found, key=lambda pair: pair[0][0].value)
-    record = _leading(best)
-    name, shown = f"<b>{escape(best.label)}</b>", gain.low is None or gain.low > 0
-    text = f"Estimated from the data alone, {name} " + (
-        "improves on the behaviour that recorded them by"
-        if shown
-        else "is not shown to improve on the behaviour that recorded them: the difference is"
-    )
-    text += f" {escape(interval(gain) + _from_to(record))} ({_over(record)}{_discounted(record)}, {LEVEL:.0%} interval"
-    text += ")" if chance is None else f"; probability of an improvement {chance:.2f})"
-    text += ", the most of the runs that could be judged so" if len(found) > 1 else ""
-    if _mapping(record.get("data")).get("trained_on") is True:
-        text += ", on the episodes that it was trained on, which flatters it"
-    return f'<p class="lead">{text}.{"" if shown else _alone(record)}</p>'
-
-
-def _leading(run: RunContents) -> Mapping[str, Any]:
-    """The newest estimate, on episodes that were not trained on if there is one."""
-    others = [record for record in run.offline if _mapping(record.get("data")).get("trained_on") is not True]
-    return (others or run.offline or ({},))[-1]
-
-
-def _over(record: Mapping[str, Any]) -> str:
-    """Of how many seeds a mean is, where some were refused."""
-    trusted, count = _trusted(record), len(_policies(record))
-    if not trusted or len(trusted) == count:
         return ""
-    return f"seed {_seed(trusted[0])} of {count}; " if len(trusted) == 1 else f"{mean_of(len(trusted), count)}; "
-
-
-def _alone(record: Mapping[str, Any]) -> str:
-    """The seeds that are shown to improve although their mean is not."""
-    better = [
-        _seed(policy)
-        for policy in _trusted(record)
-        if (found := _improvement(policy)) is not None and found[0].low is not None and found[0].low > 0
+    shown = common_of([run for run, _ in found])
+    together: dict[str, list[_Estimated]] = {}
+    for run, record in found:
+        together.setdefault(_conditions(record), []).append((run, record))
+    made = "".join(_table(those, shown) for those in together.values())
+    lines = [[f"{text}." for record in run.offline for text in texts(record.get("cautions"))] for run in runs]
+    doubted = [
+        (f"{run.label}, {seeds_in_words(seeds)}{_where(record, len(together))}", why)
+        for run, record in found
+        for why, seeds in reasons(record).items()
     ]
-    are = "is" if len(better) == 1 else "are"
-    return f" Of {len(_policies(record))} seeds, {_named(better)} alone {are} shown to improve." if better else ""
-
-
-def _from_to(record: Mapping[str, Any]) -> str:
-    ends = (_mapping(record.get("behaviour")).get("value"), record.get("value"))
-    before, after = (as_number(_mapping(one).get("value"), None) for one in ends)
-    return "" if before is None or after is None else f", from {number(before)} to {number(after)}"
-
-
-def _discounted(record: Mapping[str, Any]) -> str:
-    discount = as_number(record.get("gamma"), None)
-    return "discounted" if discount is None else f"discounted by {discount:g}"
-
-
-def _improvement(record: Mapping[str, Any] | None) -> tuple[Estimate, float | None] | None:
-    parts = _mapping(_mapping(record).get("improvement"))
-    middle, low, high, chance = (as_number(parts.get(name), None) for name in ("value", "low", "high", "probability"))
-    return None if middle is None else (Estimate(middle, low, high), chance)
-
-
-def _not_judged(runs: Sequence[RunContents]) -> str:
-    tried = [run for run in runs if run.offline]
-    judged = tried or runs
-    names = f"<b>{escape(judged[0].label)}</b>" if len(judged) == 1 else f"These {len(judged)} runs"
-    why = [told for run in tried for told in _first_reasons(run, named=len(tried) > 1)] or [
-        "there was no simulator to score policies in, and nothing was estimated from the data (rl-training evaluate"
-        " RUN --offline)"
-    ]
-    text = f"{names} could not be judged: {escape('; '.join(why))}."
-    if untried := [run.label for run in runs if tried and not run.offline]:
-        text += f" Nothing was estimated of {escape(listed(untried))} yet (rl-training evaluate RUN --offline)."
+    text = f'{made}<p class="small">{escape(_how(shown))}</p>{said(runs, lines)}'
+    if doubted:
+        text += fold(f"Why estimates are not to be trusted ({len(doubted)})", _because("Not to be trusted", doubted))
+    refused = [one for run in runs for one in _refusals(run)]
+    if refused:
+        heading = f"Other estimates of these weights that were refused ({len(refused)})"
+        text += f"<details><summary>{heading}</summary>{_because('Refused', refused)}</details>"
     return text
 
 
-def _first_reasons(run: RunContents, *, named: bool) -> list[str]:
-    """Why the seeds of a run are not trusted: of each the first reason, named where they are not all of one run. What
-    to do about it stands below."""
-    first: dict[str, list[str]] = {}
-    policies = _policies(_leading(run))
-    for policy in policies:
-        for reason in _texts(policy.get("not_trusted_because"))[:1]:
-            first.setdefault(reason.partition("; ")[0], []).append(_seed(policy))
-    whole = len(first) == 1 and len(next(iter(first.values()))) == len(policies)
-    label = [run.label] if named else []
-    whose = {why: ", ".join([*label, *([] if whole else [_named(seeds)])]) for why, seeds in first.items()}
-    return [f"{who}: {why}" if who else why for why, who in whose.items()]
+def _conditions(record: Record) -> str:
+    """The same for estimates that can be held to each other."""
+    names = ("data", "gamma", "updates", "repeats", "behaviour")
+    return json.dumps([record.get(name) for name in names], default=str, sort_keys=True)
 
 
-def _estimate(value: Any) -> Cell:
-    parts = _mapping(value)
-    middle, low, high = (as_number(parts.get(name), None) for name in ("value", "low", "high"))
-    return Cell.number(middle, None if middle is None else interval(Estimate(middle, low, high)))
+def _table(those: Sequence[_Estimated], shown: Shown) -> str:
+    """Estimates under the same conditions, which its caption names."""
+    value, gain = (f"cost{_in(shown)}", f"saving{_in(shown)}") if shown.costs else ("value", "improvement")
+    heads = ["policy", "seed", "at update", f"{value} [{LEVEL:.0%}]", f"{gain} [{LEVEL:.0%}]", "probability", "trusted"]
+    first = those[0][1]
+    behaviour = mapping(first.get("behaviour"))
+    recorded = "recorded" if "weight_behind_cuts" in behaviour else "data"
+    rows: list[Row] = [
+        (None, [Cell.of(name), _EMPTY, _EMPTY, _cell(behaviour.get(key), shown), _EMPTY, _EMPTY, _EMPTY])
+        for name, key in ((recorded, "return"), ("behaviour", "value"))
+    ]
+    for run, record in those:
+        rows += [(run.number, cells) for cells in _of_run(run, record, shown)]
+    made = table(heads, rows, css="cards estimates", numbers=heads[2:6], sortable=False, caption=_caption(first, shown))
+    return made + "".join(f'<p class="small">{escape(capital(line))}.</p>' for line in _behind(those, shown))
 
 
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
+def _caption(record: Record, shown: Shown) -> str:
+    """On which episodes, how, and what these came to."""
+    data, behaviour = mapping(record.get("data")), mapping(record.get("behaviour"))
+    text = f"{count(data, 'episodes')} episodes of {title(record)}, {count(record, 'repeats')} resamples of them,"
+    text += f" {count(record, 'updates')} updates each, {discounted(record)}"
+    text += ", on which these policies were trained" if data.get("trained_on") is True else ""
+    whole = as_number(behaviour.get("undiscounted"), None)
+    does = "cost" if shown.costs else "returned"
+    text += "" if whole is None else f"; an episode {does} {number(shown.number(whole))}{shown.behind} undiscounted"
+    return escape(f"{text}.")
 
 
-def _texts(value: Any) -> list[str]:
-    return [" ".join(str(entry).split()) for entry in value] if isinstance(value, list) else []
+def _in(shown: Shown) -> str:
+    return "" if shown.unit is None else f", {shown.unit}"
+
+
+def _of_run(run: RunContents, record: Record, shown: Shown) -> list[list[Cell]]:
+    """A row for each seed that is trusted, one for all others and, of several that are trusted, their mean."""
+    step = as_number(record.get("step"), 0.0)
+    at = Cell.number(step, f"{int(step):,}")
+    sound = trusted(record)
+    found = [[name_cell(run), Cell.of(seed(one)), at, *_figures(one, shown), Cell.of("✓ yes")] for one in sound]
+    if refused := [seed(policy) for policy in policies(record) if policy not in sound]:
+        found.append([name_cell(run), Cell.of(", ".join(refused)), at, *[_EMPTY] * 3, Cell.of("✗ no")])
+    if len(sound) > 1:
+        mean = mean_of(len(sound), len(policies(record)))
+        found.append([name_cell(run), Cell.of(mean), at, *_figures(record, shown), _EMPTY])
+    return found
+
+
+def _figures(of: Record, shown: Shown) -> list[Cell]:
+    """Value, improvement and its probability, of a seed or of all."""
+    _, chance = improvement(of) or (None, None)
+    gain = _cell(of.get("improvement"), RETURNS)  # as much less as it costs, as much more it earns
+    return [_cell(of.get("value"), shown), gain, Cell.number(chance, None if chance is None else f"{chance:.2f}")]
+
+
+def _cell(value: Any, shown: Shown) -> Cell:
+    if (found := estimate(value)) is None:
+        return _EMPTY
+    found = shown.estimate(found)
+    return Cell.number(found.value, interval(found))
+
+
+def _how(shown: Shown) -> str:
+    value = "value, in units of the raw reward"
+    if shown.costs:
+        value = f"{shown.named}, with the sign of the data's file (lower is better; reasons below speak of rewards,"
+        value += " its negative)"
+    does = "cost" if shown.costs else "returned"
+    gain = "a saving" if shown.costs else "an improvement"
+    return (
+        f"Estimated from logged episodes alone: the discounted {value}, where these episodes begin; a time limit ends"
+        f" none. “Recorded” is what the episodes {does} until they ended or were cut; “behaviour” is the data's own"
+        " actions, valued by the same fits as the policies, so that common errors cancel in the difference."
+        f" [{LEVEL:.0%}]: over resamples of the episodes, each fitted anew; the probability is that of {gain} over the"
+        " behaviour. It says nothing of states that the policy would reach and the data never saw."
+    )
+
+
+def _behind(those: Sequence[_Estimated], shown: Shown) -> list[str]:
+    """How much of the values no row tells, as far as the records have it."""
+    behaviour = mapping(those[0][1].get("behaviour"))
+    share = as_number(behaviour.get("weight_behind_cuts"), None)
+    if share is None:
+        return []
+    parts = [("the behaviour", behaviour.get("value"), behaviour.get("behind_the_cuts"))]
+    for run, record in those:
+        of = f"{run.label}, " if len(those) > 1 else ""
+        for policy in policies(record):
+            tail = mapping(policy.get("diagnostics")).get("behind_the_cuts")
+            parts.append((f"{of}seed {seed(policy)}", policy.get("value"), tail))
+    known = [
+        (name, shown.number(value), shown.number(tail))
+        for name, whole, after in parts
+        if (value := as_number(mapping(whole).get("value"), None)) is not None
+        and (tail := as_number(after, None)) is not None
+    ]
+    return behind_the_cuts(share, known)
+
+
+def _where(record: Record, tables: int) -> str:
+    return f", on {title(record)}" if tables > 1 else ""
+
+
+def _because(heading: str, found: Sequence[_Why]) -> str:
+    """Every reason with what it is about; what follows from several stands once, below them."""
+    of: dict[str, dict[str, list[str]]] = {}
+    for who, why in found:
+        reason, _, rest = why.partition("; ")
+        of.setdefault(rest, {}).setdefault(reason, []).append(f"<b>{escape(who)}</b>")
+    parts = []
+    for rest, those in of.items():
+        entries = "".join(f"<li>{'; '.join(names)}: {escape(reason)}</li>" for reason, names in those.items())
+        then = f"<p>{escape(capital(rest))}.</p>" if rest else ""
+        parts.append(f'<div class="callout small"><p>{heading}, because</p><ul>{entries}</ul>{then}</div>')
+    return "".join(parts)
+
+
+def _refusals(run: RunContents) -> list[_Why]:
+    """Of other estimates of the same weights, every reason once that was not told of those that are shown."""
+    told = {(title(record), why) for record in run.offline for why in reasons(record)}
+    lines = [
+        (f"{run.label}, {seeds_in_words(seeds)}, on {title(record)} after {count(record, 'updates')} updates", why)
+        for record in run.refused
+        for why, seeds in reasons(record).items()
+        if (title(record), why) not in told
+    ]
+    return list(dict.fromkeys(lines))

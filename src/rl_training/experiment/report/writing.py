@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rl_training import __version__
+from rl_training.data.doctor.wording import listed
 from rl_training.data.formats.names import first_of
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.experiment.output_file import require_place, write_output
@@ -18,6 +19,8 @@ from rl_training.experiment.run_listing import differing_values
 from rl_training.harmless import for_page
 from rl_training.run_places import is_run, run_folders
 from rl_training.wording import amount
+
+_MOST_NAMED = 4  # runs in a title
 
 
 def write_report(
@@ -60,7 +63,8 @@ def write_report(
 
 
 def _title(runs: Sequence[RunContents]) -> str:
-    names = ", ".join(run.label for run in runs[:3]) + (f" and {len(runs) - 3} more" if len(runs) > 3 else "")
+    labels = [run.label for run in runs]
+    names = listed(labels if len(labels) <= _MOST_NAMED else [*labels[:3], f"{len(labels) - 3} more"])
     places = {run.summary.env_id for run in runs}
     return names if len(places) > 1 or None in places else f"{names} in {places.pop()}"
 

@@ -1,0 +1,85 @@
+"""What sums of rewards are called and which sign they have on the page: costs, where the user's file has costs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rl_training.experiment.report.readings import readings
+from rl_training.experiment.statistics import Estimate
+from rl_training.validation import printable
+
+_SAYS_NO_MORE = ("cost", "costs", "reward", "rewards")  # names of columns that are no unit
+
+
+@dataclass(frozen=True)
+class Shown:
+    """As returns, higher is better, or as costs, lower is better; unit: what the user's file calls them."""
+
+    costs: bool = False
+    unit: str | None = None
+
+    @property
+    def noun(self) -> str:
+        return "cost" if self.costs else "return"
+
+    @property
+    def named(self) -> str:
+        """`cost, eur`."""
+        return self.noun if self.unit is None else f"{self.noun}, {self.unit}"
+
+    @property
+    def axis(self) -> str:
+        """`cost, eur (lower is better)`."""
+        return f"{self.named} ({'lower' if self.costs else 'higher'} is better)"
+
+    @property
+    def behind(self) -> str:
+        """` eur`, to follow a number."""
+        return "" if self.unit is None else f" {self.unit}"
+
+    def title(self, of: str) -> str:
+        """`Cost of a step, eur`, and `Reward of a step` where there are no costs; of an episode, its return."""
+        noun = "Cost" if self.costs else "Return" if of == "an episode" else "Reward"
+        return f"{noun} of {of}" + ("" if self.unit is None else f", {self.unit}")
+
+    def number(self, reward: float) -> float:
+        """A sum of rewards as it is shown."""
+        return 0.0 - reward if self.costs else reward
+
+    def values(self, rewards: Any) -> Any:
+        """The same of an array."""
+        return 0.0 - rewards if self.costs else rewards
+
+    def ends(self, low: Any, high: Any) -> tuple[Any, Any]:
+        """The lower and the higher end of a span of rewards as they are shown."""
+        return (self.values(high), self.values(low)) if self.costs else (low, high)
+
+    def estimate(self, found: Estimate) -> Estimate:
+        if not self.costs:
+            return found
+        low, high = (None if end is None else self.number(end) for end in (found.high, found.low))
+        return Estimate(self.number(found.value), low, high)
+
+
+RETURNS = Shown()
+
+
+def shown_as(section: Any, facts: Mapping[str, Any]) -> Shown:
+    """By a run's `dataset:` section and what run.json says of where the data come from: costs that were negated an odd
+    number of times."""
+    said = [choices for choices in readings(section, facts) if choices.get("rewards_are") == "costs"]
+    if len(said) % 2 == 0:
+        return RETURNS
+    columns = said[-1].get("columns")
+    name = columns.get("rewards") if isinstance(columns, Mapping) else None
+    known = isinstance(name, str) and name.strip() != "" and name.strip().lower() not in _SAYS_NO_MORE
+    return Shown(True, printable(str(name)) if known else None)
+
+
+def common(found: Sequence[Shown]) -> Shown:
+    """Of numbers that stand together: as returns, unless all are costs."""
+    if not found or not all(one.costs for one in found):
+        return RETURNS
+    return Shown(True, found[0].unit if len({one.unit for one in found}) == 1 else None)

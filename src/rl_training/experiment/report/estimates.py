@@ -1,0 +1,72 @@
+"""A record of `rl-training evaluate --offline`, as far as it can be read: nothing that may stand in one raises."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rl_training.data.doctor.wording import listed
+from rl_training.experiment.report.numbers import as_number
+from rl_training.experiment.statistics import Estimate
+
+Record = Mapping[str, Any]
+
+
+def mapping(value: Any) -> Record:
+    return value if isinstance(value, Mapping) else {}
+
+
+def texts(value: Any) -> list[str]:
+    return [" ".join(str(entry).split()) for entry in value] if isinstance(value, list) else []
+
+
+def title(record: Record) -> str:
+    return str(mapping(record.get("data")).get("title", "unknown data"))
+
+
+def count(of: Record, name: str) -> str:
+    found = as_number(of.get(name), None)
+    return "?" if found is None else f"{int(found):,}"
+
+
+def discounted(record: Record) -> str:
+    discount = as_number(record.get("gamma"), None)
+    return "discounted" if discount is None else f"discounted by {discount:g}"
+
+
+def policies(record: Record) -> list[Record]:
+    found = record.get("policies")
+    return [mapping(policy) for policy in found] if isinstance(found, list) else []
+
+
+def trusted(record: Record) -> list[Record]:
+    return [policy for policy in policies(record) if not texts(policy.get("not_trusted_because"))]
+
+
+def seed(policy: Record) -> str:
+    return str(int(as_number(policy.get("seed"), 0.0)))
+
+
+def seeds_in_words(seeds: Sequence[str]) -> str:
+    return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {listed(seeds)}"
+
+
+def reasons(record: Record) -> dict[str, list[str]]:
+    """The seeds that each reason not to trust them is about."""
+    of: dict[str, list[str]] = {}
+    for policy in policies(record):
+        for reason in texts(policy.get("not_trusted_because")):
+            of.setdefault(reason, []).append(seed(policy))
+    return of
+
+
+def estimate(value: Any) -> Estimate | None:
+    parts = mapping(value)
+    middle, low, high = (as_number(parts.get(name), None) for name in ("value", "low", "high"))
+    return None if middle is None else Estimate(middle, low, high)
+
+
+def improvement(of: Record) -> tuple[Estimate, float | None] | None:
+    """Over the behaviour, and how probable it is."""
+    gain = estimate(of.get("improvement"))
+    return None if gain is None else (gain, as_number(mapping(of.get("improvement")).get("probability"), None))

@@ -1,0 +1,128 @@
+"""The result of runs without scores in a sentence: what was estimated without a simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from rl_training.data.doctor.wording import listed, number
+from rl_training.experiment.offline_doubts import mean_of
+from rl_training.experiment.report.contents import RunContents
+from rl_training.experiment.report.costs import Shown
+from rl_training.experiment.report.estimates import (
+    Record,
+    count,
+    discounted,
+    improvement,
+    mapping,
+    policies,
+    seed,
+    seeds_in_words,
+    texts,
+    title,
+    trusted,
+)
+from rl_training.experiment.report.numbers import as_number
+from rl_training.experiment.report.tables import interval
+from rl_training.experiment.statistics import LEVEL
+
+
+def lead(runs: Sequence[RunContents]) -> str:
+    """The result of runs without scores in a sentence: the best that was estimated, or why none could be judged."""
+    unscored = [run for run in runs if run.evaluations is None]
+    if not unscored:
+        return ""
+    found = [(of, run) for run in unscored if (of := improvement(_leading(run))) is not None]
+    if not found:
+        return f'<p class="lead">{_not_judged(unscored)}</p>' if len(unscored) == len(runs) else ""
+    (gain, chance), best = max(found, key=lambda pair: pair[0][0].value)
+    record = _leading(best)
+    is_shown = gain.low is None or gain.low > 0
+    text = f"Estimated from the data alone, <b>{escape(best.label)}</b> {_does(best.shown, is_shown=is_shown)}"
+    text += f" {escape(interval(gain) + best.shown.behind + _from_to(record, best.shown))}"
+    text += f" ({_over(record)}{discounted(record)}, {LEVEL:.0%} interval over"
+    text += escape(f" {count(mapping(record.get('data')), 'episodes')} episodes of {title(record)}")
+    better = "a saving" if best.shown.costs else "an improvement"
+    text += ")" if chance is None else f"; probability of {better} {chance:.2f})"
+    text += ", the most of the runs that could be judged so" if len(found) > 1 else ""
+    if mapping(record.get("data")).get("trained_on") is True:
+        text += ", on the episodes that it was trained on, which flatters it"
+    text += f".{'' if is_shown else _alone(record)}"
+    judged = [run for _, run in found]
+    refused = [run.label for run in unscored if run.offline and run not in judged]
+    if refused:
+        text += f" What was estimated of {escape(listed(refused))} is not to be trusted."
+    return f'<p class="lead">{text}</p>'
+
+
+def _does(shown: Shown, *, is_shown: bool) -> str:
+    """What the best run does beside the behaviour, as far as it is shown."""
+    if shown.costs:
+        better = "saves, beside the behaviour that recorded them,"
+        return better if is_shown else "is not shown to cost less than the behaviour that recorded them: it saves"
+    if is_shown:
+        return "improves on the behaviour that recorded them by"
+    return "is not shown to improve on the behaviour that recorded them: the difference is"
+
+
+def _leading(run: RunContents) -> Record:
+    """The newest estimate, on episodes that were not trained on if there is one."""
+    others = [record for record in run.offline if mapping(record.get("data")).get("trained_on") is not True]
+    return (others or run.offline or ({},))[-1]
+
+
+def _over(record: Record) -> str:
+    """Of how many seeds a mean is, where some were refused."""
+    some, of = trusted(record), len(policies(record))
+    if not some or len(some) == of:
+        return ""
+    return f"seed {seed(some[0])} of {of}; " if len(some) == 1 else f"{mean_of(len(some), of)}; "
+
+
+def _alone(record: Record) -> str:
+    """The seeds that are shown to improve although their mean is not."""
+    better = [
+        seed(policy)
+        for policy in trusted(record)
+        if (found := improvement(policy)) is not None and found[0].low is not None and found[0].low > 0
+    ]
+    are = "is" if len(better) == 1 else "are"
+    if not better:
+        return ""
+    return f" Of {len(policies(record))} seeds, {seeds_in_words(better)} alone {are} shown to improve."
+
+
+def _from_to(record: Record, shown: Shown) -> str:
+    ends = (mapping(record.get("behaviour")).get("value"), record.get("value"))
+    before, after = (as_number(mapping(one).get("value"), None) for one in ends)
+    if before is None or after is None:
+        return ""
+    return f", from {'a cost of ' * shown.costs}{number(shown.number(before))} to {number(shown.number(after))}"
+
+
+def _not_judged(runs: Sequence[RunContents]) -> str:
+    tried = [run for run in runs if run.offline]
+    judged = tried or runs
+    names = f"<b>{escape(judged[0].label)}</b>" if len(judged) == 1 else f"These {len(judged)} runs"
+    why = [told for run in tried for told in _first_reasons(run, named=len(tried) > 1)] or [
+        "there was no simulator to score policies in, and nothing was estimated from the data (rl-training evaluate"
+        " RUN --offline)"
+    ]
+    text = f"{names} could not be judged: {escape('; '.join(why))}."
+    if untried := [run.label for run in runs if tried and not run.offline]:
+        text += f" Nothing was estimated of {escape(listed(untried))} yet (rl-training evaluate RUN --offline)."
+    return text
+
+
+def _first_reasons(run: RunContents, *, named: bool) -> list[str]:
+    """Why the seeds of a run are not trusted: of each the first reason, named where they are not all of one run. What
+    to do about it stands below."""
+    first: dict[str, list[str]] = {}
+    judged = policies(_leading(run))
+    for policy in judged:
+        for reason in texts(policy.get("not_trusted_because"))[:1]:
+            first.setdefault(reason.partition("; ")[0], []).append(seed(policy))
+    whole = len(first) == 1 and len(next(iter(first.values()))) == len(judged)
+    label = [run.label] if named else []
+    whose = {why: ", ".join([*label, *([] if whole else [seeds_in_words(seeds)])]) for why, seeds in first.items()}
+    return [f"{who}: {why}" if who else why for why, who in whose.items()]

@@ -1,0 +1,54 @@
+"""How the data of a run were read, by its configuration and by what their file tells of the file it was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rl_training.data.doctor.wording import listed, number
+from rl_training.data.provenance import KEY, Provenance
+from rl_training.experiment.report.numbers import as_number
+from rl_training.validation import printable
+
+_MOST_REASONS = 6
+
+
+def readings(section: Any, facts: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """What was said on reading, the newest first. section: a run's `dataset:`, of a mixture its first part; facts: what
+    run.json says of the data."""
+    while isinstance(section, Mapping) and isinstance(parts := section.get("parts"), list) and parts:
+        section = parts[0].get("dataset") if isinstance(parts[0], Mapping) else None
+    if isinstance(section, Mapping):
+        yield section
+    made = Provenance.read(facts.get(KEY))
+    while made is not None:
+        yield made.options
+        made = made.before
+
+
+def how_episodes_end(section: Any, facts: Mapping[str, Any]) -> str | None:
+    """`25 of 105 end by termination (PRODUCT LOSS), 80 are cut (shift over)`; none where episodes were not counted."""
+    counts = [as_number(facts.get(key), None) for key in ("episodes", "terminations", "truncations")]
+    episodes, terminated, cut = (None if count is None else int(count) for count in counts)
+    if episodes is None or terminated is None:
+        return None
+    told = [choices.get("end_reasons") for choices in readings(section, facts)]
+    reasons = next((dict(one) for one in told if isinstance(one, Mapping) and one), {})
+    text = f"{terminated:,} of {episodes:,} end by termination{_why(reasons, 'termination') if terminated else ''}"
+    return text + (f", {cut:,} are cut{_why(reasons, 'truncation')}" if cut else "")
+
+
+def added_at_termination(section: Any, facts: Mapping[str, Any]) -> str | None:
+    """`500 for PRODUCT LOSS`: what was added to the reward or cost of an end; none where nothing was."""
+    told = next((found for one in readings(section, facts) if (found := one.get("at_termination"))), None)
+    if not isinstance(told, Mapping):
+        value = as_number(told, None)
+        return None if value is None else f"{number(value)} for every termination"
+    parts = [(as_number(value, None), printable(str(reason))) for reason, value in told.items()]
+    return listed(f"{number(value)} for {reason}" for value, reason in parts if value is not None) or None
+
+
+def _why(reasons: Mapping[Any, Any], ending: str) -> str:
+    texts = [printable(str(text)) for text, meaning in reasons.items() if meaning == ending]
+    some = texts if len(texts) <= _MOST_REASONS else [*texts[:_MOST_REASONS], f"{len(texts) - _MOST_REASONS} more"]
+    return f" ({listed(some, 'or')})" if texts else ""

@@ -1,0 +1,138 @@
+"""Where the user's rewards are costs, the report shows costs: in the lead, in tables and in figures."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training import yaml_dialect
+from rl_training.data import TransitionDataset
+from rl_training.data.provenance import KEY, Provenance
+from rl_training.experiment import manager
+from rl_training.experiment.report import write_report
+from rl_training.experiment.report.contents import read_runs
+from rl_training.experiment.report.costs import RETURNS, Shown, common, shown_as
+from rl_training.experiment.report.tables import last_estimate
+from rl_training.experiment.statistics import Estimate
+from small_runs import small_config
+
+COSTS = {"source": "file", "rewards_are": "costs", "columns": {"rewards": "eur"}}
+
+
+class TestHowReturnsAreShown:
+    def test_of_costs_with_the_other_sign_and_ends(self) -> None:
+        found = Shown(True, "eur").estimate(Estimate(-5.0, -7.0, -2.0))
+        assert (found.value, found.low, found.high) == (5.0, 2.0, 7.0)
+        assert RETURNS.estimate(found) is found
+        assert str(Shown(True).number(0.0)) == "0.0"  # no -0
+        assert Shown(True, "eur").ends(-3.0, -1.0) == (1.0, 3.0)
+
+    def test_words(self) -> None:
+        eur = Shown(True, "eur")
+        assert (eur.axis, eur.title("a step")) == ("cost, eur (lower is better)", "Cost of a step, eur")
+        assert (RETURNS.axis, RETURNS.title("a step")) == ("return (higher is better)", "Reward of a step")
+        assert RETURNS.title("an episode") == "Return of an episode"
+
+    def test_by_the_section_or_by_what_the_file_tells(self) -> None:
+        told = {KEY: Provenance.of("log.csv", COSTS, None).to_json()}
+        assert shown_as(COSTS, {}) == shown_as({"source": "file", "rewards_are": "rewards"}, told) == Shown(True, "eur")
+        assert shown_as(None, {}) == shown_as({"rewards_are": "rewards"}, {}) == RETURNS
+        assert shown_as(COSTS, told) == RETURNS  # negated twice
+        mixture = {"source": "mixture", "parts": [{"dataset": COSTS}]}
+        assert shown_as(mixture, {}) == Shown(True, "eur")
+
+    @pytest.mark.parametrize("name", ["cost", "Costs", "", None, 3, ["a"]])
+    def test_a_name_that_is_no_unit(self, name: Any) -> None:
+        assert shown_as({"rewards_are": "costs", "columns": {"rewards": name}}, {}) == Shown(True)
+
+    def test_of_several_runs(self) -> None:
+        assert common([Shown(True, "eur"), Shown(True, "eur")]) == Shown(True, "eur")
+        assert common([Shown(True, "eur"), Shown(True, "kWh")]) == Shown(True)
+        assert common([Shown(True, "eur"), RETURNS]) == common([]) == RETURNS
+
+
+def text_of(page: Path) -> str:
+    body = re.sub(r"<(style|script)>.*?</\1>", "", page.read_text(), flags=re.DOTALL)
+    return " ".join(unescape(re.sub("<[^>]*>", " ", body)).split())
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    """Trained on eight episodes whose steps cost 1 to 8, and evaluated in an environment: by a record of two seeds."""
+    rows = np.repeat(np.arange(8), 4)
+    lines = [f"{np.sin(row):.3f},{np.cos(row):.3f},{cost + 1},{row % 4}" for row, cost in enumerate(rows)]
+    (tmp_path / "log.csv").write_text("\n".join(["x,u,eur,t", *lines]) + "\n")
+    columns = {"obs": "x", "actions": "u", "rewards": "eur", "step": "t"}
+    section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns, "rewards_are": "costs"}
+    made = manager.start(small_config(None, tmp_path, "iql", seed=[0, 1], dataset=section, total_timesteps=4)).run
+    return made.path
+
+
+def test_data_are_shown_as_they_are_in_the_file(run: Path, tmp_path: Path) -> None:
+    write_report([run], tmp_path / "page.html")
+    text = text_of(tmp_path / "page.html")
+    assert "cost of an episode, eur mean 18, from 4 to 32" in text
+    assert "Cost of a step, eur : mean 4.5" in text
+    assert "Return of an episode" not in text
+    assert "transformed rewards, the negative of costs, discounted" in text
+    data = TransitionDataset.load(
+        tmp_path / "log.csv",
+        columns={"obs": "x", "actions": "u", "rewards": "eur", "step": "t"},
+        rewards_are="costs",
+    )
+    assert data.rewards.max() == -1.0  # what is trained on are rewards all the same
+
+
+def test_scores_are_costs(run: Path, tmp_path: Path) -> None:
+    config = yaml_dialect.read((run / "config.yaml").read_text())
+    (run / "config.yaml").write_text(yaml_dialect.write({**config, "env_id": "Store-v0"}))
+    records = [
+        {"step": step, "seeds": [0, 1], "episodes": 2, "return_mean": returns}
+        for step, returns in ((2, [-30.0, -20.0]), (4, [-31.0, -25.0]))
+    ]
+    (run / "evaluations.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    write_report([run], tmp_path / "page.html", with_data=False)
+    text = text_of(tmp_path / "page.html")
+    assert "costs: 28 [25, 31] eur an episode (interquartile mean over 2 seeds, 95% interval)" in text
+    assert "the data's episodes cost 18 eur on average" in text
+    assert "last − best" in text
+    assert "28.0 ± 4.2 25.0 (2) 3.0" in text
+    assert "lowest cost seen" in text
+    assert "cost, eur (lower is better)" in text
+    assert "share of seeds below τ" in text
+    assert "mean cost of the data: 18" in text
+    assert "-28" not in text
+    (read,) = read_runs([run])
+    found = last_estimate(read)
+    assert found is not None
+    assert found.value == -28.0  # as the records have it
+
+
+def test_estimates_without_a_simulator_are_costs(run: Path, tmp_path: Path) -> None:
+    gain = {"value": 4.0, "low": 1.0, "high": 7.0, "probability": 0.97}
+    value = {"value": -10.0, "low": -15.0, "high": -6.0}
+    policies = [{"seed": seed, "value": value, "improvement": gain, "not_trusted_because": []} for seed in (0, 1)]
+    behaviour = {"return": value | {"value": -13.0}, "value": value | {"value": -14.0}, "undiscounted": -18.0}
+    behaviour |= {"weight_behind_cuts": 0.3, "behind_the_cuts": -2.0}
+    record = {"step": 4, "gamma": 0.9, "updates": 10, "repeats": 5, "policies": policies, "behaviour": behaviour}
+    record |= {"value": value, "improvement": gain, "data": {"title": "aside.csv", "episodes": 9}}
+    file = run / "offline_evaluations.jsonl"
+    file.write_text(json.dumps(record) + "\n")
+    write_report([run], tmp_path / "page.html", with_data=False)
+    text = text_of(tmp_path / "page.html")
+    assert "saves, beside the behaviour that recorded them, 4 [1, 7] eur, from a cost of 14 to 10" in text
+    assert "probability of a saving 0.97" in text
+    assert "10 [6, 15] 4 [1, 7] 0.97 ✓ yes" in text
+    assert "an episode cost 18 eur undiscounted" in text
+    assert "2 of the behaviour's 14.0" in text
+    file.write_text(json.dumps(record | {"improvement": gain | {"low": -1.0}}) + "\n")
+    write_report([run], tmp_path / "page.html", with_data=False, force=True)
+    assert "is not shown to cost less than the behaviour that recorded them: it saves 4" in text_of(
+        tmp_path / "page.html"
+    )

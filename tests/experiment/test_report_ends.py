@@ -1,0 +1,83 @@
+"""How episodes end, counted: those of the data, with their reasons, and those that policies were scored on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from report_runs import make_runs, registered
+from rl_training.data.provenance import KEY, Provenance
+from rl_training.experiment.report import write_report
+from rl_training.experiment.report.contents import read_runs
+from rl_training.experiment.report.readings import added_at_termination, how_episodes_end
+
+FACTS = {"episodes": 105, "terminations": 25, "truncations": 80}
+REASONS = {"end_reasons": {"shift over": "truncation", "LOSS": "termination", "on it goes": "ongoing"}}
+
+
+@pytest.mark.parametrize(
+    ("section", "facts", "told"),
+    [
+        (None, FACTS, "25 of 105 end by termination, 80 are cut"),
+        (REASONS, FACTS, "25 of 105 end by termination (LOSS), 80 are cut (shift over)"),
+        (REASONS, {**FACTS, "terminations": 0}, "0 of 105 end by termination, 80 are cut (shift over)"),
+        (
+            {"end_reasons": {"a": "termination", "b": "termination"}},
+            {**FACTS, "truncations": 0},
+            "25 of 105 end by termination (a or b)",
+        ),
+        (
+            {"end_reasons": {str(n): "termination" for n in range(9)}},
+            {**FACTS, "truncations": 0},
+            "25 of 105 end by termination (0, 1, 2, 3, 4, 5 or 3 more)",
+        ),
+        ({"end_reasons": 3}, {**FACTS, "truncations": "x"}, "25 of 105 end by termination"),
+        (None, {"terminations": 25}, None),
+    ],
+)
+def test_in_words(section: Any, facts: dict[str, Any], told: str | None) -> None:
+    assert how_episodes_end(section, facts) == told
+
+
+def test_reasons_of_the_file_that_these_were_made_from() -> None:
+    facts = {**FACTS, KEY: Provenance.of("log.csv", REASONS, None).to_json()}
+    told = how_episodes_end({"source": "file", "end_reasons": None}, facts)
+    assert told == "25 of 105 end by termination (LOSS), 80 are cut (shift over)"
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ({"LOSS": 500.0, "<b>": 2.5}, "500 for LOSS and 2.5 for <b>"),
+        (-100, "-100 for every termination"),
+        (None, None),
+        ("much", None),
+        ({"LOSS": "x"}, None),
+    ],
+)
+def test_what_a_termination_adds(said: Any, told: str | None) -> None:
+    assert added_at_termination({"at_termination": said}, {}) == told
+    facts = {KEY: Provenance.of("log.csv", {"at_termination": said}, None).to_json()}
+    assert added_at_termination({"at_termination": None}, facts) == told
+
+
+def test_of_data_and_of_evaluations(tmp_path: Path) -> None:
+    with registered():
+        folder = make_runs(tmp_path, only_sound=True)
+        write_report([folder / "one"], tmp_path / "page.html", with_data=False)
+    page = (tmp_path / "page.html").read_text()
+    assert "<dt>ends of episodes</dt><dd>8 of 8 end by termination</dd>" in page
+    file = folder / "one" / "evaluations.jsonl"
+    records = [json.loads(line) for line in file.read_text().splitlines()]
+    assert all(0 <= count <= 2 for record in records for count in record["terminations"])
+    (run,) = read_runs([folder / "one"])
+    assert run.terminated == (sum(records[-1]["terminations"]), 6)
+    assert f"<span>{run.terminated[0]} of 6</span>" in page
+    for record in records:
+        del record["terminations"]
+    file.write_text("".join(json.dumps(record) + "\n" for record in records))  # as earlier versions wrote it
+    write_report([folder / "one"], tmp_path / "page.html", with_data=False, force=True)
+    assert "terminated" not in (tmp_path / "page.html").read_text()
