@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import shutil
@@ -19,6 +18,7 @@ from rl_training.cli.main import app
 from rl_training.errors import CheckpointError, ConfigError, EnvironmentFailedError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.experiment.curves import draw_learning_curve
+from rl_training.runtime import records as records_module
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.loop import Loop
@@ -289,10 +289,10 @@ class TestLogs:
     ) -> None:
         """However long: a reader between two writes sees whole records only."""
         run = RunDirectory.create(small_config(data_file, tmp_path), None)
-        sizes, plain = [], Path.open
+        sizes, plain = [], open
 
-        def watch(self: Path, *arguments: Any, **options: Any) -> Any:
-            file = plain(self, *arguments, **options)
+        def watch(*arguments: Any, **options: Any) -> Any:
+            file = plain(*arguments, **options)
             assert options.get("buffering") == 0
             write = file.write
 
@@ -300,7 +300,7 @@ class TestLogs:
                 def write(self, data: bytes) -> int:
                     sizes.append(len(data))
                     count: int = write(data)
-                    with io.open(run.path / "metrics.jsonl", "rb") as reader:  # noqa: UP020
+                    with plain(run.path / "metrics.jsonl", "rb") as reader:
                         assert reader.read().endswith(b"\n")
                     return count
 
@@ -314,7 +314,7 @@ class TestLogs:
 
         records = [{"step": step, "a": list(range(20_000))} for step in (1, 2)]
         with monkeypatch.context() as patched:
-            patched.setattr(Path, "open", watch)
+            patched.setattr(records_module, "open", watch, raising=False)
             for record in records:
                 run.append("metrics", record)
         assert sizes == [len(json.dumps(record)) + 1 for record in records]

@@ -155,12 +155,9 @@ def _doubted(runs: Sequence[RunContents]) -> str:
     if not _few_doubted(runs):
         text = f"Training gives reason to doubt {len(doubted)} of these {len(runs)} runs: see Diagnostics."
         return f'<p class="callout small">{text}</p>'
-    named = len(runs) > 1
-    return "".join(
-        f'<p class="callout small">{f"<b>{escape(run.label)}</b>: " if named else ""}{escape(doubt)}.</p>'
-        for run in doubted
-        for doubt in run.training_doubts
-    )
+    if len(runs) > 1:
+        return said(runs, [[f"{doubt}." for doubt in run.training_doubts] for run in runs])
+    return "".join(f'<p class="callout small">{escape(doubt)}.</p>' for doubt in doubted[0].training_doubts)
 
 
 def _few_doubted(runs: Sequence[RunContents]) -> bool:
