@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import shlex
 from dataclasses import replace
@@ -12,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from rl_training.cli.reading_options import Reading
+from rl_training.cli.reading_options import Reading, joined, words_entries
 from rl_training.data.dataset_loaders import (
     DatasetConfig,
     FileDatasetConfig,
@@ -106,7 +104,8 @@ def reading_of(section: FileDatasetConfig) -> Reading:
         end_reasons=[f"{text}={meaning}" for text, meaning in (section.end_reasons or {}).items()] or None,
         action_low=_side(section.action_low),
         action_high=_side(section.action_high),
-        missing_words=_joined(section.missing_words) if section.missing_words else None,
+        missing_words=joined(section.missing_words) if section.missing_words else None,
+        words=words_entries(section.words or {}) or None,
         duplicates=section.duplicates,
     )
 
@@ -139,10 +138,4 @@ def _columns(columns: dict[str, str | list[str]] | None) -> list[str] | None:
     """`obs=x,y` for every field, as `--columns` takes it."""
     if columns is None:
         return None
-    return [f"{field}={_joined([names] if isinstance(names, str) else names)}" for field, names in columns.items()]
-
-
-def _joined(names: list[str]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(names)
-    return text.getvalue()
+    return [f"{field}={joined([names] if isinstance(names, str) else names)}" for field, names in columns.items()]

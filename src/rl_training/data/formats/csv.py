@@ -133,7 +133,7 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
                 parse_options=arrow_csv.ParseOptions(delimiter=layout.separator),
                 convert_options=arrow_csv.ConvertOptions(
                     include_columns=list(wanted.values()),
-                    column_types={wanted[name]: pa.string() for name in planned.texts & wanted.keys()},
+                    column_types={wanted[name]: pa.string() for name in planned.as_written & wanted.keys()},
                     null_values=["", "nan", "NaN"],
                     timestamp_parsers=[],
                     decimal_point="," if layout.decimal_commas else ".",
@@ -147,7 +147,7 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
     read = {}
     for name, key in wanted.items():
         cells = column_values(name, table.column(key))
-        if layout.decimal_commas and name not in planned.texts and cells.dtype.kind == "O":  # a word among numbers
+        if layout.decimal_commas and name not in planned.as_written and cells.dtype.kind == "O":  # a word among numbers
             cells = np.array([cell and cell.replace(",", ".", 1) for cell in cells.tolist()], dtype=object)
         read[name] = faults.reading(planned.values, name, cells)
     faults.refuse(lambda rows: _lines_of(path, layout, rows))
@@ -165,7 +165,7 @@ def _read_plainly(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.ND
         cells = list(zip(*rows, strict=True))
         for name, position in positions.items():
             given = cells[position]
-            if layout.decimal_commas and name not in planned.texts:
+            if layout.decimal_commas and name not in planned.as_written:
                 given = tuple(cell.replace(",", ".", 1) for cell in given)
             parts[name].append(faults.reading(partial(_values, planned), name, given, done))
         done += len(rows)
@@ -175,7 +175,7 @@ def _read_plainly(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.ND
 
 def _values(planned: Plan, name: str, cells: Sequence[str], first_row: int) -> npt.NDArray[Any]:
     try:
-        if name not in planned.texts:
+        if name not in planned.as_written:
             return planned.values(name, np.array(list(map(float, cells))), first_row)
     except ValueError:  # true, false, nothing, a date, or a mistake
         pass

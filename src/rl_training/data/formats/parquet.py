@@ -28,6 +28,8 @@ from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.parquet_footer import Footer, read_footer
 from rl_training.data.formats.raw import NAMES, Arrays, Columns, RawData
 from rl_training.data.formats.tables import Plan, assemble
+from rl_training.data.formats.words import NAME as WORDS
+from rl_training.data.formats.words import told as words_told
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
@@ -58,6 +60,7 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
     told = schema.metadata or {}
     env_id = told_env_id(told.get(b"env_id", b"").decode("utf-8", "replace"))
     raw = raw.with_names(_told(told.get(NAMES.encode(), b"")))
+    raw = replace(raw, words=raw.words or words_told(_told(told.get(WORDS.encode(), b""))))
     bounds = _bounds(_told(told.get(b"bounds", b"")))
     return replace(raw, notes=(*order_note(paths), *raw.notes), env_id=env_id, bounds=bounds)
 

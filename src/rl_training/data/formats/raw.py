@@ -18,7 +18,7 @@ from rl_training.data.formats.names import LONGEST_NAME, doubled
 from rl_training.data.provenance import Provenance
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
-from rl_training.reading_choices import EndReasons
+from rl_training.reading_choices import EndReasons, Words
 from rl_training.validation import printable
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class RawData:
     end_reasons: what these texts mean, as was said.
     recorded: its own episodes, where those of the arrays are pieces of them.
     provenance: what the file itself tells of where it comes from.
+    words: numbers that the words of its columns stand for, by column.
     left_out: rows without a value that are not among the arrays, and how many of them mark a termination.
     """
 
@@ -84,6 +85,7 @@ class RawData:
     end_texts: Mapping[int, str] | None = None
     end_reasons: EndReasons | None = None
     provenance: Provenance | None = None
+    words: Words = field(default_factory=dict)
 
     def row_in_file(self, row: int) -> tuple[int, str | None]:
         """Where the data have a row of the arrays: the row in its file, and the file's name where there are several."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,6 +21,7 @@ from rl_training.data.formats.nearby import REPLACED
 from rl_training.data.formats.places import MINARI_PREFIX, expand, place_of
 from rl_training.data.formats.raw import NAMES
 from rl_training.data.formats.renames import take_free_name
+from rl_training.data.formats.words import NAME as WORDS
 from rl_training.data.formats.written import beside, write_about
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.errors import DataError
@@ -304,9 +305,10 @@ def _parquet(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
 
 
 def _told_of_table(dataset: TransitionDataset) -> dict[str, Any]:
-    """What is known beside the rows of a table, as JSON values: environment, bounds and names."""
+    """What is known beside the rows of a table, as JSON values: environment, bounds, names and words."""
     bounds = None if dataset.bounds is None else dataset.bounds.to_json()
-    known = {"env_id": dataset.env_id, "bounds": bounds, NAMES: _own_names(dataset)}
+    names = _own_names(dataset)
+    known = {"env_id": dataset.env_id, "bounds": bounds, NAMES: names, WORDS: _own_words(dataset, names)}
     return {name: value for name, value in known.items() if value}
 
 
@@ -316,6 +318,12 @@ def _own_names(dataset: TransitionDataset) -> dict[str, list[str]]:
     widths = {"obs": dataset.obs_dim, "actions": dataset.act_dim}
     own = {field: [name for name, width in columns.get(field, ()) if width == 1] for field in widths}
     return {field: names for field, names in own.items() if len(names) == widths[field]}
+
+
+def _own_words(dataset: TransitionDataset, names: Mapping[str, Sequence[str]]) -> dict[str, dict[str, float]]:
+    """The numbers that words of the table stood for, of the columns that go by these names."""
+    words = {} if dataset.in_file is None else dataset.in_file.words
+    return {name: dict(words[name]) for own in names.values() for name in own if name in words}
 
 
 def _csv(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
