@@ -112,3 +112,57 @@ def test_options_of_the_command_line(log: Path, command: Any, mistake: Any) -> N
     assert (
         "'mode' holds text in most rows: say what number each word stands for, --words mode=cool:0,dry:1,heat:2" in said
     )
+
+
+CHECKED = 5_000  # rows that `config validate` looks at
+
+
+def log_of(doors: list[str]) -> dict[str, list[Any]]:
+    rows = range(len(doors))
+    return {
+        "run": [i // 100 for i in rows],
+        "x": [i % 7 / 2 for i in rows],
+        "door": doors,
+        "u": [i % 5 / 4 for i in rows],
+        "r": [1.5] * len(doors),
+    }
+
+
+def write(path: Path, columns: dict[str, list[Any]]) -> None:
+    if path.suffix == ".parquet":
+        pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+        pq.write_table(pa.table(columns), path)
+    else:
+        rows = [",".join(columns), *(",".join(map(str, row)) for row in zip(*columns.values(), strict=True))]
+        path.write_text("\n".join(rows) + "\n")
+
+
+@pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
+class TestValidate:
+    """A configuration that is called valid can be trained on, as far as the first rows and all words tell."""
+
+    def config(self, folder: Path, name: str, more: str = "") -> None:
+        columns = "{obs: [x, door], actions: u, rewards: r, episode_ids: run}"
+        section = f"dataset:\n  source: file\n  path: {name}\n  columns: {columns}\n{more}"
+        (folder / "c.yaml").write_text(f"algo: bc\ntotal_timesteps: 10\n{section}")
+
+    def test_sees_a_column_of_text(self, name: str, mistake: Any, tmp_path: Path) -> None:
+        write(tmp_path / name, log_of(["open", "shut"] * 100))
+        self.config(tmp_path, name)
+        said = mistake("config", "validate", "c.yaml")
+        assert said.startswith(f"error: c.yaml: dataset: {name}: column 'door': 'open' at row 0 is not a number")
+        assert said.endswith("say what number each word stands for, words: {door: {shut: 0, open: 1}}, or leave it out")
+
+    def test_sees_a_word_far_down(self, name: str, command: Any, mistake: Any, tmp_path: Path) -> None:
+        write(tmp_path / name, log_of([*["open", "shut"] * CHECKED, "wide"]))
+        self.config(tmp_path, name, "  words: {door: {shut: 0, open: 1}}\n")
+        assert "column 'door': 'wide' is none of its words, shut, open; say its number" in mistake(
+            "config", "validate", "c.yaml"
+        )
+        self.config(tmp_path, name, "  words: {door: {shut: 0, open: 1, wide: 2}}\n")
+        assert command("config", "validate", "c.yaml").code == 0
+
+    def test_leaves_what_is_missing_alone(self, name: str, command: Any, tmp_path: Path) -> None:
+        write(tmp_path / name, log_of(["1", "ERR", "0", ""] * 50))
+        self.config(tmp_path, name, "  missing: hold\n  missing_words: [ERR]\n")
+        assert command("config", "validate", "c.yaml").code == 0

@@ -154,12 +154,17 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
     return read
 
 
-def _read_plainly(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArray[Any]]:
-    """The planned columns by way of Python's own reader, some rows at a time."""
+def check_first_rows(path: Path, layout: Layout, planned: Plan, rows: int) -> None:
+    """Refuse cells of the first rows that are not what their column is read for."""
+    _read_plainly(path, layout, planned, rows)
+
+
+def _read_plainly(path: Path, layout: Layout, planned: Plan, most: int | None = None) -> dict[str, npt.NDArray[Any]]:
+    """The planned columns by way of Python's own reader, some rows at a time; of so many rows, if `most` is said."""
     everywhere = {name: position for position, name in enumerate(layout.names)}
     positions = {name: everywhere[name] for name in planned.columns if name in everywhere}
     parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in positions}
-    complete, faults = _complete(path, layout), Faults()
+    complete, faults = islice(_complete(path, layout), most), Faults()
     done = 0
     while rows := list(islice(complete, _ROWS_AT_A_TIME)):
         cells = list(zip(*rows, strict=True))
