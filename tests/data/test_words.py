@@ -152,7 +152,7 @@ class TestSection:
 
 
 class TestKept:
-    @pytest.mark.parametrize("name", ["made.csv", "made.parquet"])
+    @pytest.mark.parametrize("name", ["made.csv", "made.parquet", "made.npz", "made.h5"])
     def test_in_a_file_that_is_written(self, name: str, tmp_path: Path) -> None:
         if name.endswith("parquet"):
             pytest.importorskip("pyarrow")
@@ -164,6 +164,7 @@ class TestKept:
             spaces = named_spaces(infer_spaces(dataset), dataset)
             assert spaces.obs_columns[1].words == (("Shut", 0.0), ("open", 1.0))
             assert spaces.obs_columns[0].words == ()
+            assert [column.name for column in (*spaces.obs_columns, *spaces.action_columns)] == ["x", "door", "valve"]
             assert Spaces.from_json(spaces.to_json()) == spaces
 
     def test_a_stored_number_that_is_none(self) -> None:

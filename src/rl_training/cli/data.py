@@ -88,7 +88,9 @@ def convert(
     ],
     target: Annotated[
         str | None,
-        typer.Argument(help="A name ending in .npz, .hdf5, .parquet or .csv, minari:ID, or a folder's with a /."),
+        typer.Argument(
+            help="A name ending in .npz, .hdf5, .csv or (with pyarrow) .parquet, minari:ID, or a folder's with a /."
+        ),
     ] = None,
     env_id: EnvId = None,
     config: OfConfig = None,

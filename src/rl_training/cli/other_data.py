@@ -20,7 +20,7 @@ def read_as_the_runs(option: str, given: str | None) -> Iterator[None]:
         fault, advice, _ = str(error).partition(_LACKS)
         if given is None or not (advice or ("columns." in fault and _NO_COLUMN in fault)):
             raise
-        convert = f"rl-training data convert {shlex.quote(given)} NEW.parquet --columns obs=… --columns actions=…"
+        convert = f"rl-training data convert {shlex.quote(given)} NEW.npz --columns obs=… --columns actions=…"
         raise DataError(
             f"{fault}; {option} is read as the run's own data are, so bring it into form: {convert}"
         ) from error

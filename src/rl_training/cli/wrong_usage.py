@@ -47,7 +47,7 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
     if message.startswith("Option '--compare' requires 2"):
         return "--compare: takes two names, --compare RUN RUN"
     if command == "split" and message.startswith(("Option '-o' requires 2", "Option '--output' requires 2")):
-        return "-o: takes two files, one to train on and one held out: -o train.parquet held_out.parquet"
+        return "-o: takes two files, one to train on and one held out: -o train.npz held_out.npz"
     if message.startswith("Got unexpected extra argument"):
         return _too_many(command, message)
     if command == "predict" and option in ("--data", "--file", "--input"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -138,10 +139,17 @@ class RawData:
         """With names of single values that stand beside the table, `{field: [name, …]}`, as far as they fit it."""
         kept = dict(self.columns)
         for field_, names in told.items() if isinstance(told, Mapping) else ():
-            width = sum(several for _, several in self.columns.get(field_, ()))
+            width = self._width(field_)
             if isinstance(names, list) and len(names) == width and all(_is_name(name) for name in names):
-                kept[field_] = [(name, 1) for name in names] if doubled(names) is None else kept[field_]
+                kept |= {field_: [(name, 1) for name in names]} if doubled(names) is None else {}
         return replace(self, columns=kept)
+
+    def _width(self, field_: str) -> int:
+        """How many values a field has, by its columns or by its array."""
+        if field_ in self.columns:
+            return sum(several for _, several in self.columns[field_])
+        shapes = [np.shape(values) for key, values in self.arrays.items() if FIELD_OF.get(key) == field_]
+        return 0 if not shapes else 1 if len(shapes[0]) < 2 else shapes[0][1]
 
     def located(self, fault: FaultyValueError) -> DataError:
         """The fault by the file's own row and column."""
@@ -185,6 +193,15 @@ def row_named(files: Files, row: int) -> str:
 
 def _is_name(name: Any) -> bool:
     return isinstance(name, str) and 0 < len(name) <= LONGEST_NAME
+
+
+def told_as_json(value: Any) -> Any:
+    """What a writer put there as JSON text, in whatever form a file hands it over; of anything else, nothing."""
+    value = value.item() if isinstance(value, np.ndarray | np.generic) and value.shape == () else value
+    try:
+        return json.loads(value) if isinstance(value, str | bytes) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 @contextmanager

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.names import listed, suggest
+from rl_training.data.formats.raw import RawData
 from rl_training.errors import DataError
 from rl_training.validation import printable, shown
 
@@ -88,6 +90,11 @@ def told(given: Any) -> dict[str, dict[str, float]]:
     except DataError:
         return {}
     return {str(c): {str(word): float(number) for word, number in words.items()} for c, words in given.items()}
+
+
+def with_told(raw: RawData, names: Any, words: Any) -> RawData:
+    """With the names of values, and their words, that a file of this package tells beside its rows."""
+    return replace(raw.with_names(names), words=raw.words or told(words))
 
 
 def _is_finite(number: Any) -> bool:

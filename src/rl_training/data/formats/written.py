@@ -16,7 +16,7 @@ from rl_training.data.formats.atomic import sync
 from rl_training.data.formats.limits import check_file
 from rl_training.data.formats.raw import NAMES, RawData
 from rl_training.data.formats.words import NAME as WORDS
-from rl_training.data.formats.words import told
+from rl_training.data.formats.words import with_told
 from rl_training.data.provenance import KEY, Provenance, digest_of
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
@@ -72,8 +72,7 @@ def with_known(raw: RawData, paths: Sequence[Path]) -> RawData:
     known, notes = _known_alike(paths) if all(as_written) else ({}, ())
     bounds = known.get("bounds")
     return replace(
-        replace(raw, notes=(*raw.notes, *notes)).with_names(known.get(NAMES)),
-        words=raw.words or told(known.get(WORDS)),
+        with_told(replace(raw, notes=(*raw.notes, *notes)), known.get(NAMES), known.get(WORDS)),
         env_id=told_env_id(known.get("env_id")),
         bounds=SpaceBounds.read(bounds) if isinstance(bounds, dict) else None,
     )
