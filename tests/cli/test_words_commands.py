@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from rl_training import yaml_dialect
+from rl_training.data.offline_dataset import TransitionDataset
 
 SHORT = ("--set", "total_timesteps=3", "--set", "algo_kwargs={batch_size: 8}", "--quiet")
 MODES = ("heat", "cool", "dry")
@@ -166,3 +168,30 @@ class TestValidate:
         write(tmp_path / name, log_of(["1", "ERR", "0", ""] * 50))
         self.config(tmp_path, name, "  missing: hold\n  missing_words: [ERR]\n")
         assert command("config", "validate", "c.yaml").code == 0
+
+
+def test_a_raw_file_beside_a_run_comes_with_the_command_that_converts_it(
+    config: Path, command: Any, mistake: Any, tmp_path: Path
+) -> None:
+    """The run's own file tells how it was written, so that the same can be said of other raw files."""
+    assert command("data", "split", "-c", config.name, "-o", "train.npz", "aside.npz").code == 0
+    (tmp_path / "made.yaml").write_text("algo: bc\ndataset: train.npz\n")
+    assert command("train", "-c", "made.yaml", "--name", "own", *SHORT).code == 0
+    for asked in (("evaluate", "runs/own", "--offline", "--data"), ("report", "runs/own", "--held-out")):
+        said = mistake(*asked, "log.csv")
+        way = said.partition("bring it into form: rl-training ")[2]
+        assert way.startswith("data convert log.csv NEW.npz --columns obs=obs_temp,door --columns ")
+        assert " --words door=shut:0,Open:1" in way
+        assert command(*shlex.split(way), "--force").code == 0
+        assert command("data", "convert", "log.csv", "same.npz", "-c", config.name, "--force").code == 0
+        made, same = (TransitionDataset.load(tmp_path / name) for name in ("NEW.npz", "same.npz"))
+        assert made.fingerprint() == same.fingerprint()
+    assert command("report", "runs/own", "--held-out", "NEW.npz", "-o", "page.html").code == 0
+
+
+def test_other_data_are_converted_as_a_configuration_reads_its_own(config: Path, command: Any, tmp_path: Path) -> None:
+    (tmp_path / "later.csv").write_text((tmp_path / "log.csv").read_text().replace("shut", "Open"))
+    assert command("data", "convert", "later.csv", "later.npz", "-c", config.name).code == 0
+    assert TransitionDataset.load(tmp_path / "later.npz").obs[:, 1].min() == 1.0
+    code, _, said = command("data", "check", "later.csv", "-c", config.name)
+    assert (code, said.startswith("error: --config config.yaml: not beside later.csv")) == (2, True)

@@ -97,7 +97,8 @@ def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:
 
 def _estimate(policy: LoadedPolicy, asked: AskedOffline) -> OfflineEvaluation:
     ignored = warnings.catch_warnings(action="ignore")  # what diverged has just been said
-    with read_as_the_runs("--data", asked.data), ignored, _progress(can_go_on=asked.updates is None) as on_part:
+    alike = read_as_the_runs("--data", asked.data, [policy.checkpoint.config.dataset])
+    with alike, ignored, _progress(can_go_on=asked.updates is None) as on_part:
         return evaluate_offline(
             policy,
             asked.data,

@@ -282,7 +282,8 @@ def _words_option(mapping: str) -> str:
 
 def words_entries(words: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """`door=shut:0,open:1` for every column, as `--words` takes it."""
-    return [f"{column}={joined([f'{word}:{number}' for word, number in own.items()])}" for column, own in words.items()]
+    pairs = {name: [f"{word}:{str(n).removesuffix('.0')}" for word, n in own.items()] for name, own in words.items()}
+    return [f"{column}={joined(own)}" for column, own in pairs.items()]
 
 
 def joined(names: Iterable[str]) -> str:
