@@ -35,3 +35,21 @@ def test_parameters_of_an_algorithm(mistake: Any, tmp_path: Path) -> None:
     assert ", batch_size, " in said
     said = mistake("config", "validate", "c.yaml", "--set", "algo_kwargs.actr_lr=1")
     assert said.endswith("algo_kwargs.actr_lr: no such option; did you mean 'actor_lr'?")
+
+
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("{source: file, path: a.csv, action_low: 0}", "dataset: action_low and action_high are given together"),
+        ("{source: file, path: a.csv, at_termination: {crash: 1}}", "dataset: at_termination"),
+        ("{source: file, path: a.csv, action_lo: 0}", "dataset.action_lo: no such option; did you mean 'action_low'?"),
+        (
+            "{source: mixture, parts: [{dataset: a.csv, weight: 1}, {dataset: b.csv}]}",
+            "dataset: give every part a weight, or none",
+        ),
+    ],
+)
+def test_no_key_is_named_that_nobody_wrote(section: str, said: str, mistake: Any, tmp_path: Path) -> None:
+    """pydantic names the branch of a union, `dataset.file`, as if it were a key."""
+    (tmp_path / "c.yaml").write_text(f"algo: bc\ntotal_timesteps: 10\ndataset: {section}\n")
+    assert mistake("config", "validate", "c.yaml").startswith(f"error: c.yaml: {said}")
