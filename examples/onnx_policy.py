@@ -5,8 +5,10 @@ import sys
 import numpy as np
 import onnxruntime
 
-file, *numbers = sys.argv[1:]
-policy = onnxruntime.InferenceSession(file)
-obs = np.array([numbers], dtype=np.float32)  # [1, obs], as the environment gives it
+if len(sys.argv) < 3:
+    print("usage: python onnx_policy.py policy.onnx NUMBER NUMBER …", file=sys.stderr)
+    sys.exit(2)
+policy = onnxruntime.InferenceSession(sys.argv[1])
+obs = np.array([sys.argv[2:]], dtype=np.float32)  # [1, obs], as the environment gives it
 (action,) = policy.run(["action"], {"obs": obs})
 print(action[0].tolist())

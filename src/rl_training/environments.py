@@ -30,23 +30,40 @@ _SUPPORTED_ACTIONS = "supported: a one-dimensional Box with finite bounds (conti
 
 
 class NamedColumn(NamedTuple):
-    """What the data call one value of an observation or of an action, and the smallest and largest they have of it."""
+    """What the data call one value of an observation or of an action, and the smallest and largest they have of it.
+
+    words: those that the data have for numbers of it, with these.
+    """
 
     name: str
     low: float
     high: float
+    words: tuple[tuple[str, float], ...] = ()
 
     @classmethod
     def of_json(cls, entries: Any, width: int) -> tuple[NamedColumn, ...]:
-        """What `_asdict` makes of as many columns; none where nothing is told of them."""
-        columns = tuple(cls(str(entry["name"]), float(entry["low"]), float(entry["high"])) for entry in entries)
+        """What `to_json` makes of as many columns; none where nothing is told of them."""
+        columns = tuple(
+            cls(
+                str(entry["name"]),
+                float(entry["low"]),
+                float(entry["high"]),
+                tuple((str(word), float(number)) for word, number in dict(entry.get("words", {})).items()),
+            )
+            for entry in entries
+        )
         if columns and len(columns) != width:
             raise ValueError(f"{len(columns)} names for {width} values")
-        for name, low, high in columns:
-            if len(name) > _LONGEST_NAME or not (math.isfinite(low) and math.isfinite(high)):
+        for name, low, high, words in columns:
+            if len(name) > _LONGEST_NAME or not all(map(math.isfinite, (low, high, *(number for _, number in words)))):
                 raise ValueError(f"{name[:40]!r}, {low} to {high} is no column")
-            name.encode()  # half a surrogate pair is a ValueError, too
+            "".join([name, *(word for word, _ in words)]).encode()  # half a surrogate pair is a ValueError, too
         return columns
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values; words only where there are any."""
+        plain = {"name": self.name, "low": self.low, "high": self.high}
+        return {**plain, "words": dict(self.words)} if self.words else plain
 
 
 @dataclass(frozen=True)
@@ -79,7 +96,7 @@ class Spaces:
     def columns_to_json(self) -> dict[str, Any]:
         """The names and ranges, where there are any."""
         columns = {"obs_columns": self.obs_columns, "action_columns": self.action_columns}
-        return {kind: [column._asdict() for column in named] for kind, named in columns.items() if named}
+        return {kind: [column.to_json() for column in named] for kind, named in columns.items() if named}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Spaces:

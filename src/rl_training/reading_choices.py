@@ -16,6 +16,7 @@ Missing: TypeAlias = Literal["refuse", "drop", "hold"]  # what is done where a v
 Duplicates: TypeAlias = Literal["refuse", "drop"]  # rows that are copies of the one before, in a table with a step
 Ending: TypeAlias = Literal["termination", "truncation", "ongoing"]  # what a text such as `crash` says of its row
 EndReasons: TypeAlias = Mapping[str, Ending]  # by text
+Words: TypeAlias = Mapping[str, Mapping[str, float]]  # numbers that words stand for, by column and by word
 AtTermination: TypeAlias = float | Mapping[str, float]  # added to the reward of a termination: of all, or by reason
 Side: TypeAlias = float | Sequence[float]  # the smallest or largest action: of all dimensions, or of each
 
@@ -31,12 +32,14 @@ class TableChoices:
     """What may be said of the cells and rows of a table, before its fields are understood.
 
     end_reasons: what the texts of a column of reasons mean. missing_words: texts that stand for a missing number,
-    besides those that everyone writes. duplicates: of rows whose step occurs twice.
+    besides those that everyone writes. duplicates: of rows whose step occurs twice. words: numbers that the words of a
+    column stand for.
     """
 
     end_reasons: EndReasons | None = None
     missing_words: tuple[str, ...] = ()
     duplicates: Duplicates = "refuse"
+    words: Words | None = None
 
 
 AS_IT_STANDS = TableChoices()
@@ -62,6 +65,7 @@ class Choices(Understanding, total=False):
     end_reasons: EndReasons | None
     missing_words: Sequence[str]
     duplicates: Duplicates
+    words: Words | None
 
 
 def is_said(choice: Any) -> bool:
@@ -76,6 +80,6 @@ def apart(said: Choices) -> tuple[TableChoices, Understanding]:
     words, duplicates = said.get("missing_words", ()), said.get("duplicates", AS_IT_STANDS.duplicates)
     if isinstance(words, str):
         raise ConfigError(f"missing_words: must be a list of words, such as [{words!r}]")
-    of_table = TableChoices(said.get("end_reasons"), tuple(map(str, words)), duplicates)
+    of_table = TableChoices(said.get("end_reasons"), tuple(map(str, words)), duplicates, said.get("words"))
     names = Understanding.__annotations__
     return of_table, cast(Understanding, {name: choice for name, choice in said.items() if name in names})

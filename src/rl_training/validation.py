@@ -91,7 +91,7 @@ class _Place:
 def explain(error: ValidationError, model: type[BaseModel], prefix: str = "") -> str:
     """The first fault in one line: the key, what was given, what is allowed, the nearest valid name."""
     faults = error.errors(include_url=False)
-    places = [_follow(model, fault["loc"]) for fault in faults]
+    places = [_follow(model, fault["loc"], is_unknown=fault["type"] == "extra_forbidden") for fault in faults]
     # A misspelt key explains most else. Of complaints about one key, a union's deepest branch came nearest.
     misspelt = [i for i, fault in enumerate(faults) if fault["type"] == "extra_forbidden"]
     chosen = (
@@ -157,13 +157,14 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
     return f"{message}, got {shown(fault['input'])}"
 
 
-def _follow(model: type[BaseModel], location: tuple[int | str, ...]) -> _Place:
-    """Walk a location through the models, leaving out the names of union branches that pydantic puts between."""
+def _follow(model: type[BaseModel], location: tuple[int | str, ...], *, is_unknown: bool) -> _Place:
+    """Walk a location through the models, without the names of union branches that pydantic puts between and behind.
+    is_unknown: its last part is a key that nobody knows."""
     path: list[str] = []
     models, free_key, field = [model], False, None
     for i, part in enumerate(location):
         fields = [m.model_fields[str(part)] for m in models if str(part) in m.model_fields]
-        unknown_option = i == len(location) - 1 and bool(models)
+        unknown_option = is_unknown and i == len(location) - 1 and bool(models)
         if fields or free_key or unknown_option or isinstance(part, int):
             path.append(shortened(str(part)))
             field = fields[0] if fields else None

@@ -324,7 +324,7 @@ class TestMistakes:
             ("train -c my.yaml --lr 1e-3", "did you mean --set algo_kwargs.actor_lr=1e-3?"),
             ("train -c my.yaml --epochs 3", "did you mean --set n_epochs=3?"),
             ("train -c bc/pendulum --set learning_rate=1", "did you mean 'algo_kwargs.actor_lr'"),
-            ("data split log.csv -o one", "takes two files, one to train on and one held out: -o train.parquet"),
+            ("data split log.csv -o one", "takes two files, one to train on and one held out: -o train.npz"),
             ("data split log.csv -o one", "(see rl-training data split --help)"),
             ("train --total-timestep 10", "No such option: --total-timestep"),
             ("resume first --set x=1", "--set; a resumed run keeps its settings, only --total-timesteps gives it"),

@@ -114,7 +114,8 @@ def test_held_out_files_in_another_form(mistake: Any, command: Any, config: Path
     assert command("train", "-c", "c.yaml", *SMALL).code == 0
     (tmp_path / "odd.csv").write_text("a,b,c,d\n1,2,3,0\n2,3,4,1\n")
     lacks = "columns.obs: no column 'Temp'; the data have a, b, c, d"
-    way = "rl-training data convert odd.csv NEW.parquet --columns obs=… --columns actions=…"
+    way = "rl-training data convert odd.csv NEW.npz --columns obs=… --columns actions=…"
+    way += " (or -c CONFIG, with a configuration that says so)"
     said = mistake("report", "runs/first", "--held-out", "odd.csv")
     form = "--held-out is read as the run's own data are, so bring it into form"
     assert said == f"error: --held-out odd.csv: {lacks}; {form}: {way}"

@@ -126,5 +126,6 @@ def test_a_column_of_texts_is_not_called_missing(mistake: Any, tmp_path: Path) -
     (tmp_path / "door.csv").write_text("\n".join(["t,temp,door,u,r", *rows]) + "\n")
     columns = ["obs=temp,door", "actions=u", "rewards=r", "step=t"]
     said = mistake("data", "check", "door.csv", *(word for one in columns for word in ("--columns", one)))
-    assert "'door' holds text in most rows: write numbers in its place, such as 0 and 1, or leave it out" in said
+    way = "say what number each word stands for, --words door=shut:0,open:1, or leave it out"
+    assert f"'door' holds text in most rows: {way}" in said
     assert "missing-words" not in said

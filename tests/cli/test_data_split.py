@@ -217,8 +217,7 @@ def test_init_tells_what_a_written_file_keeps(command: Any, log: Path, name: str
     command("data", "convert", "log.csv", name, *READING)
     code, out, _ = command("init", name)
     assert code == 0
-    names = "" if name == "train.npz" else "names of obs (x, y), names of actions (u), "
-    note = f"the file keeps {names}bounds of actions (-2 to 2)"
+    note = "the file keeps names of obs (x, y), names of actions (u), bounds of actions (-2 to 2)"
     assert note in " ".join(out.split())
     assert f"  # Note: {note}." in Path("config.yaml").read_text()
 

@@ -15,6 +15,7 @@ import torch
 from rl_training.cli import evaluating_offline, judging
 from rl_training.cli.known_quality import quality
 from rl_training.data.doctor.wording import number
+from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.experiment import offline_evaluation
 from rl_training.experiment.manager import load_policy
 from rl_training.experiment.shipping import hub
@@ -373,3 +374,37 @@ def test_training_points_to_it(command: Any, data_file: Path, tmp_path: Path) ->
     assert "no simulator: rl-training evaluate runs/a --offline" in out
     plan = command("train", "-c", "bc/pendulum", *words, "--dry-run").out
     assert "no environment; afterwards `rl-training evaluate RUN --offline`" in plan
+
+
+def test_stored_estimates_can_be_forgotten(
+    command: Any, mistake: Any, data_file: Path, dataset: TransitionDataset, tmp_path: Path
+) -> None:
+    """All of them or those on one file; the records stay beside as they were."""
+    run = train(small_config(data_file, tmp_path / "runs", name="own")).run.path
+    assert "runs/own: has no stored estimate to forget" in mistake("evaluate", "runs/own", "--offline", "--forget")
+    dataset.save(tmp_path / "other.npz")
+    for more in ((), ("--data", "other.npz"), ("--data", "other.npz")):
+        assert command("evaluate", "runs/own", "--offline", *QUICK, *more).code == 0
+    stored = run / "offline_evaluations.jsonl"
+    before = stored.read_bytes()
+    code, out, _ = command("evaluate", "runs/own", "--offline", "--forget", "--data", "other.npz")
+    assert (code, out.startswith("runs/own: forgot 2 estimates on other.npz; the records as they were: ")) == (0, True)
+    assert stored.read_bytes() == before.splitlines(keepends=True)[0]
+    assert (run / "offline_evaluations.jsonl.aside").read_bytes() == before
+    assert "has no stored estimate on other.npz" in mistake(
+        "evaluate", "runs/own", "--offline", "--forget", "--data", "other.npz"
+    )
+    assert command("evaluate", "runs/own", "--offline", "--forget").out.startswith("runs/own: forgot 1 estimate;")
+    assert stored.read_bytes() == b""
+    assert command("runs").code == command("report", "runs/own", "--no-data").code == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--forget"], "--forget: is an option of --offline; add it"),
+        (["--offline", "--forget", "--gamma", "0.9"], "--gamma: is for an estimate, and --forget makes none"),
+    ],
+)
+def test_mistakes_of_forgetting(words: list[str], said: str, mistake: Any, runs: dict[str, Path]) -> None:
+    assert said in mistake("evaluate", runs["one"], *words)

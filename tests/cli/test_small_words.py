@@ -64,7 +64,10 @@ class TestDataOfAConfiguration:
         ("words", "told"),
         [
             (["log.npz"], "Missing argument 'target'; give a source and a target, or -c CONFIG"),
-            (["-c", "c.yaml", "log.csv", "log.npz"], "--config c.yaml: not beside log.csv"),
+            (
+                ["-c", "c.yaml", "log.csv", "log.npz", "--rewards-are", "costs"],
+                "--rewards-are: c.yaml says how its data",
+            ),
         ],
     )
     def test_is_named_once(self, words: list[str], told: str, mistake: Any) -> None:

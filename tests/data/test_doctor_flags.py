@@ -9,7 +9,7 @@ import pytest
 
 from rl_training.data import TransitionDataset
 from rl_training.data.doctor import examine
-from rl_training.data.formats.tables import read_table
+from rl_training.data.formats import read_table
 from sick_data import codes, ends_of, healthy, report_on, without_successors
 
 

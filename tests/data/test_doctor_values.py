@@ -10,7 +10,7 @@ import pytest
 from rl_training.data.doctor import examine
 from rl_training.data.doctor.coverage import effective_dimension
 from rl_training.data.doctor.subject import Columns
-from rl_training.data.formats.tables import read_table
+from rl_training.data.formats import read_table
 from rl_training.data.reference_returns import reference_returns
 from rl_training.data.settling import settle
 from rl_training.environments import Spaces

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rl_training.data.doctor import examine
-from rl_training.data.formats.tables import read_table
+from rl_training.data.formats import read_table
 from rl_training.data.guesses import Guess
 from rl_training.data.guessing import guess_fields
 from rl_training.data.reason_guesses import guess_reasons, lengths_by_reason

@@ -10,8 +10,8 @@ import pytest
 from rl_training import yaml_dialect
 from rl_training.cli.reading_options import in_options
 from rl_training.data.dataset_loaders import FileDatasetConfig
+from rl_training.data.formats import read_table
 from rl_training.data.formats.cells import may_stand_for_missing, numbers
-from rl_training.data.formats.tables import read_table
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.settling import settle
 from rl_training.errors import ConfigError, DataError

@@ -341,6 +341,13 @@ class TestFiles:
         said = run_without(example, tmp_path, "torch", "rl_training", arguments=("p.onnx", "0.5", "-0.5", "2"))
         assert json.loads(said) == pytest.approx(policy.predict([0.5, -0.5, 2.0]).tolist(), abs=1e-5)
 
+    def test_the_example_without_numbers_says_how_it_is_called(self) -> None:
+        example = Path(__file__).resolve().parents[2] / "examples" / "onnx_policy.py"
+        pytest.importorskip("onnxruntime")
+        called = subprocess.run([sys.executable, example, "p.onnx"], capture_output=True, text=True, check=False)
+        assert called.returncode == 2
+        assert called.stderr == "usage: python onnx_policy.py policy.onnx NUMBER NUMBER …\n"
+
     def test_scores_are_the_evaluation_of_that_checkpoint(self, tmp_path: Path, data_file: Path) -> None:
         changes = {"env_id": "Pendulum-v1", "eval_interval": 10, "evaluation": {"episodes": 2}, "seed": [0, 1]}
         path = train(small_config(data_file, tmp_path / "runs", **changes)).run.path

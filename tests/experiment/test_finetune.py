@@ -420,6 +420,6 @@ class TestMistakes:
         values = {"env_id": "Pendulum-v1", "total_timesteps": STEPS, "algo_kwargs": knobs}
         run = manager.start(small_config(data_file, tmp_path, "rlpd", **values)).run.path
         said = self.refused(run, tmp_path / "new", online={"prior": "buffer"})
-        assert said == "algo_kwargs.prior: no such option"
+        assert said.startswith("algo_kwargs.prior: no such option; choose from actor_hidden, ")
         result = manager.finetune(run, STEPS, online={"offline_batch_ratio": 0.25}, changes={"name": "other"})
         assert result.checkpoint.config.algo_kwargs["offline_batch_ratio"] == 0.25

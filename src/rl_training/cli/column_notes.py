@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +11,7 @@ import numpy.typing as npt
 from rl_training.data.fields import STEP
 from rl_training.data.formats.cells import is_missing_word, may_stand_for_missing
 from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.names import listed
 from rl_training.data.formats.peek import Peek
 from rl_training.data.guesses import Guesses
 from rl_training.data.missing_marks import number_of
@@ -64,10 +66,17 @@ def doubled_rows(first: Peek, guesses: Guesses) -> list[str]:
     return [f"{same}; remove the doubled ones, or say duplicates: drop"]
 
 
-def unused(first: Peek, guesses: Guesses) -> tuple[str, ...]:
-    """The columns that no field takes, with the reason where the column's own values are one."""
-    reasons = {name: _unfit(first, first.columns[name]) for name in guesses.left}
+def unused(first: Peek, guesses: Guesses, worded: Mapping[str, Collection[str]]) -> tuple[str, ...]:
+    """The columns that no field takes, with the reason where the column's own values are one. worded: those of a few
+    words, by column."""
+    reasons = {
+        name: _of_words(worded[name]) if name in worded else _unfit(first, first.columns[name]) for name in guesses.left
+    }
     return tuple(printable(name) + (f" ({why})" if why else "") for name, why in reasons.items())
+
+
+def _of_words(words: Collection[str]) -> str:
+    return f"the words {listed(words)}; words gives them numbers"
 
 
 def _unfit(first: Peek, values: npt.NDArray[np.generic]) -> str | None:

@@ -12,6 +12,7 @@ from rl_training import yaml_dialect
 from rl_training.cli.recommendation import Recommendation
 from rl_training.data.fields import END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP, TO_FILL_IN
 from rl_training.data.formats.names import first_of, listed
+from rl_training.data.formats.words import proposed
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.reason_guesses import ReasonGuess
 from rl_training.data.transforms import RETURN_SPAN
@@ -23,6 +24,7 @@ from rl_training.wording import amount
 _WIDTH = 100
 _LONGEST_KEY = 1000  # characters; YAML reads a longer one only where it is marked as a key
 _WEIGHING = ("iql", "awac", "crr")  # by exp of advantages; AWR standardises them first
+_TWO = 2  # words, of which no third lies between
 _LAYERNORM = "layernorm"  # a preset that several algorithms have
 _NEEDED = ("obs", "actions", "rewards")
 ENDS = ("terminations", "dones", END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP)
@@ -63,6 +65,7 @@ class Draft:
     is_table: bool = False
     looked_at: str = ""  # the rows that were, in words, where nothing is known of the others
     missing_words: tuple[str, ...] = ()  # that stand for a missing number, most likely
+    words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by column, in how many rows each stands
 
     @property
     def end_reasons(self) -> dict[str, Ending]:
@@ -156,7 +159,7 @@ class Draft:
         if self.incomplete:
             lines.append(f"  # missing: drop  # {self.incomplete} lack a value: this leaves them out, and cuts there")
             lines.append("  # missing: hold  # or: the last value before is taken, as suits slow sensors")
-        lines += [*self._reasons(), *self._bounds()]
+        lines += [*self._words(), *self._reasons(), *self._bounds()]
         if self.unused:
             lines += _comment(f"Not used: {first_of(self.unused)}. Add to obs what the policy should see.", "  ")
         for note in self.notes:
@@ -195,6 +198,29 @@ class Draft:
         if empty := self.reasons.get(""):
             lines += _comment(f"{amount(empty.rows, 'row')} say nothing: the episode goes on", "    ")
         return lines + self._failures()
+
+    def _words(self) -> list[str]:
+        """The numbers of words, a line for each column; of more than two words they are left to whoever knows them."""
+        if not self.words:
+            return []
+        about = "Numbers that the words of a column stand for, once it is among obs; any others will do"
+        entries = {name: proposed(own) for name, own in self.words.items()}
+        active = any(len(numbers) <= _TWO for numbers, _ in entries.values())
+        lines = [*_comment(f"{about}.", "  "), "  words:" if active else "  # words:"]
+        for name, (numbers, is_pair) in entries.items():
+            entry = f"{yaml_dialect.inline(name)}: {yaml_dialect.inline(numbers)}"
+            rows = ", ".join(f"{printable(word)} {self.words[name][word]:,}" for word in numbers)
+            if len(numbers) > _TWO:
+                lines += _comment(
+                    f"{printable(name)}: {len(numbers)} words ({rows} rows); numbers say that one lies between others,"
+                    " which words need not do. If they have an order, give it; else write a column of 0 and 1 of each:",
+                    "    ",
+                )
+                lines.append(f"    # {entry}")
+            else:
+                why = "" if is_pair else "; guessed by the alphabet"
+                lines.append(f"    {entry}  # rows: {rows}{why}")
+        return lines
 
     def _failures(self) -> list[str]:
         """What a failure costs, to be said where the rewards do not."""

@@ -30,15 +30,17 @@ def _named(
     reading: Reading,
     verb: Literal["check", "convert", "split"] = "check",
 ) -> tuple[Path, str | None, Reading]:
-    """The data that were named, by themselves or by a configuration, and how they are read."""
-    if config is not None and path is None:
-        from rl_training.cli.data_of_config import data_of_config
-
-        return data_of_config(config, env_id, reading, verb)
-    if path is None or config is not None:
+    """The data that were named, by themselves or by a configuration, and how they are read; what is converted may be
+    other data, read as a configuration says of its own."""
+    if config is None and path is not None:
+        return path, env_id, reading
+    if config is None or (path is not None and verb != "convert"):
         wrong = "Missing argument 'path'" if path is None else f"--config {config}: not beside {path}"
         raise ConfigError(f"{wrong}; give a dataset, or -c CONFIG for the data it names")
-    return path, env_id, reading
+    from rl_training.cli.data_of_config import data_of_config
+
+    own, env_id, said = data_of_config(config, env_id, reading, verb)
+    return path or own, env_id, said
 
 
 @data_app.callback(invoke_without_command=True)
@@ -88,7 +90,9 @@ def convert(
     ],
     target: Annotated[
         str | None,
-        typer.Argument(help="A name ending in .npz, .hdf5, .parquet or .csv, minari:ID, or a folder's with a /."),
+        typer.Argument(
+            help="A name ending in .npz, .hdf5, .csv or (with pyarrow) .parquet, minari:ID, or a folder's with a /."
+        ),
     ] = None,
     env_id: EnvId = None,
     config: OfConfig = None,

@@ -11,7 +11,10 @@ def collect(
     env_id: Annotated[str, typer.Option(help="The environment to act in.")],
     policy: Annotated[str, typer.Option(help="random, scripted (Pendulum-v1), or a trained run or checkpoint.")],
     output: Annotated[
-        str, typer.Option("--output", "-o", help="What to write: log.npz, .hdf5, .parquet or .csv, log/ or minari:ID.")
+        str,
+        typer.Option(
+            "--output", "-o", help="What to write: log.npz, .hdf5, .csv, (with pyarrow) .parquet, log/ or minari:ID."
+        ),
     ],
     steps: Annotated[int | None, typer.Option(min=1, help="Transitions to record; the last episode is cut.")] = None,
     episodes: Annotated[int | None, typer.Option(min=1, help="Episodes to record, within --steps if given.")] = None,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import shlex
 from dataclasses import replace
@@ -12,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from rl_training.cli.reading_options import Reading
+from rl_training.cli.reading_options import Reading, joined, words_entries
 from rl_training.data.dataset_loaders import (
     DatasetConfig,
     FileDatasetConfig,
@@ -22,11 +20,13 @@ from rl_training.data.dataset_loaders import (
 )
 from rl_training.data.fields import END_REASONS
 from rl_training.data.formats import MINARI_PREFIX, recognise
+from rl_training.data.formats.cells import numbers_of_words
 from rl_training.data.formats.end_reasons import ends_by_reason
 from rl_training.data.formats.nearby import is_there, near_names
 from rl_training.data.formats.peek import check_columns
 from rl_training.data.formats.places import expand
 from rl_training.data.formats.whole_columns import texts_of
+from rl_training.data.formats.words import checked as checked_words
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.config import read_config
 
@@ -81,6 +81,7 @@ def check_files(name: str, section: DatasetConfig | None, place: str = "dataset"
     try:
         check_columns(path, section.columns, table_choices(section))
         _check_reasons(path, section)
+        _check_words(path, section)
     except DataError as error:
         raise DataError(f"{name}: {place}: {section.path}: {error}") from None
     return []
@@ -98,6 +99,18 @@ def _check_reasons(path: Path, section: FileDatasetConfig) -> None:
         raise DataError(re.sub(r" at row \d+", "", str(error), count=1)) from None
 
 
+def _check_words(path: Path, section: FileDatasetConfig) -> None:
+    """Hold the words of columns that are read to those that the file has, to its end."""
+    named = (section.columns or {}).values()
+    read = {name for names in named for name in ([names] if isinstance(names, str) else names)}
+    for column, known in checked_words(section.words or {}).items():
+        for text in texts_of(path, recognise(path), column) if column in read else ():
+            try:
+                numbers_of_words(column, np.array([text], dtype=object), known, missing=section.missing_words)
+            except DataError as error:
+                raise DataError(str(error).replace(" at row 0", "", 1)) from None
+
+
 def reading_of(section: FileDatasetConfig) -> Reading:
     """How a section says that its file is read, as the options of a command line."""
     return replace(
@@ -106,7 +119,8 @@ def reading_of(section: FileDatasetConfig) -> Reading:
         end_reasons=[f"{text}={meaning}" for text, meaning in (section.end_reasons or {}).items()] or None,
         action_low=_side(section.action_low),
         action_high=_side(section.action_high),
-        missing_words=_joined(section.missing_words) if section.missing_words else None,
+        missing_words=joined(section.missing_words) if section.missing_words else None,
+        words=words_entries(section.words or {}) or None,
         duplicates=section.duplicates,
     )
 
@@ -139,10 +153,4 @@ def _columns(columns: dict[str, str | list[str]] | None) -> list[str] | None:
     """`obs=x,y` for every field, as `--columns` takes it."""
     if columns is None:
         return None
-    return [f"{field}={_joined([names] if isinstance(names, str) else names)}" for field, names in columns.items()]
-
-
-def _joined(names: list[str]) -> str:
-    text = io.StringIO()
-    csv.writer(text, lineterminator="").writerow(names)
-    return text.getvalue()
+    return [f"{field}={joined([names] if isinstance(names, str) else names)}" for field, names in columns.items()]

@@ -9,7 +9,7 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +17,14 @@ from typing import Any
 
 import typer
 
+from rl_training.cli.evaluating import refuse
 from rl_training.cli.other_data import read_as_the_runs
 from rl_training.cli.telling import program, tell
 from rl_training.cli.text_tables import table, terminal_width
 from rl_training.cli.using import load_told
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import statistics
+from rl_training.experiment.continuing import find_run
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
@@ -31,6 +33,8 @@ from rl_training.runtime.console import pace
 from rl_training.runtime.display import clock
 from rl_training.runtime.engine import choose_device
 from rl_training.runtime.machine_load import use_threads
+from rl_training.runtime.records import OFFLINE_EVALUATIONS
+from rl_training.runtime.run_directory import RunDirectory
 from rl_training.wording import amount, notice_line, readable
 
 _SELDOM = 30.0  # seconds
@@ -96,6 +100,26 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
         )
 
 
+def forget(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> None:
+    """Drop what was stored of every run, on all data or on those asked for; the file is kept as it was beside it."""
+    fits = {"--updates": asked.updates, "--repeats": asked.repeats, "--gamma": asked.gamma, "--json": as_json or None}
+    refuse(fits, "is for an estimate, and --forget makes none; leave it out")
+    data = asked.data
+    for run in runs:
+        count, kept = RunDirectory.open(find_run(run)).forget(OFFLINE_EVALUATIONS, lambda record: _is_on(record, data))
+        on = "" if data is None else f" on {data}"
+        if kept is None:
+            raise ConfigError(f"{run}: has no stored estimate{on} to forget; nothing was changed")
+        tell(f"{run}: forgot {amount(count, 'estimate')}{on}; the records as they were: {kept}")
+
+
+def _is_on(record: Mapping[str, Any], data: str | None) -> bool:
+    """Whether an estimate is on these data, by the path or the name that it has for them."""
+    about = record.get("data")
+    title = str(about.get("title")) if isinstance(about, Mapping) else ""
+    return data is None or title in (data, Path(data).name) or Path(title) == Path(data).resolve()
+
+
 def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:
     if asked.data is None and policy.checkpoint.config.dataset is None:
         raise ConfigError(f"{run}: has no data of its own on disk; --data FILE names the episodes to evaluate it on")
@@ -103,7 +127,8 @@ def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:
 
 def _estimate(policy: LoadedPolicy, asked: AskedOffline) -> OfflineEvaluation:
     ignored = warnings.catch_warnings(action="ignore")  # what diverged has just been said
-    with read_as_the_runs("--data", asked.data), ignored, _progress(can_go_on=asked.updates is None) as on_part:
+    alike = read_as_the_runs("--data", asked.data, [policy.checkpoint.config.dataset])
+    with alike, ignored, _progress(can_go_on=asked.updates is None) as on_part:
         return evaluate_offline(
             policy,
             asked.data,

@@ -85,11 +85,11 @@ EXAMPLES: dict[str, dict[str, str]] = {
     },
     "data info": {"rl-training data info log.npz": "the short facts"},
     "data convert": {
-        "rl-training data convert log.csv log.parquet": "by the names' endings",
+        "rl-training data convert log.csv log.npz": "by the names' endings",
         "rl-training data convert hopper.hdf5 hopper/": "a folder of columns, for large data",
     },
     "data split": {
-        "rl-training data split log.csv --held-out 0.25 -o train.parquet aside.parquet": "a quarter of the episodes",
+        "rl-training data split log.csv --held-out 0.25 -o train.npz aside.npz": "a quarter of the episodes",
         "rl-training data split -c config.yaml -o train.npz aside.npz": "read as a configuration says",
     },
     "data collect": {

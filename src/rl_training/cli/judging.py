@@ -18,6 +18,9 @@ Runs = Annotated[
     ),
 ]
 
+Forget = Annotated[
+    bool, typer.Option("--forget", help="With --offline: drop the run's stored estimates, or those on --data.")
+]
 EPISODES = 10  # of each seed, in an environment
 
 
@@ -54,6 +57,7 @@ def evaluate(
         int | None, typer.Option(min=2, max=64, help="With --offline: resamples of the episodes.", show_default="5")
     ] = None,
     gamma: Annotated[float | None, typer.Option(help="With --offline: the discount, if not the run's own.")] = None,
+    forget: Forget = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")] = False,
 ) -> None:
     """Score trained policies over whole episodes, on the raw reward: interquartile mean, interval, normalised score.
@@ -72,9 +76,9 @@ def evaluate(
         from rl_training.cli import evaluating_offline
 
         wanted = evaluating_offline.AskedOffline(data, updates, repeats, gamma, which, asked.members, stochastic)
-        evaluating_offline.evaluate(runs, wanted, as_json=as_json)
+        (evaluating_offline.forget if forget else evaluating_offline.evaluate)(runs, wanted, as_json=as_json)
         return
-    of_fits = {"--data": data, "--updates": updates, "--repeats": repeats, "--gamma": gamma}
+    of_fits = {"--data": data, "--updates": updates, "--repeats": repeats, "--gamma": gamma, "--forget": forget or None}
     evaluating.refuse(of_fits, "is an option of --offline; add it")
     evaluating.evaluate(runs, asked, as_json=as_json)
 

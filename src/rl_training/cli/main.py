@@ -307,7 +307,7 @@ def config_show(name: ConfigName, set_: Overrides = None) -> None:
 
 @config_app.command("validate")
 def config_validate(name: ConfigName, set_: Overrides = None) -> None:
-    """Check a configuration, the columns it names and its end_reasons; exit code 2 and one line if one is wrong."""
+    """Check a configuration, the columns it names, their first cells and texts; one line and exit code 2 if wrong."""
     from rl_training.cli.data_of_config import check_files
     from rl_training.experiment.config import read_config
 

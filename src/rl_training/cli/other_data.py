@@ -3,24 +3,58 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-from rl_training.errors import DataError
+from rl_training.cli.data_of_config import reading_of
+from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig, table_choices
+from rl_training.data.formats import recognise
+from rl_training.data.formats.peek import check_columns
+from rl_training.data.formats.places import expand
+from rl_training.data.formats.written import provenance_in
+from rl_training.data.provenance import Provenance
+from rl_training.errors import DataError, RLTrainingError
+from rl_training.runtime.config import TrainConfig
 
 _LACKS, _NO_COLUMN = "; say which columns hold them", ": no column "
+_ANY = "--columns obs=… --columns actions=… (or -c CONFIG, with a configuration that says so)"
 
 
 @contextmanager
-def read_as_the_runs(option: str, given: str | None) -> Iterator[None]:
-    """How data are read is said elsewhere: there is no place for their columns here. given: the option's value."""
+def read_as_the_runs(option: str, given: str | None, own: Iterable[DatasetConfig | None] = ()) -> Iterator[None]:
+    """How data are read is said elsewhere: there is no place for their columns here. given: the option's value. own:
+    the data of the runs, which may have been written from such."""
     try:
         yield
     except DataError as error:
         fault, advice, _ = str(error).partition(_LACKS)
         if given is None or not (advice or ("columns." in fault and _NO_COLUMN in fault)):
             raise
-        convert = f"rl-training data convert {shlex.quote(given)} NEW.parquet --columns obs=… --columns actions=…"
+        options = next((found for section in own if (found := _as_written(section, given)) is not None), _ANY)
+        convert = f"rl-training data convert {shlex.quote(given)} NEW.npz {options}"
         raise DataError(
             f"{fault}; {option} is read as the run's own data are, so bring it into form: {convert}"
         ) from error
+
+
+def _as_written(section: DatasetConfig | None, given: str) -> str | None:
+    """The options that a run's own file was written with, as it tells, where they fit the columns of these data."""
+    if not isinstance(section, FileDatasetConfig):
+        return None
+    try:
+        place = expand(section.path)
+        told = provenance_in(place, recognise(place))
+        while told is not None and "columns" not in told.options:
+            told = told.before
+        return None if told is None else _fitting(told, Path(given))
+    except (RLTrainingError, OSError, ValueError):
+        return None
+
+
+def _fitting(told: Provenance, given: Path) -> str:
+    values = {"source": "file", "path": str(given), **told.options}
+    made = TrainConfig.parse({"algo": "bc", "total_timesteps": 1, "dataset": values}).dataset
+    assert isinstance(made, FileDatasetConfig)
+    check_columns(expand(given), made.columns, table_choices(made))
+    return shlex.join(reading_of(made).options())

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import csv
+import io
 import re
 import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import wraps
 from inspect import Parameter, signature
@@ -53,6 +54,13 @@ Missing = Annotated[
 MissingWords = Annotated[
     str | None, typer.Option(metavar="WORDS", help="What else stands for a missing number in a table: ERR,-9999.")
 ]
+Words = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="COLUMN=WORDS",
+        help="Numbers that the words of a table's column stand for: door=shut:0,open:1 (repeat for more).",
+    ),
+]
 Duplicates = Annotated[
     reading_choices.Duplicates, typer.Option(help="drop: leave out rows that are copies of the row of the same step.")
 ]
@@ -86,6 +94,7 @@ class Reading:
     action_high: Side = None
     missing: Missing = "refuse"
     missing_words: MissingWords = None
+    words: Words = None
     duplicates: Duplicates = "refuse"
     download: Download = False
 
@@ -115,12 +124,25 @@ class Reading:
         found = _by_text("--at-termination", given, "be one number, or one for each reason, such as crash=-100")
         return None if found is None else {text: _number(f"{text}={value}") for text, value in found.items()}
 
+    def numbers_of_words(self) -> dict[str, dict[str, float]] | None:
+        """`door=shut:0,open:1` for each column, as `words` of a `dataset:` section."""
+        found: dict[str, dict[str, float]] = {}
+        for entry in self.words or ():
+            column, _, given = (part.strip() for part in entry.partition("="))
+            pairs = [[part.strip() for part in pair.rpartition(":")] for pair in _split(given)]
+            if not column or not pairs or any(not sign or _as_number(number) is None for _, sign, number in pairs):
+                raise ConfigError(f"--words {entry}: must give words their numbers, such as door=shut:0,open:1")
+            if column in found:
+                raise ConfigError(f"--words {entry}: {column} is given twice")
+            found[column] = {word: float(number) for word, _, number in pairs}
+        return found or None
+
     def table_choices(self) -> TableChoices:
         """What is said of the cells and rows of a table."""
         words = _split(self.missing_words or "")
         if self.missing_words is not None and not all(words):
             raise ConfigError(f"--missing-words {self.missing_words}: must be words with commas between, ERR,-9999")
-        return TableChoices(self.reasons(), tuple(words), self.duplicates)
+        return TableChoices(self.reasons(), tuple(words), self.duplicates, self.numbers_of_words())
 
     def understanding(self) -> Understanding:
         """What `TransitionDataset.from_raw` is told; nothing where nothing was said."""
@@ -149,7 +171,11 @@ class Reading:
         """All of it by the keys of a `dataset:` section, what is left as it is included."""
         table = self.table_choices()
         given = {"columns": self.column_mapping(), **self.understanding(), "end_reasons": table.end_reasons}
-        return given | {"missing_words": list(table.missing_words), "duplicates": table.duplicates}
+        return given | {
+            "missing_words": list(table.missing_words),
+            "duplicates": table.duplicates,
+            "words": table.words,
+        }
 
     def check_command(self, source: str, env_id: str | None) -> str:
         """The command that finds all that is wrong with the data, read as they were said to be."""
@@ -161,6 +187,7 @@ class Reading:
         words = [word for entry in self.columns or () for word in ("--columns", entry)]
         words += [word for entry in self.end_reasons or () for word in ("--end-reasons", entry)]
         words += [f"--at-termination={entry}" for entry in self.at_termination or ()]
+        words += [word for entry in self.words or () for word in ("--words", entry)]
         if self.missing_words is not None:
             words += ["--missing-words", self.missing_words]
         if self.duplicates != "refuse":
@@ -207,12 +234,17 @@ def _by_text(option: str, entries: Iterable[str], must: str) -> dict[str, str] |
 
 
 def _number(entry: str) -> float:
+    number = _as_number(entry.rpartition("=")[2])
+    if number is None:
+        raise ConfigError(f"--at-termination {entry}: must be one number, or one for each reason, such as crash=-100")
+    return number
+
+
+def _as_number(text: str) -> float | None:
     try:
-        return float(entry.rpartition("=")[2])
+        return float(text)
     except ValueError:
-        raise ConfigError(
-            f"--at-termination {entry}: must be one number, or one for each reason, such as crash=-100"
-        ) from None
+        return None
 
 
 def _split(names: str) -> list[str]:
@@ -243,6 +275,24 @@ def _comma_between(words: str) -> str:
     return ",".join(str(word) for word in yaml_dialect.read(words))
 
 
+def _words_option(mapping: str) -> str:
+    """`--words door=shut:0,open:1` of `{door: {shut: 0, open: 1}}`."""
+    return " ".join(f"--words {shlex.quote(entry)}" for entry in words_entries(yaml_dialect.read(mapping)))
+
+
+def words_entries(words: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """`door=shut:0,open:1` for every column, as `--words` takes it."""
+    pairs = {name: [f"{word}:{str(n).removesuffix('.0')}" for word, n in own.items()] for name, own in words.items()}
+    return [f"{column}={joined(own)}" for column, own in pairs.items()]
+
+
+def joined(names: Iterable[str]) -> str:
+    """Names with commas between, one with a comma in it in double quotes."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="").writerow(names)
+    return text.getvalue()
+
+
 # Messages speak of keys of a configuration; on the command line these are options.
 _AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\bcolumns: \{(\w+): …\}", r"--columns \1=…"),
@@ -263,6 +313,7 @@ _AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\bmissing: (drop|hold)\b", r"--missing \1"),
     (r"\bduplicates: drop\b", "--duplicates drop"),
     (r"\bmissing_words: (\[[^\]]+\])", lambda found: f"--missing-words {shlex.quote(_comma_between(found[1]))}"),
+    (r"(?<!_)\bwords: (\{[^{}]+: \{[^{}]+\}\})", lambda found: _words_option(found[1])),
     (r"\bdownload: true\b", "--download"),
 )
 

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rl_training.cli.other_data import read_as_the_runs
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import size
+from rl_training.data.dataset_loaders import DatasetConfig
+from rl_training.errors import RLTrainingError
 from rl_training.experiment.continuing import find_run
 from rl_training.experiment.report import write_report
 from rl_training.experiment.report.saying import by_line, names_of_runs
 from rl_training.run_places import run_folders
+from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.run_description import read_plain_config
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.wording import WARNING, amount
 
@@ -31,7 +36,7 @@ def report(
     for place in places:
         if not (place.is_dir() or run_folders(place.parent)):
             RunDirectory.open(place)  # raises, and says what to do first
-    with read_as_the_runs("--held-out", held_out):
+    with read_as_the_runs("--held-out", held_out, _own_data(places)):
         shown = write_report(
             places,
             output,
@@ -48,3 +53,10 @@ def report(
         names = f"{names_of_runs(those, len(shown))}: " if len(shown) > 1 else ""
         tell(f"{WARNING}{names}{doubt}", err=True)
     tell(f"{output}: {amount(len(shown), 'run')}, {size(output.stat().st_size)}; open it in a browser")
+
+
+def _own_data(places: Sequence[Path]) -> Iterator[DatasetConfig | None]:
+    """The data that runs were trained on, of those whose configuration can be read."""
+    for place in places:
+        with suppress(RLTrainingError, OSError, ValueError):
+            yield TrainConfig.parse(dict(read_plain_config(place))).dataset

@@ -15,6 +15,7 @@ from rl_training.cli.config_draft import ENDS, Draft, described, described_reaso
 from rl_training.cli.recommendation import recommend
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import beside
+from rl_training.cli.word_columns import columns_of_words, numbers_of
 from rl_training.data.checks import column_extremes
 from rl_training.data.column_names import names_of
 from rl_training.data.dataset_loaders import check_spaces, infer_spaces
@@ -27,6 +28,7 @@ from rl_training.data.formats.places import expand, locate
 from rl_training.data.formats.siblings import alike_beside
 from rl_training.data.formats.tables import matches
 from rl_training.data.formats.whole_columns import last_rows, rare_texts, rows_before_restarts, texts_of
+from rl_training.data.formats.words import in_words
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.guessing import guess_fields
 from rl_training.data.missing_marks import words_as_missing
@@ -68,21 +70,21 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     first, guesses, words = _guessed(first)
     guesses = _with_files_as_episodes(first, _with_rare_reasons(place, first, guesses))
     patterns = _patterns(guesses, first)
-    section = _section(source)
+    guesses, worded = columns_of_words(place, first, guesses)
     reasons = _reasons(place, first, guesses)
-    draft = Draft(section, "", guesses, patterns, (), "", recommend(None), None, "", reasons, missing_words=words)
+    draft = Draft(_section(source), "", guesses, patterns, (), "", recommend(None), None, "", reasons)
+    draft = replace(draft, missing_words=words, words=worded)
     dataset, fault = _try(place, draft)
     if first.kind == "minari" and fault is not None and "columns: {obs" in fault:
         guesses = Guesses((Guess("obs", (), fault),), ())
     told = None if guesses.unclear else fault
     recommended = recommend(dataset)
     chosen_env, env_note = _environment(env_id, first, dataset, source)
-    draft = Draft(
-        section,
-        _found(source, first, dataset),
-        guesses,
-        patterns,
-        tuple(
+    draft = replace(
+        draft,
+        found=_found(source, first, dataset),
+        guesses=guesses,
+        notes=tuple(
             dict.fromkeys(
                 [
                     *first.notes,
@@ -93,18 +95,16 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
                 ]
             )
         ),
-        algo or recommended.algo,
-        recommended,
-        chosen_env,
-        env_note,
-        reasons,
-        _observed(dataset, guesses, first),
-        _incomplete(place, draft, first) if dataset is None else "",
-        _by_position(first),
-        unused(first, guesses),
+        algo=algo or recommended.algo,
+        recommended=recommended,
+        env_id=chosen_env,
+        env_note=env_note,
+        observed=_observed(dataset, guesses, first),
+        incomplete=_incomplete(place, draft, first) if dataset is None else "",
+        by_position=_by_position(first),
+        unused=unused(first, guesses, worded),
         is_table=first.kind in _TABLES,
         looked_at=_looked_at(first) if dataset is None else "",
-        missing_words=words,
     )
     write_output(output, draft.text(str(output)), force=force)
     complete = not draft.to_fill_in and dataset is not None
@@ -258,6 +258,7 @@ def _try(place: Path, draft: Draft, missing: Missing = "refuse") -> tuple[Transi
             dones_are=draft.guesses.dones_are,
             missing=missing,
             missing_words=draft.missing_words,
+            words=numbers_of(draft.words) or None,
         )
         infer_spaces(dataset)
     except DataError as error:
@@ -341,6 +342,8 @@ def _tell(draft: Draft, output: Path, *, complete: bool) -> None:
         lines += beside(
             "  missing_words", f"{words} (a few cells among numbers; guessed to stand for missing ones)", 16
         )
+    for name, numbers in numbers_of(draft.words).items():
+        lines += beside("  words", f"{printable(name)}: {in_words(numbers)}", 16)
     if draft.unused:
         lines += beside("  not used", first_of(draft.unused), 16)
     for note in draft.notes:

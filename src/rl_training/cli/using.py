@@ -15,10 +15,11 @@ import numpy as np
 
 from rl_training.cli.telling import tell
 from rl_training.data.formats import csv_text, npz
-from rl_training.data.formats.cells import numbers
+from rl_training.data.formats.cells import numbers, numbers_of_words
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of, listed, suggest
-from rl_training.environments import Spaces
+from rl_training.data.formats.words import key_of
+from rl_training.environments import NamedColumn, Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.validation import printable, shown
@@ -33,11 +34,11 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
         raise ConfigError("predict: give observations with --obs 0.1,0.2,… or with --obs-file, one of the two")
     named = (file is not None and file.suffix in (".csv", ".tsv")) or any("=" in text for text in texts)
     policy = load_told(run, which) if named else None
-    names = [] if policy is None else [column.name for column in policy.checkpoint.spaces.obs_columns]
+    known = () if policy is None else policy.checkpoint.spaces.obs_columns
     if file is None:
-        observations: Any = [_by_name(text, names) if "=" in text else _numbers(text) for text in texts]
+        observations: Any = [_by_name(text, known) if "=" in text else _numbers(text) for text in texts]
     else:
-        observations = _read_observations(file, names)
+        observations = _read_observations(file, known)
     policy = policy or load_told(run, which)
     spaces = policy.checkpoint.spaces
     for text, row in zip(texts, observations, strict=True) if file is None else ():
@@ -93,8 +94,10 @@ def _numbers(text: str) -> list[float]:
         raise DataError(f"--obs {text}: must be numbers separated by commas{hint}") from None
 
 
-def _by_name(text: str, names: Sequence[str]) -> list[float]:
-    """`speed=1,angle=0.2`, in whatever order."""
+def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
+    """`speed=1,door=open`, in whatever order."""
+    known = {column.name: column for column in columns}
+    names = list(known)
     if not names:
         raise DataError(f"--obs {text}: this policy knows no names of columns; give numbers alone, in their order")
     given: dict[str, float] = {}
@@ -108,10 +111,12 @@ def _by_name(text: str, names: Sequence[str]) -> list[float]:
             raise DataError(f"--obs {text}: no column {name!r}{suggest(name, names)}")
         if name in given:
             raise DataError(f"--obs {text}: column {name!r} is given twice")
+        numbers_by_word = {key_of(word): number for word, number in known[name].words}
         try:
-            given[name] = float(value or "nan")
+            given[name] = numbers_by_word[key] if (key := key_of(value)) in numbers_by_word else float(value or "nan")
         except ValueError:
-            raise DataError(f"--obs {text}: column {name!r} must be one number, got {shown(value)}") from None
+            allowed = f", or one of {listed(word for word, _ in known[name].words)}" if known[name].words else ""
+            raise DataError(f"--obs {text}: column {name!r} must be one number{allowed}, got {shown(value)}") from None
     if missing := [name for name in names if name not in given]:
         raise DataError(f"--obs {text}: lacks {listed(missing)}; expected {listed(names)}")
     return [given[name] for name in names]
@@ -136,8 +141,8 @@ _BYTES_PER_BYTE_OF_TEXT = 10  # a digit and a comma become a Python number
 _DAMAGE = (ValueError, KeyError, EOFError, RuntimeError, MemoryError, OverflowError)
 
 
-def _read_observations(path: Path, names: Sequence[str] = ()) -> Any:
-    """Observations by row from a file, recognised by its suffix; `names` of the columns that the policy sees."""
+def _read_observations(path: Path, columns: Sequence[NamedColumn] = ()) -> Any:
+    """Observations by row from a file, recognised by its suffix; `columns` that the policy sees."""
     try:
         if path.exists() and not path.is_file():
             raise DataError("is not a file")
@@ -146,7 +151,7 @@ def _read_observations(path: Path, names: Sequence[str] = ()) -> Any:
                 rows = json.loads(_text(path))
             case ".csv" | ".tsv":
                 check_size(_BYTES_PER_BYTE_OF_TEXT * path.stat().st_size)
-                return _read_csv(path, names)
+                return _read_csv(path, columns)
             case ".npy":
                 # Mapped, not read: a forged header is then held to the size of the file, and nothing is allocated.
                 return np.load(path, mmap_mode="r", allow_pickle=False)
@@ -178,10 +183,12 @@ def _require_numbers(value: Any) -> None:
                 raise DataError(f"obs: row {number}: values must be numbers, got {shown(entry)}")
 
 
-def _read_csv(path: Path, names: Sequence[str]) -> Any:
+def _read_csv(path: Path, known: Sequence[NamedColumn]) -> Any:
     """Rows of numbers; a first row that is not numbers is a header. One that has the policy's columns, among others or
     in another order, is read by name. Without a header, as many columns as the policy sees are just these."""
     layout = csv_text.layout_of(path)
+    names = [column.name for column in known]
+    words = {column.name: column.words for column in known if column.words}
     places: Sequence[int] = range(len(layout.names))
     are_these = not layout.has_names and len(layout.names) == len(names)
     if not are_these and set(layout.names) & set(names):
@@ -192,8 +199,12 @@ def _read_csv(path: Path, names: Sequence[str]) -> Any:
     for number, row in enumerate(rows):
         if len(row) != len(layout.names):
             raise DataError(f"row {number} has {amount(len(row), 'value')}, not {len(layout.names)} as the first line")
-    columns = [[row[place] for row in rows] for place in places]
-    if layout.decimal_commas:
-        columns = [[cell.replace(",", ".", 1) for cell in cells] for cells in columns]
-    read = [numbers(layout.names[p], np.array(c, dtype=object)) for p, c in zip(places, columns, strict=True)]
+    read = []
+    for name, place in zip(names if are_these else (layout.names[place] for place in places), places, strict=True):
+        cells = [row[place] for row in rows]
+        if name in words:
+            read.append(numbers_of_words(name, np.array(cells, dtype=object), {key_of(w): n for w, n in words[name]}))
+            continue
+        plain = [cell.replace(",", ".", 1) for cell in cells] if layout.decimal_commas else cells
+        read.append(numbers(layout.names[place], np.array(plain, dtype=object)))
     return np.stack(read, axis=1)

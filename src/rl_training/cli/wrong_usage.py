@@ -8,6 +8,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from rl_training.errors import closest
 from rl_training.foreign_names import own_place, places_of
 
 _ONE_SEED = "takes the policy of one seed, --seed 0"
@@ -20,6 +21,13 @@ _SEEDS_ELSEWHERE = {
     "predict": f"predict {_ONE_SEED}",
     "bench": "how many are trained in one process is --members 2",
 }
+# What other programs call `--force`, and what is said where there is nothing to replace.
+_REPLACING = ("--force", "--overwrite", "--replace", "--exist-ok", "--clobber", "--yes")
+_KEPT = {
+    "train": "; a run is never replaced: another --name starts a new one",
+    "finetune": "; a run is never replaced: another --name starts a new one",
+}
+_FORMATS = ("onnx", "torch")
 _OF_OBSERVATIONS = (".npy", ".npz", ".csv", ".json")
 
 
@@ -27,7 +35,10 @@ def told(error: Any, words: Sequence[str]) -> str:
     """The line for an error of click's; words: the command line without the program's name."""
     place = error.ctx.command_path if error.ctx else _place(words)
     message = error.format_message().replace("Value error, ", "").replace("Input should be", "must be")
-    meant = _meant(place.rpartition(" ")[2], message, getattr(error, "option_name", None), words)
+    option, command = getattr(error, "option_name", None), place.rpartition(" ")[2]
+    meant = _meant(command, message, option, words)
+    if meant is None and message.startswith("No such option") and isinstance(option, str) and error.ctx:
+        meant = f"No such option: {option}{_near(command, option, _options(error.ctx.command))}"
     return f"{meant or message} (see {place} --help)"
 
 
@@ -47,7 +58,7 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
     if message.startswith("Option '--compare' requires 2"):
         return "--compare: takes two names, --compare RUN RUN"
     if command == "split" and message.startswith(("Option '-o' requires 2", "Option '--output' requires 2")):
-        return "-o: takes two files, one to train on and one held out: -o train.parquet held_out.parquet"
+        return "-o: takes two files, one to train on and one held out: -o train.npz held_out.npz"
     if message.startswith("Got unexpected extra argument"):
         return _too_many(command, message)
     if command == "predict" and option in ("--data", "--file", "--input"):
@@ -61,6 +72,23 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
     if command in ("train", "finetune") and (setting := _setting(option, words)):
         return f"No such option: {option}; did you mean --set {setting}?"
     return None
+
+
+def _options(command: Any) -> list[str]:
+    """All that a command has, by their long names; `--help` is none of them, and is told anyway."""
+    return [name for one in command.params for name in (*one.opts, *one.secondary_opts) if name.startswith("--")]
+
+
+def _near(command: str, option: str, known: Sequence[str]) -> str:
+    """What an option was perhaps meant as: by another word for the same, else by its letters."""
+    if option in _REPLACING:
+        if "--force" in known:
+            return "; did you mean --force?"
+        return _KEPT.get(command, "")
+    if command == "export" and option.lstrip("-") in _FORMATS:
+        return f"; did you mean --format {option.lstrip('-')}?"
+    near = closest(option.lstrip("-"), [name.lstrip("-") for name in known])
+    return "" if near is None else f"; did you mean --{near}?"
 
 
 def _of_seeds(command: str, message: str, option: Any, words: Sequence[str]) -> str | None:

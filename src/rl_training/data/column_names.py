@@ -9,6 +9,7 @@ from rl_training.data.checks import FloatArray, column_extremes
 from rl_training.data.formats.names import listed
 from rl_training.environments import NamedColumn, Spaces
 from rl_training.errors import DataError
+from rl_training.reading_choices import Words
 
 if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
@@ -26,8 +27,9 @@ def named_spaces(spaces: Spaces, dataset: TransitionDataset | None, before: Spac
     """
     seen = done = ()  # type: tuple[NamedColumn, ...]
     if dataset is not None:
-        seen = _columns(names_of(dataset, "obs", dataset.obs_dim), dataset.obs)
-        done = _columns(names_of(dataset, "actions", dataset.act_dim), dataset.actions)
+        words = {} if dataset.in_file is None else dataset.in_file.words
+        seen = _columns(names_of(dataset, "obs", dataset.obs_dim), dataset.obs, words)
+        done = _columns(names_of(dataset, "actions", dataset.act_dim), dataset.actions, words)
     if before is not None:
         seen, done = seen or before.obs_columns, done or before.action_columns
     return replace(spaces, obs_columns=seen, action_columns=done)
@@ -47,9 +49,12 @@ def require_order(dataset: TransitionDataset, spaces: Spaces, source: str) -> No
             )
 
 
-def _columns(names: list[str], values: FloatArray) -> tuple[NamedColumn, ...]:
+def _columns(names: list[str], values: FloatArray, words: Words) -> tuple[NamedColumn, ...]:
     if not names:
         return ()
     # float32 by way of text: 0.3, not 0.30000001192092896
     sides = ([float(str(value)) for value in side] for side in column_extremes(values))
-    return tuple(NamedColumn(*column) for column in zip(names, *sides, strict=True))
+    return tuple(
+        NamedColumn(name, low, high, tuple(words.get(name, {}).items()))
+        for name, low, high in zip(names, *sides, strict=True)
+    )

@@ -17,7 +17,7 @@ from rl_training.data.formats.places import MINARI_PREFIX, expand, locate
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
-from rl_training.data.section_texts import reasons_by_text, rewards_by_text, words
+from rl_training.data.section_texts import missing_texts, reasons_by_text, rewards_by_text, words_by_column
 from rl_training.data.space_bounds import action_bounds
 from rl_training.data.termination_rewards import check_reasons
 from rl_training.environments import Spaces
@@ -118,8 +118,11 @@ class FileDatasetConfig(MappedDatasetConfig):
         default=None, description="The largest action there can be, as action_low; data outside are refused."
     )
     missing: Missing = _MISSING
-    missing_words: Annotated[list[str], BeforeValidator(words)] = Field(
+    missing_words: Annotated[list[str], BeforeValidator(missing_texts)] = Field(
         default=[], description="What else stands for a missing number in a table: [ERR, '-9999']."
+    )
+    words: Annotated[dict[str, dict[str, float]], BeforeValidator(words_by_column)] | None = Field(
+        default=None, description="Numbers that the words of a table's columns stand for: {door: {shut: 0, open: 1}}."
     )
     duplicates: Duplicates = Field(
         default="refuse", description="drop: leave out rows of a table that are copies of the row of the same step."
@@ -324,7 +327,7 @@ def _title(config: DatasetConfig) -> str:
 
 def table_choices(config: FileDatasetConfig) -> TableChoices:
     """What a section says of the cells and rows of its table."""
-    return TableChoices(config.end_reasons, tuple(config.missing_words), config.duplicates)
+    return TableChoices(config.end_reasons, tuple(config.missing_words), config.duplicates, config.words)
 
 
 def _read_file(config: FileDatasetConfig) -> TransitionDataset:
@@ -343,6 +346,7 @@ def _read_file(config: FileDatasetConfig) -> TransitionDataset:
         missing=config.missing,
         missing_words=config.missing_words,
         duplicates=config.duplicates,
+        words=config.words,
     )
 
 

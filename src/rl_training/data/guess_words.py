@@ -61,6 +61,9 @@ LIKELY = {
         "compuerta", "calefaccion", "calentador", "bomba", "valvola", "pompa", "riscaldamento",
     },
 }  # fmt: skip
+# At the end of what may be a control, or the reading of one; and what is switched.
+_SET = {"pct", "percent", "prozent", "set", "sp", "setp", "soll", "power", "duty", "cmd", "leistung", "stufe"}
+_SWITCHED = {"defrost", "defrosting", "abtauung", "abtauen", "compr", "drive", "antrieb"}
 REWARD = {"r", "rew", "reward", "rewards", "belohnung", "belohnungen", "recompense", "recompensa"}
 LIKE_REWARD = {
     "score", "scores", "gain", "utility", "payoff", "payout", "profit", "points", "revenue", "benefit", "bonus",
@@ -159,6 +162,15 @@ def is_control(name: str) -> bool:
         return True
     letters = [word for word in words_in(name) if word.isalpha()]
     return first_of(name, LIKELY["actions"]) is not None and letters[-1] not in _MEASURED
+
+
+def may_be_control(name: str) -> bool:
+    """Whether a name may be one of what steers: `compr_pct`, `drive_speed_set`, but not `level_pct`."""
+    letters = [word for word in words_in(name) if word.isalpha()]
+    if not letters or is_control(name) or first_of(name, PLAIN["actions"] - {"a", "u"}):
+        return bool(letters)
+    is_set = letters[-1] in _SET and (letters[-1] in ("set", "sp", "cmd") or first_of(name, LIKELY["obs"]) is None)
+    return (len(letters) > 1 and is_set) or bool(_SWITCHED & set(letters))
 
 
 def is_valve(name: str) -> bool:

@@ -41,6 +41,7 @@ from rl_training.data.guess_words import (
     is_message,
     is_money,
     is_reward,
+    may_be_control,
     words_in,
 )
 from rl_training.data.guesses import Guess, Guesses
@@ -171,7 +172,8 @@ class _Table:
             whole = tuple(name for name in present if name in {*likely, *rest})
             verb = "is" if len(likely) == 1 else "are"
             why = f"{listed(likely)} {verb} named like {kind}, but {listed(rest)} may be needed, too"
-            return Guess(field, (), why, (whole, tuple(likely)))
+            seen = tuple(name for name in whole if not may_be_control(name))
+            return Guess(field, (), why, tuple(dict.fromkeys((seen or whole, whole, tuple(likely)))))
         return self._take(Guess(field, tuple(likely), f"named like {kind}"))
 
     def _unclaimed(self) -> list[str]:
@@ -369,7 +371,15 @@ class _Table:
                 if field == "actions":
                     why += "; a choice between words cannot be learned here"
                 return Guess(field, (), why, several)
-        return Guess(field, (), f"no name points to the {_spoken(field)}", several)
+        why = f"no name points to the {_spoken(field)}"
+        controls = tuple(name for name in rest if not single and may_be_control(name))
+        if controls and len(controls) < len(rest):
+            chosen = controls if field == "actions" else tuple(name for name in rest if name not in controls)
+            verb = "is" if len(controls) == 1 else "are"
+            return Guess(
+                field, (), f"{why}, but {listed(controls)} {verb} named like a control: check", (chosen, *several)
+            )
+        return Guess(field, (), why, several)
 
     def blocks(self) -> tuple[tuple[str], ...]:
         """Columns that stay the same for some rows and never come back to a value, as ids of episodes do."""

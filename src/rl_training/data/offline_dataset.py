@@ -332,6 +332,7 @@ class TransitionDataset:
         missing: `drop` leaves out rows with a missing value, each cuts its episode; `hold` takes the last one before.
         missing_words: what else stands for a missing number in a table: `["ERR", "-9999"]`.
         duplicates: `drop` leaves out rows of a step that are copies of the row before.
+        words: numbers that the words of a column stand for, `{"door": {"shut": 0, "open": 1}}`.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
         place = locate(text_of(path))
@@ -366,12 +367,8 @@ class TransitionDataset:
         told = {"env_id": told_env_id(schema.get("env_id")), "bounds": SpaceBounds.read(schema.get("bounds") or {})}
         told |= {"whole_episodes": schema["whole_episodes"], "origin": "column directory"}
         made = Provenance(path.name, before=Provenance.read(schema.get(KEY)))
-        known = {
-            KEY: made,
-            "folder": path.resolve(),
-            "_fingerprint": schema["fingerprint"],
-            "_facts": schema["summary"],
-        }
+        known = {KEY: made, "folder": path.resolve()}
+        known |= {"_fingerprint": schema["fingerprint"], "_facts": schema["summary"]}
         return cls._unchecked(defaults | arrays | told | known)
 
     @classmethod

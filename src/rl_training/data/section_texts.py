@@ -6,12 +6,14 @@ from typing import Any
 
 from rl_training.data.formats.end_reasons import checked as checked_reasons
 from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.words import NAME as WORDS
+from rl_training.data.formats.words import checked as checked_words
 from rl_training.data.termination_rewards import NAME as AT_TERMINATION
 from rl_training.data.termination_rewards import checked as checked_rewards
 from rl_training.errors import DataError
 
 
-def words(given: Any) -> Any:
+def missing_texts(given: Any) -> Any:
     """Words that stand for a missing number, -9999 among them."""
     if not isinstance(given, list) or any(isinstance(word, bool) or word is None for word in given):
         return given
@@ -37,6 +39,17 @@ def rewards_by_text(given: Any) -> Any:
         checked_rewards(texts)
     except DataError as error:
         raise ValueError(str(error).removeprefix(f"{AT_TERMINATION}: ")) from None
+    return texts
+
+
+def words_by_column(given: Any) -> Any:
+    """Numbers that the words of columns stand for."""
+    mapped = isinstance(given, dict) and all(isinstance(words, dict) for words in given.values())
+    texts = {str(column): _by_text(words) for column, words in given.items()} if mapped else given
+    try:
+        checked_words(texts)
+    except DataError as error:
+        raise ValueError(str(error).removeprefix(f"{WORDS}: ").removeprefix(f"{WORDS}.")) from None
     return texts
 
 

@@ -132,6 +132,19 @@ class Records:
             file.truncate(_end_of_lines(file))
             self.append(record)
 
+    def forget(self, is_meant: Callable[[Mapping[str, Any]], bool]) -> tuple[int, Path | None]:
+        """Leave out the records that are meant; how many these were, and where the file is kept as it was."""
+        with self.file.open("a+b", buffering=0) as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            found = [(line + b"\n", record is not None and is_meant(record)) for _, line, record in entries(self.file)]
+            count = sum(meant for _, meant in found)
+            if not count:
+                return 0, None
+            aside, fresh = self.set_aside(), self.file.with_name(f"{self.file.name}.new")
+            fresh.write_bytes(b"".join(line for line, meant in found if not meant))
+            fresh.replace(self.file)
+        return count, aside
+
     def read(self) -> list[dict[str, Any]]:
         """Every complete record (a line cut short by a crash is not one)."""
         found = []

@@ -15,7 +15,7 @@ import json
 import os
 import shlex
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -111,6 +111,13 @@ class RunDirectory:
         """The same for what is added when nobody trains: no resuming will drop the half of a line that a crash left."""
         with self._writing(f"{kind}.jsonl"):
             self._records[kind].append_late(record)
+
+    def forget(self, kind: str, is_meant: Callable[[Mapping[str, Any]], bool]) -> tuple[int, Path | None]:
+        """Leave out records that people added; how many these were, and where the file is kept as it was."""
+        if not (self.path / f"{kind}.jsonl").is_file():
+            return 0, None
+        with self._writing(f"{kind}.jsonl"):
+            return self._records[kind].forget(is_meant)
 
     def records(self, kind: str) -> list[dict[str, Any]]:
         """Every complete record of `kind`.jsonl."""

@@ -86,7 +86,10 @@ class Learner(ABC):
         try:
             return cls.Params(**knobs)
         except ValidationError as error:
-            raise ConfigError(explain(error, cls.Params, prefix="algo_kwargs.")) from None
+            said, none, more = explain(error, cls.Params, prefix="algo_kwargs.").partition("no such option")
+            if none and not more.startswith(";"):  # nothing is like it
+                more = f"; choose from {', '.join(sorted(cls.Params.model_fields))}{more}"
+            raise ConfigError(f"{said}{none}{more}") from None
 
     # What an algorithm writes -----------------------------------------------------------------------------------
 

@@ -14,12 +14,13 @@ import numpy as np
 from rl_training.data.fields import BORDERS_LOST, END_REASONS, EPISODE_IDS
 from rl_training.data.formats.csv_text import GZIP, is_text, unpacked_start
 from rl_training.data.formats.folders import kind_in
+from rl_training.data.formats.frames import read_table
 from rl_training.data.formats.nearby import is_there, near_names
 from rl_training.data.formats.not_data import told_apart
 from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.siblings import alike_beside
-from rl_training.data.formats.tables import read_table
+from rl_training.data.formats.words import NAME as WORDS
 from rl_training.data.formats.written import provenance_in
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
@@ -173,6 +174,7 @@ _ARRAYS = ("npz", "hdf5")
 _HOLDERS = {
     END_REASONS: "a column that columns names (CSV, Parquet, HDF5, .npz)",
     "missing_words": "a table's column (CSV, Parquet)",
+    WORDS: "a table's column (CSV, Parquet)",
 }
 
 
@@ -182,6 +184,7 @@ def _require_table(name: str, columns: Columns | None, choices: TableChoices) ->
         END_REASONS: not (columns and name in _ARRAYS)
         and (choices.end_reasons is not None or END_REASONS in (columns or {})),
         "missing_words": bool(choices.missing_words),
+        WORDS: bool(choices.words),
     }
     for key in (key for key, said in given.items() if said):
         raise DataError(f"{key}: is for the text of {_HOLDERS[key]}; leave it out here")

@@ -12,7 +12,10 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats.limits import check_size
-from rl_training.errors import DataError
+from rl_training.data.formats.names import listed
+from rl_training.data.formats.words import MOST_PROPOSED, as_number, key_of, proposed
+from rl_training.data.formats.words import NAME as WORDS
+from rl_training.errors import DataError, did_you_mean
 from rl_training.validation import shown
 from rl_training.wording import amount
 from rl_training.yaml_dialect import inline
@@ -34,10 +37,10 @@ _MOST_COLUMNS, _MOST_WORDS = 4, 4  # that a refusal lists
 
 
 class BadCellsError(DataError):
-    """Cells of a column that are no numbers, by their rows."""
+    """Cells of a column that are no numbers, by their rows. known: the words that stand for one in it, if any do."""
 
-    def __init__(self, column: str, cells: Mapping[int, Any], is_flag: bool) -> None:
-        self.column, self.cells, self.is_flag = column, dict(cells), is_flag
+    def __init__(self, column: str, cells: Mapping[int, Any], is_flag: bool = False, known: Sequence[str] = ()) -> None:
+        self.column, self.cells, self.is_flag, self.known = column, dict(cells), is_flag, known
         super().__init__(self.told())
 
     def told(self, lines: Mapping[int, int] | None = None) -> str:
@@ -50,6 +53,11 @@ class BadCellsError(DataError):
         if len(self.cells) > 1:
             about.append(f"{len(self.cells):,} such cells" + self._counted())
         placed = f" ({', '.join(about)})" if about else ""
+        if self.known:
+            meant = did_you_mean(str(word), self.known)
+            meant = meant if "did you mean" in meant else f"; say its number, {_said(self.column, {str(word): '…'})}"
+            none = f"is none of its words, {listed(self.known)}"
+            return f"column {self.column!r}: {shown(word)} at row {row} {none}{meant}{placed}"
         return f"column {self.column!r}: {shown(word)} at row {row} is not a number{advice}{placed}"
 
     def _counted(self) -> str:
@@ -73,7 +81,7 @@ class Faults:
     """The cells of all columns that are no numbers, to be refused together."""
 
     def __init__(self) -> None:
-        self._cells: dict[str, tuple[dict[int, Any], bool]] = {}  # by column; whether it is one of flags
+        self._found: dict[str, BadCellsError] = {}  # by column
         self._rows: Counter[str] = Counter()  # that were read of each column
 
     def reading(
@@ -84,12 +92,12 @@ class Faults:
         try:
             return read(name, cells, first_row)
         except BadCellsError as error:
-            self._cells.setdefault(name, ({}, error.is_flag))[0].update(error.cells)
+            self._found.setdefault(name, error).cells.update(error.cells)
             return np.full(len(cells), np.nan)
 
     def refuse(self, lines_of: Callable[[set[int]], Mapping[int, int]] | None = None) -> None:
         """Raise what was found, if anything. lines_of: the lines that rows have in a file of text."""
-        found = [BadCellsError(name, cells, is_flag) for name, (cells, is_flag) in self._cells.items()]
+        found = list(self._found.values())
         if not found:
             return
         lines = lines_of({next(iter(error.cells)) for error in found}) if lines_of else None
@@ -97,17 +105,44 @@ class Faults:
         if len(found) > _MOST_COLUMNS:
             told.append(f"and {amount(len(found) - _MOST_COLUMNS, 'more column')} with such cells")
         texts = [error for error in found if 2 * len(error.cells) > self._rows[error.column] and error.words()]
-        if texts:
-            named = ", ".join(repr(error.column) for error in texts[:_MOST_COLUMNS])
-            told.append(
-                f"{named} holds text in most rows: write numbers in its place, such as 0 and 1, or leave it out"
-            )
+        told += [_of_texts(error) for error in texts[:_MOST_COLUMNS] if not error.known]
         words = list(dict.fromkeys(word for error in found if error not in texts for word in error.words()))
         words = words[:_MOST_WORDS]
         if words and not (len(found) > 1 and all(error.is_first_row_alone for error in found)):
             said = f"missing_words: {inline(words)}, and missing: hold or drop"
             told.append(f"if {'it stands' if len(words) == 1 else 'they stand'} for a missing value, say {said}")
         raise DataError("; ".join(told))
+
+
+def _of_texts(error: BadCellsError) -> str:
+    """What to do with a column that holds words instead of numbers."""
+    words = list(dict.fromkeys(str(word).strip() for word in error.cells.values()))
+    way = "write numbers in its place, such as 0 and 1"
+    if 1 < len(words) <= MOST_PROPOSED:
+        way = f"say what number each word stands for, {_said(error.column, proposed(words)[0])}"
+    return f"{error.column!r} holds text in most rows: {way}, or leave it out"
+
+
+def _said(column: str, numbers: Mapping[str, Any]) -> str:
+    return f"{WORDS}: {inline({column: dict(numbers)})}"
+
+
+def numbers_of_words(
+    name: str, values: npt.NDArray[Any], known: Mapping[str, float], first_row: int = 0, missing: Sequence[str] = ()
+) -> npt.NDArray[Any]:
+    """`[N]` numbers of a column of words, by these in small letters; a number stands for itself, nothing is NaN."""
+    if values.dtype.kind in "biuf":
+        return values
+    cells = values.tolist()
+    if values.ndim > 1 or any(isinstance(cell, _NESTED) for cell in cells[:1]):
+        raise DataError(f"column {name!r}: holds lists, not words; leave it out of {WORDS}")
+    none = {"", "nan", *_MISSING_WORDS, *(word.strip().casefold() for word in missing)}
+    keys = [key_of(cell) for cell in cells]
+    by_key = {key: np.nan if key in none else as_number(key) for key in set(keys)} | dict(known)
+    found = [by_key[key] for key in keys]
+    if bad := {first_row + row: _decoded(cells[row]) for row, number in enumerate(found) if number is None}:
+        raise BadCellsError(name, bad, known=tuple(known))
+    return np.array(found, dtype=np.float64)
 
 
 def numbers(

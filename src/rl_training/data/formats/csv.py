@@ -133,7 +133,7 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
                 parse_options=arrow_csv.ParseOptions(delimiter=layout.separator),
                 convert_options=arrow_csv.ConvertOptions(
                     include_columns=list(wanted.values()),
-                    column_types={wanted[name]: pa.string() for name in planned.texts & wanted.keys()},
+                    column_types={wanted[name]: pa.string() for name in planned.as_written & wanted.keys()},
                     null_values=["", "nan", "NaN"],
                     timestamp_parsers=[],
                     decimal_point="," if layout.decimal_commas else ".",
@@ -147,25 +147,30 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
     read = {}
     for name, key in wanted.items():
         cells = column_values(name, table.column(key))
-        if layout.decimal_commas and name not in planned.texts and cells.dtype.kind == "O":  # a word among numbers
+        if layout.decimal_commas and name not in planned.as_written and cells.dtype.kind == "O":  # a word among numbers
             cells = np.array([cell and cell.replace(",", ".", 1) for cell in cells.tolist()], dtype=object)
         read[name] = faults.reading(planned.values, name, cells)
     faults.refuse(lambda rows: _lines_of(path, layout, rows))
     return read
 
 
-def _read_plainly(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArray[Any]]:
-    """The planned columns by way of Python's own reader, some rows at a time."""
+def check_first_rows(path: Path, layout: Layout, planned: Plan, rows: int) -> None:
+    """Refuse cells of the first rows that are not what their column is read for."""
+    _read_plainly(path, layout, planned, rows)
+
+
+def _read_plainly(path: Path, layout: Layout, planned: Plan, most: int | None = None) -> dict[str, npt.NDArray[Any]]:
+    """The planned columns by way of Python's own reader, some rows at a time; of so many rows, if `most` is said."""
     everywhere = {name: position for position, name in enumerate(layout.names)}
     positions = {name: everywhere[name] for name in planned.columns if name in everywhere}
     parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in positions}
-    complete, faults = _complete(path, layout), Faults()
+    complete, faults = islice(_complete(path, layout), most), Faults()
     done = 0
     while rows := list(islice(complete, _ROWS_AT_A_TIME)):
         cells = list(zip(*rows, strict=True))
         for name, position in positions.items():
             given = cells[position]
-            if layout.decimal_commas and name not in planned.texts:
+            if layout.decimal_commas and name not in planned.as_written:
                 given = tuple(cell.replace(",", ".", 1) for cell in given)
             parts[name].append(faults.reading(partial(_values, planned), name, given, done))
         done += len(rows)
@@ -175,7 +180,7 @@ def _read_plainly(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.ND
 
 def _values(planned: Plan, name: str, cells: Sequence[str], first_row: int) -> npt.NDArray[Any]:
     try:
-        if name not in planned.texts:
+        if name not in planned.as_written:
             return planned.values(name, np.array(list(map(float, cells))), first_row)
     except ValueError:  # true, false, nothing, a date, or a mistake
         pass

@@ -20,8 +20,10 @@ from rl_training.data.formats.hdf5_files import DAMAGE, attributes, opened
 from rl_training.data.formats.hdf5_texts import is_text, texts_in
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import listed, natural
-from rl_training.data.formats.raw import Columns, RawData
+from rl_training.data.formats.raw import NAMES, Columns, RawData, told_as_json
 from rl_training.data.formats.tables import assemble, left_aside, plan
+from rl_training.data.formats.words import NAME as WORDS
+from rl_training.data.formats.words import with_told
 from rl_training.data.space_bounds import TOLD, SpaceBounds, told_env_id
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
@@ -44,7 +46,9 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
             raw = _by_name(file) if columns is None else _by_mapping(file, columns, choices)
             if _marks_discrete_actions(file):
                 raw.arrays[DISCRETE_ACTIONS] = np.array(True)
-            told = attributes(file, TOLD)
+            told = attributes(file, (*TOLD, NAMES, WORDS))
+            if columns is None:
+                raw = with_told(raw, *(told_as_json(told.get(name)) for name in (NAMES, WORDS)))
             return replace(raw, env_id=told_env_id(told.get("env_id")), bounds=SpaceBounds.read(told))
     except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__

@@ -17,8 +17,10 @@ import numpy.typing as npt
 from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_OF
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import check_names, listed
-from rl_training.data.formats.raw import Arrays, Columns, RawData
+from rl_training.data.formats.raw import NAMES, Arrays, Columns, RawData, told_as_json
 from rl_training.data.formats.tables import assemble, left_aside, plan
+from rl_training.data.formats.words import NAME as WORDS
+from rl_training.data.formats.words import with_told
 from rl_training.data.provenance import KEY
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
@@ -38,13 +40,15 @@ def write(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
 def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> RawData:
     """Every array by name, or those that `columns` map to fields; of the side information, what is told of the
-    environment."""
+    environment, and of the names of values."""
     with _readable(), zipfile.ZipFile(path) as archive:
         held = members(archive)
         told = _arrays(archive, {name: member for name, member in held.items() if _is_told(name, member)})
         fields = {name: member for name, member in held.items() if name not in told}
         raw = _by_name(archive, fields) if columns is None else _by_mapping(archive, fields, columns, choices)
         about = {name.removeprefix(TOLD): values for name, values in told.items()}
+        if columns is None:
+            raw = with_told(raw, *(told_as_json(about.get(name)) for name in (NAMES, WORDS)))
         return replace(raw, env_id=told_env_id(about.get("env_id")), bounds=SpaceBounds.read(about))
 
 
@@ -137,7 +141,7 @@ def _is_text(values: npt.NDArray[Any]) -> bool:
 
 def _is_told(name: str, member: zipfile.ZipInfo) -> bool:
     """Whether a member is something to know of the environment, of a size that can be."""
-    known = {f"{TOLD}{word}" for word in ("env_id", KEY, *SpaceBounds.__dataclass_fields__)}
+    known = {f"{TOLD}{word}" for word in ("env_id", KEY, NAMES, WORDS, *SpaceBounds.__dataclass_fields__)}
     return name in known and member.filename.endswith(".npy") and member.file_size <= _TOLD_LIMIT
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +25,10 @@ from rl_training.data.formats.folders import (
 )
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.parquet_footer import Footer, read_footer
-from rl_training.data.formats.raw import NAMES, Arrays, Columns, RawData
+from rl_training.data.formats.raw import NAMES, Arrays, Columns, RawData, told_as_json
 from rl_training.data.formats.tables import Plan, assemble
+from rl_training.data.formats.words import NAME as WORDS
+from rl_training.data.formats.words import with_told
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
@@ -57,17 +58,9 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
     raw = assemble(planned, whole.__getitem__, described, files=rows)
     told = schema.metadata or {}
     env_id = told_env_id(told.get(b"env_id", b"").decode("utf-8", "replace"))
-    raw = raw.with_names(_told(told.get(NAMES.encode(), b"")))
-    bounds = _bounds(_told(told.get(b"bounds", b"")))
+    raw = with_told(raw, *(told_as_json(told.get(name.encode())) for name in (NAMES, WORDS)))
+    bounds = _bounds(told_as_json(told.get(b"bounds")))
     return replace(raw, notes=(*order_note(paths), *raw.notes), env_id=env_id, bounds=bounds)
-
-
-def _told(text: bytes) -> Any:
-    """What the writer put there as JSON; anything else is another program's."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
 
 
 def _bounds(told: Any) -> SpaceBounds | None:

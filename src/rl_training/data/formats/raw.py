@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -18,7 +19,7 @@ from rl_training.data.formats.names import LONGEST_NAME, doubled
 from rl_training.data.provenance import Provenance
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
-from rl_training.reading_choices import EndReasons
+from rl_training.reading_choices import EndReasons, Words
 from rl_training.validation import printable
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class RawData:
     end_reasons: what these texts mean, as was said.
     recorded: its own episodes, where those of the arrays are pieces of them.
     provenance: what the file itself tells of where it comes from.
+    words: numbers that the words of its columns stand for, by column.
     left_out: rows without a value that are not among the arrays, and how many of them mark a termination.
     """
 
@@ -84,6 +86,7 @@ class RawData:
     end_texts: Mapping[int, str] | None = None
     end_reasons: EndReasons | None = None
     provenance: Provenance | None = None
+    words: Words = field(default_factory=dict)
 
     def row_in_file(self, row: int) -> tuple[int, str | None]:
         """Where the data have a row of the arrays: the row in its file, and the file's name where there are several."""
@@ -136,10 +139,17 @@ class RawData:
         """With names of single values that stand beside the table, `{field: [name, …]}`, as far as they fit it."""
         kept = dict(self.columns)
         for field_, names in told.items() if isinstance(told, Mapping) else ():
-            width = sum(several for _, several in self.columns.get(field_, ()))
+            width = self._width(field_)
             if isinstance(names, list) and len(names) == width and all(_is_name(name) for name in names):
-                kept[field_] = [(name, 1) for name in names] if doubled(names) is None else kept[field_]
+                kept |= {field_: [(name, 1) for name in names]} if doubled(names) is None else {}
         return replace(self, columns=kept)
+
+    def _width(self, field_: str) -> int:
+        """How many values a field has, by its columns or by its array."""
+        if field_ in self.columns:
+            return sum(several for _, several in self.columns[field_])
+        shapes = [np.shape(values) for key, values in self.arrays.items() if FIELD_OF.get(key) == field_]
+        return 0 if not shapes else 1 if len(shapes[0]) < 2 else shapes[0][1]
 
     def located(self, fault: FaultyValueError) -> DataError:
         """The fault by the file's own row and column."""
@@ -183,6 +193,15 @@ def row_named(files: Files, row: int) -> str:
 
 def _is_name(name: Any) -> bool:
     return isinstance(name, str) and 0 < len(name) <= LONGEST_NAME
+
+
+def told_as_json(value: Any) -> Any:
+    """What a writer put there as JSON text, in whatever form a file hands it over; of anything else, nothing."""
+    value = value.item() if isinstance(value, np.ndarray | np.generic) and value.shape == () else value
+    try:
+        return json.loads(value) if isinstance(value, str | bytes) else None
+    except (ValueError, RecursionError):
+        return None
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -25,11 +25,12 @@ from rl_training.data.fields import (
     missing_fields,
 )
 from rl_training.data.flags import DONES
-from rl_training.data.formats.cells import Faults, flags, labels, moments, numbers
+from rl_training.data.formats.cells import Faults, flags, labels, moments, numbers, numbers_of_words
 from rl_training.data.formats.end_reasons import ends_by_reason
 from rl_training.data.formats.names import check_names, doubled, listed, natural, split_number, suggest
 from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, file_numbers
 from rl_training.data.formats.row_order import Steps, in_order
+from rl_training.data.formats.words import check_columns, checked
 from rl_training.data.resolution import is_coarse
 from rl_training.errors import DataError, did_you_mean
 from rl_training.reading_choices import AS_IT_STANDS, EndReasons, TableChoices
@@ -51,6 +52,7 @@ class Plan:
     fields: the columns of each array, by the name it is handed over with (the file's own, where it has one).
     step: the column with the number of each row inside its episode. agents: the column that tells agents apart.
     reasons: the column whose text says why an episode ended. choices: what was said of its cells and rows.
+    words: by column, the numbers that its words stand for, in small letters.
     """
 
     fields: dict[str, tuple[str, ...]]
@@ -61,6 +63,7 @@ class Plan:
     hints: tuple[str, ...]
     reasons: str | None = None
     choices: TableChoices = AS_IT_STANDS
+    words: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     @property
     def columns(self) -> list[str]:
@@ -79,6 +82,11 @@ class Plan:
         """Columns that are read as they stand."""
         return self.labels | ({self.reasons} if self.reasons else set())
 
+    @property
+    def as_written(self) -> set[str]:
+        """Columns whose cells are looked at as texts: those, and columns of words."""
+        return self.texts | self.words.keys()
+
     def values(self, name: str, cells: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
         """The cells of a column as what it is read for; text is left as it is."""
         if name in self.texts:
@@ -92,6 +100,8 @@ class Plan:
         self, name: str, cells: npt.NDArray[Any], first_row: int = 0, *, is_flag: bool = False
     ) -> npt.NDArray[Any]:
         """The cells of a column as numbers."""
+        if (known := self.words.get(name)) is not None:
+            return numbers_of_words(name, cells, known, first_row, self.choices.missing_words)
         if is_flag:
             return flags(name, cells, first_row)
         return numbers(name, cells, first_row, missing=self.choices.missing_words)
@@ -124,7 +134,9 @@ def plan(names: Sequence[str], columns: Columns | None = None, choices: TableCho
     notes += note
     if step is None and choices.duplicates != "refuse":
         raise DataError("duplicates: only a column that counts steps shows which rows are doubled: columns: {step: …}")
-    return Plan(fields, step, agents, rllib, tuple(notes), hints, reasons, choices)
+    planned = Plan(fields, step, agents, rllib, tuple(notes), hints, reasons, choices, checked(choices.words or {}))
+    check_columns(planned.words, names, {*planned.texts, step})
+    return planned
 
 
 def _check_reasons(column: str | None, end_reasons: EndReasons | None, fields: Iterable[str]) -> None:
@@ -301,11 +313,10 @@ def assemble(
         ended, said, note = ends_by_reason(planned.reasons, columns[planned.reasons], meanings, episodes, counts, files)
         arrays, counted = arrays | ended, (note,)
     ordered = in_order(arrays, steps, files, apart=apart, check_successors=planned.rllib)
-    notes = (*planned.notes, *counted, *ordered.notes)
     return RawData(
         ordered.arrays,
         described,
-        notes=notes,
+        notes=(*planned.notes, *counted, *ordered.notes),
         hints=planned.hints,
         rows=ordered.rows,
         columns=widths,
@@ -314,6 +325,7 @@ def assemble(
         end_texts=said,
         end_reasons=planned.choices.end_reasons,
         recorded=ordered.recorded,
+        words={name: (planned.choices.words or {})[name] for name in planned.words if name in columns},
     )
 
 
@@ -344,56 +356,3 @@ def _matrix(parts: Arrays) -> npt.NDArray[Any]:
     dtype = np.float64 if any(is_coarse(part) for part in flat) else np.float32  # what float32 loses is told later
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused with its row
         return np.concatenate([part.astype(dtype) for part in flat], axis=1)
-
-
-def read_table(table: Any, columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> RawData:
-    """A pandas DataFrame, a mapping of columns by name, or anything that speaks Arrow."""
-    if isinstance(table, Mapping):
-        found = {str(name): _as_array(values) for name, values in table.items()}
-        return assemble(plan(list(found), columns, choices), found.__getitem__, "table of columns")
-    if hasattr(table, "iloc") and hasattr(table, "columns"):
-        return _of_frame(table, columns, choices)
-    if hasattr(table, "__arrow_c_stream__"):
-        from rl_training.data.formats import arrow
-
-        return arrow.read(table, columns, choices)
-    raise DataError(
-        f"table: must be a pandas DataFrame, an Arrow table or a mapping of columns, is {type(table).__name__}"
-    )
-
-
-def _of_frame(frame: Any, columns: Columns | None, choices: TableChoices) -> RawData:
-    """The columns of a DataFrame, and the levels of its index that have names, as its Parquet files have them."""
-    names = [str(name) for name in frame.columns]
-    positions = {name: position for position, name in enumerate(names)}
-    levels = {str(name): level for level, name in enumerate(frame.index.names) if name is not None}
-    apart = {name: level for name, level in levels.items() if name not in positions}
-    planned = plan([*names, *apart], columns, choices)
-
-    def column(name: str) -> npt.NDArray[Any]:
-        return _of_series(frame.iloc[:, positions[name]] if name in positions else _level(frame, apart[name]))
-
-    return assemble(planned, column, "pandas DataFrame")
-
-
-def _level(frame: Any, level: int) -> Any:
-    return frame.index.get_level_values(level).to_series()
-
-
-def _as_array(values: Any) -> npt.NDArray[Any]:
-    if np.ma.is_masked(values) and values.dtype.kind in "biuf":
-        return np.asarray(values.astype(np.float64).filled(np.nan))  # missing, as pandas has it
-    try:
-        return np.asarray(values)
-    except ValueError:  # lists of different lengths
-        array = np.empty(len(values), dtype=object)
-        array[:] = list(values)
-        return array
-
-
-def _of_series(series: Any) -> npt.NDArray[Any]:
-    """pandas' nullable numbers become floats, with NaN where a value is missing."""
-    array = np.asarray(series.to_numpy())
-    if array.dtype.kind == "O" and hasattr(series.dtype, "numpy_dtype") and series.dtype.numpy_dtype.kind in "biuf":
-        return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
-    return _as_array(array)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -21,6 +22,7 @@ from rl_training.data.formats.nearby import REPLACED
 from rl_training.data.formats.places import MINARI_PREFIX, expand, place_of
 from rl_training.data.formats.raw import NAMES
 from rl_training.data.formats.renames import take_free_name
+from rl_training.data.formats.words import NAME as WORDS
 from rl_training.data.formats.written import beside, write_about
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.errors import DataError
@@ -37,6 +39,7 @@ _D4RL_NAMES = {
     "truncations": "timeouts",
 }
 _ROWS_AT_A_TIME = 10_000
+_MOST_TOLD = 32_768  # characters of names; HDF5 has no place for more than twice as many
 _ABOUT = "about"  # where a file is written, what will stand beside it
 
 
@@ -81,7 +84,8 @@ def target_of(text: str, file_format: Format | None = None) -> Target:
     if text and not path.name:
         raise DataError(f"{text}: is a folder; give the name of a file in it, or of a new folder")
     if chosen is None:
-        raise DataError(f"{text}: must end in {', '.join(_SUFFIXES)} or in / (a folder of columns), or be minari:ID")
+        known = [ending for ending, kind in _SUFFIXES.items() if kind != "parquet" or find_spec("pyarrow")]
+        raise DataError(f"{text}: must end in {', '.join(known)} or in / (a folder of columns), or be minari:ID")
     return Target(path, chosen)
 
 
@@ -254,15 +258,25 @@ def _npz(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     arrays = dataset.to_dict()
     if not dataset.whole_episodes:
         arrays[BORDERS_LOST] = np.array(True)
-    told = {f"{npz.TOLD}{name}": np.array(value) for name, value in (_told(dataset) | {KEY: target.provenance}).items()}
-    npz.write(target.path, arrays | told)
-    return ()
+    kept, notes = _named(dataset)
+    about = _told(dataset) | kept | {KEY: target.provenance}
+    npz.write(target.path, arrays | {f"{npz.TOLD}{name}": np.array(value) for name, value in about.items()})
+    return notes
 
 
 def _told(dataset: TransitionDataset) -> dict[str, Any]:
     """What is known of the environment beside the transitions: `env_id`, `action_low`, …"""
     named = {} if dataset.env_id is None else {"env_id": dataset.env_id}
     return {**named, **({} if dataset.bounds is None else dataset.bounds.told())}
+
+
+def _named(dataset: TransitionDataset) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Names of columns, and their words, as JSON texts that a file of arrays has a place for, and a note if it has
+    none."""
+    known = _told_of_table(dataset)
+    texts = {name: json.dumps(known[name]) for name in (NAMES, WORDS) if name in known}
+    kept = {name: text for name, text in texts.items() if len(text) <= _MOST_TOLD}
+    return kept, () if kept == texts else ("names of columns are too many, or too long, to be kept in it",)
 
 
 def _columns(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
@@ -281,9 +295,11 @@ def _hdf5(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
         for name, values in dataset.to_dict().items():
             file.create_dataset(_D4RL_NAMES.get(name, name), data=values, compression="gzip", shuffle=True)
         file.attrs.update(_told(dataset))
-        file.attrs[KEY] = np.bytes_(target.provenance)  # of a fixed length, which is read without a risk
+        kept, notes = _named(dataset)
+        for name, text in (kept | {KEY: target.provenance}).items():
+            file.attrs[name] = np.bytes_(text)  # of a fixed length, which is read without a risk
     target.path.write_bytes(image.getbuffer())
-    return ()
+    return notes
 
 
 def _parquet(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
@@ -304,9 +320,10 @@ def _parquet(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
 
 
 def _told_of_table(dataset: TransitionDataset) -> dict[str, Any]:
-    """What is known beside the rows of a table, as JSON values: environment, bounds and names."""
+    """What is known beside the rows of a table, as JSON values: environment, bounds, names and words."""
     bounds = None if dataset.bounds is None else dataset.bounds.to_json()
-    known = {"env_id": dataset.env_id, "bounds": bounds, NAMES: _own_names(dataset)}
+    names = _own_names(dataset)
+    known = {"env_id": dataset.env_id, "bounds": bounds, NAMES: names, WORDS: _own_words(dataset, names)}
     return {name: value for name, value in known.items() if value}
 
 
@@ -316,6 +333,12 @@ def _own_names(dataset: TransitionDataset) -> dict[str, list[str]]:
     widths = {"obs": dataset.obs_dim, "actions": dataset.act_dim}
     own = {field: [name for name, width in columns.get(field, ()) if width == 1] for field in widths}
     return {field: names for field, names in own.items() if len(names) == widths[field]}
+
+
+def _own_words(dataset: TransitionDataset, names: Mapping[str, Sequence[str]]) -> dict[str, dict[str, float]]:
+    """The numbers that words of the table stood for, of the columns that go by these names."""
+    words = {} if dataset.in_file is None else dataset.in_file.words
+    return {name: dict(words[name]) for own in names.values() for name in own if name in words}
 
 
 def _csv(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:

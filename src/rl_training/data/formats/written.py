@@ -15,6 +15,8 @@ from typing import Any
 from rl_training.data.formats.atomic import sync
 from rl_training.data.formats.limits import check_file
 from rl_training.data.formats.raw import NAMES, RawData
+from rl_training.data.formats.words import NAME as WORDS
+from rl_training.data.formats.words import with_told
 from rl_training.data.provenance import KEY, Provenance, digest_of
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
@@ -41,12 +43,12 @@ def beside(path: Path) -> Path:
 
 def write_about(about: Path, written: Path, path: Path, provenance: str, known: Mapping[str, Any]) -> tuple[str, ...]:
     """Write what a CSV file has no place for: where its data come from, as JSON, and what is `known` of them (`env_id`,
-    `bounds`, `names`). The note on it; nothing is written where a file of someone else is in its place.
+    `bounds`, `names`, `words`). The note on it; nothing is written where a file of someone else is in its place.
 
     about: where it is written; its place is beside `path`, to which the file `written` will go.
     """
     place = beside(path)
-    words = {"env_id": "the environment", "bounds": "bounds", NAMES: "names of columns"}
+    words = {"env_id": "the environment", "bounds": "bounds", NAMES: "names of columns", WORDS: "their words"}
     kept = ", ".join(words[name] for name in known)
     if place.exists() and _ours(place) is None:
         what = f"where these data come from ({kept} included)" if kept else "where these data come from"
@@ -70,7 +72,7 @@ def with_known(raw: RawData, paths: Sequence[Path]) -> RawData:
     known, notes = _known_alike(paths) if all(as_written) else ({}, ())
     bounds = known.get("bounds")
     return replace(
-        replace(raw, notes=(*raw.notes, *notes)).with_names(known.get(NAMES)),
+        with_told(replace(raw, notes=(*raw.notes, *notes)), known.get(NAMES), known.get(WORDS)),
         env_id=told_env_id(known.get("env_id")),
         bounds=SpaceBounds.read(bounds) if isinstance(bounds, dict) else None,
     )
@@ -85,7 +87,9 @@ def _known_alike(paths: Sequence[Path]) -> tuple[dict[str, Any], tuple[str, ...]
                 f"{paths[0].name} and {path.name} were written from columns of other names or in another order, as the"
                 " files beside them tell; write them again from the same columns"
             )
-    apart = [name for name in ("env_id", "bounds") if any(known.get(name) != found[0].get(name) for known in found)]
+    apart = [
+        name for name in ("env_id", "bounds", WORDS) if any(known.get(name) != found[0].get(name) for known in found)
+    ]
     notes = (f"the files beside them tell different things of {' and '.join(apart)}: not used",) if apart else ()
     return {name: value for name, value in found[0].items() if name not in apart}, notes
 

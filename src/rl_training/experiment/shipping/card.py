@@ -190,7 +190,11 @@ def _inputs(
 
 def _columns(columns: Sequence[NamedColumn]) -> dict[str, Any]:
     """What the data call the values, in their order, and between what they lay; nothing where they have no names."""
-    named = [{"name": column.name, "observed": [column.low, column.high]} for column in columns]
+    named = [
+        {"name": column.name, "observed": [column.low, column.high]}
+        | ({"words": dict(column.words)} if column.words else {})
+        for column in columns
+    ]
     return {"columns": named} if named else {}
 
 

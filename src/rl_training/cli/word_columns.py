@@ -1,0 +1,73 @@
+"""What `rl-training init` makes of columns of a few words, such as `open` and `shut`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.formats.cells import is_missing_word
+from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.peek import Peek
+from rl_training.data.formats.places import expand
+from rl_training.data.formats.whole_columns import texts_of
+from rl_training.data.formats.words import MOST_PROPOSED, as_number, key_of, proposed
+from rl_training.data.guesses import Guesses
+
+_MOST_COLUMNS = 8  # that are read to their end for this
+_TWO = 2
+_FILLED = 0.5  # of the rows that were looked at
+_ROWS_FOR_EACH = 2  # of every word, on average; where each stands once they are names
+_NO_MARK = "none"  # a word for nothing among numbers, and a state among words
+
+
+def columns_of_words(place: Path, first: Peek, guesses: Guesses) -> tuple[Guesses, dict[str, dict[str, int]]]:
+    """The columns that no field takes and that hold a few words: in how many rows each stands, of the whole table. The
+    guesses with those of two words among what may be observed, where that is not clear."""
+    if first.kind not in ("csv", "parquet"):
+        return guesses, {}
+    likely = [name for name in guesses.left if _may_be(first.columns[name])][:_MOST_COLUMNS]
+    counted = {name: _words(texts_of(expand(place), first.kind, name)) for name in likely}
+    words = {name: own for name, own in counted.items() if _TWO <= len(own) <= MOST_PROPOSED}
+    return _with_words(guesses, words), words
+
+
+def _with_words(guesses: Guesses, words: Mapping[str, Mapping[str, int]]) -> Guesses:
+    two = tuple(name for name, own in words.items() if len(own) == _TWO)
+    obs = next((guess for guess in guesses.fields if guess.field == "obs" and guess.candidates), None)
+    if obs is None or obs.is_clear or not two:
+        return guesses
+    wider = replace(obs, candidates=tuple((*columns, *two) for columns in obs.candidates))
+    fields = tuple(wider if guess is obs else guess for guess in guesses.fields)
+    return replace(guesses, fields=fields, left=tuple(name for name in guesses.left if name not in two))
+
+
+def numbers_of(words: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
+    """The numbers that are proposed: of two words, which can be in no wrong order but by their sign."""
+    return {name: proposed(own)[0] for name, own in words.items() if len(own) == _TWO}
+
+
+def _may_be(values: npt.NDArray[np.generic]) -> bool:
+    if values.ndim != 1 or values.dtype.kind not in "OU" or not len(values):
+        return False
+    texts = [text_of(cell) for cell in values.tolist()]
+    filled = [text for text in texts if _is_word(text)]
+    few = len(set(map(key_of, filled))) <= min(MOST_PROPOSED, len(filled) / _ROWS_FOR_EACH)
+    return few and len(filled) >= _FILLED * len(texts) and all(as_number(text) is None for text in filled)
+
+
+def _words(counts: Mapping[str, int]) -> dict[str, int]:
+    """Those that differ by more than their capitals, as they are first written."""
+    found: dict[str, tuple[str, int]] = {}
+    for text, rows in counts.items():
+        if _is_word(text):
+            word, before = found.get(key_of(text), (text, 0))
+            found[key_of(text)] = (word, before + rows)
+    return dict(found.values())
+
+
+def _is_word(text: str) -> bool:
+    return key_of(text) == _NO_MARK or not is_missing_word(text)

@@ -1,0 +1,69 @@
+"""Columns whose names are like those of controls: proposed as actions, and not as what is observed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rl_training.data.dataset_loaders import infer_spaces
+from rl_training.data.guess_words import may_be_control
+from rl_training.data.guessing import guess_fields
+from rl_training.data.offline_dataset import TransitionDataset
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "compr_pct",
+        "drive_cmd",
+        "feed_setpoint",
+        "valve3",
+        "heat_power",
+        "action_x",
+        "ctrl2",
+        "drive_speed_set",
+        "defrost",
+    ],
+)
+def test_may_be_controls(name: str) -> None:
+    assert may_be_control(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["level_pct", "humidity_percent", "room_C", "tariff", "set", "heater_temp", "12", "power"]
+)
+def test_are_none(name: str) -> None:
+    assert not may_be_control(name)
+
+
+def test_they_come_first_among_what_may_be_done() -> None:
+    values = np.random.default_rng(0).normal(size=(60, 5))
+    columns = dict(zip(["room_C", "tariff", "compr_pct", "defrost", "gain"], values.T, strict=True))
+    columns["shift"] = np.repeat(np.arange(6), 10)
+    guesses = {guess.field: guess for guess in guess_fields(columns).fields}
+    both = ("room_C", "tariff", "compr_pct", "defrost")
+    assert guesses["actions"].candidates == (("compr_pct", "defrost"), both)
+    assert guesses["obs"].candidates == (("room_C", "tariff"), both)
+    assert guesses["actions"].why.endswith("compr_pct, defrost are named like a control: check")
+    assert not guesses["actions"].is_clear
+
+
+def test_measurements_come_without_them_first() -> None:
+    values = np.random.default_rng(0).normal(size=(60, 4))
+    columns = dict(zip(["room_temp", "tariff", "compr_pct", "reward"], values.T, strict=True))
+    obs = next(guess for guess in guess_fields(columns).fields if guess.field == "obs")
+    assert obs.candidates == (("room_temp", "tariff"), ("room_temp", "tariff", "compr_pct"), ("room_temp",))
+
+
+@pytest.mark.parametrize("name", ["part.npz", "part.h5"])
+def test_a_part_keeps_the_bounds_of_the_whole(name: str, tmp_path: Path) -> None:
+    """What was said once is not guessed anew from fewer rows."""
+    rows = [f"{i / 7},{10 * (i % 4)},1,{int(i % 10 == 9)}" for i in range(40)]
+    (tmp_path / "log.csv").write_text("\n".join(["x,u_pct,reward,done", *rows]) + "\n")
+    columns = {"obs": "x", "actions": "u_pct"}
+    whole = TransitionDataset.load(tmp_path / "log.csv", columns=columns, action_low=0, action_high=100)
+    whole.select(np.arange(2)).save(tmp_path / name) if name.endswith("npz") else whole.save(tmp_path / name)
+    spaces = infer_spaces(TransitionDataset.load(tmp_path / name))
+    assert (spaces.action_low, spaces.action_high) == ((0.0,), (100.0,))

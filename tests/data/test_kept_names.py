@@ -1,0 +1,77 @@
+"""Names of columns in files of arrays, which have no columns: kept beside them and read back."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+import pytest
+
+from rl_training.data.column_names import names_of
+from rl_training.data.formats import writers
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.errors import DataError
+
+
+def dataset(names: list[str], folder: Path) -> TransitionDataset:
+    lines = [",".join([*names, "u", "r", "done"])]
+    lines += [",".join(["0.5", str(i / 4), *["1"] * len(names), str(int(i == 5))]) for i in range(6)]
+    (folder / "log.csv").write_text("\n".join(lines) + "\n")
+    columns: dict[str, Any] = {"obs": names, "actions": "u", "rewards": "r"}
+    return TransitionDataset.load(folder / "log.csv", columns=columns)
+
+
+@pytest.mark.parametrize("name", ["made.npz", "made.h5"])
+def test_come_back(name: str, tmp_path: Path) -> None:
+    dataset(["speed", "Drehzahl [1/s]"], tmp_path).save(tmp_path / name)
+    again = TransitionDataset.load(tmp_path / name)
+    assert names_of(again, "obs", 2) == ["speed", "Drehzahl [1/s]"]
+    assert names_of(again, "actions", 1) == ["u"]
+    again.save(tmp_path / f"again{Path(name).suffix}")
+    assert names_of(TransitionDataset.load(tmp_path / f"again{Path(name).suffix}"), "obs", 2)[0] == "speed"
+
+
+@pytest.mark.parametrize("name", ["made.npz", "made.h5"])
+def test_a_fault_is_told_by_its_column(name: str, tmp_path: Path) -> None:
+    dataset(["speed", "angle"], tmp_path).save(tmp_path / name)
+    if name.endswith("h5"):
+        with h5py.File(tmp_path / name, "r+") as file:
+            file["observations"][3, 1] = np.nan
+    else:
+        with np.load(tmp_path / name) as held:
+            arrays = dict(held)
+        arrays["obs"][3, 1] = np.nan
+        np.savez(tmp_path / name, **arrays)
+    with pytest.raises(DataError, match=r"row 3.*column 'angle'|column 'angle'.*row 3"):
+        TransitionDataset.load(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    "told",
+    ["no JSON", json.dumps(["speed"]), json.dumps({"obs": ["speed"]}), json.dumps({"obs": ["a", "a"]}), "[" * 9999],
+)
+def test_what_does_not_fit_is_passed_over(told: str, tmp_path: Path) -> None:
+    dataset(["speed", "angle"], tmp_path).save(tmp_path / "made.npz")
+    with np.load(tmp_path / "made.npz") as held:
+        arrays = dict(held) | {"metadata/names": np.array(told)}
+    np.savez(tmp_path / "made.npz", **arrays)
+    assert names_of(TransitionDataset.load(tmp_path / "made.npz"), "obs", 2) == []
+
+
+@pytest.mark.parametrize("name", ["made.npz", "made.h5"])
+def test_without_end_they_are_left_out_with_a_note(name: str, tmp_path: Path) -> None:
+    wide = dataset([f"{'x' * 400}{i}" for i in range(90)], tmp_path)
+    with pytest.warns(UserWarning, match="names of columns are too many, or too long, to be kept in it"):
+        wide.save(tmp_path / name)
+    assert names_of(TransitionDataset.load(tmp_path / name), "obs", 90) == []
+
+
+def test_no_format_is_proposed_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(writers, "find_spec", lambda name: None if name == "pyarrow" else find_spec(name))
+    with pytest.raises(DataError) as caught:
+        writers.target_of("made.xyz")
+    assert "must end in .npz, .hdf5, .h5, .csv or in /" in str(caught.value)
