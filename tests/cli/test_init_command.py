@@ -549,3 +549,20 @@ def test_a_preset_is_mentioned_where_the_algorithm_has_it(
     assert ("\n# preset: layernorm  # " in text) == has_it
     Path("config.yaml").write_text(text.replace("# preset: ", "preset: "))
     assert read_config("config.yaml").preset == ("layernorm" if has_it else None)
+
+
+@pytest.mark.parametrize("named", ["action", "heater_pct"])
+def test_a_switch_among_the_actions_is_not_averaged(
+    named: str, rows: dict[str, Any], command: Any, tmp_path: Path
+) -> None:
+    """Known as an action by its name, or only likely to be one."""
+    heater = np.where(rows["a"] > 0.5, 0.5 + rows["a"] / 4, 0.01 * np.abs(rows["a"])).round(4)
+    table = {"s_0": rows["s0"], named: heater, "reward": rows["r"], "terminated": rows["last"]}
+    write_csv(tmp_path / "log.csv", table)
+    command("init", tmp_path / "log.csv", "-o", tmp_path / "config.yaml")
+    text = (tmp_path / "config.yaml").read_text()
+    assert f"As of a switch: {named} is hardly ever between 0.0" in text
+    assert yaml.safe_load(text)["transforms"]["snap_actions"] is True
+    write_csv(tmp_path / "dial.csv", {**table, named: rows["a"]})
+    command("init", tmp_path / "dial.csv", "-o", tmp_path / "dial.yaml")
+    assert "snap_actions" not in (tmp_path / "dial.yaml").read_text()

@@ -58,7 +58,7 @@ class Draft:
     env_note: str
     reasons: Mapping[str, ReasonGuess] = field(default_factory=dict)  # by the texts that say why episodes ended
     observed: tuple[tuple[str, float, float], ...] = ()  # actions with their smallest and largest, if bounds are open
-
+    switches: tuple[str, ...] = ()  # of which actions a wide range was never recorded, in words
     incomplete: str = ""  # how many rows lack a value, in words
     by_position: tuple[str, ...] = ()  # where columns have no names: what each begins with, in words
     unused: tuple[str, ...] = ()  # the columns that are left, in words
@@ -272,7 +272,7 @@ class Draft:
             lines += [f"eval_interval: {updates // 10}  # updates between evaluations in the environment"]
         lines += ["seed: 0  # [0, 1, 2] trains three members together; report several", ""]
         lines += ["transforms:", "  normalise_observations: true  # columns may have different units"]
-        lines += self._reward_scale()
+        lines += [*self._reward_scale(), *self._snapping()]
         lines += ["", f"# Parameters of the algorithm, and their defaults: rl-training algos {self.algo}"]
         return [*lines, "algo_kwargs: {}"]
 
@@ -286,6 +286,13 @@ class Draft:
         if spread is None:
             why += " Leave it out if all episodes return the same."
         return [*_comment(why, "  "), "  reward_range_scaling: true"]
+
+    def _snapping(self) -> list[str]:
+        """No averages of switches."""
+        if not self.switches:
+            return []
+        why = f"As of a switch: {listed(self.switches)}. Where a policy would average, it acts on the nearer side then."
+        return [*_comment(why, "  "), "  snap_actions: true"]
 
 
 def _comment(text: str, indent: str = "") -> list[str]:

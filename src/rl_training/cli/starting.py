@@ -13,6 +13,7 @@ from rl_training import algorithms
 from rl_training.cli.column_notes import cells_used, doubled_rows, missing_cells, unused
 from rl_training.cli.config_draft import ENDS, Draft, described, described_reason
 from rl_training.cli.recommendation import recommend
+from rl_training.cli.switches import switches
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import beside
 from rl_training.cli.word_columns import columns_of_words, numbers_of
@@ -100,6 +101,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         env_id=chosen_env,
         env_note=env_note,
         observed=_observed(dataset, guesses, first),
+        switches=switches(dataset, guesses, first),
         incomplete=_incomplete(place, draft, first) if dataset is None else "",
         by_position=_by_position(first),
         unused=unused(first, guesses, worded),
