@@ -18,6 +18,7 @@ from rl_training.experiment.manager import load_policy
 from rl_training.experiment.shipping.exporting import export_policy
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.records import Records, is_estimate, is_evaluation
+from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trackers import _keep_its_thread_quiet
 from rl_training.runtime.trainer import train
 from small_runs import StopAt, small_config
@@ -55,6 +56,17 @@ class TestLinks:
         assert not file.is_symlink()
         assert len(file.read_text().splitlines()) == 8
 
+    def test_estimates_are_not_forgotten_where_one_leads(self, run: Path, tmp_path: Path) -> None:
+        victim = tmp_path / "victim"
+        load_policy(run).evaluate_offline(**QUICK)
+        (run / "offline_evaluations.jsonl").rename(victim)
+        before = victim.read_bytes()
+        (run / "offline_evaluations.jsonl").symlink_to(victim)
+        (run / "offline_evaluations.jsonl.new").symlink_to(victim)
+        with pytest.raises(CheckpointError, match="not a plain file"):
+            RunDirectory.open(run).forget("offline_evaluations", lambda record: True)
+        assert victim.read_bytes() == before
+
     @pytest.mark.parametrize("late", [False, True])
     def test_no_pipe_keeps_one_waiting(self, tmp_path: Path, late: bool) -> None:
         os.mkfifo(tmp_path / "metrics.jsonl")
@@ -73,6 +85,16 @@ def test_what_is_aside_is_not_written_on(run: Path) -> None:
     assert aside.read_text().splitlines(keepends=True) == lines[:1] + lines[2:]
     assert not aside.samefile(file)
     assert len(file.read_text().splitlines()) == 7
+
+
+def test_damaged_lines_are_not_forgotten(run: Path) -> None:
+    load_policy(run).evaluate_offline(**QUICK)
+    file = run / "offline_evaluations.jsonl"
+    with file.open("ab") as damaged:
+        damaged.write(b"\xff\xfe not a record\n")
+    count, aside = RunDirectory.open(run).forget("offline_evaluations", lambda record: True)
+    assert (count, aside) == (1, run / "offline_evaluations.jsonl.aside")
+    assert file.read_bytes() == b"\xff\xfe not a record\n"
 
 
 class TestOddRecords:

@@ -14,6 +14,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from io import FileIO
 from itertools import pairwise
 from pathlib import Path
@@ -127,23 +128,21 @@ class Records:
     def append_late(self, record: Mapping[str, Any]) -> None:
         """The same where nobody trains, and several processes may add: what a crash left of a last line goes, so that
         the next one does not stand behind it."""
-        with open(self.file, "a+b", buffering=0, opener=open_plain) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
+        with self.alone() as file:
             file.truncate(_end_of_lines(file))
             self.append(record)
 
-    def forget(self, is_meant: Callable[[Mapping[str, Any]], bool]) -> tuple[int, Path | None]:
-        """Leave out the records that are meant; how many these were, and where the file is kept as it was."""
-        with self.file.open("a+b", buffering=0) as held:
-            fcntl.flock(held, fcntl.LOCK_EX)
-            found = [(line + b"\n", record is not None and is_meant(record)) for _, line, record in entries(self.file)]
-            count = sum(meant for _, meant in found)
-            if not count:
-                return 0, None
-            aside, fresh = self.set_aside(), self.file.with_name(f"{self.file.name}.new")
-            fresh.write_bytes(b"".join(line for line, meant in found if not meant))
-            fresh.replace(self.file)
-        return count, aside
+    @contextmanager
+    def alone(self) -> Iterator[FileIO]:
+        """The file, where nobody trains and others may want to change it: one after another."""
+        with open(self.file, "a+b", buffering=0, opener=open_plain) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            yield file
+
+    def without(self, is_meant: Callable[[Mapping[str, Any]], bool]) -> tuple[int, bytes]:
+        """How many records are meant, and what the file would hold if they were left out; damaged lines stay."""
+        found = [(line + b"\n", record is not None and is_meant(record)) for _, line, record in entries(self.file)]
+        return sum(meant for _, meant in found), b"".join(line for line, meant in found if not meant)
 
     def read(self) -> list[dict[str, Any]]:
         """Every complete record (a line cut short by a crash is not one)."""

@@ -116,8 +116,14 @@ class RunDirectory:
         """Leave out records that people added; how many these were, and where the file is kept as it was."""
         if not (self.path / f"{kind}.jsonl").is_file():
             return 0, None
-        with self._writing(f"{kind}.jsonl"):
-            return self._records[kind].forget(is_meant)
+        records = self._records[kind]
+        with self._writing(f"{kind}.jsonl"), records.alone():
+            count, whole = records.without(is_meant)
+            if not count:
+                return 0, None
+            aside = records.set_aside()
+            self._replace(f"{kind}.jsonl", whole)
+        return count, aside
 
     def records(self, kind: str) -> list[dict[str, Any]]:
         """Every complete record of `kind`.jsonl."""
@@ -153,7 +159,7 @@ class RunDirectory:
                     aside = f"; kept as it was in {records.set_aside().name}" if records.file.is_file() else ""
                 warnings.append(f"{warning}{aside}. The policy does not depend on it, and the run goes on")
             if records.differ_from(whole, shared=warning is not None):
-                self._replace(f"{kind}.jsonl", whole.decode())
+                self._replace(f"{kind}.jsonl", whole)
         for name in ("config.yaml", DESCRIPTION, *(f"{kind}.jsonl" for kind in self._records)):
             for leftover in self.path.glob(f".{name}{TEMPORARY}*"):
                 with self._writing(leftover.name):
@@ -277,16 +283,16 @@ class RunDirectory:
 
     def write_config(self, config: TrainConfig) -> None:
         """Write config.yaml: at the start, and when a run goes on under a changed budget."""
-        self._replace("config.yaml", yaml_dialect.write(config.to_plain()))
+        self._replace("config.yaml", yaml_dialect.write(config.to_plain()).encode())
 
     def _write_json(self, name: str, value: Mapping[str, Any]) -> None:
-        self._replace(name, json.dumps(value, indent=1) + "\n")
+        self._replace(name, (json.dumps(value, indent=1) + "\n").encode())
 
-    def _replace(self, name: str, text: str) -> None:
+    def _replace(self, name: str, contents: bytes) -> None:
         temporary = self._place / f".{name}{TEMPORARY}{os.getpid()}-{threading.get_ident()}"
         with self._writing(name):
             try:
-                temporary.write_text(text, encoding="utf-8")
+                temporary.write_bytes(contents)
                 sync(temporary)
                 temporary.replace(self._place / name)
                 sync(self._place)
