@@ -348,7 +348,12 @@ def test_defaults_are_the_narrow_version() -> None:
         ({"gamma": 1.0}, "algo_kwargs.gamma: must be at least 0 and below 1, got 1.0"),
         ({"optimiser": "sgd"}, "algo_kwargs.optimiser: must be 'adam' or 'momentum', got 'sgd'"),
         ({"lambda": 0.9}, "algo_kwargs.lambda: no such option; did you mean 'td_lambda'?"),
-        ({"critic_lr": 1e-3}, "algo_kwargs.critic_lr: no such option"),
+        (
+            {"critic_lr": 1e-3},
+            "algo_kwargs.critic_lr: no such option; choose from actor_hidden, actor_lr, actor_updates, batch_size,"
+            " beta, critic_updates, fixed_std, gamma, lr_schedule, max_weight, normalise_advantages, optimiser,"
+            " td_lambda, value_hidden, value_lr, value_scale",
+        ),
     ],
 )
 def test_wrong_values_are_refused_in_one_line(knobs: dict[str, Any], message: str) -> None:

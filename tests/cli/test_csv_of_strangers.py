@@ -17,6 +17,7 @@ from rl_training.data.formats import csv_text, limits
 from rl_training.data.formats.peek import peek
 from rl_training.data.formats.raw import RawData
 from rl_training.data.guessing import guess_fields
+from rl_training.environments import NamedColumn
 from rl_training.errors import DataError
 
 TABLE = b"obs_0,obs_1,action,reward,terminal\n" + b"0.5,1,0.25,1,0\n" * 30
@@ -136,5 +137,5 @@ def test_a_reason_of_any_length_can_be_filled_in(command: Any, tmp_path: Path) -
 )
 def test_observations_by_name(text: str, told: str) -> None:
     with pytest.raises(DataError) as refused:
-        using._by_name(text, ["x", "y"])
+        using._by_name(text, [NamedColumn("x", 0.0, 1.0), NamedColumn("y", 0.0, 1.0)])
     assert told in str(refused.value)

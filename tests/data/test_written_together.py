@@ -122,6 +122,8 @@ def test_a_signal_at_any_line_leaves_two_that_belong_together(
             nonlocal lines
             if frame.f_code.co_filename not in watched_files:
                 return None
+            if frame.f_code.co_name == "alone_in":  # a trace can raise where `with` would give the lock back; no signal
+                return trace
             if event == "line":
                 lines += 1
                 if lines == number:

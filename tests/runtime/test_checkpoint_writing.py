@@ -12,7 +12,7 @@ import pytest
 
 from rl_training.errors import CheckpointError
 from rl_training.experiment import manager
-from rl_training.runtime import checkpoint_folder
+from rl_training.runtime import checkpoint_folder, records
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from rl_training.runtime.loop import Loop
@@ -186,6 +186,7 @@ def disk_full_from(monkeypatch: pytest.MonkeyPatch, wanted: str) -> None:
         return plain(self, mode, *arguments, **options)
 
     monkeypatch.setattr(Path, "open", full)
+    monkeypatch.setattr(records, "open", lambda path, *more, **options: full(path, *more), raising=False)
 
 
 def test_a_full_disk_while_training_is_one_line(
