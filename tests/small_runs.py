@@ -46,7 +46,7 @@ def digest(state: Mapping[str, Tensor]) -> str:
     """SHA-256 over names and bytes."""
     sums = hashlib.sha256()
     for name in sorted(state):
-        sums.update(name.encode() + state[name].detach().numpy().tobytes())
+        sums.update(name.encode() + state[name].detach().cpu().numpy().tobytes())
     return sums.hexdigest()
 
 
