@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor
 
+import rl_training.data
 from rl_training.data.replay_buffer import ReplayBuffer
 
 WIDTHS = {"obs": 2, "actions": 1, "rewards": 1, "next_obs": 2, "terminations": 1}
@@ -146,3 +150,12 @@ def test_what_is_filled_is_a_tensor_that_stays_the_same_object() -> None:
     buffer.restore({name: value.clone() for name, value in filled(5, 2, 1).state().items()})
     assert int(seen) == 2
     assert buffer.filled is seen
+
+
+def test_is_found_where_data_are_and_imports_torch_only_then() -> None:
+    before, after = ("assert 'torch' not in sys.modules", "assert 'torch' in sys.modules")
+    asked = f"import sys, rl_training.data as data; {before}; data.ReplayBuffer; {after}"
+    subprocess.run([sys.executable, "-c", asked], check=True)
+    assert rl_training.data.ReplayBuffer is ReplayBuffer
+    with pytest.raises(AttributeError, match="has no attribute 'Replay'"):
+        _ = rl_training.data.Replay  # type: ignore[attr-defined]

@@ -1,6 +1,9 @@
-"""Transitions: datasets, where they come from, how they are checked and transformed. No torch is imported here."""
+"""Transitions: datasets, where they come from, how they are checked and transformed. No torch is imported here, but for
+whoever asks for a `ReplayBuffer`."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from rl_training.data.behaviours import Behaviour, Policy
 from rl_training.data.checks import check_action_bounds, check_transitions
@@ -21,6 +24,9 @@ from rl_training.data.recording import collect
 from rl_training.data.returns import discounted_returns_to_go, shift_within_episodes
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 
+if TYPE_CHECKING:
+    from rl_training.data.replay_buffer import ReplayBuffer
+
 __all__ = [
     "FIELD_ALIASES",
     "Behaviour",
@@ -30,6 +36,7 @@ __all__ = [
     "Mixture",
     "Policy",
     "RandomDatasetConfig",
+    "ReplayBuffer",
     "ScriptedDatasetConfig",
     "TransformConfig",
     "Transforms",
@@ -46,3 +53,11 @@ __all__ = [
     "mix_datasets",
     "shift_within_episodes",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ReplayBuffer":
+        from rl_training.data.replay_buffer import ReplayBuffer
+
+        return ReplayBuffer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
