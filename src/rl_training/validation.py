@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import reprlib
 import typing
 from collections.abc import Mapping
@@ -144,7 +145,7 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
         case "int_parsing" | "int_type" | "int_from_float":
             return f"must be a whole number, got {shown(fault['input'])}"
         case "float_parsing" | "float_type":
-            return f"must be a number, got {shown(fault['input'])}"
+            return f"must be a number, got {shown(fault['input'])}{with_a_point(fault['input'])}"
         case "bool_parsing" | "bool_type":
             return f"must be true or false, got {shown(fault['input'])}"
         case "too_short":
@@ -155,6 +156,12 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
     if not place.path or fault["type"] == "value_error":
         return message
     return f"{message}, got {shown(fault['input'])}"
+
+
+def with_a_point(given: Any) -> str:
+    """`; write 0.25 with a point`, of `0,25`; nothing of anything else."""
+    is_meant = isinstance(given, str) and re.fullmatch(r"[-+]?\d{1,20},\d{1,20}", given.strip())
+    return f"; write {given.strip().replace(',', '.')}, with a point" if is_meant else ""
 
 
 def _follow(model: type[BaseModel], location: tuple[int | str, ...], *, is_unknown: bool) -> _Place:

@@ -81,6 +81,27 @@ def test_the_warning_names_the_option(command: Any, tmp_path: Path) -> None:
     _, out, _ = command("data", "check", "days.csv", *options)
     told = " ".join(out.split())
     assert "2 of 6 episodes terminate, and that is the best that can happen" in told
-    assert "--at-termination=550 at the least" in told
+    assert "--at-termination=550, or 550 more than you say there now, at the least" in told
     _, out, _ = command("data", "check", "days.csv", *options, "--at-termination", "550")
     assert "rewards.end-early" not in out
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ("{frost: 400,00}", "at_termination: '0' has no number: decimals are written with a point"),
+        ("{frost: 5}", "at_termination: no reason means termination yet; say so in end_reasons, of one of frost"),
+    ],
+)
+def test_mistakes_of_a_first_try(entry: str, told: str, mistake: Any, tmp_path: Path) -> None:
+    (tmp_path / "days.csv").write_text("x,u,cost,why\n1,2,3,\n2,3,4,frost\n" * 20)
+    columns = "{obs: x, actions: u, rewards: cost, end_reasons: why}"
+    text = f"algo: bc\ntotal_timesteps: 1\ndataset:\n  source: file\n  path: days.csv\n  columns: {columns}\n"
+    text += f"  end_reasons: {{frost: truncation}}\n  at_termination: {entry}\n"
+    (tmp_path / "c.yaml").write_text(text)
+    assert told in mistake("train", "-c", "c.yaml")
+
+
+@pytest.mark.parametrize("words", [("--gamma", "0,95"), ("--gamma=0,95",)])
+def test_a_decimal_comma_is_answered_with_a_point(words: tuple[str, ...], mistake: Any) -> None:
+    assert "got 0,95; write 0.95, with a point" in mistake("evaluate", "runs/x", "--offline", *words)

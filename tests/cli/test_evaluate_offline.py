@@ -408,3 +408,17 @@ def test_stored_estimates_can_be_forgotten(
 )
 def test_mistakes_of_forgetting(words: list[str], said: str, mistake: Any, runs: dict[str, Path]) -> None:
     assert said in mistake("evaluate", runs["one"], *words)
+
+
+def test_export_names_the_seed_that_was_trusted(
+    command: Any, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = train(small_config(data_file, tmp_path / "runs", name="own", seed=[4, 2])).run.path
+    plain = offline_evaluation.doubts
+    monkeypatch.setattr(offline_evaluation, "doubts", lambda fitted, column, *more: [] if column else ["it is odd"])
+    command("evaluate", "runs/own", "--offline", *QUICK)
+    monkeypatch.setattr(offline_evaluation, "doubts", plain)
+    _, _, said = command("export", "runs/own", "-o", "a.pt2")
+    assert "note: of seed 2, the estimate was trusted: --seed 2" in said
+    assert "was trusted" not in command("export", "runs/own", "-o", "b.pt2", "--seed", 4).err
+    assert run.exists()

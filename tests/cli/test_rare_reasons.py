@@ -85,7 +85,7 @@ def test_texts_that_cannot_be_read_to_their_end_are_refused_in_one_line(command:
     (tmp_path / "log.csv").write_bytes((tmp_path / "log.csv").read_text("utf-8").encode("latin-1"))
     code, _, said = command("init", "log.csv", "-o", "c.yaml")
     assert (code, len(said.splitlines())) == (2, 1)
-    assert "is not UTF-8 text (byte 0xc4); save it as UTF-8" in said
+    assert "is not UTF-8 text (byte 0xc4, which Windows writes for 'Ä'); save it as UTF-8, or: iconv -f" in said
 
 
 def test_damaged_pages_of_a_column_that_is_not_read_stop_nothing(command: Any, tmp_path: Path) -> None:

@@ -84,6 +84,7 @@ def test_every_command_reads_them_alike(config: Path, command: Any, tmp_path: Pa
         by_word = command("predict", f"runs/{run}", "--obs", "door=OPEN,obs_temp=0.5")
         assert by_word.code == 0
         assert by_word.out == command("predict", f"runs/{run}", "--obs", "0.5,1").out
+        assert by_word.out == command("predict", f"runs/{run}", "--obs", "0.5,open").out
         assert by_word.out != command("predict", f"runs/{run}", "--obs", "door=shut,obs_temp=0.5").out
     (tmp_path / "new.csv").write_text("mode,door,obs_temp\ndry,Open,0.5\nheat,1,0.5\n")
     from_file = command("predict", "runs/own", "--obs-file", "new.csv").out.splitlines()

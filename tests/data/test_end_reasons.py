@@ -136,6 +136,9 @@ class TestReasons:
         [
             ("crash", "termination"), ("Goal reached", "termination"), ("time_limit", "truncation"),
             ("time limit reached", "truncation"), ("aborted by operator", "truncation"), ("", "ongoing"),
+            ("GRENZWERT - Abbruch", "termination"), ("pressure limit exceeded", "termination"),
+            ("purge abort", None), ("pressure limit", None), ("step limit", "truncation"), ("limit", "truncation"),
+            ("aborted: crash", "termination"), ("operator interrupt", "truncation"),
             ("running", "ongoing"), ("N/A", "ongoing"), ("E17", None), ("xyzzy", None),
             ("no", "ongoing"), ("no fault", None), ("not done", None), ("non-terminal", None),
             ("failed", "termination"), ("power failure", "termination"), ("fallen", "termination"),

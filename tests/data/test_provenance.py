@@ -14,6 +14,7 @@ from rl_training.data.formats import read, writers
 from rl_training.data.formats.written import beside
 from rl_training.data.provenance import Provenance, digest_of
 from rl_training.data.settling import settle
+from rl_training.errors import DataError
 
 NAMES = ["a.npz", "a.hdf5", "a.parquet", "a.csv", "a/", "minari:own/a-v0"]
 MADE = Provenance("log.csv", "0123456789abcdef" * 4, {"rewards_are": "costs", "columns": {"obs": ["x", "y"]}}, "a half")
@@ -82,9 +83,12 @@ def test_what_python_reads_and_saves_has_its_options() -> None:
 
 def test_what_is_applied_in_the_file_is_not_said_again_in_silence() -> None:
     path = write("a.npz", provenance=MADE)
-    again = settle(read(path), rewards_are="costs").notes
-    assert "the file was written with rewards_are: costs, which is applied a second time: leave it out" in again
+    with pytest.raises(DataError, match="written with rewards_are: costs, so that its rewards are the negative of its"):
+        settle(read(path), rewards_are="costs")  # the worst policy would be the best
     assert not any("second time" in note for note in settle(read(path), rewards_at="next").notes)
+    once = write("b.npz", provenance=Provenance.of("log.csv", {"rewards_at": "next"}, None))
+    again = settle(read(once), rewards_at="next").notes
+    assert "the file was written with rewards_at: next, which is applied a second time: leave it out" in again
 
 
 class TestBesideCsv:

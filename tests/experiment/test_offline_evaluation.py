@@ -14,7 +14,7 @@ from rl_training import BC
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
 from rl_training.errors import CheckpointError, ConfigError, DataError
-from rl_training.experiment import offline_doubts, statistics
+from rl_training.experiment import manager, offline_doubts, statistics
 from rl_training.experiment import offline_evaluation as module
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.experiment.offline_doubts import (
@@ -622,3 +622,13 @@ def test_rewards_that_were_read_in_another_way_are_told(tmp_path: Path, penalty:
     assert (differs in found) == (penalty == -7.0)
     assert ("rewards are read" in found) == (penalty == -7.0)  # of plain rewards, it is done as in training
     assert (f"it was written with at_termination: {penalty}, as it tells" in found) == (penalty is not None)
+
+
+def test_a_checkpoint_that_was_judged_stays_when_the_run_goes_on(data_file: Path, tmp_path: Path) -> None:
+    """Somebody may have shipped it."""
+    config = small_config(data_file, tmp_path, total_timesteps=20, checkpoint_interval=10, keep_checkpoints=1)
+    run = train(config).run
+    load_policy(run.path).evaluate_offline(**QUICK)
+    manager.resume(run.path, total_timesteps=60)
+    assert run.steps() == [20, 60]
+    assert load_policy(run.path, 20).checkpoint.progress["steps"] == 20

@@ -124,4 +124,4 @@ def test_is_on_the_page(policy: manager.LoadedPolicy, tmp_path: Path) -> None:
     assert policy.place is not None
     write_report([policy.place], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert "what the policy would do in the same states (line: mean over 2 seeds, band: their span)" in page
+    assert "what the policy would do in the same states (line: the first of 2 seeds, band: the span of all)" in page

@@ -13,10 +13,12 @@ from typing import Any
 from rl_training.cli.known_quality import quality
 from rl_training.cli.telling import tell
 from rl_training.cli.using import load_told
+from rl_training.data.formats.names import listed
 from rl_training.errors import ConfigError
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.run_listing import status_of
 from rl_training.experiment.shipping import hub
+from rl_training.experiment.shipping.card import offline_evaluation
 from rl_training.experiment.shipping.exporting import Exported, export_policy, require_free, seed_path
 from rl_training.runtime.run_directory import run_of
 from rl_training.validation import shown
@@ -60,6 +62,10 @@ def export(
             exported = export_policy(policy, place, format=format_, seed=whose, **options)
             _tell(exported)
             tell(f"quality: {quality(exported.card, run, which)}")
+            if others := _trusted_besides(policy, exported.card) if seed is None and member is None else []:
+                tell(
+                    f"note: of seed {listed(map(str, others))}, the estimate was trusted: --seed {others[0]}", err=True
+                )
             doubts = exported.card["policy"]["training_doubts"]
     for doubt in doubts:
         tell(f"warning: {doubt}", err=True)
@@ -108,6 +114,15 @@ def _place(output: Path | None, repo: str) -> Iterator[Path]:
         raise ConfigError(f"{repo}: {_NO_ROOM} ({error.strerror or error})") from None
     with scratch as folder:
         yield Path(folder) / "policy"
+
+
+def _trusted_besides(policy: LoadedPolicy, card: Mapping[str, Any]) -> list[int]:
+    """Other seeds whose estimate was trusted, where that of the exported one was not."""
+    own, run = card["offline_evaluation"], run_of(policy.place)
+    if own is None or own["value"] is not None:
+        return []
+    estimates = {seed: offline_evaluation(policy, run, seed) for seed in policy.actor.learner.seeds}
+    return [seed for seed, found in estimates.items() if found is not None and found["value"] is not None]
 
 
 def _seed_at(policy: LoadedPolicy, member: str) -> int:

@@ -32,11 +32,12 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     """`rl-training predict`."""
     if bool(texts) == (file is not None):
         raise ConfigError("predict: give observations with --obs 0.1,0.2,… or with --obs-file, one of the two")
-    named = (file is not None and file.suffix in (".csv", ".tsv")) or any("=" in text for text in texts)
+    worded = any("=" in text or re.search(r"[^\W\d_eE]", text) for text in texts)
+    named = (file is not None and file.suffix in (".csv", ".tsv")) or worded
     policy = load_told(run, which) if named else None
     known = () if policy is None else policy.checkpoint.spaces.obs_columns
     if file is None:
-        observations: Any = [_by_name(text, known) if "=" in text else _numbers(text) for text in texts]
+        observations: Any = [_by_name(text, known) if "=" in text else _numbers(text, known) for text in texts]
     else:
         observations = _read_observations(file, known)
     policy = policy or load_told(run, which)
@@ -83,9 +84,15 @@ def load_told(run: Path, which: str) -> LoadedPolicy:
     return policy
 
 
-def _numbers(text: str) -> list[float]:
+def _numbers(text: str, columns: Sequence[NamedColumn] = ()) -> list[float]:
+    """In the order of the columns, whose words stand for their numbers."""
+    parts = text.strip("[] ").replace(",", " ").split()
+    words = [dict(column.words) for column in columns] if len(columns) == len(parts) else [{} for _ in parts]
     try:
-        return [float(part) for part in text.strip("[] ").replace(",", " ").split()]
+        return [
+            float(next((number for word, number in known.items() if key_of(word) == key_of(part)), part))
+            for part, known in zip(parts, words, strict=True)
+        ]
     except ValueError:
         is_file = Path(text).suffix in _OF_FILES
         hint = f"; for observations in a file: --obs-file {shlex.quote(text)}" if is_file else ""

@@ -10,6 +10,7 @@ from typing import Any
 
 from rl_training.errors import closest
 from rl_training.foreign_names import own_place, places_of
+from rl_training.validation import with_a_point
 
 _ONE_SEED = "takes the policy of one seed, --seed 0"
 # What `--seeds` is meant as where it is no option.
@@ -65,6 +66,9 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
         return f"No such option: {option}; did you mean --obs-file?"
     if (seeds := _of_seeds(command, message, option, words)) is not None:
         return seeds
+    if message.startswith("Invalid value") and "number" in message:
+        given = next((word.rpartition("=")[2] for word in words if with_a_point(word.rpartition("=")[2])), None)
+        return None if given is None else f"{message}, got {given}{with_a_point(given)}"
     if not message.startswith("No such option") or not isinstance(option, str):
         return None
     if command == "resume" and option == "--set":

@@ -39,6 +39,11 @@ _LINKS = {
 }
 _LOST = {"lost", "verloren"}
 _NEGATIONS = {"no", "not", "non", "without", "kein", "keine", "nicht", "ohne", "pas", "sans", "sin"}
+# Broken off, and a limit: as long as nothing else is said, from outside; of what was broken off for a cause of its own,
+# or of a limit of something else than time, the user has to say it.
+_BROKEN_OFF = ("abort", "abbruch", "abgebroch", "interrupt", "unterbroch", "limit")
+_OF_TIME = ("time", "step", "zeit", "schritt", "max", "episode", "timeout", "tiempo", "delai", "horizon")
+_BY_PEOPLE = ("by", "operator", "user", "manual", "bediener", "manuell", "durch", "von", "reached", "hit", "erreicht")
 _NEARLY_ALL = 0.8  # where it tells nothing
 _ENDED_SO, _ALWAYS = 3, 0.9  # episodes with a reason, and their share at one length, that make it a time limit
 # Words that say that something is over, but not why.
@@ -59,7 +64,8 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
         "victory", "defeat", "draw", "gameover", "explo", "broke", "stuck", "target", "arriv",
         "ziel", "erreicht", "fehler", "absturz", "abgestuerzt", "gestuerzt", "kollision",
         "ausfall", "stoerung", "erfolg", "gewonnen", "verloren", "fertig", "beendet", "abgeschlossen", "ueberhitz",
-        "notaus", "defaut", "echec", "succes", "atteint", "exito", "fallo", "choque", "objetivo", "alcanzad",
+        "notaus", "grenzwert", "ueberschritt", "ueberschreit", "exceed", "violat", "emergency", "unsafe", "defaut",
+        "echec", "succes", "atteint", "exito", "fallo", "choque", "objetivo", "alcanzad",
     ),
     "ongoing": (
         "running", "run", "ok", "none", "no", "active", "ongoing", "continu", "progress", "normal", "play", "alive",
@@ -83,8 +89,19 @@ def meaning_of(text: str) -> Ending | None:
     joined = "".join(words)
     for ending, beginnings in _WORDS.items():
         if joined in beginnings or any(_begins(word, beginning) for word in words for beginning in beginnings):
-            return ending
+            return _unless_it_had_a_cause(words) if ending == "truncation" else ending
     return None
+
+
+def _unless_it_had_a_cause(words: Sequence[str]) -> Ending | None:
+    """Truncation, but for words that tell of another cause, known or not, beside `aborted` or `limit`."""
+    rest = [word for word in words if not any(_begins(word, known) for known in _BROKEN_OFF)]
+    if len(rest) == len(words) or any(_begins(word, known) for word in rest for known in (*_OF_TIME, *_BY_PEOPLE)):
+        return "truncation"
+    if not rest:
+        return "truncation"
+    meaning = meaning_of(" ".join(rest))
+    return meaning if meaning in ("truncation", "termination") else None
 
 
 @dataclass(frozen=True)

@@ -100,6 +100,11 @@ def _told_of_repeats(raw: RawData, said: Mapping[str, Any]) -> RawData:
     """With a note on what is applied in the file already, and is done a second time."""
     own = raw.provenance
     twice = {name: choice for name, choice in said.items() if is_said(choice) and own and own.says(name)}
+    if "rewards_are" in twice:
+        raise DataError(
+            "the file was written with rewards_are: costs, so that its rewards are the negative of its costs already;"
+            " leave it out: a second time would make the worst policy the best"
+        )
     again = [f"{name}: {choice}" if isinstance(choice, str) else name for name, choice in twice.items()]
     note = f"the file was written with {', '.join(again)}, which is applied a second time: leave it out"
     return replace(raw, notes=(*raw.notes, note)) if again else raw

@@ -31,6 +31,10 @@ def checked(given: Any) -> float | dict[str, float]:
         raise DataError(f"{NAME}: no text is given; say {{crash: -100}}, or one number for every termination")
     found: dict[str, float] = {}
     for text, value in given.items():
+        if value is None and text_of(text).isdecimal():
+            raise DataError(
+                f"{NAME}: {shown(text)} has no number: decimals are written with a point, {{crash: -100.5}}"
+            )
         number = _number(value, f"{NAME}: {shown(text)}")
         if found.setdefault(text_of(text).casefold(), number) != number:
             raise DataError(f"{NAME}: {shown(text)} is given two numbers; capitals make no difference")
@@ -56,6 +60,9 @@ def check_reasons(given: AtTermination | None, reasons: EndReasons | None) -> No
         )
     ending = [text_of(text) for text, meaning in reasons.items() if meaning == "termination"]
     folded = {text.casefold() for text in ending}
+    if not ending:
+        known = first_of(printable(text_of(text)) for text in reasons)
+        raise DataError(f"{NAME}: no reason means termination yet; say so in end_reasons, of one of {known}")
     for text in given:
         if text_of(text).casefold() not in folded:
             meant = did_you_mean(str(text), ending) or f"; these are: {first_of(map(printable, ending))}"

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import uuid
+from collections.abc import Set
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +71,15 @@ def _supersede(path: Path, checkpoint: Checkpoint) -> None:
     sync(path.parent)
 
 
-def prune(folder: Path, keep: int, best: int | None, every: int | None) -> None:
-    """Remove what is neither among the newest `keep` checkpoints, nor the best, nor a multiple of `every`.
+def prune(folder: Path, keep: int, best: int | None, every: int | None, judged: Set[int] = frozenset()) -> None:
+    """Remove what is neither among the newest `keep` checkpoints, nor the best, nor a multiple of `every`, nor `judged`
+    by somebody, who may have shipped it.
 
     What killed writers left goes with it.
     """
     drop_superseded(folder)
     for old in steps_in(folder)[:-keep]:
-        if old != best and (every is None or old % every):
+        if old != best and old not in judged and (every is None or old % every):
             path = path_of(folder, old)  # renamed first: a removal cut short must not look complete
             path.rename(path.with_name(f"{path.name}{TEMPORARY}{uuid.uuid4().hex}"))
     for leftover in folder.glob(f"step-*{TEMPORARY}*"):

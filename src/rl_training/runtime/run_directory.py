@@ -29,7 +29,7 @@ from rl_training.runtime import checkpoint_folder, new_runs, run_lock
 from rl_training.runtime.checkpoint import TEMPORARY, Checkpoint, is_checkpoint, load_checkpoint, reason
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
-from rl_training.runtime.records import ASIDE, OFFLINE_EVALUATIONS, Records, is_evaluation
+from rl_training.runtime.records import ASIDE, OFFLINE_EVALUATIONS, Records, entries, is_evaluation
 from rl_training.runtime.run_description import lack_of_checkpoints, read_description, read_plain_config
 from rl_training.runtime.run_identity import circumstances, differing, require_own
 
@@ -233,7 +233,13 @@ class RunDirectory:
     def prune(self, keep: int, best: int | None, every: int | None = None) -> None:
         """Let go of checkpoints that are no longer to be kept."""
         with self._writing("checkpoints"):
-            checkpoint_folder.prune(self._checkpoints, keep, best, every)
+            checkpoint_folder.prune(self._checkpoints, keep, best, every, self._judged())
+
+    def _judged(self) -> set[int]:
+        """Steps whose weights somebody has evaluated without an environment, as far as that can be read."""
+        with suppress(OSError):
+            return {record["step"] for _, _, record in entries(self._records[OFFLINE_EVALUATIONS].file) if record}
+        return set()
 
     def load(self, which: str | int = "last") -> Checkpoint:
         """The last (or `latest`), the best, or the checkpoint of a given step (30, `30` or `step-30`)."""

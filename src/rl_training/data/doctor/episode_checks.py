@@ -54,7 +54,10 @@ def check_early_ends(subject: Subject, *, costs: bool = False) -> Iterator[Findi
     what += f" best that can happen: {_HORIZON} more steps {kind} {told[0]}, the last one {kind}s {told[1]} on average."
     wanted = at_end > usual or subject.rewards.min() == subject.rewards.max()
     advice = "Fine where the end is the goal. Where it is a failure, say what it costs besides, at_termination"
-    advice += f": {_round_up(sign * (to_come - at_end)):g} at the least (with a gamma of 0.99)." if not wanted else "."
+    more = f"{_round_up(sign * (to_come - at_end)):g}"
+    advice += (
+        "." if wanted else f": {more}, or {more} more than you say there now, at the least (with a gamma of 0.99)."
+    )
     yield Finding("note" if wanted else "warning", "rewards.end-early", "rewards", what, advice, ended)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from rl_training.data.formats import csv_text, recognise
 from rl_training.data.formats.csv_text import SEPARATORS, Layout
 from rl_training.data.formats.folders import TITLES, blamed_on, check_columns
+from rl_training.data.formats.looks import not_utf8
 from rl_training.data.formats.names import first_of
 from rl_training.errors import DataError
 from rl_training.validation import printable, shortened, shown
@@ -29,8 +30,7 @@ def readable(entry: Path, path: Path) -> Iterator[None]:
         except OSError as error:
             raise DataError(f"cannot be read: {error.strerror or error}") from error
         except UnicodeDecodeError as error:
-            byte = error.object[error.start]
-            raise DataError(f"is not UTF-8 text (byte 0x{byte:02x}); save it as UTF-8") from error
+            raise DataError(not_utf8(error)) from error
 
 
 def layouts_of(paths: Sequence[Path], path: Path) -> list[Layout]:

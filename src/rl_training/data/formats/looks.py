@@ -19,13 +19,22 @@ _LARGEST_LOOK = 2**28  # bytes that are unpacked of all arrays together
 _LARGEST_SAMPLE = 2**26  # bytes of one array that are looked at
 
 
+def not_utf8(error: UnicodeDecodeError) -> str:
+    """What to do about a text in other letters: what Windows writes is by far the most usual."""
+    byte = error.object[error.start : error.start + 1]
+    meant = byte.decode("cp1252", "replace")
+    letter = f", which Windows writes for {meant!r}" if meant.isprintable() and meant != "\ufffd" else ""
+    way = "save it as UTF-8, or: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW"
+    return f"is not UTF-8 text (byte 0x{byte[0]:02x}{letter}); {way}"
+
+
 @contextmanager
 def damage_told() -> Iterator[None]:
     """Whatever libraries raise on a damaged file is a `DataError`."""
     try:
         yield
     except UnicodeDecodeError as error:
-        raise DataError(f"is not UTF-8 text (byte 0x{error.object[error.start]:02x}); save it as UTF-8") from error
+        raise DataError(not_utf8(error)) from error
     except DataError:
         raise
     except ModuleNotFoundError as error:

@@ -76,7 +76,7 @@ def _over_seeds(checks: Sequence[EpisodeCheck]) -> str:
     counts = sorted({len(check.chosen) for check in checks})
     if counts == [1]:
         return " (line)"
-    return f" (line: mean over {' or '.join(map(str, counts))} seeds, band: their span)"
+    return f" (line: the first of {' or '.join(map(str, counts))} seeds, band: the span of all)"
 
 
 def _action(those: Sequence[tuple[RunContents, EpisodeCheck]], column: int, name: str, size: Size) -> str:
@@ -89,10 +89,10 @@ def _action(those: Sequence[tuple[RunContents, EpisodeCheck]], column: int, name
         chosen = check.chosen[..., column]
         drawn = chart.band(steps, chosen.min(0), chosen.max(0)) if len(chosen) > 1 else ""
         _, dash, sign = look(run.number)
-        mean, apart = chosen.mean(0), max(1, len(recorded) // _MARKS)
+        first, apart = chosen[0], max(1, len(recorded) // _MARKS)  # a mean may lie where no policy ever acts
         signs = "".join(
-            marker(sign, float(chart.x(step)), float(chart.y(mean[step])))
-            for step in range(apart * (1 + run.number % 3) // 4, len(mean), apart)
+            marker(sign, float(chart.x(step)), float(chart.y(first[step])))
+            for step in range(apart * (1 + run.number % 3) // 4, len(first), apart)
         )
-        chart.add(group(run.number, drawn + chart.line(steps, mean, "line", dash) + signs))
+        chart.add(group(run.number, drawn + chart.line(steps, first, "line", dash) + signs))
     return chart.svg(f"{name} over the steps of one episode, recorded and as the policy would have it")

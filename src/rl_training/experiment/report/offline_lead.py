@@ -59,7 +59,7 @@ def _does(shown: Shown, *, is_shown: bool) -> str:
     """What the best run does beside the behaviour, as far as it is shown."""
     if shown.costs:
         better = "saves, beside the behaviour that recorded them,"
-        return better if is_shown else "is not shown to cost less than the behaviour that recorded them: it saves"
+        return better if is_shown else "is not shown to cost less than the behaviour that recorded them: the saving is"
     if is_shown:
         return "improves on the behaviour that recorded them by"
     return "is not shown to improve on the behaviour that recorded them: the difference is"

@@ -189,11 +189,15 @@ def _because(heading: str, found: Sequence[_Why]) -> str:
     return "".join(parts)
 
 
+def _what(record: Record) -> str:
+    return f"{title(record)}, {discounted(record)}, after {count(record, 'updates')} updates"
+
+
 def _refusals(run: RunContents) -> list[_Why]:
     """Of other estimates of the same weights, every reason once that was not told of those that are shown."""
     told = {(title(record), why) for record in run.offline for why in reasons(record)}
     lines = [
-        (f"{run.label}, {seeds_in_words(seeds)}, on {title(record)} after {count(record, 'updates')} updates", why)
+        (f"{run.label}, {seeds_in_words(seeds)}, on {_what(record)}", why)
         for record in run.refused
         for why, seeds in reasons(record).items()
         if (title(record), why) not in told
