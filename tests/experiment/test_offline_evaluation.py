@@ -31,7 +31,7 @@ from rl_training.experiment.statistics import Estimate
 from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig
 from rl_training.runtime.model_rollouts import ModelledValues
 from rl_training.runtime.run_directory import RunDirectory
-from rl_training.runtime.trainer import train
+from rl_training.runtime.trainer import Trainer, train
 from small_runs import knobs, small_config
 
 QUICK: dict[str, Any] = {"updates": 10, "repeats": 2}
@@ -632,3 +632,20 @@ def test_a_checkpoint_that_was_judged_stays_when_the_run_goes_on(data_file: Path
     manager.resume(run.path, total_timesteps=60)
     assert run.steps() == [20, 60]
     assert load_policy(run.path, 20).checkpoint.progress["steps"] == 20
+
+
+@pytest.mark.parametrize(
+    ("ends", "told"), [(0, "none of 20 episodes terminates:"), (1, "only 1 episode of 20"), (9, "")]
+)
+def test_terminations_that_are_too_few_to_be_judged(tmp_path: Path, ends: int, told: str) -> None:
+    rng = np.random.default_rng(0)
+
+    def of(terminated: int) -> TransitionDataset:
+        obs, last = rng.normal(size=(101, 2)).astype(np.float32), np.arange(100) % 5 == 4
+        over = last & (np.arange(100) < 5 * terminated)
+        actions = rng.uniform(-1, 1, (100, 1)).astype(np.float32)
+        return TransitionDataset(obs[:100], actions, obs[:100, 0], obs[1:], over, last & ~over)
+
+    policy = load_policy(Trainer(small_config(None, tmp_path), dataset=of(9)).train().run.path)
+    found = [note for note in policy.evaluate_offline(of(ends), store=False, **QUICK).cautions if "hardly told" in note]
+    assert [note.startswith(told) for note in found] == ([True] if told else [])

@@ -133,6 +133,6 @@ def test_estimates_without_a_simulator_are_costs(run: Path, tmp_path: Path) -> N
     assert "2 of the behaviour's 14.0" in text
     file.write_text(json.dumps(record | {"improvement": gain | {"low": -1.0}}) + "\n")
     write_report([run], tmp_path / "page.html", with_data=False, force=True)
-    assert "is not shown to cost less than the behaviour that recorded them: it saves 4" in text_of(
+    assert "is not shown to cost less than the behaviour that recorded them: the saving is 4" in text_of(
         tmp_path / "page.html"
     )

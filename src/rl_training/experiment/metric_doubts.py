@@ -67,7 +67,7 @@ def _unfinished(run: RunContents) -> str | None:
 
 
 def longer(updates: int, config: Mapping[str, Any]) -> int:
-    """Up to which update to train next: twice as far, and so far that values can have arrived where they go.
+    """Up to which update to train next: so far that values can have arrived where they go, or twice as far.
 
     Behind target networks each update takes them nearer by τ(1 - γ) of the way that is left: 95% after 3/(τ(1 - γ)).
     """
@@ -76,7 +76,7 @@ def longer(updates: int, config: Mapping[str, Any]) -> int:
     if not (isinstance(tau, float) and isinstance(gamma, float) and 0 < tau <= 1 and 0 <= gamma < 1):
         return 2 * updates
     arrived = math.ceil(min(3.0 / (tau * (1.0 - gamma)), _FARTHEST) / 1_000) * 1_000
-    return max(2 * updates, arrived)
+    return arrived if updates < arrived else 2 * updates
 
 
 def metric_notes(run: RunContents) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rl_training.experiment.manager import LoadedPolicy
 
 MOST_ROWS = 500_000  # whole episodes are left out beyond
+_FEW_ENDS = 5  # terminations: fewer tell next to nothing of how often there would be one
 _NEARLY_ALL = 0.99  # of the rows: as good as all
 
 
@@ -82,7 +83,21 @@ def episodes_to_evaluate_on(
     episodes = _fitted_episodes(some)
     if FEWEST_EPISODES <= episodes < FEW_EPISODES:
         cautions.append(caution_of_few(episodes))
+    known = run.describe().get("dataset") if run is not None else None
+    cautions += _few_ends(some, known if isinstance(known, Mapping) else {})
     return some, DataUsed(title, data.fingerprint(), episodes, some.n_usable, seen > 0.5), cautions
+
+
+def _few_ends(data: TransitionDataset, trained: Mapping[str, Any]) -> list[str]:
+    """A word on terminations that are too few to be judged, where the policy was trained to mind them."""
+    if not data.whole_episodes or not trained.get("terminations"):
+        return []
+    ends = int(data.terminations.sum())
+    if ends >= _FEW_ENDS:
+        return []
+    some = f"only {amount(ends, 'episode')} of {data.n_episodes:,}" if ends else f"none of {data.n_episodes:,} episodes"
+    verb = "terminate" if ends > 1 else "terminates"
+    return [f"{some} {verb}: how often a policy would, and what that costs or earns, is hardly told by these data"]
 
 
 def _provenance(policy: LoadedPolicy) -> Provenance | None:
