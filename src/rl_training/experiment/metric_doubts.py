@@ -75,7 +75,7 @@ def longer(updates: int, config: Mapping[str, Any]) -> int:
     tau, gamma = (kwargs.get(name) for name in ("tau", "gamma")) if isinstance(kwargs, Mapping) else (None, None)
     if not (isinstance(tau, float) and isinstance(gamma, float) and 0 < tau <= 1 and 0 <= gamma < 1):
         return 2 * updates
-    arrived = math.ceil(min(3.0 / (tau * (1.0 - gamma)), _FARTHEST) / 1_000) * 1_000
+    arrived = math.ceil(min(3.0 / (tau * (1.0 - gamma)), _FARTHEST) / 1_000 - 1e-6) * 1_000
     return arrived if updates < arrived else 2 * updates
 
 
