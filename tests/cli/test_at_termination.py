@@ -81,7 +81,7 @@ def test_the_warning_names_the_option(command: Any, tmp_path: Path) -> None:
     _, out, _ = command("data", "check", "days.csv", *options)
     told = " ".join(out.split())
     assert "2 of 6 episodes terminate, and that is the best that can happen" in told
-    assert "--at-termination=550, or 550 more than you say there now, at the least" in told
+    assert "--at-termination=550 at the least, on top of what you say there now" in told
     _, out, _ = command("data", "check", "days.csv", *options, "--at-termination", "550")
     assert "rewards.end-early" not in out
 

@@ -257,7 +257,7 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     assert f", from {before} to 1.5 (discounted by 0.99, 95% interval" in lead
     assert "on the episodes that it was trained on" in lead
     assert "refused (1)" in page
-    assert page.count("seeds 0 and 1, on pendulum.npz after 20 updates</b>: so few</li>") == 1
+    assert page.count("seeds 0 and 1, on pendulum.npz, discounted by 0.99, after 20 updates</b>: so few</li>") == 1
     out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 0).out
     assert "estimated from the data: value 1.5" in out
     doubtful = trusted | {"improvement": gain | {"low": -1.0}}
@@ -317,7 +317,7 @@ def test_the_newest_trusted_of_each_data_and_every_refusal(
     assert "10 episodes of pendulum.npz, 2 resamples of them, 7,000 updates each" in page
     assert "20 updates each" not in page
     for title in ("aside.npz", "pendulum.npz"):
-        assert page.count(f"seeds 0, 1 and 2, on {title} after 1,500 updates</b>") == 1
+        assert page.count(f"seeds 0, 1 and 2, on {title}, discounted by 0.99, after 1,500 updates</b>") == 1
     assert page.count(": it went away</li>") == 1  # the same reason on both
     assert "which flatters it" not in lead  # other episodes say more
 

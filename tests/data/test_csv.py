@@ -99,6 +99,9 @@ class TestReading:
 WAY = "; where it is missing, missing: hold or drop goes on"
 
 
+AS_UTF8 = " save it as UTF-8, or: iconv -f WINDOWS-1252 -t UTF-8 OLD > NEW"
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("line", "complaint"),
@@ -175,9 +178,15 @@ class TestRefusals:
                 "two columns are named 'obs'; give each its own name (line 2 has '1' and '4')",
             ),
             (b"obs,action,reward,done\n", "obs: 0 rows; a dataset needs at least one transition"),
-            ("obs,größe\n1,2\n".encode("latin-1"), "is not UTF-8 text (byte 0xf6); save it as UTF-8"),
+            (
+                "obs,größe\n1,2\n".encode("latin-1"),
+                "is not UTF-8 text (byte 0xf6, which Windows writes for 'ö');" + AS_UTF8,
+            ),
             ("obs,action\n1,2\n".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
-            (b"obs,action,reward,done\n0,0,0,0\n0,\xe4,0,0\n", "is not UTF-8 text (byte 0xe4); save it as UTF-8"),
+            (
+                b"obs,action,reward,done\n0,0,0,0\n0,\xe4,0,0\n",
+                "is not UTF-8 text (byte 0xe4, which Windows writes for 'ä');" + AS_UTF8,
+            ),
             (b"obs," + b"x" * 2**20, "the first line is longer than 1 MiB; it must name the columns"),
             (
                 b"obs,velocity\n1,2\n",

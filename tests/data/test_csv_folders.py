@@ -351,7 +351,7 @@ class TestRefusals:
         [
             (
                 "Ä".join(text_of([7]).split("crash")).encode("latin-1"),
-                "is not UTF-8 text (byte 0xc4); save it as UTF-8",
+                "is not UTF-8 text (byte 0xc4, which Windows writes for 'Ä'); save it as UTF-8",
             ),
             (text_of([7]).encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
             (b"\x89HDF\r\n\x1a\n", "is HDF5 by its content, not CSV"),

@@ -53,6 +53,14 @@ class AskedOffline:
     members: list[int] | None
     stochastic: bool
 
+    def options(self) -> list[str]:
+        """As words of a command line, but for those of how far and how long."""
+        words = [] if self.which == "last" else ["--which", self.which]
+        words += [] if self.data is None else ["--data", self.data]
+        words += [] if self.repeats is None else ["--repeats", str(self.repeats)]
+        words += [] if self.members is None else ["--seeds", ",".join(map(str, self.members))]
+        return words + ["--stochastic"] * self.stochastic
+
 
 @dataclass(frozen=True)
 class Estimated:
@@ -102,14 +110,23 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
 
 def forget(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> None:
     """Drop what was stored of every run, on all data or on those asked for; the file is kept as it was beside it."""
-    fits = {"--updates": asked.updates, "--repeats": asked.repeats, "--gamma": asked.gamma, "--json": as_json or None}
-    refuse(fits, "is for an estimate, and --forget makes none; leave it out")
-    data = asked.data
-    for run in runs:
-        count, kept = RunDirectory.open(find_run(run)).forget(OFFLINE_EVALUATIONS, lambda record: _is_on(record, data))
-        on = "" if data is None else f" on {data}"
-        if kept is None:
+    of_fits = {
+        "--updates": asked.updates,
+        "--repeats": asked.repeats,
+        "--gamma": asked.gamma,
+        "--which": None if asked.which == "last" else asked.which,
+        "--seeds": asked.members,
+        "--stochastic": asked.stochastic or None,
+        "--json": as_json or None,
+    }
+    refuse(of_fits, "is for an estimate, and --forget makes none; leave it out")
+    on = "" if asked.data is None else f" on {asked.data}"
+    found = {run: RunDirectory.open(find_run(run)) for run in runs}
+    for run, directory in found.items():
+        if not any(_is_on(record, asked.data) for record in directory.records(OFFLINE_EVALUATIONS)):
             raise ConfigError(f"{run}: has no stored estimate{on} to forget; nothing was changed")
+    for run, directory in found.items():
+        count, kept = directory.forget(OFFLINE_EVALUATIONS, lambda record: _is_on(record, asked.data))
         tell(f"{run}: forgot {amount(count, 'estimate')}{on}; the records as they were: {kept}")
 
 
@@ -117,7 +134,7 @@ def _is_on(record: Mapping[str, Any], data: str | None) -> bool:
     """Whether an estimate is on these data, by the path or the name that it has for them."""
     about = record.get("data")
     title = str(about.get("title")) if isinstance(about, Mapping) else ""
-    return data is None or title in (data, Path(data).name) or Path(title) == Path(data).resolve()
+    return data is None or title in (data, Path(data).name) or Path(title).resolve() == Path(data).resolve()
 
 
 def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:
@@ -233,16 +250,15 @@ def _next(one: Estimated, asked: AskedOffline) -> Iterator[str]:
     if found.trusted or not reasons:
         return
     updates = [int(told) for reason in reasons for told in re.findall(r"--updates (\d+)", reason)]
-    words = [program(), "evaluate", shlex.quote(str(one.run)), "--offline"]
-    words += [] if asked.which == "last" else ["--which", asked.which]
-    words += [] if asked.data is None else ["--data", shlex.quote(asked.data)]
+    words = shlex.join([program(), "evaluate", str(one.run), "--offline", *asked.options()])
     if updates:
         takes = one.seconds * max(updates) / max(found.updates, 1)
-        yield f"next: {' '.join(words)} --updates {max(updates)}  # about {clock(takes)}"
+        gamma = "" if asked.gamma is None else f" --gamma {asked.gamma!r}"
+        yield f"next: {words}{gamma} --updates {max(updates)}  # about {clock(takes)}"
     elif all("--gamma" in reason for reason in reasons) and found.gamma > _LEAST_GAMMA:
         nearer = max(1.0 - _NEARER * (1.0 - found.gamma), _LEAST_GAMMA)
         counts = f"counts the next {1 / (1 - nearer):.0f} steps or so, and nothing that comes later"
-        yield f"next: {' '.join(words)} --gamma {nearer:.3g}  # {counts}; about {clock(one.seconds)}"
+        yield f"next: {words} --gamma {nearer:.6g}  # {counts}; about {clock(one.seconds)}"
 
 
 def _recorded(found: OfflineEvaluation) -> Iterator[str]:

@@ -6,6 +6,7 @@ import csv
 import io
 import re
 import shlex
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -128,13 +129,17 @@ class Reading:
         """`door=shut:0,open:1` for each column, as `words` of a `dataset:` section."""
         found: dict[str, dict[str, float]] = {}
         for entry in self.words or ():
-            column, _, given = (part.strip() for part in entry.partition("="))
+            column, given = _column_of(entry)
             pairs = [[part.strip() for part in pair.rpartition(":")] for pair in _split(given)]
             if not column or not pairs or any(not sign or _as_number(number) is None for _, sign, number in pairs):
                 raise ConfigError(f"--words {entry}: must give words their numbers, such as door=shut:0,open:1")
-            if column in found:
-                raise ConfigError(f"--words {entry}: {column} is given twice")
-            found[column] = {word: float(number) for word, _, number in pairs}
+            numbers = {word: float(number) for word, _, number in pairs}
+            if column in found or len(numbers) < len(pairs):
+                twice = (
+                    column if column in found else next(one for one, n in Counter(p[0] for p in pairs).items() if n > 1)
+                )
+                raise ConfigError(f"--words {entry}: {twice} is given twice")
+            found[column] = numbers
         return found or None
 
     def table_choices(self) -> TableChoices:
@@ -233,6 +238,14 @@ def _by_text(option: str, entries: Iterable[str], must: str) -> dict[str, str] |
     return found or None
 
 
+def _column_of(entry: str) -> tuple[str, str]:
+    """The two sides of `COLUMN=…`; a column in double quotes may hold the sign itself."""
+    if quoted := re.fullmatch(r'\s*"((?:[^"]|"")*)"\s*=(.*)', entry):
+        return quoted[1].replace('""', '"'), quoted[2].strip()
+    column, _, given = (part.strip() for part in entry.partition("="))
+    return column, given
+
+
 def _number(entry: str) -> float:
     number = _as_number(entry.rpartition("=")[2])
     if number is None:
@@ -266,7 +279,7 @@ def _side(option: str, text: str) -> Any:
 
 def _option(field: str, *names: str) -> str:
     """The option that says which columns hold a field, as a shell takes it."""
-    text = ",".join(f'"{name.replace(chr(34), chr(34) * 2)}"' if set(name) & set(',"') else name for name in names)
+    text = ",".join(_quoted(name) if set(name) & set(',"') else name for name in names)
     return f"--columns {shlex.quote(f'{field}={text}')}"
 
 
@@ -283,7 +296,12 @@ def _words_option(mapping: str) -> str:
 def words_entries(words: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """`door=shut:0,open:1` for every column, as `--words` takes it."""
     pairs = {name: [f"{word}:{str(n).removesuffix('.0')}" for word, n in own.items()] for name, own in words.items()}
-    return [f"{column}={joined(own)}" for column, own in pairs.items()]
+    named = {column: _quoted(column) if set(column) & {"=", '"'} else column for column in pairs}
+    return [f"{named[column]}={joined(own)}" for column, own in pairs.items()]
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def joined(names: Iterable[str]) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from rl_training.data.checks import FloatArray, column_extremes
 from rl_training.data.formats.names import listed
+from rl_training.data.formats.words import in_words, key_of
 from rl_training.environments import NamedColumn, Spaces
 from rl_training.errors import DataError
 from rl_training.reading_choices import Words
@@ -27,7 +29,7 @@ def named_spaces(spaces: Spaces, dataset: TransitionDataset | None, before: Spac
     """
     seen = done = ()  # type: tuple[NamedColumn, ...]
     if dataset is not None:
-        words = {} if dataset.in_file is None else dataset.in_file.words
+        words = _words_of(dataset)
         seen = _columns(names_of(dataset, "obs", dataset.obs_dim), dataset.obs, words)
         done = _columns(names_of(dataset, "actions", dataset.act_dim), dataset.actions, words)
     if before is not None:
@@ -36,17 +38,53 @@ def named_spaces(spaces: Spaces, dataset: TransitionDataset | None, before: Spac
 
 
 def require_order(dataset: TransitionDataset, spaces: Spaces, source: str) -> None:
-    """Refuse columns that are a policy's own in another order, as far as both have names: values would be taken for
-    others. source: names the data in the message."""
+    """Refuse columns that are a policy's own in another order, or whose words stand for other numbers, as far as both
+    have names: values would be taken for others. source: names the data in the message."""
     own = {"obs": spaces.obs_columns, "actions": spaces.action_columns}
-    widths = {"obs": dataset.obs_dim, "actions": dataset.act_dim}
-    for field, columns in own.items():
-        trained, found = [column.name for column in columns], names_of(dataset, field, widths[field])
-        if trained != found and sorted(trained) == sorted(found):
+    known = {field: [(column.name, _keyed(column.words)) for column in columns] for field, columns in own.items()}
+    _require_alike(_told(dataset), known, source, "the policy was trained on", "the run")
+
+
+def require_common_order(parts: Mapping[str, TransitionDataset]) -> None:
+    """The same of the parts of a mixture: as the first that has names."""
+    told = {source: _told(dataset) for source, dataset in parts.items()}
+    named = [source for source, columns in told.items() if any(columns.values())]
+    for source in named[1:]:
+        first = named[0]
+        _require_alike(told[source], told[first], f"mixture: {source}", f"those of {first} are", first)
+
+
+_Told: TypeAlias = Mapping[str, Sequence[tuple[str, Mapping[str, float]]]]  # by field: names, with their words
+
+
+def _require_alike(found: _Told, known: _Told, source: str, are: str, whose: str) -> None:
+    for field, columns in found.items():
+        ours, theirs = ([name for name, _ in one] for one in (columns, known[field]))
+        if ours != theirs and sorted(ours) == sorted(theirs):
             raise DataError(
-                f"{source}: {field} are {listed(found)}, in that order, and the policy was trained on"
-                f" {listed(trained)}; write the data anew with --columns {field}=…, in the order of the run"
+                f"{source}: {field} are {listed(ours)}, in that order, and {are} {listed(theirs)};"
+                f" write the data anew with --columns {field}=…, in the order of {whose}"
             )
+        for (name, words), (other, others) in zip(columns, known[field], strict=False):
+            if name == other and any(others.get(word, number) != number for word, number in words.items()):
+                raise DataError(
+                    f"{source}: words of {name!r} stand for {in_words(words)}, and {are} {in_words(others)};"
+                    f" write the data anew with the words of {whose}"
+                )
+
+
+def _told(dataset: TransitionDataset) -> _Told:
+    words, widths = _words_of(dataset), {"obs": dataset.obs_dim, "actions": dataset.act_dim}
+    names = {field: names_of(dataset, field, width) for field, width in widths.items()}
+    return {field: [(name, _keyed(words.get(name, {}).items())) for name in own] for field, own in names.items()}
+
+
+def _keyed(words: Iterable[tuple[str, float]]) -> dict[str, float]:
+    return {key_of(word): number for word, number in words}
+
+
+def _words_of(dataset: TransitionDataset) -> Words:
+    return {} if dataset.in_file is None else dataset.in_file.words
 
 
 def _columns(names: list[str], values: FloatArray, words: Words) -> tuple[NamedColumn, ...]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rl_training.data.column_names import require_common_order
 from rl_training.data.formats.columns import closed, verify
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import ConfigError, DataError
@@ -86,6 +87,7 @@ def _concatenate(mixture: Mixture, parts: list[TransitionDataset]) -> Transition
                 f"mixture: {name} has {part.obs_dim} observation and {part.act_dim} action columns, "
                 f"{mixture.names[0]} has {first.obs_dim} and {first.act_dim}"
             )
+    require_common_order(dict(zip(mixture.names, parts, strict=True)))
     parts, notes = _with_common_fields(mixture, parts)
     arrays: dict[str, Any] = {
         name: np.concatenate([part.to_dict()[name] for part in parts]) for name in parts[0].to_dict()

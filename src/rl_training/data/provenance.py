@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -103,12 +103,19 @@ class Provenance:
 def other_rewards(one: Provenance, other: Provenance) -> str | None:
     """How rewards of one differ from those of the other, trained on, by what was said on reading both; none if they do
     not."""
-    ours, theirs = (
-        {name: value for name, value in data.applied().items() if name in _OF_REWARDS} for data in (one, other)
-    )
+    ours, theirs = (list(_of_rewards(data)) for data in (one, other))
     if ours == theirs:
         return None
-    return f"rewards are read {_choices(ours)}, and those trained on {_choices(theirs)}"
+    read, trained = (", then ".join(map(_choices, stages or [{}])) for stages in (ours, theirs))
+    return f"rewards are read {read}, and those trained on {trained}"
+
+
+def _of_rewards(data: Provenance) -> Iterator[dict[str, Any]]:
+    """What was said on rewards, at every stage, the first file's first."""
+    if data.before is not None:
+        yield from _of_rewards(data.before)
+    if said := {name: value for name, value in data.options.items() if name in _OF_REWARDS}:
+        yield said
 
 
 def _choices(options: Mapping[str, Any]) -> str:

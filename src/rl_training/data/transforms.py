@@ -186,8 +186,18 @@ def fit_transforms(dataset: TransitionDataset, spaces: Spaces, config: Transform
         action_low=spaces.action_low,
         action_high=spaces.action_high,
         reward_clip=config.reward_clip,
-        action_gaps=find_gaps(dataset.actions) if config.snap_actions else (),
+        action_gaps=_gaps_inside(dataset, spaces) if config.snap_actions else (),
     )
+
+
+def _gaps_inside(dataset: TransitionDataset, spaces: Spaces) -> Gaps:
+    """No further than the bounds, which recorded actions may leave by a hair."""
+    bounds = list(zip(spaces.action_low, spaces.action_high, strict=True))
+    gaps = [
+        ActionGap(column, *(min(max(end, bounds[column][0]), bounds[column][1]) for end in (low, high)))
+        for column, low, high in find_gaps(dataset.actions)
+    ]
+    return tuple(gap for gap in gaps if gap.low < gap.high)
 
 
 def transforms_without_data(spaces: Spaces, config: TransformConfig) -> Transforms:

@@ -41,10 +41,10 @@ class Estimate:
         return Estimate(change(self.value), low, high)
 
     def within(self, least: float, most: float) -> Estimate:
-        """With no end of the interval beyond what can be; the value stays in it."""
-        if self.low is None or self.high is None:
+        """With no end of the interval beyond what can be; as it is where the value itself lies beyond."""
+        if self.low is None or self.high is None or not least <= self.value <= most:
             return self
-        return Estimate(self.value, min(self.value, max(self.low, least)), max(self.value, min(self.high, most)))
+        return Estimate(self.value, max(self.low, least), min(self.high, most))
 
     def to_json(self) -> dict[str, float | None]:
         return {"value": self.value, "low": self.low, "high": self.high}

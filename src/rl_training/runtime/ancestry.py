@@ -6,10 +6,12 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
-from rl_training.errors import CheckpointError
+from rl_training.data.transforms import TransformConfig
+from rl_training.errors import CheckpointError, ConfigError
 from rl_training.runtime.checkpoint import Checkpoint, is_checkpoint
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_directory import RunDirectory, load_any
+from rl_training.yaml_dialect import inline
 
 
 def find_ancestor(config: TrainConfig, run: RunDirectory | None, checkpoint: Checkpoint | None) -> Checkpoint | None:
@@ -33,6 +35,18 @@ def find_ancestor(config: TrainConfig, run: RunDirectory | None, checkpoint: Che
             f"init_from: {place} is no longer what {run.path} was started from (SHA-256 differs); start another run"
         )
     return found
+
+
+def require_its_transforms(config: TrainConfig, ancestor: Checkpoint) -> None:
+    """Refuse transforms that are asked for and not those its networks were trained with, which go on."""
+    asked, known = (one.transforms.model_dump() for one in (config, ancestor.config))
+    plain = TransformConfig().model_dump()
+    for name, value in asked.items():
+        if value not in (plain[name], known[name]):
+            raise ConfigError(
+                f"transforms.{name}: is {inline(value)}, and the networks of {config.init_from} were trained with"
+                f" {inline(known[name])}, which goes on; leave it out, or train anew"
+            )
 
 
 def told_of(ancestor: Checkpoint | None) -> dict[str, Any]:

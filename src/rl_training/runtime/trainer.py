@@ -37,7 +37,7 @@ from rl_training.environments import Spaces, read_spaces
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.acting_between import note_between
-from rl_training.runtime.ancestry import find_ancestor, told_of
+from rl_training.runtime.ancestry import find_ancestor, require_its_transforms, told_of
 from rl_training.runtime.callbacks import Callback, EarlyStopping
 from rl_training.runtime.checkpoint import Checkpoint, require_alike, restore
 from rl_training.runtime.checkpoint_writer import CheckpointWriter
@@ -167,8 +167,10 @@ class Trainer:
         return parts
 
     def gap_notices(self, parts: Parts) -> list[str]:
-        is_new = self.checkpoint is None and self.ancestor is None
-        snapped = self.config.transforms.snap_actions if is_new else bool(parts.transforms.action_gaps)
+        is_new, snapped = self.checkpoint is None and self.ancestor is None, bool(parts.transforms.action_gaps)
+        if not (is_new or snapped):
+            return []  # nothing can be done about it any more
+        snapped |= self.config.transforms.snap_actions
         names = [column.name for column in parts.spaces.action_columns]
         return gap_notices(_required(parts.dataset), parts.transforms, names, snapped=snapped)
 
@@ -332,8 +334,9 @@ class Trainer:
         return learner
 
     def fit(self, dataset: TransitionDataset | None, spaces: Spaces) -> Transforms:
-        stored = self.checkpoint or self.ancestor
-        if stored is not None:
+        if self.ancestor is not None:
+            require_its_transforms(self.config, self.ancestor)
+        if (stored := self.checkpoint or self.ancestor) is not None:
             return stored.transforms
         if dataset is not None:
             return fit_transforms(dataset, spaces, self.config.transforms)

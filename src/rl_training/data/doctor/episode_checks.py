@@ -55,9 +55,7 @@ def check_early_ends(subject: Subject, *, costs: bool = False) -> Iterator[Findi
     wanted = at_end > usual or subject.rewards.min() == subject.rewards.max()
     advice = "Fine where the end is the goal. Where it is a failure, say what it costs besides, at_termination"
     more = f"{_round_up(sign * (to_come - at_end)):g}"
-    advice += (
-        "." if wanted else f": {more}, or {more} more than you say there now, at the least (with a gamma of 0.99)."
-    )
+    advice += "." if wanted else f": {more} at the least, on top of what you say there now (with a gamma of 0.99)."
     yield Finding("note" if wanted else "warning", "rewards.end-early", "rewards", what, advice, ended)
 
 

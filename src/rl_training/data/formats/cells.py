@@ -131,18 +131,23 @@ def numbers_of_words(
     name: str, values: npt.NDArray[Any], known: Mapping[str, float], first_row: int = 0, missing: Sequence[str] = ()
 ) -> npt.NDArray[Any]:
     """`[N]` numbers of a column of words, by these in small letters; a number stands for itself, nothing is NaN."""
-    if values.dtype.kind in "biuf":
-        return values
+    if values.dtype.kind in "iuf":
+        return _without_marks(values, missing)
     cells = values.tolist()
     if values.ndim > 1 or any(isinstance(cell, _NESTED) for cell in cells[:1]):
         raise DataError(f"column {name!r}: holds lists, not words; leave it out of {WORDS}")
     none = {"", "nan", *_MISSING_WORDS, *(word.strip().casefold() for word in missing)}
     keys = [key_of(cell) for cell in cells]
-    by_key = {key: np.nan if key in none else as_number(key) for key in set(keys)} | dict(known)
-    found = [by_key[key] for key in keys]
+    told = dict(known) if {"true", "false"} & known.keys() else {"true": 1.0, "false": 0.0} | dict(known)
+    by_key = {key: np.nan if key in none else as_number(key) for key in set(keys)}
+    by_key |= told if values.dtype.kind == "b" or any(isinstance(cell, bool) for cell in cells) else dict(known)
+    found = [
+        float(cell) if isinstance(cell, int | float) and not isinstance(cell, bool) else by_key[key]
+        for cell, key in zip(cells, keys, strict=True)
+    ]
     if bad := {first_row + row: _decoded(cells[row]) for row, number in enumerate(found) if number is None}:
         raise BadCellsError(name, bad, known=tuple(known))
-    return np.array(found, dtype=np.float64)
+    return _without_marks(np.array(found, dtype=np.float64), missing)
 
 
 def numbers(
@@ -159,7 +164,11 @@ def numbers(
     first_row: the number of the first cell in the whole column, where `values` is only a part of it.
     also: further words that stand for a number. missing: further words, or numbers, that stand for nothing.
     """
-    found = _numbers(name, values, first_row, also, missing)
+    return _without_marks(_numbers(name, values, first_row, also, missing), missing)
+
+
+def _without_marks(found: npt.NDArray[Any], missing: Sequence[str]) -> npt.NDArray[Any]:
+    """NaN where a number is one that stands for nothing."""
     marks = np.array([float(word) for word in missing if _is_number(word)])
     if found.dtype.kind == "f":
         marks = marks.astype(found.dtype)  # as the column itself rounds them

@@ -23,6 +23,7 @@ from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in
 from rl_training.data.formats.tables import Plan, assemble
+from rl_training.data.formats.words import as_number
 from rl_training.data.formats.written import with_known
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
@@ -147,8 +148,8 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
     read = {}
     for name, key in wanted.items():
         cells = column_values(name, table.column(key))
-        if layout.decimal_commas and name not in planned.as_written and cells.dtype.kind == "O":  # a word among numbers
-            cells = np.array([cell and cell.replace(",", ".", 1) for cell in cells.tolist()], dtype=object)
+        if layout.decimal_commas and name not in planned.texts and cells.dtype.kind == "O":  # a word among numbers
+            cells = np.array(_with_points(cells.tolist(), name in planned.words), dtype=object)
         read[name] = faults.reading(planned.values, name, cells)
     faults.refuse(lambda rows: _lines_of(path, layout, rows))
     return read
@@ -170,12 +171,20 @@ def _read_plainly(path: Path, layout: Layout, planned: Plan, most: int | None = 
         cells = list(zip(*rows, strict=True))
         for name, position in positions.items():
             given = cells[position]
-            if layout.decimal_commas and name not in planned.as_written:
-                given = tuple(cell.replace(",", ".", 1) for cell in given)
+            if layout.decimal_commas and name not in planned.texts:
+                given = tuple(_with_points(given, name in planned.words))
             parts[name].append(faults.reading(partial(_values, planned), name, given, done))
         done += len(rows)
     faults.refuse(lambda wanted: _lines_of(path, layout, wanted))
     return {name: np.concatenate(found) if found else np.empty(0) for name, found in parts.items()}
+
+
+def _with_points(cells: Sequence[Any], among_words: bool) -> list[Any]:
+    """Cells with a point before their decimals; words that have a comma, and no number before it, keep it."""
+    given = [cell and cell.replace(",", ".", 1) for cell in cells]
+    if not among_words:
+        return given
+    return [point if point and as_number(point) is not None else cell for cell, point in zip(cells, given, strict=True)]
 
 
 def _values(planned: Plan, name: str, cells: Sequence[str], first_row: int) -> npt.NDArray[Any]:

@@ -17,6 +17,7 @@ from rl_training.data.formats.cells import labels
 from rl_training.data.formats.folders import (
     blamed_on,
     check_columns,
+    check_told,
     files_of,
     joined,
     order_note,
@@ -39,10 +40,13 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
     paths = files_of(path, "parquet")
     footers = [_measured(entry, path) for entry in paths]
     schema = _schema(paths[0], path)
-    names = list(schema.names)
+    names, told = list(schema.names), [_told(schema)]
     for entry in paths[1:]:
         with blamed_on(entry, path):
-            check_columns(_schema(entry, entry).names, names, paths[0])
+            other = _schema(entry, entry)
+            check_columns(other.names, names, paths[0])
+            told.append(_told(other))
+    check_told(paths, told, "as they tell themselves")
     if "item" in names and "eps_id" in names and "obs" not in names:
         raise DataError(
             "RLlib's packed episodes (column 'item') cannot be read; record with output_write_episodes=False"
@@ -56,11 +60,16 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
     rows = rows_by_file(paths, [len(part[planned.columns[0]]) for part in parts])
     described = "Parquet, RLlib's layout" if planned.rllib else "Parquet"
     raw = assemble(planned, whole.__getitem__, described, files=rows)
-    told = schema.metadata or {}
-    env_id = told_env_id(told.get(b"env_id", b"").decode("utf-8", "replace"))
-    raw = with_told(raw, *(told_as_json(told.get(name.encode())) for name in (NAMES, WORDS)))
-    bounds = _bounds(told_as_json(told.get(b"bounds")))
+    metadata = schema.metadata or {}
+    env_id = told_env_id(metadata.get(b"env_id", b"").decode("utf-8", "replace"))
+    raw = with_told(raw, told[0][NAMES], told[0][WORDS])
+    bounds = _bounds(told_as_json(metadata.get(b"bounds")))
     return replace(raw, notes=(*order_note(paths), *raw.notes), env_id=env_id, bounds=bounds)
+
+
+def _told(schema: Any) -> dict[str, Any]:
+    """What a file of this package tells of its columns' names and words."""
+    return {name: told_as_json((schema.metadata or {}).get(name.encode())) for name in (NAMES, WORDS)}
 
 
 def _bounds(told: Any) -> SpaceBounds | None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rl_training.data.formats.atomic import sync
+from rl_training.data.formats.folders import check_told
 from rl_training.data.formats.limits import check_file
 from rl_training.data.formats.raw import NAMES, RawData
 from rl_training.data.formats.words import NAME as WORDS
@@ -81,15 +82,8 @@ def with_known(raw: RawData, paths: Sequence[Path]) -> RawData:
 def _known_alike(paths: Sequence[Path]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """What is known of all these files alike, and a note on what is not."""
     found = [_beside(path) for path in paths]
-    for path, known in zip(paths, found, strict=True):
-        if known.get(NAMES) != found[0].get(NAMES):
-            raise DataError(
-                f"{paths[0].name} and {path.name} were written from columns of other names or in another order, as the"
-                " files beside them tell; write them again from the same columns"
-            )
-    apart = [
-        name for name in ("env_id", "bounds", WORDS) if any(known.get(name) != found[0].get(name) for known in found)
-    ]
+    check_told(paths, found, "as the files beside them tell")
+    apart = [name for name in ("env_id", "bounds") if any(known.get(name) != found[0].get(name) for known in found)]
     notes = (f"the files beside them tell different things of {' and '.join(apart)}: not used",) if apart else ()
     return {name: value for name, value in found[0].items() if name not in apart}, notes
 

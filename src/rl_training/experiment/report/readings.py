@@ -40,12 +40,15 @@ def how_episodes_end(section: Any, facts: Mapping[str, Any]) -> str | None:
 
 def added_at_termination(section: Any, facts: Mapping[str, Any]) -> str | None:
     """`500 for PRODUCT LOSS`: what was added to the reward or cost of an end; none where nothing was."""
-    told = next((found for one in readings(section, facts) if (found := one.get("at_termination"))), None)
+    stages = list(readings(section, facts))
+    place, told = next(((n, found) for n, one in enumerate(stages) if (found := one.get("at_termination"))), (0, None))
+    # Said of a file whose rewards may be the costs of an earlier one: the page has the sign of the first.
+    sign = (-1) ** sum(one.get("rewards_are") == "costs" for one in stages[place + 1 :])
     if not isinstance(told, Mapping):
         value = as_number(told, None)
-        return None if value is None else f"{number(value)} for every termination"
+        return None if value is None else f"{number(sign * value)} for every termination"
     parts = [(as_number(value, None), printable(str(reason))) for reason, value in told.items()]
-    return listed(f"{number(value)} for {reason}" for value, reason in parts if value is not None) or None
+    return listed(f"{number(sign * value)} for {reason}" for value, reason in parts if value is not None) or None
 
 
 def _why(reasons: Mapping[Any, Any], ending: str) -> str:
