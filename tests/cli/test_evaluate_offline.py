@@ -126,6 +126,20 @@ def test_what_to_do_next(runs: dict[str, Path], reasons: list[str], expected: li
     assert list(evaluating_offline._next(one, asked)) == [start + words for words in expected]
 
 
+def test_the_next_command_asks_for_the_same(runs: dict[str, Path]) -> None:
+    found = load_policy(runs["two"]).evaluate_offline(updates=10, repeats=2, store=False)
+    asked = evaluating_offline.AskedOffline(None, 5_000, 7, 0.9995, "last", [1, 0], stochastic=True)
+    kept = "next: rl-training evaluate run --offline --repeats 7 --seeds 1,0 --stochastic "
+    for reason, words in (
+        ("go further with --updates 9000", "--gamma 0.9995 --updates 9000  "),
+        ("a smaller --gamma", "--gamma 0.9975  "),
+    ):
+        refused = tuple(replace(policy, why_not=(reason,)) for policy in found.policies)
+        one = evaluating_offline.Estimated(Path("run"), "last", replace(found, policies=refused, gamma=0.9995), 50.0)
+        (told,) = evaluating_offline._next(one, asked)
+        assert told.startswith(kept + words)
+
+
 def test_a_busy_machine(command: Any, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getloadavg", lambda: (99.0, 0.0, 0.0), raising=False)
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
@@ -399,11 +413,27 @@ def test_stored_estimates_can_be_forgotten(
     assert command("runs").code == command("report", "runs/own", "--no-data").code == 0
 
 
+def test_of_several_runs_all_are_forgotten_or_none(
+    command: Any, mistake: Any, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (train(small_config(data_file, tmp_path / "runs", name=name)).run.path for name in "ab")
+    command("evaluate", first, "--offline", *QUICK)
+    before = (first / "offline_evaluations.jsonl").read_bytes()
+    assert "runs/b: has no stored estimate to forget" in mistake("evaluate", first, second, "--offline", "--forget")
+    assert (first / "offline_evaluations.jsonl").read_bytes() == before
+    monkeypatch.chdir(data_file.parent)  # where the file has a shorter name
+    out = command("evaluate", first, "--offline", "--forget", "--data", f"./{data_file.name}").out
+    assert "forgot 1 estimate on" in out
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["--forget"], "--forget: is an option of --offline; add it"),
         (["--offline", "--forget", "--gamma", "0.9"], "--gamma: is for an estimate, and --forget makes none"),
+        (["--offline", "--forget", "--which", "best"], "--which: is for an estimate, and --forget makes none"),
+        (["--offline", "--forget", "--seeds", "0"], "--seeds: is for an estimate, and --forget makes none"),
+        (["--offline", "--forget", "--stochastic"], "--stochastic: is for an estimate, and --forget makes none"),
     ],
 )
 def test_mistakes_of_forgetting(words: list[str], said: str, mistake: Any, runs: dict[str, Path]) -> None:

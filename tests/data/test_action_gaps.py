@@ -124,6 +124,14 @@ class TestTransforms:
         np.testing.assert_allclose(actions[..., 0], 50.0 * (unit[..., 0] + 1.0), rtol=1e-5)
         np.testing.assert_allclose(fitted.as_done(unit), fitted.to_unit_actions(actions))
 
+    def test_bounds_are_never_left(self) -> None:
+        """Recorded actions may lie outside by a hair, and so may the ends of a gap."""
+        actions = np.tile(np.float32([[-1.0005], [1.0005], [0.0]]), (200, 1))
+        fitted = fit_transforms(dataset(actions), Spaces(3, (-1.0,), (1.0,)), TransformConfig(snap_actions=True))
+        assert fitted.action_gaps == (ActionGap(0, -1.0, 0.0), ActionGap(0, 0.0, 1.0))
+        done = fitted.from_unit_actions(np.linspace(-1, 1, 99, dtype=np.float32)[:, None])
+        assert set(done[:, 0].tolist()) == {-1.0, 0.0, 1.0}
+
     def test_keep_what_they_are(self) -> None:
         fitted = self.fitted(snap_actions=True)
         assert Transforms.from_json(fitted.to_json()) == fitted
@@ -184,6 +192,17 @@ class TestRuns:
         exported = export_policy(policy, tmp_path / "policy.pt2")
         np.testing.assert_allclose(torch_program.run(exported.path.read_bytes(), {"obs": obs}), actions, atol=1e-4)
         assert exported.card["normalisation"]["gaps"] == [gap._asdict()]
+
+    def test_that_start_from_another_have_its_transforms(self, tmp_path: Path) -> None:
+        before = self.trained(tmp_path)
+        config = small_config(None, tmp_path, name="next", init_from=str(before), total_timesteps=60)
+        trainer = Trainer(config, dataset=dataset(switched()))
+        trainer.assemble()
+        assert not any("snap_actions" in notice for notice in trainer.notices)  # it can be followed no more
+        asked = config.model_copy(update={"transforms": TransformConfig(snap_actions=True)})
+        said = f"transforms.snap_actions: is true, and the networks of {before} were trained with false"
+        with pytest.raises(ConfigError, match=said):
+            Trainer(asked, dataset=dataset(switched())).assemble()
 
     def test_in_onnx_as_here(self, tmp_path: Path) -> None:
         onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (extra `dev` has it)")

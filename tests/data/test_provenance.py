@@ -12,7 +12,7 @@ import pytest
 from rl_training.data import TransitionDataset
 from rl_training.data.formats import read, writers
 from rl_training.data.formats.written import beside
-from rl_training.data.provenance import Provenance, digest_of
+from rl_training.data.provenance import Provenance, digest_of, other_rewards
 from rl_training.data.settling import settle
 from rl_training.errors import DataError
 
@@ -89,6 +89,20 @@ def test_what_is_applied_in_the_file_is_not_said_again_in_silence() -> None:
     once = write("b.npz", provenance=Provenance.of("log.csv", {"rewards_at": "next"}, None))
     again = settle(read(once), rewards_at="next").notes
     assert "the file was written with rewards_at: next, which is applied a second time: leave it out" in again
+
+
+def test_rewards_that_were_said_otherwise_at_any_stage() -> None:
+    costs, fine = {"rewards_are": "costs"}, {"at_termination": -5}
+    csv = Provenance.of("log.csv", costs, None)
+    converted = Provenance.of("log.npz", {"missing": "hold"}, csv)
+    assert other_rewards(converted, csv) is None
+    fined = Provenance.of("log.npz", fine, csv)
+    told = "rewards are read with rewards_are: costs, and those trained on with rewards_are: costs, then with"
+    assert other_rewards(csv, fined) == f"{told} at_termination: -5"
+    twice = Provenance.of("a.npz", fine, fined)
+    assert str(other_rewards(twice, fined)).count("at_termination: -5") == 3
+    plain = Provenance.of("log.csv", {}, None)
+    assert other_rewards(plain, csv) == "rewards are read as they stand, and those trained on with rewards_are: costs"
 
 
 class TestBesideCsv:

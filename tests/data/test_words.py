@@ -10,11 +10,13 @@ import numpy as np
 import pytest
 
 from rl_training import yaml_dialect
-from rl_training.cli.reading_options import Reading, in_options
-from rl_training.data.column_names import named_spaces
+from rl_training.cli.reading_options import Reading, in_options, words_entries
+from rl_training.data.column_names import named_spaces, require_order
 from rl_training.data.dataset_loaders import FileDatasetConfig, infer_spaces
+from rl_training.data.formats.cells import numbers_of_words
 from rl_training.data.formats.words import proposed, told
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.offline_mixers import mix_datasets
 from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, ConfigError, DataError
 from rl_training.runtime.config import TrainConfig
@@ -66,6 +68,32 @@ class TestReading:
     def test_true_and_false_may_have_other_numbers(self, tmp_path: Path) -> None:
         path = write_csv(tmp_path / "log.csv", table() | {"door": ["true", "false"] * 4})
         assert read(path, WORDS | {"door": {"true": 5, "false": 2}}).obs[:2, 1].tolist() == [5, 2]
+
+    @pytest.mark.usefixtures("either_reader")
+    def test_numbers_among_them_have_decimal_commas_too(self, tmp_path: Path) -> None:
+        doors = ["shut", "0,5", "open", "-1,25", "shut", "open", "3", "shut"]
+        path = write_csv(tmp_path / "log.csv", table() | {"x": [f"{i},5" for i in range(8)], "door": doors}, ";")
+        assert read(path).obs[:, 1].tolist() == [0, 0.5, 1, -1.25, 0, 1, 3, 0]
+
+    @pytest.mark.parametrize("truths", [[True, False] * 4, [True, False, None, "open"] * 2])
+    def test_truths_of_a_table_go_by_their_words(self, truths: list[Any]) -> None:
+        columns = table() | {"door": np.array(truths, dtype=object if None in truths else bool)}
+        words = WORDS | {"door": {"true": 5, "false": 2, "open": 7}}
+        found = TransitionDataset.from_table(columns, COLUMNS, words=words, missing="hold").obs[:, 1]
+        assert found.tolist() == ([5, 2] * 4 if None not in truths else [5, 2, 2, 7] * 2)
+
+    def test_numbers_beside_words_keep_all_digits(self) -> None:
+        doors = np.array([0.1234567890123, 16_777_216.0, "open", "shut"] * 2, dtype=object)
+        found = numbers_of_words("door", doors, {"open": 1.0, "shut": 0.0})
+        assert found.tolist() == [0.1234567890123, 16_777_216.0, 1.0, 0.0] * 2
+
+    @pytest.mark.parametrize("doors", [["shut", "-9999", "open", "open"], [0.0, -9999.0, 1.0, 1.0]])
+    def test_numbers_that_stand_for_nothing(self, doors: list[Any], tmp_path: Path) -> None:
+        columns = table() | {"door": doors * 2}
+        held = read(write_csv(tmp_path / "log.csv", columns), missing="hold", missing_words=["-9999"])
+        assert held.obs[:, 1].tolist() == [0, 0, 1, 1] * 2
+        again = TransitionDataset.from_table(columns, COLUMNS, words=WORDS, missing="hold", missing_words=["-9999"])
+        assert again.obs[:, 1].tolist() == held.obs[:, 1].tolist()
 
     def test_of_parquet_and_tables(self, tmp_path: Path) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
@@ -145,6 +173,17 @@ class TestSection:
         assert given.options() == ["--words", "door=shut:0,open:1", "--words", 'sky="a: few, far:0.5",none:-2']
         assert in_options("say words: {door: {shut: 0, open: 1}}, or") == "say --words door=shut:0,open:1, or"
 
+    def test_a_column_with_the_sign_in_its_name(self) -> None:
+        words = {"k=1": {"shut": 0.0}, 'a "b"': {"x=y": 0.1}}
+        entries = words_entries(words)
+        assert entries == ['"k=1"=shut:0', '"a ""b"""=x=y:0.1']
+        assert Reading(words=entries).table_choices().words == words
+
+    @pytest.mark.parametrize(("entries", "twice"), [(["a=x:1,x:2"], "x"), (["a=x:1", "a=y:2"], "a")])
+    def test_what_is_given_twice(self, entries: list[str], twice: str) -> None:
+        with pytest.raises(ConfigError, match=rf"--words {entries[-1]}: {twice} is given twice"):
+            Reading(words=entries).table_choices()
+
     @pytest.mark.parametrize("entry", ["door", "door=", "door=open", "door=open:wide", "=open:1"])
     def test_an_option_that_says_none(self, entry: str) -> None:
         with pytest.raises(ConfigError, match="must give words their numbers, such as door=shut:0,open:1"):
@@ -194,3 +233,48 @@ def test_pairs_are_known_and_others_go_by_the_alphabet(words: list[str], numbers
     found, is_pair = proposed(words)
     assert list(found.items()) == list(numbers.items())
     assert is_pair == (len(words) == 2 and "red" not in words)
+
+
+class TestOtherNumbers:
+    """Data whose words stand for other numbers are other data."""
+
+    @pytest.fixture
+    def datasets(self) -> list[TransitionDataset]:
+        turned = {"door": {"shut": 1, "open": 0}, "valve": WORDS["valve"]}
+        return [TransitionDataset.from_table(table(), COLUMNS, words=words) for words in (WORDS, turned)]
+
+    def test_are_not_given_to_a_policy(self, datasets: list[TransitionDataset]) -> None:
+        spaces = named_spaces(infer_spaces(datasets[0]), datasets[0])
+        require_order(datasets[0], spaces, "a.csv")
+        said = "a.csv: words of 'door' stand for shut 1, open 0, and the policy was trained on shut 0, open 1;"
+        with pytest.raises(DataError, match=f"{said} write the data anew with the words of the run"):
+            require_order(datasets[1], spaces, "a.csv")
+
+    def test_are_not_mixed(self, datasets: list[TransitionDataset]) -> None:
+        one, other = datasets
+        assert len(mix_datasets({"a": one, "b": one})) == 2 * len(one)
+        said = "mixture: b: words of 'door' stand for shut 1, open 0, and those of a are shut 0, open 1;"
+        with pytest.raises(DataError, match=f"{said} write the data anew with the words of a"):
+            mix_datasets({"a": one, "b": other})
+
+    def test_columns_in_another_order_are_not_mixed(self, datasets: list[TransitionDataset]) -> None:
+        turned = TransitionDataset.from_table(table(), COLUMNS | {"obs": ["door", "x"]}, words=WORDS)
+        said = "mixture: b: obs are door, x, in that order, and those of a are x, door; write the data anew with"
+        with pytest.raises(DataError, match=f"{said} --columns obs=…, in the order of a"):
+            mix_datasets({"a": datasets[0], "b": turned})
+
+    @pytest.mark.parametrize(("ending", "told"), [("csv", "the files beside them tell"), ("parquet", "they tell")])
+    def test_are_not_one_folder(
+        self, ending: str, told: str, datasets: list[TransitionDataset], tmp_path: Path
+    ) -> None:
+        if ending == "parquet":
+            pytest.importorskip("pyarrow", reason="pyarrow is not installed (extra `parquet` has it)")
+        with warnings.catch_warnings(action="ignore"):
+            for name, dataset in zip("ab", datasets, strict=True):
+                dataset.save(tmp_path / "log" / f"{name}.{ending}")
+        said = f"a.{ending} and b.{ending} were written with words that stand for other numbers, as {told}"
+        with pytest.raises(DataError, match=said):
+            TransitionDataset.load(tmp_path / "log")
+        with warnings.catch_warnings(action="ignore"):
+            datasets[0].save(tmp_path / "log" / f"b.{ending}")
+        assert len(TransitionDataset.load(tmp_path / "log")) == 2 * len(datasets[0])

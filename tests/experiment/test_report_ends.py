@@ -12,6 +12,7 @@ from report_runs import make_runs, registered
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment.report import write_report
 from rl_training.experiment.report.contents import read_runs
+from rl_training.experiment.report.costs import shown_as
 from rl_training.experiment.report.readings import added_at_termination, how_episodes_end
 
 FACTS = {"episodes": 105, "terminations": 25, "truncations": 80}
@@ -62,6 +63,26 @@ def test_what_a_termination_adds(said: Any, told: str | None) -> None:
     assert added_at_termination({"at_termination": said}, {}) == told
     facts = {KEY: Provenance.of("log.csv", {"at_termination": said}, None).to_json()}
     assert added_at_termination({"at_termination": None}, facts) == told
+
+
+@pytest.mark.parametrize(
+    ("stages", "told"),
+    [
+        ([{"rewards_are": "costs", "at_termination": 500}], "500"),  # of a file with costs: as it says them
+        ([{"rewards_are": "costs"}, {"at_termination": -500}], "500"),  # of the rewards they became
+        ([{"rewards_are": "costs", "at_termination": 500}, {}], "500"),
+        ([{}, {"at_termination": -500}], "-500"),
+    ],
+)
+def test_what_it_adds_has_the_sign_of_the_page(stages: list[dict[str, Any]], told: str) -> None:
+    """stages: from the first file to the run's own section."""
+    *made, section = stages
+    before = None
+    for options in made:
+        before = Provenance.of("log.csv", options, before)
+    facts = {} if before is None else {KEY: before.to_json()}
+    assert added_at_termination(section, facts) == f"{told} for every termination"
+    assert shown_as(section, facts).costs == (told == "500")
 
 
 def test_of_data_and_of_evaluations(tmp_path: Path) -> None:
