@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -306,6 +307,10 @@ def test_refused_seeds_are_not_passed_over(
     assert "(mean of 2 of 3 seeds; discounted by 0.99" in lead
     assert "Of 3 seeds, seed 1 alone is shown to improve.</p>" in lead
     assert "mean of 2 of 3 seeds" in page
+    drawn = page.split("<b>Improvement over the behaviour</b>")[0].rsplit("<svg", 1)[1]
+    names = re.findall(r'class="name"[^>]*>([^<]*)<', drawn)
+    assert [name.split(", ")[1] for name in names] == ["seed 0", "seed 1", "mean of 2 of 3 seeds"]
+    assert drawn.count('class="rule"') == 1  # where nothing is gained
     said = iter([["so few"], [], []] * 2)
     monkeypatch.setattr(offline_evaluation, "doubts", lambda *_: next(said))
     assert "  mean of 2 of 3 seeds  " in command("evaluate", path, "--offline", *QUICK).out

@@ -414,11 +414,11 @@ def test_rows_without_a_successor_are_not_counted(run: Path, dataset: Transition
 def test_no_interval_goes_beyond_what_rewards_add_up_to(run: Path, dataset: TransitionDataset) -> None:
     """Costs of 1 to 3 a step, with a few repeats that are far apart."""
     costs = replace(dataset, rewards=-2.0 - np.tanh(dataset.rewards))
-    found = load_policy(run).evaluate_offline(costs, updates=20, repeats=2, gamma=0.5)
+    found = load_policy(run).evaluate_offline(costs, updates=200, repeats=2, gamma=0.5)
     low, high = found.allowed
     assert (low, high) == pytest.approx((2.0 * costs.rewards.min(), 2.0 * costs.rewards.max()))
     for one in (found.behaviour_value, *(policy.value for policy in found.policies)):
-        assert min(one.value, low) <= float(str(one.low)) <= one.value <= float(str(one.high)) <= max(one.value, high)
+        assert low <= float(str(one.low)) <= one.value <= float(str(one.high)) <= high
     assert Estimate(-5.0, -20.0, 9.0).within(-12.0, 0.0) == Estimate(-5.0, -12.0, 0.0)
     assert Estimate(1.0, -20.0, 9.0).within(-12.0, 0.0) == Estimate(1.0, -20.0, 9.0)  # which is refused for it
     assert Estimate(1.0).within(-12.0, 0.0) == Estimate(1.0)

@@ -30,7 +30,7 @@ _NEEDED = ("obs", "actions", "rewards")
 ENDS = ("terminations", "dones", END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP)
 _MEANINGS = {
     "obs": "what the policy sees",
-    "actions": "what was done, in the environment's own units",
+    "actions": "what was done, in its own units",
     "rewards": "of each step, higher is better",
     "next_obs": "the true successor",
     "next_actions": "the action that followed",

@@ -159,9 +159,9 @@ def forest(
     middle: float | None = None,
     unit: bool = False,
 ) -> str:
-    """Estimates with their intervals, one below the other; a run's look by its number."""
+    """Estimates with their intervals, one below the other; a run's look by its number. middle: where a line stands."""
     height = 34 + 46 * len(rows) + 30
-    ends = [end for _, found, _ in rows for end in (found.value, found.low, found.high) if end is not None]
+    ends = [end for _, found, _ in rows for end in (found.value, found.low, found.high, middle) if end is not None]
     span = (0.0, 1.0) if unit else padded([np.array(ends)], 0.15)
     chart = Chart(
         (width, height), span, (0.0, float(len(rows))), (x_label, ""), Margins(left=20, top=8, right=20), (4, 0)

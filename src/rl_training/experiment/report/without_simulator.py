@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Any
 
@@ -11,7 +11,7 @@ from rl_training.data.doctor.wording import capital, number
 from rl_training.experiment.offline_doubts import behind_the_cuts, mean_of
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.costs import RETURNS, Shown
-from rl_training.experiment.report.drawing import fold
+from rl_training.experiment.report.drawing import Drawing, fold, grid
 from rl_training.experiment.report.estimates import (
     Record,
     count,
@@ -27,13 +27,15 @@ from rl_training.experiment.report.estimates import (
     title,
     trusted,
 )
+from rl_training.experiment.report.figures import forest
 from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.report.saying import said
 from rl_training.experiment.report.tables import Cell, Row, common_of, interval, name_cell, table
-from rl_training.experiment.statistics import LEVEL
+from rl_training.experiment.statistics import LEVEL, Estimate
 
 HEADING = "Without a simulator: fitted Q evaluation"
 _EMPTY = Cell("–")
+_MOST_DRAWN = 12
 _Estimated = tuple[RunContents, Record]
 _Why = tuple[str, str]  # what is not trusted, and why not
 
@@ -87,7 +89,33 @@ def _table(those: Sequence[_Estimated], shown: Shown) -> str:
     for run, record in those:
         rows += [(run.number, cells) for cells in _of_run(run, record, shown)]
     made = table(heads, rows, css="cards estimates", numbers=heads[2:6], sortable=False, caption=_caption(first, shown))
-    return made + "".join(f'<p class="small">{escape(capital(line))}.</p>' for line in _behind(those, shown))
+    made += "".join(f'<p class="small">{escape(capital(line))}.</p>' for line in _behind(those, shown))
+    return made + _drawn(those, shown)
+
+
+def _drawn(those: Sequence[_Estimated], shown: Shown) -> str:
+    """Improvements of the trusted seeds over the behaviour; of very many, their means alone."""
+    rows = [(name, found, run.number, whole) for run, record in those for name, found, whole in _gains(run, record)]
+    if len(rows) > _MOST_DRAWN:
+        rows = [row for row in rows if row[3]][:_MOST_DRAWN]
+    if not rows:
+        return ""
+    over, gain = ("Saving against", "saving") if shown.costs else ("Improvement over", "improvement")
+    caption = f"<b>{over} the behaviour</b>, with {LEVEL:.0%} intervals over resamples of the episodes: where one holds"
+    caption += f" 0, the dashed line, no {gain} is shown."
+    bars = [(name, found, run) for name, found, run, _ in rows]
+    label = f"{gain}{_in(shown)}, {discounted(those[0][1])} (higher is better)"
+    return grid([Drawing(caption, lambda size: forest(bars, label, size[0], middle=0.0))])
+
+
+def _gains(run: RunContents, record: Record) -> Iterator[tuple[str, Estimate, bool]]:
+    """Of each trusted seed, and of all; whether it is all there is to say of the run."""
+    sound = trusted(record)
+    for one in sound:
+        if (found := improvement(one)) is not None:
+            yield f"{run.label}, seed {seed(one)}", found[0], len(sound) == 1
+    if len(sound) > 1 and (found := improvement(record)) is not None:
+        yield f"{run.label}, {mean_of(len(sound), len(policies(record)))}", found[0], True
 
 
 def _caption(record: Record, shown: Shown) -> str:

@@ -179,7 +179,7 @@ def _inputs(
     network: PolicyNetwork, circumstances: Circumstances, columns: Sequence[NamedColumn]
 ) -> list[dict[str, Any]]:
     rows: str | int = "batch" if circumstances.batch is None else circumstances.batch
-    units = "the environment's own, neither normalised nor clipped"
+    units = "as the data or the environment have them, neither normalised nor clipped"
     obs = {"name": "obs", "type": "float32", "shape": [rows, network.obs_dim], "units": units}
     inputs = [obs | _columns(columns)]
     if circumstances.stochastic:
@@ -203,7 +203,7 @@ def _action(network: PolicyNetwork, batch: int | None, columns: Sequence[NamedCo
         "name": "action",
         "type": "float32",
         "shape": ["batch" if batch is None else batch, network.act_dim],
-        "units": "the environment's own",
+        "units": "as the data or the environment have them",
         "low": _plain(network.low),
         "high": _plain(network.high),
         **_columns(columns),
