@@ -142,7 +142,7 @@ def numbers_of_words(
     by_key = {key: np.nan if key in none else as_number(key) for key in set(keys)}
     by_key |= told if values.dtype.kind == "b" or any(isinstance(cell, bool) for cell in cells) else dict(known)
     found = [
-        float(cell) if isinstance(cell, int | float) and not isinstance(cell, bool) else by_key[key]
+        _number(cell, {}) if isinstance(cell, int | float) and not isinstance(cell, bool) else by_key[key]
         for cell, key in zip(cells, keys, strict=True)
     ]
     if bad := {first_row + row: _decoded(cells[row]) for row, number in enumerate(found) if number is None}:
