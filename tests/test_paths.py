@@ -10,7 +10,7 @@ import pytest
 from rl_training.data import TransitionDataset
 from rl_training.errors import CheckpointError, ConfigError, DataError
 from rl_training.experiment.config import read_config
-from rl_training.paths import user_path
+from rl_training.paths import in_shell, user_path
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_description import read_description, read_plain_config
 
@@ -52,3 +52,10 @@ def test_a_file_larger_than_any_that_people_write_is_not_read(tmp_path: Path) ->
 def test_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     assert user_path("~/log.csv") == tmp_path / "log.csv"
+
+
+@pytest.mark.parametrize(
+    ("path", "word"), [("runs/a", "runs/a"), ("-r/a b", "'./-r/a b'"), (Path("-r"), "./-r"), ("a'b", "'a'\"'\"'b'")]
+)
+def test_words_of_a_command_can_be_pasted(path: Path | str, word: str) -> None:
+    assert in_shell(path) == word

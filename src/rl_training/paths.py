@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import stat
 import tempfile
 from collections.abc import Mapping
@@ -117,3 +118,9 @@ def bare_name(path: Any) -> str:
     """The last part of a path; `minari:ID` as it is."""
     text = str(path)
     return text if text.startswith("minari:") else PurePath(text).name or text
+
+
+def in_shell(path: Path | str) -> str:
+    """As a word of a command that can be pasted: quoted where it must be, and no option where it begins with a dash."""
+    text = str(path)
+    return shlex.quote(f"./{text}" if text.startswith("-") else text)

@@ -11,7 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.errors import DataError
 from rl_training.experiment import manager
+from rl_training.runtime.trainer import train
+from small_runs import small_config
 
 
 def npz(**arrays: Any) -> Callable[[Path], None]:
@@ -150,3 +154,54 @@ def forged_header() -> bytes:
     file = io.BytesIO()
     np.lib.format.write_array_header_1_0(file, {"descr": "<f8", "fortran_order": False, "shape": (2**47, 3)})
     return file.getvalue()
+
+
+class TestNamedColumns:
+    """Policies that were trained on a table know what its columns are called."""
+
+    @pytest.fixture
+    def named(self, tmp_path: Path) -> Path:
+        rows = [f"{row / 50},{row % 5},{row % 3 - 1},1,{int(row % 10 == 9)}" for row in range(50)]
+        (tmp_path / "log.csv").write_text("\n".join(["x,y,u,r,crashed", *rows]) + "\n")
+        columns = {"obs": ["x", "y"], "actions": "u", "rewards": "r", "terminations": "crashed"}
+        section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns}
+        return train(small_config(None, tmp_path, name="named", dataset=section)).run.path
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("x,x,y\n0.1,0.9,1\n", "two columns are named 'x'; leave in the one that the policy sees"),
+            ("Y,X\n1,0.5\n", "lacks x, y; the policy sees x, y; did you mean 'X'?"),
+            ('x,y\n0.1,"1\n0.2,2\n', 'line 2: a quote (") is opened and never closed'),
+            ("x;y\n0,5;1.234\n0,25;2,5\n", "column 'y': '1.234' at row 0 is not a number; decimals have commas"),
+        ],
+    )
+    def test_files_that_could_be_taken_for_others(
+        self, content: str, message: str, mistake: Any, named: Path, tmp_path: Path
+    ) -> None:
+        (tmp_path / "o.csv").write_text(content)
+        assert f"--obs-file o.csv: {message}" in mistake("predict", named, "--obs-file", "o.csv")
+
+    def test_names_of_an_archive(self, command: Any, mistake: Any, named: Path, tmp_path: Path) -> None:
+        for name, obs in (("same", ["x", "y"]), ("turned", ["y", "x"])):
+            columns = {"obs": obs, "actions": "u", "rewards": "r", "terminations": "crashed"}
+            TransitionDataset.load("log.csv", columns=columns).save(f"{name}.npz")
+        assert command("predict", named, "--obs-file", "same.npz").code == 0
+        told = mistake("predict", named, "--obs-file", "turned.npz")
+        assert "--obs-file turned.npz: obs are y, x, in that order, and the policy sees x, y" in told
+
+    def test_other_names_go_by_their_place(self, command: Any, named: Path, tmp_path: Path) -> None:
+        (tmp_path / "o.csv").write_text("a,b\n0.1,1\n")
+        (tmp_path / "own.csv").write_text("y,z,x\n1,7,0.1\n")
+        code, out, err = command("predict", named, "--obs-file", "o.csv")
+        assert code == 0
+        assert "note: o.csv has none of the policy's names: columns are taken in its order, x, y" in err
+        assert out == command("predict", named, "--obs-file", "own.csv").out
+
+    def test_a_run_that_starts_from_it_has_the_same_order(self, named: Path, tmp_path: Path) -> None:
+        columns = {"obs": ["y", "x"], "actions": "u", "rewards": "r", "terminations": "crashed"}
+        section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns}
+        config = small_config(None, tmp_path, name="next", dataset=section, init_from=str(named))
+        with pytest.raises(DataError, match="dataset: obs are y, x, in that order, and the policy was trained on x, y"):
+            train(config)
+        assert not (tmp_path / "next").exists()

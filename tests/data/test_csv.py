@@ -204,6 +204,20 @@ class TestRefusals:
         path = write(tmp_path / "a.csv", HEADER, *LINES, '1,2,"0,0,0,0')
         assert refusal(path)
 
+    @pytest.mark.parametrize("closing", ["", '"shut" again'])
+    def test_an_open_quote_in_the_last_column_swallows_no_rows(self, closing: str, tmp_path: Path) -> None:
+        """A remark that begins with one, and the next that has one, or none."""
+        remarks = ["", '"door shut', *[""] * 5, closing, ""]
+        lines = [f"{row},0,0,0,{remark}" for row, remark in enumerate(remarks)]
+        said = "cannot be read as CSV" if closing else 'line 3: a quote (") is opened and never closed'
+        assert said in refusal(write(tmp_path / "a.csv", "obs,action,reward,done,remark", *lines))
+
+    @pytest.mark.parametrize("hex_number", ["0x10", "0XfF", "-0x1", "0xFFFFFFFFFFFFFFFF"])
+    def test_numbers_in_hex(self, hex_number: str, tmp_path: Path) -> None:
+        lines = [f"{value},0,0,0" for value in (hex_number, 1, 2)]
+        told = refusal(write(tmp_path / "a.csv", "obs,action,reward,done", *lines))
+        assert told.startswith(f"column 'obs': '{hex_number}' at row 0 is not a number")
+
     def test_damage_gives_a_line(self, tmp_path: Path) -> None:
         path = write(tmp_path / "a.csv", HEADER, *LINES)
         whole = path.read_bytes()
@@ -219,6 +233,44 @@ class TestRefusals:
                 lines.append(str(error))
         assert lines
         assert not any("\n" in line for line in lines)
+
+
+def test_lines_within_a_cell_are_no_rows(tmp_path: Path) -> None:
+    """Of a file of several blocks, wherever these are cut."""
+    remark = '"it was said:\n9,9,9,0,no\nand\n9,9,9,0,yes"'
+    lines = [f"{row % 7},0,0,0,{remark if row % 50 == 0 else 'x' * 60}" for row in range(40_000)]
+    dataset = TransitionDataset.load(write(tmp_path / "a.csv", "obs,action,reward,done,remark", *lines))
+    assert (len(dataset), dataset.obs.max()) == (40_000, 6.0)
+
+
+class TestDecimalCommas:
+    COLUMNS = "obs;action;reward;done"
+
+    @pytest.mark.parametrize("thousand", ["1.234", '"1.234"', " 1.234", "1.234 ", "-1.5"])
+    @pytest.mark.parametrize("late", [False, True])
+    def test_a_point_beside_them_is_refused(self, thousand: str, late: bool, tmp_path: Path) -> None:
+        """It may be a thousand, and is 1.234 to no one who writes 0,5; wherever in the file."""
+        rows = [f"{row % 10},5;0,1;1,25;0" for row in range(100_000 if late else 9)]
+        told = refusal(write(tmp_path / "a.csv", self.COLUMNS, *rows, f"0,5;0,1;{thousand};0"))
+        plain = thousand.strip('"')
+        assert (
+            f"column 'reward': '{plain}' at row {len(rows)} is not a number; decimals have commas in this file" in told
+        )
+
+    def test_most_of_them_say_which_it_is(self, tmp_path: Path) -> None:
+        told = refusal(write(tmp_path / "a.csv", self.COLUMNS, "0.5;0.5;1.5;0", "0.5;0.5;1,5;0"))
+        assert told.startswith("column 'reward': '1,5' at row 1 is not a number; write decimals with a point")
+
+    def test_dates_have_points(self, tmp_path: Path) -> None:
+        lines = [f"0{9 - day}.01.2026;1;{day},5;0,1;1,25;0" for day in range(4)]
+        path = write(tmp_path / "a.csv", f"when;episode;{self.COLUMNS}", *lines)
+        assert TransitionDataset.load(path, columns={"step": "when"}).obs[:, 0].tolist() == [3.5, 2.5, 1.5, 0.5]
+
+    @pytest.mark.parametrize("word", ["-99,9", "-99.9"])
+    def test_a_number_that_stands_for_nothing_may_have_either(self, word: str, tmp_path: Path) -> None:
+        path = write(tmp_path / "a.csv", self.COLUMNS, "0,5;0,1;1,5;0", "-99,9;0,1;1,5;0", "0,25;0,1;1,5;0")
+        held = TransitionDataset.load(path, missing="hold", missing_words=[word])
+        assert held.obs[:, 0].tolist() == [0.5, 0.5, 0.25]
 
 
 class TestHeaders:

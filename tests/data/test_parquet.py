@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -319,3 +320,14 @@ class TestRealFiles:
         dataset = TransitionDataset.load(self.FOLDER)
         inside = np.setdiff1d(np.arange(600), dataset.episode_ends)
         np.testing.assert_array_equal(dataset.next_obs[inside], dataset.obs[inside + 1])
+
+
+@pytest.mark.parametrize("as_table", [False, True])
+def test_ids_of_many_digits_stay_apart(as_table: bool, tmp_path: Path) -> None:
+    """Keys of databases are decimals that float64 would round to one another."""
+    ids = pa.array([Decimal(2**53 + row // 4) for row in range(8)], pa.decimal128(20, 0))
+    rows = {name: pa.array([0.0] * 8) for name in ("obs", "action", "reward")}
+    whole = pa.table({**rows, "episode_id": ids})
+    pq.write_table(whole, tmp_path / "log.parquet")
+    dataset = TransitionDataset.from_table(whole) if as_table else TransitionDataset.load(tmp_path / "log.parquet")
+    assert dataset.episode_lengths().tolist() == [4, 4]

@@ -280,3 +280,20 @@ def test_a_negative_zero_among_whole_numbers_stays_one(tmp_path: Path) -> None:
     back = TransitionDataset.load(tmp_path / "log.csv")
     assert np.signbit(back.rewards).tolist() == [False, True, False, False]
     assert back.fingerprint() == given.fingerprint()
+
+
+@pytest.mark.parametrize(("name", "goes"), [("my_notes.txt", False), (".DS_Store", True)])
+def test_what_others_put_into_a_folder_of_columns_stays(name: str, goes: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    obs = np.zeros((3, 1))
+    dataset = TransitionDataset(obs, obs, obs[:, 0], obs, obs[:, 0] > 0, obs[:, 0] > 0)
+    dataset.save(f"{folder}/")
+    (folder / name).write_text("mine")
+    if goes:
+        dataset.save(f"{folder}/")
+    else:
+        with pytest.raises(
+            DataError, match=r"log: holds my_notes\.txt, which is no part of a dataset; move it away, or"
+        ):
+            dataset.save(f"{folder}/")
+    assert (folder / name).exists() is not goes

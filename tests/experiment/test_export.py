@@ -22,11 +22,12 @@ from rl_training import BC, algorithms
 from rl_training.algorithms.base import Learner
 from rl_training.algorithms.bc import BC as BCLearner  # noqa: N811
 from rl_training.algorithms.bc import BCModel
+from rl_training.data.formats import atomic
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment.manager import load_policy
-from rl_training.experiment.shipping import onnx_graph, torch_program
+from rl_training.experiment.shipping import exporting, onnx_graph, torch_program
 from rl_training.experiment.shipping.exporting import export_policy
 from rl_training.experiment.shipping.hub import page
 from rl_training.experiment.shipping.network import read_network, require_samples
@@ -381,3 +382,25 @@ def test_without_onnx(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(ConfigError, match=r"onnx: is not installed; pip install 'rl-training\[export\]', or --format"):
         export_policy(load_policy(run), tmp_path / "p.onnx")
     assert files_under(tmp_path) == {}
+
+
+@pytest.mark.parametrize("name", ["p.pt2", "p.pt2.json"])
+@pytest.mark.parametrize("there", [False, True])
+def test_a_pair_that_cannot_be_replaced_stays(
+    name: str, there: bool, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the policy, or its card, cannot have its name: both as they were, or neither."""
+    policy = load_policy(run)
+    if there:
+        export_policy(policy, tmp_path / "p.pt2", seed=policy.checkpoint.config.seeds[-1])
+    before = files_under(tmp_path)
+
+    def full(temporary: Path, target: Path, *, replace: bool) -> None:
+        if target.name == name:
+            raise OSError(28, "No space left on device")
+        atomic.put(temporary, target, replace=replace)
+
+    monkeypatch.setattr(exporting, "put", full)
+    with pytest.raises(ConfigError, match=r"p\.pt2: cannot be written \(No space left on device\)"):
+        export_policy(policy, tmp_path / "p.pt2", force=True)
+    assert files_under(tmp_path) == before

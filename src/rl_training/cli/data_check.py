@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -36,6 +35,7 @@ from rl_training.environments import Spaces, env_spaces, make_env, observation_b
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError, RLTrainingError
 from rl_training.experiment.output_file import require_place, write_output
 from rl_training.harmless import escaped, for_page
+from rl_training.paths import in_shell
 from rl_training.plain_console import plain_console
 
 _SAMPLE = 1_000  # rows that show which columns hold little text
@@ -162,7 +162,7 @@ def read_source(source: str, reading: Reading, *, of_config: bool = False) -> Ra
     with the name the user gave. of_config: and with the keys of a configuration rather than options."""
     mapping, choices, said = reading.column_mapping(), reading.table_choices(), reading.understanding()
     if source.endswith((".yaml", ".yml")) and formats.is_there(expand(Path(source))):
-        command = f"rl-training data check -c {shlex.quote(source)}"
+        command = f"rl-training data check -c {in_shell(source)}"
         raise ConfigError(f"{source}: is a configuration, not data; `{command}` checks the data it names")
     if reading.download and not source.startswith(formats.MINARI_PREFIX):
         raise ConfigError(f"--download: is for a Minari dataset (minari:ID), and {source} is a path; leave it out")
@@ -175,7 +175,7 @@ def read_source(source: str, reading: Reading, *, of_config: bool = False) -> Ra
         return settle(raw, **said) if said else raw
     except DataError as error:
         lost = mapping is None and str(error).startswith("lacks ")
-        way = f"; `rl-training init {shlex.quote(source)}` proposes all of them" if lost else ""
+        way = f"; `rl-training init {in_shell(source)}` proposes all of them" if lost else ""
         raise DataError(f"{source}: {str(error) if of_config else in_options(str(error))}{way}") from error
 
 

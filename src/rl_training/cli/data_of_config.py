@@ -29,6 +29,7 @@ from rl_training.data.formats.whole_columns import texts_of
 from rl_training.data.formats.words import checked as checked_words
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.config import read_config
+from rl_training.paths import in_shell
 
 Verb = Literal["check", "convert", "split"]
 _NO_BUDGET = {"total_timesteps": 1}  # how long to train need not be said where nothing is trained
@@ -61,7 +62,7 @@ def _by_parts(mixture: MixtureDatasetConfig, verb: Verb) -> str:
     """What to do with a mixture: the same with every file of it."""
     paths = [part.dataset.path for part in mixture.parts if isinstance(part.dataset, FileDatasetConfig)]
     path = paths[0] if paths else Path("FILE.npz")
-    command = f"`rl-training data {verb} {shlex.quote(str(path))}"
+    command = f"`rl-training data {verb} {in_shell(path)}"
     if verb != "split":
         return f"{verb} every part of it, {command}{' TARGET.npz' if verb == 'convert' else ''}`"
     ways = " ".join(shlex.quote(f"{path.stem}_{name}.npz") for name in ("train", "held_out"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shlex
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from rl_training.experiment import statistics
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.experiment.video import check_video, record_episode, write_video
+from rl_training.paths import in_shell
 from rl_training.runtime.evaluation import Evaluation
 from rl_training.validation import shown
 from rl_training.wording import amount, readable
@@ -132,7 +132,7 @@ def _score(run: Path, asked: Asked, members: list[int] | None) -> Scored:
     if asked.env_id is None and policy.checkpoint.config.env_id is None:
         raise ConfigError(
             f"{run}: was trained without an environment; --env-id ID names one to evaluate in, and"
-            f" `rl-training evaluate {shlex.quote(str(run))} --offline` estimates from the data without one"
+            f" `rl-training evaluate {in_shell(run)} --offline` estimates from the data without one"
         )
     deterministic = False if asked.stochastic else None
     with warnings.catch_warnings(action="ignore"):  # what diverged has just been said

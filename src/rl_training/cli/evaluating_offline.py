@@ -29,6 +29,7 @@ from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
 from rl_training.experiment.statistics import LEVEL, Estimate
+from rl_training.paths import in_shell
 from rl_training.runtime.console import pace
 from rl_training.runtime.display import clock
 from rl_training.runtime.engine import choose_device
@@ -250,7 +251,7 @@ def _next(one: Estimated, asked: AskedOffline) -> Iterator[str]:
     if found.trusted or not reasons:
         return
     updates = [int(told) for reason in reasons for told in re.findall(r"--updates (\d+)", reason)]
-    words = shlex.join([program(), "evaluate", str(one.run), "--offline", *asked.options()])
+    words = " ".join([program(), "evaluate", in_shell(one.run), "--offline", shlex.join(asked.options())]).rstrip()
     if updates:
         takes = one.seconds * max(updates) / max(found.updates, 1)
         gamma = "" if asked.gamma is None else f" --gamma {asked.gamma!r}"

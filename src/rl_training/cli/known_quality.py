@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rl_training.paths import in_shell
 from rl_training.validation import shortened
 from rl_training.wording import amount, readable
 
@@ -20,7 +20,7 @@ def quality(card: Mapping[str, Any], run: Path, which: str) -> str:
     told = [_in_environment(scores, card["dataset"])] if scores is not None else []
     told += [_estimated(estimate)] if estimate is not None else []
     if not told:
-        words = ["rl-training", "evaluate", shlex.quote(str(run)), *([] if which == "last" else ["--which", which])]
+        words = ["rl-training", "evaluate", in_shell(run), *([] if which == "last" else ["--which", which])]
         words += [] if card["environment"] else ["--offline"]
         return f"this checkpoint was never evaluated: {' '.join(words)}"
     return "; ".join(told)

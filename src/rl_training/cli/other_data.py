@@ -15,6 +15,7 @@ from rl_training.data.formats.places import expand
 from rl_training.data.formats.written import provenance_in
 from rl_training.data.provenance import Provenance
 from rl_training.errors import DataError, RLTrainingError
+from rl_training.paths import in_shell
 from rl_training.runtime.config import TrainConfig
 
 _LACKS, _NO_COLUMN = "; say which columns hold them", ": no column "
@@ -32,7 +33,7 @@ def read_as_the_runs(option: str, given: str | None, own: Iterable[DatasetConfig
         if given is None or not (advice or ("columns." in fault and _NO_COLUMN in fault)):
             raise
         options = next((found for section in own if (found := _as_written(section, given)) is not None), _ANY)
-        convert = f"rl-training data convert {shlex.quote(given)} NEW.npz {options}"
+        convert = f"rl-training data convert {in_shell(given)} NEW.npz {options}"
         raise DataError(
             f"{fault}; {option} is read as the run's own data are, so bring it into form: {convert}"
         ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from rl_training import algorithms, yaml_dialect
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import age, beside, fits, table
 from rl_training.experiment.run_listing import RunSummary, differences, find, list_runs, summarise
+from rl_training.paths import in_shell
 from rl_training.run_places import DAMAGED, STOPPED
 from rl_training.wording import amount, readable
 
@@ -117,7 +117,7 @@ def _faults(found: list[RunSummary]) -> list[str]:
 
 def _way_on(run: RunSummary) -> str:
     """A command stays in one line, however wide the terminal, so that it can be copied."""
-    return f"{run.reason}; continue: rl-training resume {shlex.quote(str(run.path))}"
+    return f"{run.reason}; continue: rl-training resume {in_shell(run.path)}"
 
 
 def compare(one: str, other: str, folder: Path, *, as_json: bool) -> None:

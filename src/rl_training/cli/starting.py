@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -42,6 +41,7 @@ from rl_training.environments import read_spaces
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError
 from rl_training.experiment.config import read_config
 from rl_training.experiment.output_file import require_place, write_output
+from rl_training.paths import in_shell
 from rl_training.reading_choices import Missing
 from rl_training.validation import printable
 from rl_training.wording import amount
@@ -64,7 +64,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     if env_id is not None:
         read_spaces(env_id)
     if source.endswith((".yaml", ".yml")):
-        raise ConfigError(f"{source}: {_NO_DATA.format(shlex.quote(source))}")
+        raise ConfigError(f"{source}: {_NO_DATA.format(in_shell(source))}")
     place = locate(source)
     first = _first_look(source, place)
     require_place(output, force=force)
@@ -354,7 +354,7 @@ def _tell(draft: Draft, output: Path, *, complete: bool) -> None:
     lines.append(f"written: {output}")
     if draft.to_fill_in:
         lines.append(f"to fill in: {', '.join(draft.to_fill_in)} in {output}, marked {TO_FILL_IN}")
-    config = shlex.quote(str(output))
+    config = in_shell(output)
     lines.append(f"{'then' if draft.to_fill_in else 'next'}: rl-training data check -c {config}")
     lines.append(f"      rl-training train -c {config}" + ("" if complete else " --dry-run"))
     tell("\n".join(lines))

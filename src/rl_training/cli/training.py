@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from rl_training.experiment import manager
 from rl_training.experiment.config import apply_override, read_config, to_yaml
 from rl_training.experiment.curves import draw_learning_curve
 from rl_training.experiment.metric_doubts import longer
+from rl_training.paths import in_shell
 from rl_training.plain_console import plain_console
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
@@ -109,7 +109,7 @@ def resume(
                 tracking=sections(track),
             )
     except manager.FinishedError as error:
-        command = f"rl-training resume {shlex.quote(str(run))} --total-timesteps {2 * error.done}"
+        command = f"rl-training resume {in_shell(run)} --total-timesteps {2 * error.done}"
         raise ConfigError(f"{error}, such as `{command}`") from None
     _report(result, console)
 
@@ -229,10 +229,8 @@ def _report(result: TrainResult, console: Console, page: str = "") -> None:
             console.print(f"  {label:<15}{text}", soft_wrap=True)
     if result.checkpoint.config.env_id is None and progress.steps:
         told = "estimates from the data alone how good it is"
-        console.print(
-            f"no simulator: {program()} evaluate {shlex.quote(str(run.path))} --offline  # {told}", soft_wrap=True
-        )
-    command = f"{program()} resume {shlex.quote(str(run.path))}"
+        console.print(f"no simulator: {program()} evaluate {in_shell(run.path)} --offline  # {told}", soft_wrap=True)
+    command = f"{program()} resume {in_shell(run.path)}"
     if result.status == "interrupted":
         console.print(f"continue: {command}", soft_wrap=True)
         raise SystemExit(EXIT_CODES.get((result.reason or "").partition(" ")[0], 1))

@@ -15,9 +15,10 @@ import numpy as np
 
 from rl_training.cli.telling import tell
 from rl_training.data.formats import csv_text, npz
-from rl_training.data.formats.cells import numbers, numbers_of_words
+from rl_training.data.formats.cells import numbers, numbers_of_words, with_points
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of, listed, suggest
+from rl_training.data.formats.raw import NAMES, told_as_json
 from rl_training.data.formats.words import key_of
 from rl_training.environments import NamedColumn, Spaces
 from rl_training.errors import ConfigError, DataError
@@ -33,7 +34,7 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     if bool(texts) == (file is not None):
         raise ConfigError("predict: give observations with --obs 0.1,0.2,… or with --obs-file, one of the two")
     worded = any("=" in text or re.search(r"[^\W\d_eE]", text) for text in texts)
-    named = (file is not None and file.suffix in (".csv", ".tsv")) or worded
+    named = (file is not None and file.suffix in (".csv", ".tsv", ".npz")) or worded
     policy = load_told(run, which) if named else None
     known = () if policy is None else policy.checkpoint.spaces.obs_columns
     if file is None:
@@ -163,7 +164,7 @@ def _read_observations(path: Path, columns: Sequence[NamedColumn] = ()) -> Any:
                 # Mapped, not read: a forged header is then held to the size of the file, and nothing is allocated.
                 return np.load(path, mmap_mode="r", allow_pickle=False)
             case ".npz":
-                return npz.read_array(path, "obs")
+                return _read_npz(path, [column.name for column in columns])
             case _:
                 raise DataError("must end in .npy, .npz, .csv or .json")
     except DataError as error:
@@ -190,6 +191,19 @@ def _require_numbers(value: Any) -> None:
                 raise DataError(f"obs: row {number}: values must be numbers, got {shown(entry)}")
 
 
+def _read_npz(path: Path, known: Sequence[str]) -> Any:
+    """Its observations, if they are not the policy's own in another order."""
+    observations = npz.read_array(path, "obs")
+    try:
+        told = told_as_json(npz.read_array(path, f"{npz.TOLD}{NAMES}"))
+    except DataError:  # of another program, without names
+        return observations
+    found = told.get("obs") if isinstance(told, dict) else None
+    if isinstance(found, list) and found != list(known) and sorted(map(str, found)) == sorted(known):
+        raise DataError(f"obs are {listed(map(str, found))}, in that order, and the policy sees {listed(known)}")
+    return observations
+
+
 def _read_csv(path: Path, known: Sequence[NamedColumn]) -> Any:
     """Rows of numbers; a first row that is not numbers is a header. One that has the policy's columns, among others or
     in another order, is read by name. Without a header, as many columns as the policy sees are just these."""
@@ -198,20 +212,26 @@ def _read_csv(path: Path, known: Sequence[NamedColumn]) -> Any:
     words = {column.name: column.words for column in known if column.words}
     places: Sequence[int] = range(len(layout.names))
     are_these = not layout.has_names and len(layout.names) == len(names)
-    if not are_these and set(layout.names) & set(names):
+    if not are_these and {name.casefold() for name in layout.names} & {name.casefold() for name in names}:
         if missing := [name for name in names if name not in layout.names]:
-            raise DataError(f"lacks {listed(missing)}; the policy sees {listed(names)}")
+            meant = suggest(missing[0], layout.names)
+            raise DataError(f"lacks {listed(missing)}; the policy sees {listed(names)}{meant}")
+        if several := [name for name in layout.doubled if name in names]:
+            raise DataError(f"{layout.named_alike(several[0])}; leave in the one that the policy sees")
         places = [layout.names.index(name) for name in names]
-    rows = [row for _, row in csv_text.rows(path, layout)]
+    elif layout.has_names and names:
+        tell(f"note: {path} has none of the policy's names: columns are taken in its order, {listed(names)}", err=True)
+    rows = [row for _, row in csv_text.rows(path, layout, strict=True)]
     for number, row in enumerate(rows):
         if len(row) != len(layout.names):
             raise DataError(f"row {number} has {amount(len(row), 'value')}, not {len(layout.names)} as the first line")
     read = []
     for name, place in zip(names if are_these else (layout.names[place] for place in places), places, strict=True):
-        cells = [row[place] for row in rows]
+        cells: Sequence[str | None] = [row[place] for row in rows]
+        if layout.decimal_commas:
+            cells = with_points(name, cells, among_words=name in words)
         if name in words:
             read.append(numbers_of_words(name, np.array(cells, dtype=object), {key_of(w): n for w, n in words[name]}))
             continue
-        plain = [cell.replace(",", ".", 1) for cell in cells] if layout.decimal_commas else cells
-        read.append(numbers(layout.names[place], np.array(plain, dtype=object)))
+        read.append(numbers(layout.names[place], np.array(cells, dtype=object)))
     return np.stack(read, axis=1)

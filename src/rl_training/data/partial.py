@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import shutil
 import time
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ from rl_training.data.episodes import Trajectory, join
 from rl_training.data.formats.atomic import sync, temporary_name
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import DataError
-from rl_training.paths import read_plain_file
+from rl_training.paths import in_shell, read_plain_file
 
 SETTINGS = "settings.json"
 # A block is written when it holds so many rows, or when so much work would be lost.
@@ -179,4 +178,4 @@ def _lock(path: Path) -> Iterator[None]:
 
 
 def _discard(path: Path) -> str:
-    return f"discard it with `rm -r {shlex.quote(str(path))}`"
+    return f"discard it with `rm -r {in_shell(path)}`"

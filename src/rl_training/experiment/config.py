@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from rl_training import algorithms, yaml_dialect
 from rl_training.errors import ConfigError, closest, did_you_mean
 from rl_training.experiment.assets import ASSETS, packaged_configs
 from rl_training.foreign_names import places_of
-from rl_training.paths import read_plain_file
+from rl_training.paths import in_shell, read_plain_file
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.presets import with_preset
 from rl_training.validation import printable, shortened, shown
@@ -30,7 +29,7 @@ def find_config(name: str) -> Path:
         reason = getattr(error, "strerror", None) or error
         raise ConfigError(f"config: {shortened(name)} cannot be looked for ({reason})") from None
     if exists and path.suffix.lower() in _OF_DATA:
-        command = f"rl-training init {shlex.quote(name)}"
+        command = f"rl-training init {in_shell(name)}"
         raise ConfigError(f"config: {name} is data, not a configuration; `{command}` writes one for it")
     if exists:
         return path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePath
@@ -11,7 +10,7 @@ from typing import Any
 from rl_training.data.dataset_loaders import with_absolute_paths
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import CheckpointError, ConfigError, RLTrainingError
-from rl_training.paths import NOT_A_PATH
+from rl_training.paths import NOT_A_PATH, in_shell
 from rl_training.run_places import DESCRIPTION, RUNS_DIR, run_folders
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, is_checkpoint
@@ -253,7 +252,7 @@ def _with_budget(
         if total_timesteps is None or done >= own:
             raise FinishedError(place, done)
         unit = str(checkpoint.progress["unit"]).removesuffix("s")
-        alone = f"`rl-training resume {shlex.quote(str(place))}` alone" if isinstance(place, Path) else "without, it"
+        alone = f"`rl-training resume {in_shell(place)}` alone" if isinstance(place, Path) else "without, it"
         where = f"lies behind {unit} {done}, where it stands" if total_timesteps < done else f"is {unit} {done} itself"
         raise ConfigError(f"{place}: total_timesteps {total_timesteps} {where}; {alone} goes on to {own}")
     if total_timesteps is None:
@@ -282,5 +281,5 @@ def find_run(path: str | Path) -> Path:
 def _way_to_go_on(checkpoint: Path) -> str:
     run = checkpoint.absolute().parent.parent
     if (run / "run.json").is_file():
-        return f"continue its run with `rl-training resume {shlex.quote(str(run))}`"
+        return f"continue its run with `rl-training resume {in_shell(run)}`"
     return "to train on from it in a new run, load it in Python and call learn()"

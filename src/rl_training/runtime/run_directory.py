@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -23,7 +22,7 @@ from typing import Any
 from rl_training import yaml_dialect
 from rl_training.data.formats.atomic import remove, sync
 from rl_training.errors import CheckpointError, DivergenceError, closest
-from rl_training.paths import leading_to
+from rl_training.paths import in_shell, leading_to
 from rl_training.run_places import DESCRIPTION, RUNS_DIR, is_configuration, train_first
 from rl_training.runtime import checkpoint_folder, new_runs, run_lock
 from rl_training.runtime.checkpoint import TEMPORARY, Checkpoint, is_checkpoint, load_checkpoint, reason
@@ -72,7 +71,7 @@ class RunDirectory:
         if not (path / "run.json").is_file():
             what = "holds no run (no run.json)" if path.is_dir() else "no such run"
             if is_configuration(path):
-                what = f"is a configuration, not a run; rl-training train -c {shlex.quote(str(path))} makes one"
+                what = f"is a configuration, not a run; rl-training train -c {in_shell(path)} makes one"
             raise CheckpointError(f"{path}: {what}{_other_runs(path)}")
         return cls(path)
 

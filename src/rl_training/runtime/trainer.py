@@ -19,7 +19,7 @@ import torch
 from rl_training import algorithms
 from rl_training.algorithms.base import Learner, OnlineParams, PriorDataParams
 from rl_training.data.batch import PackedTransitions
-from rl_training.data.column_names import named_spaces
+from rl_training.data.column_names import named_spaces, require_order
 from rl_training.data.dataset_loaders import (
     DatasetConfig,
     check_spaces,
@@ -336,6 +336,8 @@ class Trainer:
     def fit(self, dataset: TransitionDataset | None, spaces: Spaces) -> Transforms:
         if self.ancestor is not None:
             require_its_transforms(self.config, self.ancestor)
+        if self.ancestor is not None and dataset is not None:
+            require_order(dataset, self.ancestor.spaces, "dataset")
         if (stored := self.checkpoint or self.ancestor) is not None:
             return stored.transforms
         if dataset is not None:

@@ -25,7 +25,11 @@ def read(table: Any, columns: Columns | None = None, choices: TableChoices = AS_
         planned = plan(whole.column_names, columns, choices)
         for name in planned.columns:
             check_type(name, whole.schema.field(name).type)
-        return assemble(planned, lambda name: column_values(name, whole.column(name)), "Arrow table")
+
+        def cells_of(name: str) -> npt.NDArray[Any]:
+            return column_values(name, whole.column(name), is_label=name in planned.labels)
+
+        return assemble(planned, cells_of, "Arrow table")
     except pa.ArrowException as error:
         raise DataError(f"not a readable Arrow table ({' '.join(str(error).split())})") from error
 
@@ -56,8 +60,13 @@ def _is_number(kind: Any) -> bool:
     return bool(plain or types.is_decimal(kind) or types.is_null(kind))
 
 
-def column_values(name: str, column: Any) -> npt.NDArray[Any]:
-    """`[N]` numbers or text, or `[N, …]` of lists and tensors; nothing is NaN, in text None."""
+def column_values(name: str, column: Any, *, is_label: bool = False) -> npt.NDArray[Any]:
+    """`[N]` numbers or text, or `[N, …]` of lists and tensors; nothing is NaN, in text None.
+
+    is_label: it tells rows apart, and so keeps every digit.
+    """
+    if is_label and pa.types.is_decimal(column.type):
+        column = column.cast(pa.large_string())
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     if len(chunks) > 1 and not pa.types.is_dictionary(column.type):
         chunks = [pa.concat_arrays(chunks)]

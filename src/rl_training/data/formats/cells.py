@@ -150,6 +150,20 @@ def numbers_of_words(
     return _without_marks(np.array(found, dtype=np.float64), missing)
 
 
+def with_points(
+    name: str, cells: Sequence[str | None], first_row: int = 0, *, among_words: bool = False
+) -> list[str | None]:
+    """Cells whose decimals have commas, with points in their place. A number that has a point already is refused: it
+    may be thousands, `1.234`. among_words: only numbers change, as words may have commas."""
+    pointed = {first_row + row: cell for row, cell in enumerate(cells) if cell and "." in cell}
+    if bad := {row: cell for row, cell in pointed.items() if as_number(cell) is not None}:
+        raise BadCellsError(name, bad)
+    given = [cell and cell.replace(",", ".", 1) for cell in cells]
+    if not among_words:
+        return given
+    return [point if point and as_number(point) is not None else cell for cell, point in zip(cells, given, strict=True)]
+
+
 def numbers(
     name: str,
     values: npt.NDArray[Any],
@@ -270,6 +284,8 @@ def _advice(text: str) -> str:
         return "; give one column per value (obs_0, obs_1, …)"
     if text.replace(",", "", 1).lstrip("+-").isdigit():
         return "; write decimals with a point"
+    if "." in text and _is_number(text):
+        return "; decimals have commas in this file, so write it without a point, or with a comma in its place"
     if text in _MISSING_WORDS:
         return "; a missing value: fill it in, or leave out its row where a step column shows the hole"
     return "; write 1 and 0 for such letters, or yes and no" if text in _FLAG_WORDS else ""

@@ -3,19 +3,19 @@ folder of files with the same columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats import csv_text
-from rl_training.data.formats.cells import Faults, labels
+from rl_training.data.formats.cells import Faults, labels, with_points
 from rl_training.data.formats.csv_files import common_notes, described, layouts_of, readable, refuse_empty
 from rl_training.data.formats.csv_text import Layout
 from rl_training.data.formats.folders import files_of, joined, order_note, plan_of, rows_by_file
@@ -106,6 +106,10 @@ def _one_of_each(path: Path, layout: Layout, planned: Plan) -> list[str]:
 
 def planned_columns(layout: Layout, columns: Columns | None, choices: TableChoices, paths: Sequence[Path]) -> Plan:
     """Which columns become which array; where the files name none, that is said beside what is wrong."""
+    if layout.decimal_commas:  # as the file writes numbers, so may the user
+        pointed = [word.replace(",", ".", 1) for word in choices.missing_words]
+        numbers = [word for word in pointed if as_number(word) is not None]
+        choices = replace(choices, missing_words=tuple(dict.fromkeys([*choices.missing_words, *numbers])))
     try:
         return plan_of(list(dict.fromkeys(layout.names)), paths, columns, choices)
     except DataError as error:
@@ -123,6 +127,9 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
         from rl_training.data.formats.arrow import column_values
     except ImportError:
         return None
+    if not csv_text.is_plain(path, layout.separator):
+        return None
+    values = _with_commas(planned, planned.values) if layout.decimal_commas else planned.values
     positions = {name: position for position, name in enumerate(layout.names)}
     wanted = {name: f"c{positions[name]}" for name in planned.columns if name in positions}
     column_names = [f"c{i}" for i in range(len(layout.names))]
@@ -145,12 +152,7 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
     if any(pa.types.is_binary(field.type) for field in table.schema):  # text in another encoding
         return None
     faults = Faults()
-    read = {}
-    for name, key in wanted.items():
-        cells = column_values(name, table.column(key))
-        if layout.decimal_commas and name not in planned.texts and cells.dtype.kind == "O":  # a word among numbers
-            cells = np.array(_with_points(cells.tolist(), name in planned.words), dtype=object)
-        read[name] = faults.reading(planned.values, name, cells)
+    read = {name: faults.reading(values, name, column_values(name, table.column(key))) for name, key in wanted.items()}
     faults.refuse(lambda rows: _lines_of(path, layout, rows))
     return read
 
@@ -166,28 +168,34 @@ def _read_plainly(path: Path, layout: Layout, planned: Plan, most: int | None = 
     positions = {name: everywhere[name] for name in planned.columns if name in everywhere}
     parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in positions}
     complete, faults = islice(_complete(path, layout), most), Faults()
+    plain = partial(_values, planned)
+    values = _with_commas(planned, plain) if layout.decimal_commas else plain
     done = 0
     while rows := list(islice(complete, _ROWS_AT_A_TIME)):
         cells = list(zip(*rows, strict=True))
         for name, position in positions.items():
-            given = cells[position]
-            if layout.decimal_commas and name not in planned.texts:
-                given = tuple(_with_points(given, name in planned.words))
-            parts[name].append(faults.reading(partial(_values, planned), name, given, done))
+            parts[name].append(faults.reading(values, name, cells[position], done))
         done += len(rows)
     faults.refuse(lambda wanted: _lines_of(path, layout, wanted))
     return {name: np.concatenate(found) if found else np.empty(0) for name, found in parts.items()}
 
 
-def _with_points(cells: Sequence[Any], among_words: bool) -> list[Any]:
-    """Cells with a point before their decimals; words that have a comma, and no number before it, keep it."""
-    given = [cell and cell.replace(",", ".", 1) for cell in cells]
-    if not among_words:
-        return given
-    return [point if point and as_number(point) is not None else cell for cell, point in zip(cells, given, strict=True)]
+_Reading: TypeAlias = Callable[[str, Any, int], npt.NDArray[Any]]  # of a column's cells, the first of which is a row
 
 
-def _values(planned: Plan, name: str, cells: Sequence[str], first_row: int) -> npt.NDArray[Any]:
+def _with_commas(planned: Plan, values: _Reading) -> _Reading:
+    """The same for cells whose decimals have commas."""
+
+    def read(name: str, cells: Any, first_row: int = 0) -> npt.NDArray[Any]:
+        if name in planned.texts or (isinstance(cells, np.ndarray) and cells.dtype.kind != "O"):
+            return values(name, cells, first_row)
+        pointed = with_points(name, cells, first_row, among_words=name in planned.words)
+        return values(name, np.array(pointed, dtype=object), first_row)
+
+    return read
+
+
+def _values(planned: Plan, name: str, cells: Sequence[str], first_row: int = 0) -> npt.NDArray[Any]:
     try:
         if name not in planned.as_written:
             return planned.values(name, np.array(list(map(float, cells))), first_row)

@@ -7,6 +7,8 @@ import os
 import re
 from pathlib import Path
 
+from rl_training.validation import printable
+
 _SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".gz")
 _ALIKE = 0.65  # of difflib's ratio, endings left out: all of a folder may share theirs
 _MOST = 3
@@ -20,6 +22,13 @@ def is_there(path: Path) -> bool:
         return path.exists()
     except OSError:
         return False
+
+
+def strange_in(folder: Path) -> str | None:
+    """What lies in a dataset's folder and would go with it, the first by name, but for what systems hide there."""
+    own = re.compile(r"\..*|schema\.json|.*\.npy|data")  # of columns, and of Minari
+    names = sorted(entry.name for entry in folder.iterdir() if not own.fullmatch(entry.name))
+    return printable(names[0]) if names else None
 
 
 def near_names(path: Path) -> str:

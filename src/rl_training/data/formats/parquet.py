@@ -93,7 +93,9 @@ def _values(entry: Path, path: Path, footer: Footer, planned: Plan) -> Arrays:
         table = file.read(columns=planned.columns)
         stored = set(table.column_names)
         found = {
-            name: column_values(name, table.column(name)) if name in stored else np.full(len(table), entry.name, object)
+            name: column_values(name, table.column(name), is_label=name in planned.labels)
+            if name in stored
+            else np.full(len(table), entry.name, object)
             for name in planned.columns
         }
         given = {name: planned.values(name, cells) for name, cells in found.items()}

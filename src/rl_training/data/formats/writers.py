@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rl_training.data.fields import BORDERS_LOST
 from rl_training.data.formats import npz, recognise
 from rl_training.data.formats.atomic import alone_in, new_parents, put, set_aside, sync, sync_all, workplace
-from rl_training.data.formats.nearby import REPLACED
+from rl_training.data.formats.nearby import REPLACED, strange_in
 from rl_training.data.formats.places import MINARI_PREFIX, expand, place_of
 from rl_training.data.formats.raw import NAMES
 from rl_training.data.formats.renames import take_free_name
@@ -230,6 +230,8 @@ def check_free(target: Target, *, force: bool, source: str | None = None) -> Non
         raise DataError(f"{path}: is {'a folder' if path.is_dir() else 'a file'} and will not be replaced")
     if path.is_dir() and not _is_dataset(path, target.format):
         raise DataError(f"{path}: is a folder, but no dataset, and will not be replaced")
+    if path.is_dir() and (strange := strange_in(path)):
+        raise DataError(f"{path}: holds {strange}, which is no part of a dataset; move it away, or choose another name")
 
 
 def _require_apart(target: Path, source: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from rl_training import yaml_dialect
 from rl_training.experiment.report import tables
 from rl_training.experiment.report.contents import RunContents
-from rl_training.paths import bare_paths
+from rl_training.paths import bare_paths, in_shell
 
 
 def reproduce(runs: Sequence[RunContents]) -> str:
@@ -49,7 +49,7 @@ def _facts(run: RunContents) -> dict[str, str]:
 
 def _run(run: RunContents, facts: Mapping[str, str]) -> str:
     parts = [f'<div data-run="{run.number}"><h3>{escape(run.label)}</h3>']
-    config = shlex.quote(str(_from_here(run.path) / "config.yaml"))
+    config = in_shell(_from_here(run.path) / "config.yaml")
     if run.config:
         name = shlex.quote(f"{run.path.resolve().name}-again")
         commands, told = _training(run, f"rl-training train -c {config} --name {name}", name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -13,13 +14,15 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from rl_training.data.formats.atomic import new_file
+from rl_training.data.formats.atomic import put, sync, workplace
+from rl_training.data.formats.nearby import REPLACED
 from rl_training.errors import ConfigError, did_you_mean
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping import onnx_graph, torch_program
 from rl_training.experiment.shipping.card import Circumstances, make_card, run_name
 from rl_training.experiment.shipping.network import PolicyNetwork, read_network, require_samples
 from rl_training.paths import user_path
+from rl_training.postponing import stopping_later
 from rl_training.runtime.acting import Actor
 from rl_training.validation import require_flag, shortened, shown
 from rl_training.wording import taken
@@ -235,14 +238,37 @@ def _write(target: Path, data: bytes, card_path: Path, card: bytes, *, force: bo
     """Both files or none; whenever it is killed, no card lies beside a file that it does not describe."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        with new_file(card_path, replace=force) as temporary_card, new_file(target, replace=force) as temporary:
-            temporary_card.write_bytes(card)
-            temporary.write_bytes(data)
-            if force:
-                card_path.unlink(missing_ok=True)
+        with workplace(card_path) as new_card, workplace(target) as new:
+            for path, content in ((new_card, card), (new, data)):
+                path.write_bytes(content)
+                sync(path)
+            with stopping_later():
+                _put_both(new, target, new_card, card_path, force=force)
     except OSError as error:
         if isinstance(error, FileExistsError) and error.filename in (str(target), str(card_path)):  # it has come since
-            if error.filename == str(card_path):
-                target.unlink(missing_ok=True)
             raise ConfigError(taken(error.filename)) from None
         raise ConfigError(f"{target}: cannot be written ({error.strerror or error})") from None
+
+
+def _put_both(new: Path, target: Path, new_card: Path, card_path: Path, *, force: bool) -> None:
+    """Where one cannot have its name, what was there is there again."""
+    old, old_card = new.with_name(REPLACED), new_card.with_name(REPLACED)
+    is_first = not os.path.lexists(target)
+    if force and not is_first:
+        with suppress(OSError):  # a disk without hard links: the new one stays, then, without a card
+            os.link(target, old, follow_symlinks=False)
+    if force and os.path.lexists(card_path):
+        card_path.replace(old_card)
+    try:
+        put(new, target, replace=force)
+        put(new_card, card_path, replace=force)
+    except BaseException:
+        is_new = not os.path.lexists(new)  # what lies under the target's name
+        if is_new and os.path.lexists(old):
+            old.replace(target)
+            is_new = False
+        elif is_new and is_first:
+            target.unlink(missing_ok=True)
+        if not is_new and os.path.lexists(old_card):
+            old_card.replace(card_path)
+        raise
