@@ -343,7 +343,7 @@ class TestUnclear:
         found = columns_of(file)
         assert (found["episode_ids"], found["end_reasons"], found["step"]) == ("Charge", "Schluss", "Zeit")
         for line in (
-            "# rewards_are: costs",
+            "\n  rewards_are: costs  # by the name; if higher is better, leave it out\n",
             "# action_low: TODO\n",
             "# action_high: TODO\n",
             "    Tagesende: TODO  # ",
@@ -361,7 +361,7 @@ class TestUnclear:
             said == "error: config.yaml: dataset.action_low: is still TODO; give a number, or one for each action,"
             " or leave out both bounds\n"
         )
-        file.write_text(text.replace("# rewards_are: costs", "rewards_are: costs"))
+        file.write_text(text)
         assert "in 3 episodes" in " ".join(command("train", "-c", "config.yaml", "--dry-run").out.split())
 
     def test_a_charge_is_a_batch_or_a_battery_s(self, rows: Any) -> None:

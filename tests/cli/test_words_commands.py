@@ -52,14 +52,19 @@ def test_init_proposes_numbers(command: Any, tmp_path: Path) -> None:
     assert yaml_dialect.read(text)["dataset"]["words"] == {"door": {"shut": 0, "Open": 1}}
 
 
-def test_init_has_them_among_what_may_be_observed(command: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "obs", "actions"), [("Tor", ", Tor", ""), ("Klappe", "", ", Klappe")])
+def test_init_has_them_among_what_may_be_observed_or_done(
+    name: str, obs: str, actions: str, command: Any, tmp_path: Path
+) -> None:
     rows = [f"{i // 10},{i * 7 % 11}.5,{i * 5 % 13}.5,{i % 4}.5,{'zu' if i % 3 else 'auf'}" for i in range(60)]
-    (tmp_path / "log.csv").write_text("\n".join(["Schicht,ka,kb,eur,Klappe", *rows]) + "\n")
+    (tmp_path / "log.csv").write_text("\n".join([f"Schicht,ka,kb,eur,{name}", *rows]) + "\n")
     told = command("init", "log.csv").out
     assert "not used" not in told
     text = (tmp_path / "config.yaml").read_text()
-    assert "    # candidate: obs: [ka, kb, Klappe]\n" in text
-    assert "    Klappe: {zu: 0, auf: 1}  # rows: zu 40, auf 20\n" in text
+    assert f"    # candidate: obs: [ka, kb{obs}]\n" in text
+    assert f"    # candidate: actions: [ka, kb{actions}]\n" in text
+    assert f"    {name}: {{zu: 0, auf: 1}}  # rows: zu 40, auf 20\n" in text
+    assert ("snap_actions: true" in text) == bool(actions)
 
 
 def test_three_words_alone_stay_a_comment(command: Any, tmp_path: Path) -> None:

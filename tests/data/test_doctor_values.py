@@ -352,6 +352,10 @@ class TestNamesOfRewards:
             ("Energiekosten", True),
             ("Stromverbrauch", True),
             ("tracking_error", True),
+            ("coût (€)", True),
+            ("Coûts", True),
+            ("dépense", True),
+            ("closs", False),
         ],
     )
     def test_a_cost_is_no_reward(self, name: str, told: bool) -> None:

@@ -13,6 +13,7 @@ from rl_training.cli.recommendation import Recommendation
 from rl_training.data.fields import END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP, TO_FILL_IN
 from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.words import proposed
+from rl_training.data.guess_words import is_cost
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.reason_guesses import ReasonGuess
 from rl_training.data.transforms import RETURN_SPAN
@@ -24,12 +25,13 @@ from rl_training.wording import amount
 _WIDTH = 100
 _LONGEST_KEY = 1000  # characters; YAML reads a longer one only where it is marked as a key
 _WEIGHING = ("iql", "awac", "crr")  # by exp of advantages; AWR standardises them first
+_MOST_SPOKEN = 10  # columns that are named one by one
 _TWO = 2  # words, of which no third lies between
 _LAYERNORM = "layernorm"  # a preset that several algorithms have
 _NEEDED = ("obs", "actions", "rewards")
 ENDS = ("terminations", "dones", END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP)
 _MEANINGS = {
-    "obs": "what the policy sees",
+    "obs": "what the policy sees before it acts; what it sets goes to actions",
     "actions": "what was done, in its own units",
     "rewards": "of each step, higher is better",
     "next_obs": "the true successor",
@@ -149,8 +151,11 @@ class Draft:
             for guess in mapped:
                 lines += self._column(guess, active=guess in active)
             lines += [f"    # {key}: COLUMN  # {about}" for key, about in self._undecided()]
-        if any(guess.field == "rewards" for guess in self.missing):
-            lines.append("  # rewards_are: costs  # if lower is better")
+        for guess in (guess for guess in self.missing if guess.field == "rewards"):
+            if guess.candidates and all(is_cost(name, sure=True) for columns in guess.candidates for name in columns):
+                lines.append("  rewards_are: costs  # by the name; if higher is better, leave it out")
+            else:
+                lines.append("  # rewards_are: costs  # if lower is better")
         if self.guesses.dones_are is not None:
             lines.append(f"  dones_are: {self.guesses.dones_are}  # of what ends an episode, the data mark only this")
         if self.missing_words:
@@ -203,7 +208,7 @@ class Draft:
         """The numbers of words, a line for each column; of more than two words they are left to whoever knows them."""
         if not self.words:
             return []
-        about = "Numbers that the words of a column stand for, once it is among obs; any others will do"
+        about = "Numbers that the words of a column stand for, once it is among obs or actions; any others will do"
         entries = {name: proposed(own) for name, own in self.words.items()}
         active = any(len(numbers) <= _TWO for numbers, _ in entries.values())
         lines = [*_comment(f"{about}.", "  "), "  words:" if active else "  # words:"]
@@ -316,11 +321,10 @@ def described_reason(guess: ReasonGuess) -> str:
 
 def _spoken(columns: Sequence[str]) -> str:
     """`s_0 … s_3 (4 columns)`."""
-    return (
-        listed(columns)
-        if len(columns) < 4
-        else f"{listed(columns[:1])} … {listed(columns[-1:])} ({len(columns)} columns)"
-    )
+    numbered = all(name[-1:].isdecimal() for name in columns)
+    if len(columns) < 4 or (len(columns) <= _MOST_SPOKEN and not numbered):
+        return listed(columns)
+    return f"{listed(columns[:1])} … {listed(columns[-1:])} ({len(columns)} columns)"
 
 
 def described(guess: Guess) -> str:

@@ -101,7 +101,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         env_id=chosen_env,
         env_note=env_note,
         observed=_observed(dataset, guesses, first),
-        switches=switches(dataset, guesses, first),
+        switches=switches(dataset, guesses, first, numbers_of(worded)),
         incomplete=_incomplete(place, draft, first) if dataset is None else "",
         by_position=_by_position(first),
         unused=unused(first, guesses, worded),

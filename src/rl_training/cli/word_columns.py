@@ -15,7 +15,8 @@ from rl_training.data.formats.peek import Peek
 from rl_training.data.formats.places import expand
 from rl_training.data.formats.whole_columns import texts_of
 from rl_training.data.formats.words import MOST_PROPOSED, as_number, key_of, proposed
-from rl_training.data.guesses import Guesses
+from rl_training.data.guess_words import is_control
+from rl_training.data.guesses import Guess, Guesses
 
 _MOST_COLUMNS = 8  # that are read to their end for this
 _TWO = 2
@@ -36,13 +37,20 @@ def columns_of_words(place: Path, first: Peek, guesses: Guesses) -> tuple[Guesse
 
 
 def _with_words(guesses: Guesses, words: Mapping[str, Mapping[str, int]]) -> Guesses:
-    two = tuple(name for name, own in words.items() if len(own) == _TWO)
-    obs = next((guess for guess in guesses.fields if guess.field == "obs" and guess.candidates), None)
-    if obs is None or obs.is_clear or not two:
-        return guesses
-    wider = replace(obs, candidates=tuple((*columns, *two) for columns in obs.candidates))
-    fields = tuple(wider if guess is obs else guess for guess in guesses.fields)
-    return replace(guesses, fields=fields, left=tuple(name for name in guesses.left if name not in two))
+    """What is switched, by its name, is done; what else has two words may be seen, where that is not clear."""
+    two = [name for name, own in words.items() if len(own) == _TWO]
+    switched = tuple(name for name in two if is_control(name))
+    seen = tuple(name for name in two if name not in switched)
+    fields = tuple(_wider(guess, {"actions": switched, "obs": seen}.get(guess.field, ())) for guess in guesses.fields)
+    used = {name for guess in fields for columns in (guess.columns, *guess.candidates) for name in columns}
+    return replace(guesses, fields=fields, left=tuple(name for name in guesses.left if name not in used))
+
+
+def _wider(guess: Guess, more: tuple[str, ...]) -> Guess:
+    if not more or (guess.is_clear and guess.field == "obs") or guess.found_by_name:
+        return guess
+    columns = (*guess.columns, *more) if guess.is_clear else ()
+    return replace(guess, columns=columns, candidates=tuple((*known, *more) for known in guess.candidates))
 
 
 def numbers_of(words: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:

@@ -59,6 +59,8 @@ LIKELY = {
         "stellantrieb", "dosierung", "befeuchtung", "bewaesserung",
         "consigne", "vanne", "vannes", "clapet", "volet", "chauffage", "ventilateur", "pompe", "consigna", "valvula",
         "compuerta", "calefaccion", "calentador", "bomba", "valvola", "pompa", "riscaldamento",
+        "opening", "oeffnung", "ouverture", "ouvrant", "ouvrants", "apertura", "aeration", "arrosage", "irrigation",
+        "riego", "irrigazione", "humidificateur", "climatisation", "refroidissement",
     },
 }  # fmt: skip
 # At the end of what may be a control, or the reading of one; and what is switched.
@@ -69,7 +71,10 @@ LIKE_REWARD = {
     "score", "scores", "gain", "utility", "payoff", "payout", "profit", "points", "revenue", "benefit", "bonus",
     "punkte", "gewinn", "ertrag", "nutzen", "ganancia",
 }  # fmt: skip
-COST = {"cost", "costs", "penalty", "loss", "kosten", "verlust", "cout", "couts", "coste", "costes"}
+COST = {
+    "cost", "costs", "penalty", "loss", "losses", "regret", "kosten", "verlust", "cout", "couts", "depense", "depenses",
+    "coste", "costes", "costo", "costi", "gasto", "gastos", "custo", "custos", "kostnad",
+}  # fmt: skip
 # At the end of a longer word as well, as German puts them together: `Vorlaufsollwert`.
 HEADS = {
     "sollwert", "stellgroesse", "stellwert", "istwert", "messwert", "temperatur", "temp", "druck", "feuchte",
@@ -137,7 +142,9 @@ def first_of(name: str, known: set[str]) -> str | None:
 
 
 def is_cost(name: str, *, sure: bool = False) -> bool:
-    """Whether a word of the name ends like one of costs; sure: and cannot be a measurement."""
+    """Whether a word of the name is one of costs, or ends like one; sure: and cannot be a measurement."""
+    if first_of(name, COST) is not None:
+        return True
     endings = tuple(word for word in LIKE_COST if not (sure and word in ("fehler", "error")))
     return any(word.endswith(endings) for word in words_in(name))
 

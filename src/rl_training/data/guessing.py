@@ -229,7 +229,7 @@ class _Table:
             return self._take(Guess("rewards", (chosen[0],), why))
         if found:
             return Guess("rewards", (), "more than one may hold the reward", tuple((name,) for name in found))
-        costs = [name for name in numeric if first_of(name, COST) is not None or is_cost(name)]
+        costs = [name for name in numeric if is_cost(name)]
         money = [name for name in numeric if is_money(name) and name not in costs]
         likely = [name for name in numeric if name in {*costs, *money} or first_of(name, LIKE_REWARD) is not None]
         if not likely:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,7 +11,7 @@ from rl_training.data.checks import FloatArray
 from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.subject import Subject
 from rl_training.data.doctor.wording import number, share
-from rl_training.data.guess_words import LIKE_COST
+from rl_training.data.guess_words import is_cost
 from rl_training.wording import amount
 
 _FEW_EPISODES = 10
@@ -21,12 +20,11 @@ _SPARSE = 0.95
 _HORIZON = 100  # rows that count for a value where the discount is 0.99
 _LONG_SUM, _FEWEST_SUMS = 5, 3  # rows of an episode, and such episodes, that show a running sum
 _MOSTLY_MOVING = 0.3  # of the rows after which it grows
-_LIKE_COSTS = re.compile(rf"((?<![a-z])(loss|losses|regret)|{'|'.join(LIKE_COST)})(?![a-z])")
 
 
 def check_reward_name(name: str | None, subject: Subject) -> Iterator[Finding]:
     """Rewards that by their name in the file are costs; none above zero may have been negated already."""
-    if name is not None and _LIKE_COSTS.search(name.lower()):
+    if name is not None and is_cost(name):
         level: Level = "warning" if subject.rewards is None or (subject.rewards > 0).any() else "note"
         what = f"Rewards come from a column named {name!r}: if lower is better, the worst behaviour is learned"
         what += " as the best."
