@@ -233,3 +233,16 @@ def test_where_all_terminations_went(command: Any, tmp_path: Path) -> None:
         assert f"  warning: the only termination is in the part {where} part" in out
         sides.add(bool(trained))
     assert sides == {True, False}
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_terminations_are_shared_out(seed: int, command: Any, tmp_path: Path) -> None:
+    """A few rare ends, of which chance would often put most on one side."""
+    rows = [
+        f"{run},{run}.5,{step}.25,0.{step},{int(run % 5 == 2 and step == 4)}" for run in range(40) for step in range(5)
+    ]
+    (tmp_path / "log.csv").write_text("\n".join(["episode,obs,rewards,actions,terminations", *rows]) + "\n")
+    command("data", "split", "log.csv", "--seed", seed, "--force", "-o", "a.npz", "b.npz")
+    parts = [TransitionDataset.load(name) for name in ("a.npz", "b.npz")]
+    assert [part.n_episodes for part in parts] == [30, 10]
+    assert [int(part.terminations.sum()) for part in parts] == [6, 2]

@@ -110,7 +110,8 @@ class TestHold:
         assert held == (
             "4 missing values held at the last one before (missing: hold): action 1, obs_0 3; for 2 rows at most"
         )
-        assert left == "1 of 30 rows left out: a value is missing there (missing: hold)"
+        why = "missing: hold, which holds no rewards, and nothing before an episode's first value"
+        assert left == f"1 of 30 rows left out: a value is missing there ({why})"
 
     @staticmethod
     def stored(obs: list[int], next_obs: list[int], mark: float = np.nan) -> TransitionDataset:

@@ -74,9 +74,21 @@ def _aside(dataset: TransitionDataset, choice: Choice, source: str) -> BoolArray
     episodes = int(of_row.max()) + 1
     if episodes < 2:
         raise DataError(f"{source}: holds one episode, of which none can be set aside; split needs two at least")
-    count = min(max(1, round(choice.held_out * episodes)), episodes - 1)
-    drawn = np.random.default_rng(choice.seed).permutation(episodes)[:count]
-    return np.isin(of_row, drawn)
+    terminated = np.zeros(episodes, dtype=bool)
+    terminated[of_row[dataset.terminations]] = True
+    return np.isin(of_row, _drawn(terminated, choice))
+
+
+def _drawn(terminated: BoolArray, choice: Choice) -> IndexArray:
+    """The episodes that are set aside: of those that terminated, as far as there are two, as many in a hundred as of
+    the others."""
+    order = np.random.default_rng(choice.seed).permutation(len(terminated))
+    count = min(max(1, round(choice.held_out * len(order))), len(order) - 1)
+    ended, others = order[terminated[order]], order[~terminated[order]]
+    if len(ended) < 2 or not len(others):
+        return order[:count]
+    of_ended = min(max(1, round(choice.held_out * len(ended))), len(ended) - 1, count)
+    return np.concatenate([ended[:of_ended], others[: count - of_ended]])
 
 
 def _recorded(dataset: TransitionDataset) -> IndexArray:

@@ -28,6 +28,7 @@ from rl_training.experiment.continuing import find_run
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
+from rl_training.experiment.report.costs import RETURNS, Shown, shown_as
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.paths import in_shell
 from rl_training.runtime.console import pace
@@ -35,7 +36,7 @@ from rl_training.runtime.display import clock
 from rl_training.runtime.engine import choose_device
 from rl_training.runtime.machine_load import use_threads
 from rl_training.runtime.records import OFFLINE_EVALUATIONS
-from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.run_directory import RunDirectory, run_of
 from rl_training.wording import amount, notice_line, readable
 
 _SELDOM = 30.0  # seconds
@@ -71,6 +72,7 @@ class Estimated:
     which: str
     found: OfflineEvaluation
     seconds: float = 0.0  # it took
+    shown: Shown = RETURNS
 
     def to_json(self) -> dict[str, Any]:
         return {"run": str(self.run), "which": self.which, **self.found.to_json()}
@@ -87,7 +89,7 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
     for run, policy in policies:
         began = time.monotonic()
         found = _estimate(policy, asked)
-        one = Estimated(run, asked.which, found, time.monotonic() - began)
+        one = Estimated(run, asked.which, found, time.monotonic() - began, _shown(policy))
         estimated.append(one)
         if not as_json:
             tell("\n".join([*_lines(one), *_next(one, asked)]))
@@ -100,7 +102,9 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
         ]
         tell(json.dumps(told[0] if len(told) == 1 else {"runs": told, "improvement": better}))
     elif pairs:
-        tell("improvement of one run over another, on the same episodes (means over the trusted seeds)")
+        costs = all(one.shown.costs for one in estimated)
+        what = "saving of one run against" if costs else "improvement of one run over"
+        tell(f"{what} another, on the same episodes (means over the trusted seeds)")
         rows = [(f"  {a.run.name}", f"over {b.run.name}", *_gain(gain, p)) for a, b, gain, p in pairs]
         tell("\n".join(table(("", "", "", "", ""), rows)[1:]))
     elif len(estimated) > 1:
@@ -141,6 +145,14 @@ def _is_on(record: Mapping[str, Any], data: str | None) -> bool:
 def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:
     if asked.data is None and policy.checkpoint.config.dataset is None:
         raise ConfigError(f"{run}: has no data of its own on disk; --data FILE names the episodes to evaluate it on")
+
+
+def _shown(policy: LoadedPolicy) -> Shown:
+    """As costs where the run's data are costs, as its report has them."""
+    section, run = policy.checkpoint.config.dataset, run_of(policy.place)
+    facts = None if run is None else run.describe().get("dataset")
+    said = None if section is None else section.model_dump(mode="json")
+    return shown_as(said, facts if isinstance(facts, Mapping) else {})
 
 
 def _estimate(policy: LoadedPolicy, asked: AskedOffline) -> OfflineEvaluation:
@@ -219,26 +231,32 @@ def _store(one: Estimated, policy: LoadedPolicy) -> None:
 
 
 def _lines(one: Estimated) -> list[str]:
-    found = one.found
+    found, shown = one.found, one.shown
     data, settings = found.data, found.settings
     size = f"{amount(data.episodes, 'episode')}, {amount(data.transitions, 'transition')}"
     rows = [
-        ("  recorded", *_value(found.behaviour_return), "", "", ""),
-        ("  behaviour", *_value(found.behaviour_value), "", "", ""),
+        ("  recorded", *_value(found.behaviour_return, shown), "", "", ""),
+        ("  behaviour", *_value(found.behaviour_value, shown), "", "", ""),
     ]
     for policy in found.policies:
-        numbers = (*_value(policy.value), *_gain(policy.improvement, policy.probability))
+        numbers = (*_value(policy.value, shown), *_gain(policy.improvement, policy.probability))
         rows.append((f"  seed {policy.seed}", *(numbers if policy.trusted else ("–",) * 5)))
     mean, gain = found.mean_value(), found.mean_improvement()
     if len(found.trusted) > 1 and mean is not None and gain is not None:
-        rows.append((f"  {mean_of(len(found.trusted), len(found.policies))}", *_value(mean), *_gain(*gain)))
-    heads = ("", "value", f"{LEVEL:.0%} interval", "improvement", f"{LEVEL:.0%} interval ", "probability")
+        rows.append((f"  {mean_of(len(found.trusted), len(found.policies))}", *_value(mean, shown), *_gain(*gain)))
+    value, better = ("cost", "saving") if shown.costs else ("value", "improvement")
+    heads = ("", value, f"{LEVEL:.0%} interval", better, f"{LEVEL:.0%} interval ", "probability")
+    unit = (
+        f"costs{shown.behind} (lower is better; notes speak of rewards, their negative)"
+        if shown.costs
+        else "raw reward"
+    )
     return [
         f"{one.run} ({one.which} checkpoint, update {found.step:,}) without a simulator: fitted Q evaluation",
         f"  on {data.title}: {size}; {settings.repeats} resamples of them, {amount(found.updates, 'update')} each",
-        f"  discounted by {found.gamma:g}, raw reward, from where the episodes begin; behaviour: the data's actions",
-        *table(heads, rows, right=("value", "improvement", "probability")),
-        *_recorded(found),
+        f"  discounted by {found.gamma:g}, {unit}, from where the episodes begin; behaviour: the data's actions",
+        *table(heads, rows, right=(value, better, "probability")),
+        *_recorded(found, shown),
         *(f"  {names} not to be trusted, because {reason}" for reason, names in _doubted(found)),
         *(f"  note: {caution}" for caution in found.cautions),
     ]
@@ -262,16 +280,17 @@ def _next(one: Estimated, asked: AskedOffline) -> Iterator[str]:
         yield f"next: {words} --gamma {nearer:.6g}  # {counts}; about {clock(one.seconds)}"
 
 
-def _recorded(found: OfflineEvaluation) -> Iterator[str]:
+def _recorded(found: OfflineEvaluation, shown: Shown) -> Iterator[str]:
     """What the episodes returned, and how much of the values no row of them tells."""
-    seen = found.observed
+    seen, does = found.observed, "cost" if shown.costs else "returned"
     yield (
-        f"  recorded: what the episodes returned, discounted, in {seen.steps:,.0f} steps on average;"
-        f" undiscounted {readable(seen.undiscounted)}"
+        f"  recorded: what the episodes {does}, discounted, in {seen.steps:,.0f} steps on average;"
+        f" undiscounted {readable(shown.number(seen.undiscounted))}"
     )
     values = [("the behaviour", found.behaviour_value.value, seen.tail)]
     values += [(f"seed {policy.seed}", policy.value.value, policy.tail) for policy in found.trusted]
-    yield from (f"  {told}" for told in behind_the_cuts(seen.behind, values))
+    told = [(name, shown.number(value), shown.number(tail)) for name, value, tail in values]
+    yield from (f"  {line}" for line in behind_the_cuts(seen.behind, told))
 
 
 def _doubted(found: OfflineEvaluation) -> Iterator[tuple[str, str]]:
@@ -285,7 +304,8 @@ def _doubted(found: OfflineEvaluation) -> Iterator[tuple[str, str]]:
         yield reason, f"seed{'' if one else 's'} {', '.join(map(str, seeds))} {'is' if one else 'are'}"
 
 
-def _value(found: Estimate) -> tuple[str, str]:
+def _value(found: Estimate, shown: Shown) -> tuple[str, str]:
+    found = shown.estimate(found)
     return readable(found.value), _ends(found)
 
 

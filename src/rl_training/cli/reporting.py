@@ -49,6 +49,8 @@ def report(
     for run in shown:
         for fault in run.faults:
             tell(f"note: {fault}", err=True)
+        if run.summary.status == "running":
+            tell(f"note: {run.label} is still running; --force writes the page anew when it is done", err=True)
     for doubt, those in by_line(shown, [run.doubts for run in shown]).items():
         names = f"{names_of_runs(those, len(shown))}: " if len(shown) > 1 else ""
         tell(f"{WARNING}{names}{doubt}", err=True)

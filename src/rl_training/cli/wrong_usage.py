@@ -74,6 +74,10 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
     if command == "resume" and option == "--set":
         return "No such option: --set; a resumed run keeps its settings, only --total-timesteps gives it another budget"
     if command in ("train", "finetune") and (setting := _setting(option, words)):
+        if command == "train" and not {"-c", "--config"} & {word.partition("=")[0] for word in words}:
+            data = setting.partition("dataset=")[2]
+            begin = f"`rl-training init {data or 'DATA'}` writes a configuration to train -c with"
+            return f"No such option: {option}; {begin}, and --set {setting} changes it"
         return f"No such option: {option}; did you mean --set {setting}?"
     return None
 

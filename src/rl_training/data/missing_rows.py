@@ -132,7 +132,9 @@ def without_missing(raw: RawData, missing: Missing) -> RawData:
     kept = np.flatnonzero(~bad)
     lost = int((terminations & bad).sum())
     ends = (told["terminations"] | told["truncations"])[kept]
-    note = f"{int(bad.sum()):,} of {amount(len(bad), 'row')}{LEFT_OUT} (missing: {missing}{_infinite(arrays)})"
+    why = f"missing: {missing}{_infinite(arrays)}"
+    why += ", which holds no rewards, and nothing before an episode's first value" if missing == "hold" else ""
+    note = f"{int(bad.sum()):,} of {amount(len(bad), 'row')}{LEFT_OUT} ({why})"
     if (before & ~bad).any():
         pieces = int(np.count_nonzero(ends[:-1])) + 1
         whole = amount(len(np.unique(recorded.episodes)), "recorded episode")

@@ -56,6 +56,8 @@ def is_score(value: Any) -> bool:
 
 def lack_of_checkpoints(facts: Mapping[str, Any]) -> str:
     """In words: a run that has saved some, as its run.json tells, does not begin anew because they are out of reach."""
+    if facts.get("step") is None and facts.get("status") == "running":
+        return "has no checkpoint yet; if it is being trained, the first comes after a tenth of it, or as it was told"
     if facts.get("step") is None:
         return "has no checkpoint yet"
     return (

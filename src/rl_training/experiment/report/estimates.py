@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from rl_training.data.doctor.wording import listed
+from rl_training.experiment import statistics
 from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.statistics import Estimate
 
@@ -70,3 +74,38 @@ def improvement(of: Record) -> tuple[Estimate, float | None] | None:
     """Over the behaviour, and how probable it is."""
     gain = estimate(of.get("improvement"))
     return None if gain is None else (gain, as_number(mapping(of.get("improvement")).get("probability"), None))
+
+
+def gain_between(one: Record, other: Record) -> tuple[Estimate, float] | None:
+    """What one is worth more than the other, on average over the trusted seeds, and how probably it is; nothing where
+    they were not estimated on the same resamples of the same episodes."""
+    if not _resampled(one) or _resampled(one) != _resampled(other):
+        return None
+    ours, theirs = estimate(one.get("value")), estimate(other.get("value"))
+    repeats, others = _of_trusted(one), _of_trusted(other)
+    if ours is None or theirs is None or repeats is None or others is None or len(repeats) != len(others):
+        return None
+    gains, episodes = repeats - others, int(as_number(mapping(one.get("data")).get("episodes"), 0.0))
+    value = ours.value - theirs.value
+    found = statistics.student_estimate(value, gains, episodes=episodes or None)
+    return found, statistics.chance_above_zero(value, gains, episodes=episodes or None)
+
+
+def _resampled(record: Record) -> tuple[Any, ...]:
+    """The same for estimates by the same resamples; nothing where a record does not tell."""
+    told = (mapping(record.get("data")).get("fingerprint"), record.get("gamma"), record.get("repeats"))
+    return told if all(isinstance(part, str | int | float) for part in told) else ()
+
+
+def _of_trusted(record: Record) -> npt.NDArray[np.float64] | None:
+    """The mean of the trusted seeds' values in each resample, `[R]`."""
+    chosen = [place for place, policy in enumerate(policies(record)) if not texts(policy.get("not_trusted_because"))]
+    rows = record.get("of_every_repeat")
+    if not chosen or not isinstance(rows, list) or len(rows) < 2 or not all(isinstance(row, list) for row in rows):
+        return None
+    if any(len(row) <= len(policies(record)) for row in rows):
+        return None
+    values = [[as_number(row[place], None) for place in chosen] for row in rows]
+    if any(value is None for row in values for value in row):
+        return None
+    return np.asarray(np.array(values, dtype=np.float64).mean(1))

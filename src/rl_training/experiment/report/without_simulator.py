@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from html import escape
+from itertools import combinations
 from typing import Any
 
 from rl_training.data.doctor.wording import capital, number
@@ -17,6 +18,7 @@ from rl_training.experiment.report.estimates import (
     count,
     discounted,
     estimate,
+    gain_between,
     improvement,
     mapping,
     policies,
@@ -53,13 +55,17 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
     for run, record in found:
         together.setdefault(_conditions(record), []).append((run, record))
     made = "".join(_table(those, shown) for those in together.values())
+    alike: dict[str, list[_Estimated]] = {}
+    for run, record in found:
+        alike.setdefault(f"{title(record)}, {discounted(record)}", []).append((run, record))
+    made += "".join(_drawn(those, shown) for those in alike.values())
     lines = [[f"{text}." for record in run.offline for text in texts(record.get("cautions"))] for run in runs]
     doubted = [
         (f"{run.label}, {seeds_in_words(seeds)}{_where(record, len(together))}", why)
         for run, record in found
         for why, seeds in reasons(record).items()
     ]
-    text = f'{made}<p class="small">{escape(_how(shown))}</p>{said(runs, lines)}'
+    text = f'{made}{_between(found, shown)}<p class="small">{escape(_how(shown))}</p>{said(runs, lines)}'
     if doubted:
         text += fold(f"Why estimates are not to be trusted ({len(doubted)})", _because("Not to be trusted", doubted))
     refused = [one for run in runs for one in _refusals(run)]
@@ -67,6 +73,23 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
         heading = f"Other estimates of these weights that were refused ({len(refused)})"
         text += f"<details><summary>{heading}</summary>{_because('Refused', refused)}</details>"
     return text
+
+
+def _between(found: Sequence[_Estimated], shown: Shown) -> str:
+    """One run against another, where the same resamples tell of both, the better first."""
+    gain = f"saving{_in(shown)}" if shown.costs else "improvement"
+    heads = ["policy", "against", f"{gain} [{LEVEL:.0%}]", "probability"]
+    rows: list[Row] = []
+    for (run, record), (other, against) in combinations(found, 2):
+        if run is other or (between := gain_between(record, against)) is None:
+            continue
+        if between[0].value < 0.0 and (turned := gain_between(against, record)) is not None:
+            run, other, between = other, run, turned
+        value, chance = between
+        cells = [Cell.number(value.value, interval(value)), Cell.number(chance, f"{chance:.2f}")]
+        rows.append((run.number, [name_cell(run), name_cell(other), *cells]))
+    caption = escape("One run against another, means over the trusted seeds, by the same resamples of the episodes.")
+    return table(heads, rows, css="cards", numbers=heads[2:], sortable=False, caption=caption) if rows else ""
 
 
 def _conditions(record: Record) -> str:
@@ -78,7 +101,7 @@ def _conditions(record: Record) -> str:
 def _table(those: Sequence[_Estimated], shown: Shown) -> str:
     """Estimates under the same conditions, which its caption names."""
     value, gain = (f"cost{_in(shown)}", f"saving{_in(shown)}") if shown.costs else ("value", "improvement")
-    heads = ["policy", "seed", "at update", f"{value} [{LEVEL:.0%}]", f"{gain} [{LEVEL:.0%}]", "probability", "trusted"]
+    heads = ["policy", "seed", "at update", f"{value} [{LEVEL:.0%}]", f"{gain} [{LEVEL:.0%}]", "probability", "checks"]
     first = those[0][1]
     behaviour = mapping(first.get("behaviour"))
     recorded = "recorded" if "weight_behind_cuts" in behaviour else "data"
@@ -89,8 +112,7 @@ def _table(those: Sequence[_Estimated], shown: Shown) -> str:
     for run, record in those:
         rows += [(run.number, cells) for cells in _of_run(run, record, shown)]
     made = table(heads, rows, css="cards estimates", numbers=heads[2:6], sortable=False, caption=_caption(first, shown))
-    made += "".join(f'<p class="small">{escape(capital(line))}.</p>' for line in _behind(those, shown))
-    return made + _drawn(those, shown)
+    return made + "".join(f'<p class="small">{escape(capital(line))}.</p>' for line in _behind(those, shown))
 
 
 def _drawn(those: Sequence[_Estimated], shown: Shown) -> str:
@@ -101,8 +123,8 @@ def _drawn(those: Sequence[_Estimated], shown: Shown) -> str:
     if not rows:
         return ""
     over, gain = ("Saving against", "saving") if shown.costs else ("Improvement over", "improvement")
-    caption = f"<b>{over} the behaviour</b>, with {LEVEL:.0%} intervals over resamples of the episodes: where one holds"
-    caption += f" 0, the dashed line, no {gain} is shown."
+    caption = f"<b>{over} the behaviour</b> on {escape(title(those[0][1]))}, with {LEVEL:.0%} intervals over resamples"
+    caption += f" of the episodes: where one holds 0, the dashed line, no {gain} is shown."
     bars = [(name, found, run) for name, found, run, _ in rows]
     label = f"{gain}{_in(shown)}, {discounted(those[0][1])} (higher is better)"
     return grid([Drawing(caption, lambda size: forest(bars, label, size[0], middle=0.0))])
@@ -139,9 +161,9 @@ def _of_run(run: RunContents, record: Record, shown: Shown) -> list[list[Cell]]:
     step = as_number(record.get("step"), 0.0)
     at = Cell.number(step, f"{int(step):,}")
     sound = trusted(record)
-    found = [[name_cell(run), Cell.of(seed(one)), at, *_figures(one, shown), Cell.of("✓ yes")] for one in sound]
+    found = [[name_cell(run), Cell.of(seed(one)), at, *_figures(one, shown), Cell.of("✓ passed")] for one in sound]
     if refused := [seed(policy) for policy in policies(record) if policy not in sound]:
-        found.append([name_cell(run), Cell.of(", ".join(refused)), at, *[_EMPTY] * 3, Cell.of("✗ no")])
+        found.append([name_cell(run), Cell.of(", ".join(refused)), at, *[_EMPTY] * 3, Cell.of("✗ failed")])
     if len(sound) > 1:
         mean = mean_of(len(sound), len(policies(record)))
         found.append([name_cell(run), Cell.of(mean), at, *_figures(record, shown), _EMPTY])
@@ -174,7 +196,8 @@ def _how(shown: Shown) -> str:
         f" none. “Recorded” is what the episodes {does} until they ended or were cut; “behaviour” is the data's own"
         " actions, valued by the same fits as the policies, so that common errors cancel in the difference."
         f" [{LEVEL:.0%}]: over resamples of the episodes, each fitted anew; the probability is that of {gain} over the"
-        " behaviour. It says nothing of states that the policy would reach and the data never saw."
+        " behaviour. Checks: whether the estimate may be believed, not whether it is good. It says nothing of states"
+        " that the policy would reach and the data never saw."
     )
 
 
