@@ -190,6 +190,33 @@ class TestNamedColumns:
         told = mistake("predict", named, "--obs-file", "turned.npz")
         assert "--obs-file turned.npz: obs are y, x, in that order, and the policy sees x, y" in told
 
+    @pytest.mark.parametrize(
+        ("obs", "words", "message"),
+        [
+            (
+                ["x", "door"],
+                {"shut": 1, "open": 0},
+                "words of 'door' stand for shut 1, open 0, and the policy was trained on",
+            ),
+            (["x", "y"], {"shut": 0, "open": 1}, "obs are x, y, in that order, and the policy sees x, door"),
+            (["x", "door"], {"shut": 0, "open": 1}, None),
+        ],
+    )
+    def test_words_and_names_of_an_archive(
+        self, obs: list[str], words: dict[str, int], message: str | None, command: Any, tmp_path: Path
+    ) -> None:
+        rows = [
+            f"{row},{row % 5},{('shut', 'open')[row % 2]},{row % 3 - 1},1,{int(row % 10 == 9)}" for row in range(50)
+        ]
+        (tmp_path / "log.csv").write_text("\n".join(["x,y,door,u,r,crashed", *rows]) + "\n")
+        columns = {"obs": ["x", "door"], "actions": "u", "rewards": "r", "terminations": "crashed"}
+        said = {"columns": columns, "words": {"door": {"shut": 0, "open": 1}}}
+        section = {"source": "file", "path": str(tmp_path / "log.csv"), **said}
+        run = train(small_config(None, tmp_path, name="doors", dataset=section)).run.path
+        TransitionDataset.load("log.csv", columns=columns | {"obs": obs}, words={"door": words}).save("o.npz")
+        code, _, err = command("predict", run, "--obs-file", "o.npz")
+        assert (code == 0) if message is None else (code == 2 and f"--obs-file o.npz: {message}" in err)
+
     def test_other_names_go_by_their_place(self, command: Any, named: Path, tmp_path: Path) -> None:
         (tmp_path / "o.csv").write_text("a,b\n0.1,1\n")
         (tmp_path / "own.csv").write_text("y,z,x\n1,7,0.1\n")

@@ -243,6 +243,19 @@ def test_lines_within_a_cell_are_no_rows(tmp_path: Path) -> None:
     assert (len(dataset), dataset.obs.max()) == (40_000, 6.0)
 
 
+def test_times_with_and_without_a_zone(tmp_path: Path) -> None:
+    times = ["2026-01-01T10:00:00", "2026-01-01T10:30:00+02:00"]
+    lines = [f"1,{time},{row},0,0,0" for row, time in enumerate(times)]
+    path = write(tmp_path / "a.csv", "episode,when,obs,action,reward,done", *lines)
+    said = "column 'when': some times have a time zone and others none, as at row 1"
+    assert said in refusal(path, columns={"step": "when"})
+
+
+def test_what_only_some_take_for_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "obs,action,reward,done", "1,0,0,0", "nan(1),0,0,0")
+    assert "'nan(1)' at row 1 is not a number" in refusal(path)
+
+
 class TestDecimalCommas:
     COLUMNS = "obs;action;reward;done"
 

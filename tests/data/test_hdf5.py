@@ -353,7 +353,9 @@ class TestEpisodesOfD3rlpy:
                 }
                 for name, values in arrays.items():
                     key = f"{name}_{episode}"
-                    file[key] = changes.get(key, values)
+                    file[key] = changes.pop(key, values)
+            for key, values in changes.items():
+                file[key] = values
             file["columns"] = ["observations", "actions", "rewards", "terminated"]
             file["num_episodes"] = 12
             file["version"] = "2.1"
@@ -381,6 +383,10 @@ class TestEpisodesOfD3rlpy:
             ({"actions_2": np.zeros((3, 4))}, "actions_2: a row has shape (4,), but (2,) in actions_0"),
             ({"terminated_1": 2}, "terminated_1: must be one flag, 0 or 1 (or a boolean)"),
             ({"observations_5": np.zeros((0, 3))}, "observations_5: holds no rows; leave out the episode"),
+            (
+                {"actions_13": np.zeros((3, 2))},
+                "lacks actions_12, but holds actions_13; number the episodes from 0 without a gap",
+            ),
         ],
     )
     def test_what_does_not_fit_is_named(self, changes: dict[str, Any], told: str, tmp_path: Path) -> None:
@@ -389,3 +395,18 @@ class TestEpisodesOfD3rlpy:
     def test_discrete_actions_are_refused(self, tmp_path: Path) -> None:
         whole = {f"actions_{i}": np.zeros((length, 1), dtype=np.int32) for i, length in enumerate([4, 12, 3] * 4)}
         assert refusal(self.write(tmp_path / "log.h5", **whole)).startswith("actions: discrete")
+
+
+def test_chunks_that_were_never_written(tmp_path: Path) -> None:
+    """As a recorder leaves them that was cut off: HDF5 would make up their values. Flags may be set here and there."""
+    path = write(
+        tmp_path / "log.h5", {name: a for name, a in d4rl().items() if name not in ("observations", "timeouts")}
+    )
+    with h5py.File(path, "a") as file:
+        seen = file.create_dataset("observations", (12, 2), "f4", chunks=(4, 2))
+        file.create_dataset("timeouts", (12,), bool, chunks=(4,))[8] = True
+        seen[:8] = 1.0
+    assert refusal(path) == "observations: 2 of its 3 chunks were written, and the rest is made up"
+    with h5py.File(path, "a") as file:
+        file["observations"][8:] = 1.0
+    assert len(TransitionDataset.load(path)) == 12

@@ -323,11 +323,39 @@ class TestRealFiles:
 
 
 @pytest.mark.parametrize("as_table", [False, True])
-def test_ids_of_many_digits_stay_apart(as_table: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("encoded", [False, True])
+def test_ids_of_many_digits_stay_apart(encoded: bool, as_table: bool, tmp_path: Path) -> None:
     """Keys of databases are decimals that float64 would round to one another."""
     ids = pa.array([Decimal(2**53 + row // 4) for row in range(8)], pa.decimal128(20, 0))
+    ids = ids.dictionary_encode() if encoded else ids
     rows = {name: pa.array([0.0] * 8) for name in ("obs", "action", "reward")}
     whole = pa.table({**rows, "episode_id": ids})
     pq.write_table(whole, tmp_path / "log.parquet")
     dataset = TransitionDataset.from_table(whole) if as_table else TransitionDataset.load(tmp_path / "log.parquet")
     assert dataset.episode_lengths().tolist() == [4, 4]
+
+
+def test_ids_of_two_types_stay_apart(tmp_path: Path) -> None:
+    """Of int64 and uint64 numpy would make float64."""
+    for number, kind in enumerate((pa.int64(), pa.uint64())):
+        rows = {name: pa.array([0.0] * 3) for name in ("obs", "action", "reward")}
+        ids = pa.array([2**60 + number] * 3, kind)
+        (tmp_path / "log").mkdir(exist_ok=True)
+        pq.write_table(pa.table({**rows, "episode_id": ids}), tmp_path / "log" / f"{number}.parquet")
+    assert TransitionDataset.load(tmp_path / "log").episode_lengths().tolist() == [3, 3]
+
+
+def test_types_of_every_file_are_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    for number, rewards in enumerate((pa.array([1.0]), pa.array([b"1"], pa.binary()))):
+        rows = {name: pa.array([0.0]) for name in ("obs", "action")}
+        whole = pa.table({**rows, "reward": rewards, "done": pa.array([True])})
+        pq.write_table(whole, tmp_path / "log" / f"{number}.parquet")
+    with pytest.raises(DataError, match=r"1\.parquet: column 'reward': Arrow type binary is not supported"):
+        TransitionDataset.load(tmp_path / "log")
+
+
+def test_names_that_end_in_nul_are_not_cut() -> None:
+    rows = {name: pa.array([0.0] * 2) for name in ("obs", "action", "reward")}
+    with pytest.raises(DataError, match="column 'episode_id': a name ends in NUL"):
+        TransitionDataset.from_table(pa.table({**rows, "episode_id": ["a", "a\0"]}))

@@ -95,6 +95,16 @@ class TestReading:
         again = TransitionDataset.from_table(columns, COLUMNS, words=WORDS, missing="hold", missing_words=["-9999"])
         assert again.obs[:, 1].tolist() == held.obs[:, 1].tolist()
 
+    @pytest.mark.usefixtures("either_reader")
+    def test_a_mark_is_no_word_that_stands_for_its_number(self, tmp_path: Path) -> None:
+        columns = table() | {"x": [0, 1, -1, 3] * 2, "door": ["shut", "open", "shut", "-1"] * 2}
+        words = {"door": {"shut": -1, "open": 1}, "valve": WORDS["valve"]}
+        for dataset in (
+            read(write_csv(tmp_path / "log.csv", columns), words, missing="hold", missing_words=["-1"]),
+            TransitionDataset.from_table(columns, COLUMNS, words=words, missing="hold", missing_words=["-1"]),
+        ):
+            assert dataset.obs.tolist() == [[0, -1], [1, 1], [1, -1], [3, -1]] * 2
+
     def test_of_parquet_and_tables(self, tmp_path: Path) -> None:
         pa, pq = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
         pq.write_table(pa.table(table()), tmp_path / "log.parquet")
@@ -262,6 +272,25 @@ class TestOtherNumbers:
         said = "mixture: b: obs are door, x, in that order, and those of a are x, door; write the data anew with"
         with pytest.raises(DataError, match=f"{said} --columns obs=…, in the order of a"):
             mix_datasets({"a": datasets[0], "b": turned})
+
+    def test_columns_that_only_partly_agree(self) -> None:
+        """One that is common stands in another place: refused; what is called otherwise in its place: told."""
+        columns = table() | {"a": [0] * 8, "b": list(range(8))}
+        one, turned, other = (
+            TransitionDataset.from_table(columns, COLUMNS | {"obs": obs}, words=WORDS)
+            for obs in (["x", "door", "a"], ["door", "x", "b"], ["x", "door", "b"])
+        )
+        with pytest.raises(
+            DataError, match="mixture: q: obs are door, x, b, in that order, and those of p are x, door, a"
+        ):
+            mix_datasets({"p": one, "q": turned})
+        told = "mixture: q: obs are called otherwise than in p: b for a; taken for the same"
+        assert told in mix_datasets({"p": one, "q": other}).notes
+        spaces = named_spaces(infer_spaces(one), one)
+        assert require_order(other, spaces, "q") == [
+            "q: obs are called otherwise than in the run: b for a; taken for the same"
+        ]
+        assert require_order(one, spaces, "p") == []
 
     @pytest.mark.parametrize(("ending", "told"), [("csv", "the files beside them tell"), ("parquet", "they tell")])
     def test_are_not_one_folder(

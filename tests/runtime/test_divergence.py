@@ -308,6 +308,17 @@ class TestAbsurdValues:
         assert not result.progress.stopped_seeds
         assert result.actor.learner.active.all()
 
+    def test_are_not_judged_by_part_of_an_interval(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Where a run is interrupted must not decide who is stopped."""
+        plain = Engine.peek_metrics
+        monkeypatch.setattr(
+            Engine, "peek_metrics", lambda engine: {name: [1e6, *v[1:]] for name, v in plain(engine).items()}
+        )
+        result = train(self.config(data_file, tmp_path, absurd_q="stop"), callbacks=[StopAt(7)])
+        assert (result.status, result.progress.divergences) == ("interrupted", [])
+
     def test_stop_the_member_where_that_is_asked_for(
         self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

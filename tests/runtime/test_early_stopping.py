@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from rl_training.errors import ConfigError
+from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import manager
-from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.callbacks import EarlyStopping
+from rl_training.runtime.config import EarlyStoppingConfig, TrainConfig
 from rl_training.runtime.trainer import train
-from small_runs import StopAt, files_under, script_scores, small_config
+from small_runs import StopAt, digest, files_under, script_scores, small_config
 
 
 @pytest.fixture
@@ -134,3 +135,44 @@ def test_a_metric_that_some_intervals_lack(data_file: Path, tmp_path: Path) -> N
 def test_a_return_without_an_environment_is_refused(data_file: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="early_stopping"):
         train(small_config(data_file, tmp_path, early_stopping={"patience": 1}))
+
+
+@pytest.mark.parametrize("metric", ["actor/loss", "return_mean"])
+def test_a_signal_just_before_it_changes_nothing(
+    metric: str, config: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Interrupted at the very step at which the run ends by itself: resumed, it ends there."""
+    script_scores(monkeypatch, by_evaluation(1.0, 0.0, 0.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0))
+    settings = {"metric": metric, "mode": "max", "patience": 2, "min_delta": 0.0 if metric == "return_mean" else 1e3}
+    whole = train(config(name="whole", **settings))
+    end = whole.progress.steps
+    assert (whole.status, end) == ("finished", 12)
+    cut = train(config(name="cut", **settings), callbacks=[StopAt(end)])
+    assert (cut.status, cut.progress.steps) == ("interrupted", end)
+    resumed = manager.resume(cut.run.path)
+    assert (resumed.status, resumed.reason, resumed.progress.steps) == ("finished", whole.reason, end)
+    assert digest(resumed.actor.learner.state()) == digest(whole.actor.learner.state())
+    for name in ("metrics.jsonl", "evaluations.jsonl"):
+        assert (resumed.run.path / name).read_bytes() == (whole.run.path / name).read_bytes()
+
+
+def test_killed_before_it_is_marked_as_finished(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The last checkpoint is there, and run.json still says that it is running."""
+    script_scores(monkeypatch, by_evaluation(1.0, 0.0, 0.0, *map(float, range(2, 10))))
+    whole = train(config(patience=2))
+    whole.run.note(status="running", reason=None)
+    resumed = manager.resume(whole.run.path)
+    assert (resumed.status, resumed.reason, resumed.progress.steps) == ("finished", whole.reason, 12)
+    further = manager.resume(whole.run.path, total_timesteps=40)  # who asks for more goes past it
+    assert further.progress.steps > 12
+
+
+@pytest.mark.parametrize(
+    "state",
+    [{}, [1], 7, {"best": "x", "waited": 1}, {"best": None, "waited": None}, {"best": None, "waited": float("inf")},
+     {"best": [1], "waited": 1}, {"best": None, "waited": -(10**400)}, {"best": 10**400, "waited": 1}],
+)  # fmt: skip
+def test_memories_that_are_none(state: Any) -> None:
+    early = EarlyStopping(EarlyStoppingConfig(patience=2))
+    with pytest.raises(CheckpointError, match=r"progress\.callbacks\.EarlyStopping: .* is not a value it can have"):
+        early.restore(state)

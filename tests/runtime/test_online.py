@@ -22,7 +22,7 @@ from rl_training.runtime.engine import Engine
 from rl_training.runtime.online import OnlineSource
 from rl_training.runtime.sources import Turn
 from small_runs import digest
-from tiny_environments import CLIFF, LIMIT, SLIPPERY, THRIFTY, Slippery
+from tiny_environments import CLIFF, LIMIT, SLIPPERY, THRIFTY, Cliff, Slippery
 
 SEEDS = (5, 2)
 SIZES = {"actor_hidden": (8,), "critic_hidden": (8,), "batch_size": 8}
@@ -296,3 +296,20 @@ def test_an_environment_that_cannot_be_repeated_is_refused(monkeypatch: pytest.M
     with pytest.raises(CheckpointError) as refusal:
         source_of(learner(), SLIPPERY).restore(state)
     assert str(refusal.value) == "the environment is not deterministic: repeating its actions led elsewhere"
+
+
+def test_an_environment_that_changes_its_action(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was decided is stored and repeated, not what the environment made of it."""
+    plain = Cliff.step
+
+    def changing(self: Any, action: Any) -> Any:
+        result = plain(self, action)
+        action *= 0.5
+        return result
+
+    monkeypatch.setattr(Cliff, "step", changing)
+    one = source_of(learner())
+    drive(one, 7)
+    again = source_of(learner())
+    again.restore(one.state())
+    assert digest(again.state()) == digest(one.state())

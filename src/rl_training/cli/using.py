@@ -18,8 +18,9 @@ from rl_training.data.formats import csv_text, npz
 from rl_training.data.formats.cells import numbers, numbers_of_words, with_points
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of, listed, suggest
-from rl_training.data.formats.raw import NAMES, told_as_json
-from rl_training.data.formats.words import key_of
+from rl_training.data.formats.raw import NAMES, RawData, told_as_json
+from rl_training.data.formats.words import NAME as WORDS
+from rl_training.data.formats.words import in_words, key_of, with_told
 from rl_training.environments import NamedColumn, Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
@@ -164,7 +165,7 @@ def _read_observations(path: Path, columns: Sequence[NamedColumn] = ()) -> Any:
                 # Mapped, not read: a forged header is then held to the size of the file, and nothing is allocated.
                 return np.load(path, mmap_mode="r", allow_pickle=False)
             case ".npz":
-                return _read_npz(path, [column.name for column in columns])
+                return _read_npz(path, columns)
             case _:
                 raise DataError("must end in .npy, .npz, .csv or .json")
     except DataError as error:
@@ -191,16 +192,27 @@ def _require_numbers(value: Any) -> None:
                 raise DataError(f"obs: row {number}: values must be numbers, got {shown(entry)}")
 
 
-def _read_npz(path: Path, known: Sequence[str]) -> Any:
-    """Its observations, if they are not the policy's own in another order."""
+def _read_npz(path: Path, known: Sequence[NamedColumn]) -> Any:
+    """Its observations, if they are the policy's own by what the file tells of them."""
     observations = npz.read_array(path, "obs")
-    try:
-        told = told_as_json(npz.read_array(path, f"{npz.TOLD}{NAMES}"))
-    except DataError:  # of another program, without names
-        return observations
-    found = told.get("obs") if isinstance(told, dict) else None
-    if isinstance(found, list) and found != list(known) and sorted(map(str, found)) == sorted(known):
-        raise DataError(f"obs are {listed(map(str, found))}, in that order, and the policy sees {listed(known)}")
+    told: list[Any] = []
+    for name in (NAMES, WORDS):
+        try:
+            told.append(told_as_json(npz.read_array(path, f"{npz.TOLD}{name}")))
+        except DataError:  # of another program, or without
+            told.append(None)
+    raw = with_told(RawData({"obs": observations}, "npz"), *told)
+    names = list(raw.names_of("obs", len(known)) or ())
+    wanted = [column.name for column in known]
+    if names and names != wanted:
+        raise DataError(f"obs are {listed(names)}, in that order, and the policy sees {listed(wanted)}")
+    for column in known if names else ():
+        own = {key_of(word): number for word, number in column.words}
+        found = {key_of(word): number for word, number in raw.words.get(column.name, {}).items()}
+        if any(own.get(word, number) != number for word, number in found.items()):
+            raise DataError(
+                f"words of {column.name!r} stand for {in_words(found)}, and the policy was trained on {in_words(own)}"
+            )
     return observations
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
@@ -15,6 +16,9 @@ from rl_training.reading_choices import Words
 
 if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
+
+
+_BY_PLACE = re.compile(r"column_[0-9]+")  # what a column is called where nothing names it
 
 
 def names_of(dataset: TransitionDataset, field: str, width: int) -> list[str]:
@@ -37,45 +41,55 @@ def named_spaces(spaces: Spaces, dataset: TransitionDataset | None, before: Spac
     return replace(spaces, obs_columns=seen, action_columns=done)
 
 
-def require_order(dataset: TransitionDataset, spaces: Spaces, source: str) -> None:
+def require_order(dataset: TransitionDataset, spaces: Spaces, source: str) -> list[str]:
     """Refuse columns that are a policy's own in another order, or whose words stand for other numbers, as far as both
-    have names: values would be taken for others. source: names the data in the message."""
+    have names: values would be taken for others. What is called otherwise is told. source: names the data."""
     own = {"obs": spaces.obs_columns, "actions": spaces.action_columns}
     known = {field: [(column.name, _keyed(column.words)) for column in columns] for field, columns in own.items()}
-    _require_alike(_told(dataset), known, source, "the policy was trained on", "the run")
+    return _require_alike(_told(dataset), known, source, "the policy was trained on", "the run")
 
 
-def require_common_order(parts: Mapping[str, TransitionDataset]) -> None:
+def require_common_order(parts: Mapping[str, TransitionDataset]) -> list[str]:
     """The same of the parts of a mixture: as the first that has names."""
     told = {source: _told(dataset) for source, dataset in parts.items()}
     named = [source for source, columns in told.items() if any(columns.values())]
+    notes = []
     for source in named[1:]:
         first = named[0]
-        _require_alike(told[source], told[first], f"mixture: {source}", f"those of {first} are", first)
+        notes += _require_alike(told[source], told[first], f"mixture: {source}", f"those of {first} are", first)
+    return notes
 
 
 _Told: TypeAlias = Mapping[str, Sequence[tuple[str, Mapping[str, float]]]]  # by field: names, with their words
 
 
-def _require_alike(found: _Told, known: _Told, source: str, are: str, whose: str) -> None:
+def _require_alike(found: _Told, known: _Told, source: str, are: str, whose: str) -> list[str]:
+    notes = []
     for field, columns in found.items():
         ours, theirs = ([name for name, _ in one] for one in (columns, known[field]))
-        if ours != theirs and sorted(ours) == sorted(theirs):
+        pairs = list(zip(columns, known[field], strict=False))
+        if any(name != other and (name in theirs or other in ours) for (name, _), (other, _) in pairs):
             raise DataError(
                 f"{source}: {field} are {listed(ours)}, in that order, and {are} {listed(theirs)};"
                 f" write the data anew with --columns {field}=…, in the order of {whose}"
             )
-        for (name, words), (other, others) in zip(columns, known[field], strict=False):
+        for (name, words), (other, others) in pairs:
             if name == other and any(others.get(word, number) != number for word, number in words.items()):
                 raise DataError(
                     f"{source}: words of {name!r} stand for {in_words(words)}, and {are} {in_words(others)};"
                     f" write the data anew with the words of {whose}"
                 )
+        if differ := [f"{name} for {other}" for (name, _), (other, _) in pairs if name != other]:
+            notes.append(
+                f"{source}: {field} are called otherwise than in {whose}: {listed(differ)}; taken for the same"
+            )
+    return notes
 
 
 def _told(dataset: TransitionDataset) -> _Told:
     words, widths = _words_of(dataset), {"obs": dataset.obs_dim, "actions": dataset.act_dim}
     names = {field: names_of(dataset, field, width) for field, width in widths.items()}
+    names = {field: [] if all(map(_BY_PLACE.fullmatch, own)) else own for field, own in names.items()}
     return {field: [(name, _keyed(words.get(name, {}).items())) for name in own] for field, own in names.items()}
 
 

@@ -87,8 +87,9 @@ def _concatenate(mixture: Mixture, parts: list[TransitionDataset]) -> Transition
                 f"mixture: {name} has {part.obs_dim} observation and {part.act_dim} action columns, "
                 f"{mixture.names[0]} has {first.obs_dim} and {first.act_dim}"
             )
-    require_common_order(dict(zip(mixture.names, parts, strict=True)))
+    otherwise = require_common_order(dict(zip(mixture.names, parts, strict=True)))
     parts, notes = _with_common_fields(mixture, parts)
+    notes = (*notes, *otherwise)
     arrays: dict[str, Any] = {
         name: np.concatenate([part.to_dict()[name] for part in parts]) for name in parts[0].to_dict()
     }

@@ -6,6 +6,8 @@ import hashlib
 import json
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -147,15 +149,11 @@ class LoadedPolicy:
         except ValidationError as error:
             raise ConfigError(explain(error, EvaluationConfig)) from None
         self._require_spaces(env_id)
-        evaluator = EnvironmentEvaluator(env_id, settings)
-        active = self.actor.learner.active
-        whole = active.clone()
-        try:
-            active &= self.chosen(members)  # what is not active is not stepped
-            evaluation = evaluator.evaluate(self.actor, int(self.checkpoint.progress["steps"]))
-        finally:
-            active.copy_(whole)
-            evaluator.close()
+        learner = copy(self.actor.learner)  # of the same networks: other threads may use them meanwhile
+        learner.active = self.actor.learner.active & self.chosen(members)  # what is not active is not stepped
+        with closing(EnvironmentEvaluator(env_id, settings)) as evaluator:
+            actor = Actor(learner, self.actor.transforms)
+            evaluation = evaluator.evaluate(actor, int(self.checkpoint.progress["steps"]))
         for fault in evaluation.faults:
             kind = CheckpointError if fault.by_policy else EnvironmentFailedError
             raise kind(f"seed {fault.seed} cannot be scored: {fault.what}")

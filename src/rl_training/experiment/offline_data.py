@@ -59,7 +59,7 @@ def episodes_to_evaluate_on(
     ):
         if found != expected:
             raise DataError(f"{title}: {name} have {amount(found, 'column')}, the policy was trained with {expected}")
-    require_order(data, spaces, title)
+    cautions += require_order(data, spaces, title)
     low, high = np.asarray(spaces.action_low), np.asarray(spaces.action_high)
     beyond = float(((data.actions < low - 1e-3) | (data.actions > high + 1e-3)).any(-1).mean())
     if beyond:

@@ -6,6 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+from rl_training.data.column_names import require_order
+from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import TransformConfig
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.runtime.checkpoint import Checkpoint, is_checkpoint
@@ -37,8 +39,9 @@ def find_ancestor(config: TrainConfig, run: RunDirectory | None, checkpoint: Che
     return found
 
 
-def require_its_transforms(config: TrainConfig, ancestor: Checkpoint) -> None:
-    """Refuse transforms that are asked for and not those its networks were trained with, which go on."""
+def require_its_transforms(config: TrainConfig, ancestor: Checkpoint, dataset: TransitionDataset | None) -> list[str]:
+    """Refuse transforms that are asked for and not those its networks were trained with, which go on, and data whose
+    columns are its own in another order; what they call otherwise is told."""
     asked, known = (one.transforms.model_dump() for one in (config, ancestor.config))
     plain = TransformConfig().model_dump()
     for name, value in asked.items():
@@ -47,6 +50,7 @@ def require_its_transforms(config: TrainConfig, ancestor: Checkpoint) -> None:
                 f"transforms.{name}: is {inline(value)}, and the networks of {config.init_from} were trained with"
                 f" {inline(known[name])}, which goes on; leave it out, or train anew"
             )
+    return [] if dataset is None else require_order(dataset, ancestor.spaces, "dataset")
 
 
 def told_of(ancestor: Checkpoint | None) -> dict[str, Any]:

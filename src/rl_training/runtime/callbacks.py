@@ -9,10 +9,11 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from rl_training.errors import ConfigError
+from rl_training.errors import CheckpointError, ConfigError
 from rl_training.runtime.config import EarlyStoppingConfig
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
+from rl_training.validation import is_count, shown
 
 if TYPE_CHECKING:
     from rl_training.runtime.loop import Loop
@@ -105,5 +106,9 @@ class EarlyStopping(Callback):
         return {"best": None if math.isinf(self.best) else self.best, "waited": self.waited}
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        self.best = -math.inf if state["best"] is None else float(state["best"])
-        self.waited = int(state["waited"])
+        known: Mapping[str, Any] = state if isinstance(state, Mapping) else {"best": ""}
+        best, waited = known.get("best"), known.get("waited")
+        is_number = isinstance(best, int | float) and not isinstance(best, bool) and abs(best) < 1e300
+        if not (best is None or is_number) or not is_count(waited):
+            raise CheckpointError(f"progress.callbacks.EarlyStopping: {shown(state)} is not a value it can have")
+        self.best, self.waited = -math.inf if best is None else float(best), known["waited"]

@@ -111,11 +111,13 @@ class DivergenceGuard:
 
     # Looking ----------------------------------------------------------------------------------------------------
 
-    def look_at_metrics(self, metrics: Metrics, since: int) -> list[Divergence]:
+    def look_at_metrics(self, metrics: Metrics, since: int, *, is_part: bool = False) -> list[Divergence]:
         """Findings in metrics of the steps after `since`, one value per member: whatever is not finite, absurd Qs.
 
-        Before the first update there is little to measure, and the experience itself is looked at.
+        is_part: of a log interval that goes on, wherever a run was interrupted: means of it judge no Qs. Before the
+        first update there is little to measure, and the experience itself is looked at.
         """
+        action = "off" if is_part else self.config.divergence.absurd_q
         found, spoilt = [], self.source.spoilt_members
         for member, seed in self._sound_members():
             own = {name: values[member] for name, values in metrics.items()}
@@ -125,7 +127,7 @@ class DivergenceGuard:
                 found.append(self._stop(member, f"{name} became {value}", since))
             elif member in spoilt:
                 found.append(self._stop(member, "its experience is not finite", since))
-            elif (action := self.config.divergence.absurd_q) != "off" and (absurd := self._absurd_value(own)):
+            elif action != "off" and (absurd := self._absurd_value(own)):
                 if action == "stop":
                     found.append(self._stop(member, absurd, since))
                 elif all(seed != known.seed for known in self.progress.divergences):

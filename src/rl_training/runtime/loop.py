@@ -77,7 +77,10 @@ class Loop:
         self._clock = (progress.steps, time.perf_counter())  # of the last record
 
     def stop(self, reason: str, status: str = "finished") -> None:
-        """End the run at the next opportunity. `interrupted` runs are meant to be resumed."""
+        """End the run at the next opportunity. `interrupted` runs are meant to be resumed; what has ended one that was
+        just interrupted ends it when it is."""
+        if status == "finished" and self.progress.ended is None:
+            self.progress.ended = reason
         if self.stop_reason is None:
             self.stop_reason, self.stop_status = reason, status
 
@@ -108,9 +111,11 @@ class Loop:
                 callback.restore(self.progress.callbacks[name])
         if self.keeps_start:
             self.run_directory.keep(self.snapshot())
+        if self.progress.ended is not None:
+            self.stop(self.progress.ended)
         try:
             self._tell("on_start")
-            if self.progress.steps and self._is_due(self.config.eval_interval):
+            if self.progress.steps and (self.is_over or self._is_due(self.config.eval_interval)):
                 self._evaluate_if_due()  # interrupted just before this evaluation
             while not self.is_over:
                 self._run_to(self._next_due())
@@ -235,7 +240,7 @@ class Loop:
         )
         if not works_ahead:
             return self.actor
-        self._report(self.guard.look_at_metrics(self.engine.peek_metrics(), self._clock[0]))
+        self._report(self.guard.look_at_metrics(self.engine.peek_metrics(), self._clock[0], is_part=True))
         self._held = self.snapshot().copied()
         limit = self._next_of(self.config.eval_interval, self.checkpoint_interval)  # a step is an update here
         self.engine.work_ahead(self.progress.updates, limit, self.config.log_interval, self._held.tensors)
@@ -257,7 +262,7 @@ class Loop:
         """Begin a checkpoint of this very step, in which every member is sound."""
         if self._held is None:
             self._settle()
-            self._report(self.guard.look_at_metrics(self.engine.peek_metrics(), self._clock[0]))
+            self._report(self.guard.look_at_metrics(self.engine.peek_metrics(), self._clock[0], is_part=True))
             self._report(self.guard.look_at_weights())
         self._is_ending = self.is_over
         self._announce(self._writer.finish())

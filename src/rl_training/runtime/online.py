@@ -64,7 +64,7 @@ class Collector:
 
     def step(self, slot: int, action: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float, bool]:
         """One step of one environment: the true successor, the raw reward and whether it terminated."""
-        successor, reward, terminated, truncated, _ = self.envs[slot].step(action)
+        successor, reward, terminated, truncated, _ = self.envs[slot].step(action.copy())  # which it may change
         successor = _copied(successor)  # the reset below may reuse the environment's array
         self.actions[slot].append(action)
         self.returns[slot] += float(reward)

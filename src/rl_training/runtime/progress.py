@@ -36,6 +36,7 @@ class Progress:
     callbacks: dict[str, Any] = field(default_factory=dict)
     divergences: list[Divergence] = field(default_factory=list)
     records: dict[str, Any] = field(default_factory=dict)  # what the run's files of records held
+    ended: str | None = None  # why the run is over before its budget is spent, where something has decided so
 
     @property
     def epoch(self) -> float | None:
@@ -65,11 +66,18 @@ class Progress:
         return is_best
 
     @classmethod
+    def resumed(cls, stored: Any, total_steps: int, total_updates: int, *, goes_past_its_end: bool) -> Progress:
+        """What a checkpoint says, with another budget perhaps."""
+        found = cls.from_json({**stored, "total_steps": total_steps, "total_updates": total_updates})
+        found.ended = None if goes_past_its_end else found.ended
+        return found
+
+    @classmethod
     def from_json(cls, stored: Any) -> Progress:
         """What a checkpoint says, if it is what a checkpoint can say."""
         if not isinstance(stored, Mapping):
             raise CheckpointError("progress: is not a mapping of counters")
-        stored = {"divergences": [], "records": {}, **stored}  # earlier versions had none
+        stored = {"divergences": [], "records": {}, "ended": None, **stored}  # earlier versions had none
         odd = sorted(stored.keys() ^ {f.name for f in fields(cls)})
         if odd:
             raise CheckpointError(f"progress.{odd[0]}: {'is not known' if odd[0] in stored else 'is missing'}")
@@ -81,6 +89,7 @@ class Progress:
         wrong += [name for name in ("metric_counts",) if name not in wrong and not _are_counts(stored[name])]
         wrong += [name for name in ("records",) if not are_tallies(stored[name])]
         wrong += [name for name in ("unit",) if stored[name] not in ("updates", "steps")]
+        wrong += [name for name in ("ended",) if not isinstance(stored[name], str | None)]
         if wrong:
             raise CheckpointError(f"progress.{wrong[0]}: {shown(stored[wrong[0]])} is not a value it can have")
         if not isinstance(stored["divergences"], list):

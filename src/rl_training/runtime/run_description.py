@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -51,7 +52,7 @@ def is_score(value: Any) -> bool:
     if not isinstance(value, dict) or not is_count(value.get("step")):
         return False
     score = value.get("return_mean")
-    return isinstance(score, float) or (type(score) is int and abs(score) < 2**63)
+    return (isinstance(score, float) and math.isfinite(score)) or (type(score) is int and abs(score) < 2**63)
 
 
 def lack_of_checkpoints(facts: Mapping[str, Any]) -> str:

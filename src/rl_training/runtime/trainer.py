@@ -19,7 +19,7 @@ import torch
 from rl_training import algorithms
 from rl_training.algorithms.base import Learner, OnlineParams, PriorDataParams
 from rl_training.data.batch import PackedTransitions
-from rl_training.data.column_names import named_spaces, require_order
+from rl_training.data.column_names import named_spaces
 from rl_training.data.dataset_loaders import (
     DatasetConfig,
     check_spaces,
@@ -168,8 +168,8 @@ class Trainer:
 
     def gap_notices(self, parts: Parts) -> list[str]:
         is_new, snapped = self.checkpoint is None and self.ancestor is None, bool(parts.transforms.action_gaps)
-        if not (is_new or snapped):
-            return []  # nothing can be done about it any more
+        if not (is_new or snapped):  # nothing can be done about it any more
+            return []
         snapped |= self.config.transforms.snap_actions
         names = [column.name for column in parts.spaces.action_columns]
         return gap_notices(_required(parts.dataset), parts.transforms, names, snapped=snapped)
@@ -314,7 +314,8 @@ class Trainer:
         updates = steps if self.online is None else updates_in(steps, self.online)
         if self.checkpoint is None:
             return Progress(steps, updates, per_epoch, "updates" if self.online is None else "steps")
-        return Progress.from_json({**self.checkpoint.progress, "total_steps": steps, "total_updates": updates})
+        past = self.run_directory is not None and self.run_directory.describe().get("status") == "finished"
+        return Progress.resumed(self.checkpoint.progress, steps, updates, goes_past_its_end=past)
 
     def build_learner(self, spaces: Spaces, total_updates: int, device: str) -> Learner:
         if self.checkpoint is not None:
@@ -335,9 +336,7 @@ class Trainer:
 
     def fit(self, dataset: TransitionDataset | None, spaces: Spaces) -> Transforms:
         if self.ancestor is not None:
-            require_its_transforms(self.config, self.ancestor)
-        if self.ancestor is not None and dataset is not None:
-            require_order(dataset, self.ancestor.spaces, "dataset")
+            self.notices += require_its_transforms(self.config, self.ancestor, dataset)
         if (stored := self.checkpoint or self.ancestor) is not None:
             return stored.transforms
         if dataset is not None:

@@ -65,6 +65,8 @@ def column_values(name: str, column: Any, *, is_label: bool = False) -> npt.NDAr
 
     is_label: it tells rows apart, and so keeps every digit.
     """
+    if is_label and pa.types.is_dictionary(column.type) and pa.types.is_decimal(column.type.value_type):
+        column = column.cast(column.type.value_type)
     if is_label and pa.types.is_decimal(column.type):
         column = column.cast(pa.large_string())
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]

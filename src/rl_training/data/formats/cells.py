@@ -131,8 +131,8 @@ def numbers_of_words(
     name: str, values: npt.NDArray[Any], known: Mapping[str, float], first_row: int = 0, missing: Sequence[str] = ()
 ) -> npt.NDArray[Any]:
     """`[N]` numbers of a column of words, by these in small letters; a number stands for itself, nothing is NaN."""
-    if values.dtype.kind in "iuf":
-        return _without_marks(values, missing)
+    if values.dtype.kind in "iuf":  # words may have become numbers before
+        return _without_marks(values, [mark for mark in missing if as_number(mark) not in known.values()])
     cells = values.tolist()
     if values.ndim > 1 or any(isinstance(cell, _NESTED) for cell in cells[:1]):
         raise DataError(f"column {name!r}: holds lists, not words; leave it out of {WORDS}")
@@ -147,7 +147,9 @@ def numbers_of_words(
     ]
     if bad := {first_row + row: _decoded(cells[row]) for row, number in enumerate(found) if number is None}:
         raise BadCellsError(name, bad, known=tuple(known))
-    return _without_marks(np.array(found, dtype=np.float64), missing)
+    values = np.array(found, dtype=np.float64)
+    is_word = np.array([key in known or key in ("true", "false") for key in keys], dtype=bool)
+    return np.where(is_word, values, _without_marks(values, missing))  # a mark is a number in the file
 
 
 def with_points(
@@ -256,10 +258,16 @@ def moments(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDAr
         if np.isnat(values).any():
             raise DataError(f"column {name!r}: row {first_row + int(np.argmax(np.isnat(values)))} has no time")
         return values.astype("datetime64[ns]").astype(np.int64) / 1e9
-    return np.array([_moment(name, row, cell) for row, cell in enumerate(values.tolist(), first_row)])
+    times = [_moment(name, row, cell) for row, cell in enumerate(values.tolist(), first_row)]
+    zoned = [time.tzinfo is not None for time in times]
+    if any(zoned) and not all(zoned):
+        row = first_row + zoned.index(not zoned[0])
+        rule = "write all with one, or all without"
+        raise DataError(f"column {name!r}: some times have a time zone and others none, as at row {row}; {rule}")
+    return np.array([(time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() for time in times])
 
 
-def _moment(name: str, row: int, cell: Any) -> float:
+def _moment(name: str, row: int, cell: Any) -> datetime:
     text = str(cell).strip()
     for pattern, order in _DATES:
         if found := pattern.match(text):
@@ -267,11 +275,10 @@ def _moment(name: str, row: int, cell: Any) -> float:
     try:
         if _CLOCK.fullmatch(text):
             text = f"1970-01-01T{text.zfill(len(text) + (text[1] == ':'))}"
-        time = datetime.fromisoformat(text)
+        return datetime.fromisoformat(text)
     except ValueError:
         rule = "write times as 2024-03-31 08:15:00, or as numbers"
         raise DataError(f"column {name!r}: {shown(cell)} at row {row} is neither a number nor a time; {rule}") from None
-    return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
 
 
 def _is_missing(cell: Any) -> bool:
@@ -348,6 +355,8 @@ def labels(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         raise DataError(f"column {name!r}: row {int(np.argmax(missing))} has no episode")
     if values.dtype.kind in "fU":
         return values
+    if any(str(value).endswith("\0") for value in values):  # which numpy leaves out
+        raise DataError(f"column {name!r}: a name ends in NUL; the episode of a row is one number or name")
     longest = max(map(len, map(str, values)), default=0)
     check_size(4 * longest * len(values))  # numpy gives every text the room of the longest
     return values.astype(str)

@@ -27,6 +27,7 @@ _LONGEST_HEADER = 2**20  # bytes
 _SAMPLE = 2**20  # bytes
 _LONGEST_LINE = 2**26  # characters
 _LONGEST_PLAIN = 2**22  # bytes of a line
+_ODD = (b"0x", b"0X", b"nan(", b"NaN(", b"NAN(")  # in what only some readers take for numbers
 _MOST_EMPTY = 1_000_000  # lines, one after another
 _BLOCK = 2**20
 _BETWEEN_CHECKS = 2**26  # bytes unpacked from one look at the free memory to the next
@@ -192,8 +193,8 @@ def rows(path: Path, layout: Layout, *, strict: bool = False) -> Iterator[tuple[
 
 
 def is_plain(path: Path, separator: str) -> bool:
-    """Whether every quote stands at either end of a cell that is all on one line, and no number is written as `0x1f`:
-    of anything else, faster readers make what `rows` does not."""
+    """Whether every quote stands at either end of a cell that is all on one line, and none is written as `0x1f`: of
+    anything else, faster readers make what `rows` does not."""
     between = rb"[^\r\n" + re.escape(separator.encode()) + rb"]"
     quoted = re.compile(rb'(?<!%b)"(?:[^"\r\n]|"")*+"(?!%b)' % (between, between))
     with open_bytes(path) as file:
@@ -202,7 +203,7 @@ def is_plain(path: Path, separator: str) -> bool:
             block = file.read(_BLOCK)
             whole = (rest + block).rpartition(b"\n") if block else (rest, b"", b"")
             lines, rest = whole[0] + whole[1], whole[2]
-            if len(rest) > _LONGEST_PLAIN or b"0x" in lines or b"0X" in lines:
+            if len(rest) > _LONGEST_PLAIN or any(odd in lines for odd in _ODD):
                 return False
             if b'"' in lines and b'"' in quoted.sub(b"", lines):
                 return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import h5py
@@ -35,6 +36,10 @@ def read(file: h5py.File) -> RawData:
     if "observations_0_0" in file:
         raise DataError("observations: several per step (d3rlpy's tuples); join them to one vector and write it again")
     episodes = range(count(file))
+    named = [re.fullmatch(rf"{FIELDS[1]}_([0-9]{{1,9}})", name) for name in file]
+    if (last := max((int(found[1]) for found in named if found), default=-1)) >= len(episodes):
+        lacks = f"lacks {FIELDS[1]}_{len(episodes)}, but holds {FIELDS[1]}_{last}"
+        raise DataError(f"{lacks}; number the episodes from 0 without a gap")
     held = {name: [array_in(file, f"{name}_{i}") for i in episodes] for name in FIELDS}
     ended = [array_in(file, f"{ENDED}_{i}") for i in episodes]
     check_sizes([array for arrays in (*held.values(), ended) for array in arrays])

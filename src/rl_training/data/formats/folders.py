@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +130,19 @@ def joined(name: str, parts: list[npt.NDArray[Any]], paths: Sequence[Path]) -> n
         if part.shape[1:] != first.shape[1:]:
             shapes = f"{list(part.shape[1:])} in {path.name}, but {list(first.shape[1:])} in {path_of_first.name}"
             raise DataError(f"column {name!r}: a row has shape {shapes}; all must agree")
-    return first if len(filled) == 1 else np.concatenate([part for part, _ in filled])
+    whole = [part for part, _ in filled]
+    if all(part.dtype.kind in "iu" for part in whole) and np.result_type(*whole).kind == "f":
+        whole = [part.astype(object) for part in whole]  # of int64 and uint64 numpy makes floats
+    together = first if len(filled) == 1 else np.concatenate(whole)
+    return together if together.dtype.kind != "O" or first.dtype.kind == "O" else _as_whole_numbers(together)
+
+
+def _as_whole_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Integers of any size in as small a type as holds them; as texts where none does."""
+    for kind in (np.int64, np.uint64):
+        with suppress(OverflowError):
+            return values.astype(kind)
+    return values.astype(str)
 
 
 def rows_by_file(paths: Sequence[Path], rows: Sequence[int]) -> list[tuple[str, int]]:

@@ -179,6 +179,11 @@ def check_sizes(datasets: Iterable[h5py.Dataset]) -> None:
         chunk = math.prod(dataset.chunks or (0,))  # unpacked whole, even where it is larger than the array
         size += max(dataset.size, chunk) * dataset.dtype.itemsize
         stored += dataset.id.get_storage_size()
+        if dataset.ndim > 1 and dataset.chunks:  # a flag may well be set in a few rows alone
+            whole = math.prod(-(-length // width) for length, width in zip(dataset.shape, dataset.chunks, strict=True))
+            if 0 < (written := dataset.id.get_num_chunks()) < whole:
+                name = str(dataset.name).rpartition("/")[2]
+                raise DataError(f"{name}: {written:,} of its {whole:,} chunks were written, and the rest is made up")
     check_size(size, stored)
 
 

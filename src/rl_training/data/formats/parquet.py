@@ -40,20 +40,22 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
     paths = files_of(path, "parquet")
     footers = [_measured(entry, path) for entry in paths]
     schema = _schema(paths[0], path)
-    names, told = list(schema.names), [_told(schema)]
+    names, schemas = list(schema.names), [schema]
     for entry in paths[1:]:
         with blamed_on(entry, path):
-            other = _schema(entry, entry)
-            check_columns(other.names, names, paths[0])
-            told.append(_told(other))
+            schemas.append(_schema(entry, entry))
+            check_columns(schemas[-1].names, names, paths[0])
+    told = [_told(one) for one in schemas]
     check_told(paths, told, "as they tell themselves")
     if "item" in names and "eps_id" in names and "obs" not in names:
         raise DataError(
             "RLlib's packed episodes (column 'item') cannot be read; record with output_write_episodes=False"
         )
     planned = plan_of(names, paths, columns, choices)
-    for name in set(planned.columns) & set(names):
-        check_type(name, schema.field(name).type)
+    for entry, own in zip(paths, schemas, strict=True):
+        with blamed_on(entry, path):
+            for name in sorted(set(planned.columns) & set(names)):
+                check_type(name, own.field(name).type)
     check_size(sum(footer.size_of(planned.columns) for footer in footers))
     parts = [_values(entry, path, footer, planned) for entry, footer in zip(paths, footers, strict=True)]
     whole = {name: joined(name, [part[name] for part in parts], paths) for name in planned.columns}
