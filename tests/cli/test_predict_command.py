@@ -164,7 +164,7 @@ class TestNamedColumns:
         rows = [f"{row / 50},{row % 5},{row % 3 - 1},1,{int(row % 10 == 9)}" for row in range(50)]
         (tmp_path / "log.csv").write_text("\n".join(["x,y,u,r,crashed", *rows]) + "\n")
         columns = {"obs": ["x", "y"], "actions": "u", "rewards": "r", "terminations": "crashed"}
-        section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns}
+        section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns, "missing_words": ["ERR"]}
         return train(small_config(None, tmp_path, name="named", dataset=section)).run.path
 
     @pytest.mark.parametrize(
@@ -172,6 +172,11 @@ class TestNamedColumns:
         [
             ("x,x,y\n0.1,0.9,1\n", "two columns are named 'x'; leave in the one that the policy sees"),
             ("Y,X\n1,0.5\n", "lacks x, y; the policy sees x, y; did you mean 'X'?"),
+            ("x,y\n0.1,1\n0.2,ERR\n0.3,2\n", "column 'y': row 1 has no value; fill it in, or leave out the row"),
+            (
+                "x,y\n0.1,1\nn/a,1\n,2\n",
+                "column 'x': row 1 has no value; fill it in, or leave out the row (2 such rows)",
+            ),
             ('x,y\n0.1,"1\n0.2,2\n', 'line 2: a quote (") is opened and never closed'),
             ("x;y\n0,5;1.234\n0,25;2,5\n", "column 'y': '1.234' at row 0 is not a number; decimals have commas"),
         ],

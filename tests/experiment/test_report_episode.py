@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from rl_training.data import TransitionDataset
 from rl_training.experiment import manager
 from rl_training.experiment.report import datasets, write_report
 from rl_training.experiment.report.contents import read_runs
-from rl_training.experiment.report.episode import EpisodeCheck, check_episode, episode_figures
+from rl_training.experiment.report.episode import EpisodeCheck, check_episode, episode_figures, observed_figures
 from small_runs import small_config
 
 
@@ -47,8 +48,8 @@ def test_runs_of_the_same_episode_share_a_figure(policy: manager.LoadedPolicy) -
     assert policy.place is not None
     (run,) = read_runs([policy.place])
     recorded, chosen = np.zeros((5, 2)), np.ones((2, 5, 2))
-    one = EpisodeCheck(recorded, chosen, ("<Heat>", "Vent"), "episode 1 of log")
-    other = EpisodeCheck(recorded + 1.0, chosen, ("<Heat>", "Vent"), "episode 1 of log")
+    one = EpisodeCheck(recorded, chosen, ("<Heat>", "Vent"), "episode 1 of log", recorded, ("<T>", "u"))
+    other = EpisodeCheck(recorded + 1.0, chosen, ("<Heat>", "Vent"), "episode 1 of log", recorded, ("<T>", "u"))
     assert len(episode_figures([run, run], [one, one])) == 2
     assert len(episode_figures([run, run, run], [one, other, None])) == 4
     (first, _) = episode_figures([run], [one])
@@ -56,6 +57,15 @@ def test_runs_of_the_same_episode_share_a_figure(policy: manager.LoadedPolicy) -
     drawn = first.draw((440, 280))
     assert drawn.count('class="dots"') == 1
     assert drawn.count('class="line"') == 1
+
+
+def test_what_was_observed_is_shown_where_it_has_names() -> None:
+    recorded, chosen = np.zeros((5, 2)), np.ones((2, 5, 2))
+    one = EpisodeCheck(recorded, chosen, ("Heat", "Vent"), "episode 1 of log", recorded, ("<T>", "u"))
+    (first, _) = observed_figures([one, None, one])  # once for all runs
+    assert first.caption == "<b>&lt;T&gt;</b> in episode 1 of log, as it was recorded."
+    assert first.draw((440, 280)).count('class="dots"') == 1
+    assert observed_figures([replace(one, seen_names=())]) == []
 
 
 def test_all_runs_are_shown_on_the_same_episode(policy: manager.LoadedPolicy, data_file: Path, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from rl_training.cli.telling import tell
+from rl_training.data.dataset_loaders import FileDatasetConfig
 from rl_training.data.formats import csv_text, npz
 from rl_training.data.formats.cells import numbers, numbers_of_words, with_points
 from rl_training.data.formats.limits import check_size
@@ -41,7 +42,9 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     if file is None:
         observations: Any = [_by_name(text, known) if "=" in text else _numbers(text, known) for text in texts]
     else:
-        observations = _read_observations(file, known)
+        section = None if policy is None else policy.checkpoint.config.dataset
+        missing = section.missing_words if isinstance(section, FileDatasetConfig) else ()
+        observations = _read_observations(file, known, missing)
     policy = policy or load_told(run, which)
     spaces = policy.checkpoint.spaces
     for text, row in zip(texts, observations, strict=True) if file is None else ():
@@ -150,8 +153,9 @@ _BYTES_PER_BYTE_OF_TEXT = 10  # a digit and a comma become a Python number
 _DAMAGE = (ValueError, KeyError, EOFError, RuntimeError, MemoryError, OverflowError)
 
 
-def _read_observations(path: Path, columns: Sequence[NamedColumn] = ()) -> Any:
-    """Observations by row from a file, recognised by its suffix; `columns` that the policy sees."""
+def _read_observations(path: Path, columns: Sequence[NamedColumn] = (), missing: Sequence[str] = ()) -> Any:
+    """Observations by row from a file, recognised by its suffix; `columns` that the policy sees. missing: words that
+    stood for a missing value in training."""
     try:
         if path.exists() and not path.is_file():
             raise DataError("is not a file")
@@ -160,7 +164,7 @@ def _read_observations(path: Path, columns: Sequence[NamedColumn] = ()) -> Any:
                 rows = json.loads(_text(path))
             case ".csv" | ".tsv":
                 check_size(_BYTES_PER_BYTE_OF_TEXT * path.stat().st_size)
-                return _read_csv(path, columns)
+                return _read_csv(path, columns, missing)
             case ".npy":
                 # Mapped, not read: a forged header is then held to the size of the file, and nothing is allocated.
                 return np.load(path, mmap_mode="r", allow_pickle=False)
@@ -216,7 +220,7 @@ def _read_npz(path: Path, known: Sequence[NamedColumn]) -> Any:
     return observations
 
 
-def _read_csv(path: Path, known: Sequence[NamedColumn]) -> Any:
+def _read_csv(path: Path, known: Sequence[NamedColumn], missing: Sequence[str]) -> Any:
     """Rows of numbers; a first row that is not numbers is a header. One that has the policy's columns, among others or
     in another order, is read by name. Without a header, as many columns as the policy sees are just these."""
     layout = csv_text.layout_of(path)
@@ -225,9 +229,9 @@ def _read_csv(path: Path, known: Sequence[NamedColumn]) -> Any:
     places: Sequence[int] = range(len(layout.names))
     are_these = not layout.has_names and len(layout.names) == len(names)
     if not are_these and {name.casefold() for name in layout.names} & {name.casefold() for name in names}:
-        if missing := [name for name in names if name not in layout.names]:
-            meant = suggest(missing[0], layout.names)
-            raise DataError(f"lacks {listed(missing)}; the policy sees {listed(names)}{meant}")
+        if lacks := [name for name in names if name not in layout.names]:
+            meant = suggest(lacks[0], layout.names)
+            raise DataError(f"lacks {listed(lacks)}; the policy sees {listed(names)}{meant}")
         if several := [name for name in layout.doubled if name in names]:
             raise DataError(f"{layout.named_alike(several[0])}; leave in the one that the policy sees")
         places = [layout.names.index(name) for name in names]
@@ -243,7 +247,11 @@ def _read_csv(path: Path, known: Sequence[NamedColumn]) -> Any:
         if layout.decimal_commas:
             cells = with_points(name, cells, among_words=name in words)
         if name in words:
-            read.append(numbers_of_words(name, np.array(cells, dtype=object), {key_of(w): n for w, n in words[name]}))
-            continue
-        read.append(numbers(layout.names[place], np.array(cells, dtype=object)))
+            by_key = {key_of(w): n for w, n in words[name]}
+            read.append(numbers_of_words(name, np.array(cells, dtype=object), by_key, missing=missing))
+        else:
+            read.append(numbers(layout.names[place], np.array(cells, dtype=object), missing=missing))
+        if (lacking := np.flatnonzero(np.isnan(read[-1]))).size:
+            more = f" ({lacking.size:,} such rows)" if lacking.size > 1 else ""
+            raise DataError(f"column {name!r}: row {lacking[0]} has no value; fill it in, or leave out the row{more}")
     return np.stack(read, axis=1)

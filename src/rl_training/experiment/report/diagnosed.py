@@ -10,7 +10,7 @@ from rl_training.experiment.report import figures, histograms, tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import RunDiagnostics
 from rl_training.experiment.report.drawing import Drawing, fold, grid
-from rl_training.experiment.report.episode import episode_figures
+from rl_training.experiment.report.episode import episode_figures, observed_figures
 from rl_training.experiment.report.metrics import key
 from rl_training.experiment.report.saying import said
 from rl_training.experiment.report.tables import common_of
@@ -49,6 +49,8 @@ def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]
     drawn += episode_figures(runs, [found.episode for found in diagnostics])
     if drawn:
         parts.append(f"<h3>What the policies do beside the data</h3>{key(runs, recorded=True)}{grid(drawn)}")
+    if seen := observed_figures([found.episode for found in diagnostics]):
+        parts.append(fold(f"What was observed in that episode ({len(seen)})", grid(seen)))
     return "".join(parts)
 
 

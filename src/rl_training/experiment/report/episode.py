@@ -11,15 +11,18 @@ import numpy as np
 import torch
 
 from rl_training.algorithms.base import Learner
+from rl_training.data.column_names import names_of
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.diagnostics import FloatArray, spread_over_members
 from rl_training.experiment.report.drawing import Drawing, Size, group, look, shortened
 from rl_training.experiment.report.svg import Chart, marker, padded
+from rl_training.validation import printable
 
 _MOST_STEPS = 400  # more could not be told apart
 _MOST_ACTIONS = 4
+_MOST_OBSERVED = 8
 _MOST_EPISODES = 4  # of different data
 _MARKS = 6  # on each line, so that no colour is needed to tell it
 
@@ -32,6 +35,8 @@ class EpisodeCheck:
     chosen: FloatArray  # [M, T, A]
     names: tuple[str, ...]  # [A], for a reader
     which: str  # episode, in words
+    seen: FloatArray  # [T, O]
+    seen_names: tuple[str, ...]  # [O], where the data have names for them
 
 
 @torch.no_grad()
@@ -50,7 +55,9 @@ def check_episode(
     chosen = transforms.from_unit_actions(unit.cpu().numpy())[learner.active.cpu().numpy()]
     part = f", its first {_MOST_STEPS} steps" if last + 1 > rows.stop else ""
     which = f"episode {middle + 1:,} of {of}, whose return is the median one{part}"
-    return EpisodeCheck(dataset.actions[rows].astype(np.float64), chosen.astype(np.float64), tuple(names), which)
+    done, seen = dataset.actions[rows].astype(np.float64), dataset.obs[rows].astype(np.float64)
+    seen_names = tuple(names_of(dataset, "obs", dataset.obs_dim))
+    return EpisodeCheck(done, chosen.astype(np.float64), tuple(names), which, seen, seen_names)
 
 
 def episode_figures(runs: Sequence[RunContents], checks: Sequence[EpisodeCheck | None]) -> list[Drawing]:
@@ -71,6 +78,23 @@ def episode_figures(runs: Sequence[RunContents], checks: Sequence[EpisodeCheck |
     return made
 
 
+def observed_figures(checks: Sequence[EpisodeCheck | None]) -> list[Drawing]:
+    """What was observed in the same episodes, where it has names by which a reader can judge what is done."""
+    of = {(check.which, check.recorded.tobytes()): check for check in checks if check is not None}
+    made = []
+    for check in list(of.values())[:_MOST_EPISODES]:
+        for column, name in enumerate(check.seen_names[:_MOST_OBSERVED]):
+            caption = f"<b>{escape(printable(name))}</b> in {escape(check.which)}, as it was recorded."
+            made.append(Drawing(caption, partial(_observation, check.seen[:, column], printable(name))))
+    return made
+
+
+def _observation(seen: FloatArray, name: str, size: Size) -> str:
+    chart = Chart(size, (0, max(1, len(seen) - 1)), padded([seen]), ("step of the episode", shortened(name)))
+    chart.add(f'<g class="data">{chart.dots(np.arange(len(seen)), seen)}</g>')
+    return chart.svg(f"{name} over the steps of one episode")
+
+
 def _over_seeds(checks: Sequence[EpisodeCheck]) -> str:
     """What lines and bands are, and of how many seeds."""
     counts = sorted({len(check.chosen) for check in checks})
@@ -83,7 +107,9 @@ def _action(those: Sequence[tuple[RunContents, EpisodeCheck]], column: int, name
     recorded = those[0][1].recorded[:, column]
     steps = np.arange(len(recorded))
     every = [recorded, *(check.chosen[..., column].ravel() for _, check in those)]
-    chart = Chart(size, (0, max(1, len(recorded) - 1)), padded(every), ("step of the episode", shortened(name)))
+    bare = name.removeprefix("Action ")
+    label = shortened(name if bare.isdecimal() else bare)
+    chart = Chart(size, (0, max(1, len(recorded) - 1)), padded(every), ("step of the episode", label))
     chart.add(f'<g class="data">{chart.dots(steps, recorded)}</g>')
     for run, check in those:
         chosen = check.chosen[..., column]

@@ -69,7 +69,7 @@ def _filtered(made: str, count: int) -> str:
     """With a field to search in, where there are many."""
     search = (
         '<div class="controls script"><input type="search" data-filter="settings-table" placeholder="Filter settings"'
-        f' aria-label="Filter settings"><span id="settings-table-count" class="faint small">{count} shown</span></div>'
+        f' aria-label="Filter settings"><span id="settings-table-count" class="faint small">{count} in all</span></div>'
     )
     return f'{search if count > _FEW else ""}<div id="settings-table">{made}</div>'
 

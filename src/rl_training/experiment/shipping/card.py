@@ -18,6 +18,7 @@ from rl_training.data.reference_returns import reference_returns
 from rl_training.environments import NamedColumn
 from rl_training.errors import CheckpointError
 from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.offline_doubts import LEAST_FORETOLD
 from rl_training.experiment.report.contents import training_doubts
 from rl_training.experiment.run_listing import status_of
 from rl_training.experiment.shipping.network import Floats, PolicyNetwork
@@ -166,8 +167,12 @@ def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int
     chosen = max(range(len(own)), key=lambda place: (own[place]["value"] is not None, place))
     last, newer = of_step[chosen], own[-1]
     refused = [] if own[chosen] is newer else newer["not_trusted_because"]
+    diagnostics = dict(own[chosen].get("diagnostics") or {})
+    if not (last.get("foretold_by_the_model") or 0.0) >= LEAST_FORETOLD:
+        diagnostics.pop("modelled_value", None)  # a model that foretells so little tells nothing of a policy
     return {
         **own[chosen],
+        "diagnostics": diagnostics,
         **{name: last[name] for name in ("behaviour", "gamma", "updates", "repeats", "level")},
         "cautions": [*last["cautions"], *(f"a newer estimate was refused, because {why}" for why in refused)],
         "data": {**last["data"], "title": PurePath(last["data"]["title"]).name},
