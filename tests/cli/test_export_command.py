@@ -18,6 +18,7 @@ import pytest
 
 from rl_training import yaml_dialect
 from rl_training.cli.known_quality import quality
+from rl_training.data.formats import atomic
 from rl_training.experiment.shipping import exporting
 from rl_training.experiment.shipping.hub import SCRIPT
 from rl_training.run_places import LOCK
@@ -132,18 +133,20 @@ class TestExport:
     def test_a_card_never_lies_beside_another_file(
         self, command: Any, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Killed when the new file is in its place and the new card is not."""
-        file = tmp_path / "policy.onnx"
+        """When the new file is in its place and the new card is not, there is none; interrupted then, both are back."""
+        file, card = tmp_path / "policy.onnx", tmp_path / "policy.onnx.json"
         assert command("export", run, "-o", file).code == 0
+        before, seen = (file.read_bytes(), card.read_bytes()), []
 
-        def replace(self: Path, target: Path) -> None:
-            assert self.rename(target) == file
+        def put(temporary: Path, target: Path, *, replace: bool) -> None:
+            atomic.put(temporary, target, replace=replace)
+            seen.append((target, card.exists()))
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(Path, "replace", replace)
+        monkeypatch.setattr(exporting, "put", put)
         assert command("export", run, "-o", file, "--force").code == 130
-        assert file.is_file()
-        assert not (tmp_path / "policy.onnx.json").exists()
+        assert seen == [(file, False)]
+        assert (file.read_bytes(), card.read_bytes()) == before
 
     @pytest.mark.parametrize("theirs", ["p.onnx", "p.onnx.json"])
     def test_what_came_meanwhile_stays(

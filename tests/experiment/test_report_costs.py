@@ -128,7 +128,7 @@ def test_estimates_without_a_simulator_are_costs(run: Path, tmp_path: Path) -> N
     text = text_of(tmp_path / "page.html")
     assert "saves, beside the behaviour that recorded them, 4 [1, 7] eur, from a cost of 14 to 10" in text
     assert "probability of a saving 0.97" in text
-    assert "10 [6, 15] 4 [1, 7] 0.97 ✓ yes" in text
+    assert "10 [6, 15] 4 [1, 7] 0.97 ✓ passed" in text
     assert "an episode cost 18 eur undiscounted" in text
     assert "2 of the behaviour's 14.0" in text
     file.write_text(json.dumps(record | {"improvement": gain | {"low": -1.0}}) + "\n")

@@ -85,12 +85,12 @@ EXAMPLES: dict[str, dict[str, str]] = {
     },
     "data info": {"rl-training data info log.npz": "the short facts"},
     "data convert": {
-        "rl-training data convert log.csv log.npz": "by the names' endings",
+        "rl-training data convert log.csv converted.npz": "by the names' endings",
         "rl-training data convert hopper.hdf5 hopper/": "a folder of columns, for large data",
     },
     "data split": {
         "rl-training data split log.csv --held-out 0.25 -o train.npz aside.npz": "a quarter of the episodes",
-        "rl-training data split -c config.yaml -o train.npz aside.npz": "read as a configuration says",
+        "rl-training data split -c config.yaml -o train.csv aside.csv": "read as a configuration says",
     },
     "data collect": {
         "rl-training data collect --env-id Pendulum-v1 --policy random --steps 40000 -o random.npz": "at random",
