@@ -9,8 +9,9 @@ import pytest
 
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import manager
-from rl_training.runtime.callbacks import EarlyStopping
+from rl_training.runtime.callbacks import Callback, EarlyStopping
 from rl_training.runtime.config import EarlyStoppingConfig, TrainConfig
+from rl_training.runtime.loop import Loop
 from rl_training.runtime.trainer import train
 from small_runs import StopAt, digest, files_under, script_scores, small_config
 
@@ -24,6 +25,11 @@ def config(data_file: Path, tmp_path: Path) -> Any:
         return small_config(data_file, tmp_path, algo=algo, eval_interval=4, log_interval=4, **changes)
 
     return make
+
+
+class Killed(Callback):
+    def on_start(self, loop: Loop) -> None:
+        raise RuntimeError("killed")
 
 
 def by_evaluation(*scores: float) -> dict[int, float]:
@@ -163,8 +169,19 @@ def test_killed_before_it_is_marked_as_finished(config: Any, monkeypatch: pytest
     whole.run.note(status="running", reason=None)
     resumed = manager.resume(whole.run.path)
     assert (resumed.status, resumed.reason, resumed.progress.steps) == ("finished", whole.reason, 12)
-    further = manager.resume(whole.run.path, total_timesteps=40)  # who asks for more goes past it
-    assert further.progress.steps > 12
+
+
+@pytest.mark.parametrize("budget", [40, 60])
+def test_who_asks_for_more_goes_past_it(budget: int, config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the process that was told so is killed before it has saved anything."""
+    script_scores(monkeypatch, by_evaluation(1.0, 0.0, 0.0, *map(float, range(2, 20))))
+    run = train(config(patience=2)).run
+    with pytest.raises(RuntimeError, match="killed"):
+        manager.resume(run.path, total_timesteps=budget, callbacks=[Killed()])
+    run.note(status="running", reason=None)
+    assert run.steps()[-1] == 12
+    resumed = manager.resume(run.path)
+    assert (resumed.status, resumed.progress.steps) == ("finished", budget)
 
 
 @pytest.mark.parametrize(

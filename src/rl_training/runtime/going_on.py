@@ -14,6 +14,14 @@ from rl_training.runtime.machine_load import with_threads
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory
 
+PAST_END = "past_end"  # in run.json: the step of an end that the run was told to go past
+
+
+def goes_past_its_end(run: RunDirectory | None, step: int) -> bool:
+    """Whether a run that has ended at this step, before its budget was spent, was told to go on."""
+    facts = {} if run is None else run.describe()
+    return facts.get("status") == "finished" or facts.get(PAST_END) == step
+
 
 def set_back(run: RunDirectory, config: TrainConfig, progress: Progress, checkpoint: Checkpoint | None) -> list[str]:
     """What the user should know of it."""
@@ -22,6 +30,8 @@ def set_back(run: RunDirectory, config: TrainConfig, progress: Progress, checkpo
         run.set_aside_after(progress.steps)
     machine = with_threads(run.describe().get("machine"), torch.get_num_threads())
     changes = {"config": config.to_plain(), "machine": machine, **run.budgets(progress, checkpoint)}
+    if checkpoint is not None and checkpoint.progress.get("ended") is not None and progress.ended is None:
+        changes[PAST_END] = progress.steps
     run.note(status="running", reason=None, **changes)
     run.write_config(config)
     return run.rewind(progress.steps, progress.last["step"] if progress.last else 0, progress.records)

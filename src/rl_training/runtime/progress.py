@@ -69,7 +69,8 @@ class Progress:
     def resumed(cls, stored: Any, total_steps: int, total_updates: int, *, goes_past_its_end: bool) -> Progress:
         """What a checkpoint says, with another budget perhaps."""
         found = cls.from_json({**stored, "total_steps": total_steps, "total_updates": total_updates})
-        found.ended = None if goes_past_its_end else found.ended
+        is_same = stored["total_steps"] == total_steps and not goes_past_its_end
+        found.ended = found.ended if is_same else None
         return found
 
     @classmethod

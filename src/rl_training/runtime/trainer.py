@@ -45,7 +45,7 @@ from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.divergence import DivergenceGuard, largest_reward
 from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose_mode, set_arithmetic, uses_blocks
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluator
-from rl_training.runtime.going_on import set_back
+from rl_training.runtime.going_on import goes_past_its_end, set_back
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.machine_load import use_threads
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk, verify_folder
@@ -314,7 +314,7 @@ class Trainer:
         updates = steps if self.online is None else updates_in(steps, self.online)
         if self.checkpoint is None:
             return Progress(steps, updates, per_epoch, "updates" if self.online is None else "steps")
-        past = self.run_directory is not None and self.run_directory.describe().get("status") == "finished"
+        past = goes_past_its_end(self.run_directory, self.checkpoint.progress["steps"])
         return Progress.resumed(self.checkpoint.progress, steps, updates, goes_past_its_end=past)
 
     def build_learner(self, spaces: Spaces, total_updates: int, device: str) -> Learner:
