@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rl_training.cli import data_split
 from rl_training.data import TransitionDataset
 from rl_training.data.column_names import names_of
 from rl_training.data.formats import writers
@@ -246,3 +247,14 @@ def test_terminations_are_shared_out(seed: int, command: Any, tmp_path: Path) ->
     parts = [TransitionDataset.load(name) for name in ("a.npz", "b.npz")]
     assert [part.n_episodes for part in parts] == [30, 10]
     assert [int(part.terminations.sum()) for part in parts] == [6, 2]
+
+
+@pytest.mark.parametrize(
+    ("terminated", "others", "share", "expected"),
+    [(2, 8, 0.1, (0, 1)), (5, 2, 0.5, (3, 1)), (9, 1, 0.5, (5, 0)), (8, 32, 0.25, (2, 8)), (0, 4, 0.5, (0, 2))],
+)
+def test_either_kind_is_on_either_side(terminated: int, others: int, share: float, expected: tuple[int, int]) -> None:
+    ended = np.arange(terminated + others) < terminated
+    for seed in range(20):
+        drawn = data_split._drawn(ended, data_split.Choice(share, seed))
+        assert (int(ended[drawn].sum()), int((~ended[drawn]).sum())) == expected

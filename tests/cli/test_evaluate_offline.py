@@ -19,6 +19,7 @@ from rl_training.data.doctor.wording import number
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.experiment import offline_evaluation
 from rl_training.experiment.manager import load_policy
+from rl_training.experiment.report.estimates import gain_between
 from rl_training.experiment.shipping import hub
 from rl_training.runtime.fitted_evaluation import OfflineEvaluationConfig
 from rl_training.runtime.trainer import train
@@ -457,3 +458,31 @@ def test_export_names_the_seed_that_was_trusted(
     assert "note: of seed 2, the estimate was trusted: --seed 2" in said
     assert "was trusted" not in command("export", "runs/own", "-o", "b.pt2", "--seed", 4).err
     assert run.exists()
+
+
+def test_the_page_compares_runs_as_the_command_does(
+    command: Any, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offline_evaluation, "doubts", lambda *_: [])
+    one, two = (
+        train(small_config(data_file, tmp_path, name=name, seed=seed)).run.path
+        for name, seed in (("one", 1), ("two", 2))
+    )
+    (told,) = json.loads(command("evaluate", one, two, "--offline", *QUICK, "--json").out)["improvement"]
+    records = {run.name: json.loads((run / "offline_evaluations.jsonl").read_text()) for run in (one, two)}
+    better, worse = (records[Path(told[name]).name] for name in ("run", "over"))
+    gain, chance = gain_between(better, worse) or (None, None)
+    assert gain is not None
+    assert (gain.to_json(), chance) == ({name: told[name] for name in ("value", "low", "high")}, told["probability"])
+    other = gain_between(worse, better)
+    assert other is not None
+    assert other[0].value == -gain.value
+    command("report", one, two, "-o", "page.html", "--no-data")
+    assert "One run against another" in (tmp_path / "page.html").read_text()
+    for changes in (
+        {"asked": {"seed": 1, "updates": 5_000}},
+        {"gamma": 0.5},
+        {"of_every_repeat": None},
+        {"asked": None},
+    ):
+        assert gain_between(better, worse | changes) is None

@@ -230,7 +230,7 @@ class TestUnclear:
         assert "    # candidate: obs: [foo, bar]\n    obs: TODO\n" in text
         assert "    # candidate: rewards: score\n" in text
         assert "looks like a cost" in text
-        assert "  # rewards_are: costs  # if lower is better\n" in text
+        assert "  # rewards_are: costs  # if lower is better" in text
 
     def test_is_refused_in_one_line_until_it_is_filled_in(
         self, unclear: Path, command: Any, mistake: Any, tmp_path: Path
@@ -343,7 +343,7 @@ class TestUnclear:
         found = columns_of(file)
         assert (found["episode_ids"], found["end_reasons"], found["step"]) == ("Charge", "Schluss", "Zeit")
         for line in (
-            "\n  rewards_are: costs  # by the name; if higher is better, leave it out\n",
+            "\n  # rewards_are: costs  # if lower is better, as Energiekosten sounds: take the # away\n",
             "# action_low: TODO\n",
             "# action_high: TODO\n",
             "    Tagesende: TODO  # ",
@@ -361,7 +361,7 @@ class TestUnclear:
             said == "error: config.yaml: dataset.action_low: is still TODO; give a number, or one for each action,"
             " or leave out both bounds\n"
         )
-        file.write_text(text)
+        file.write_text(text.replace("# rewards_are", "rewards_are"))
         assert "in 3 episodes" in " ".join(command("train", "-c", "config.yaml", "--dry-run").out.split())
 
     def test_a_charge_is_a_batch_or_a_battery_s(self, rows: Any) -> None:

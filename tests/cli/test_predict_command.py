@@ -193,7 +193,7 @@ class TestNamedColumns:
             TransitionDataset.load("log.csv", columns=columns).save(f"{name}.npz")
         assert command("predict", named, "--obs-file", "same.npz").code == 0
         told = mistake("predict", named, "--obs-file", "turned.npz")
-        assert "--obs-file turned.npz: obs are y, x, in that order, and the policy sees x, y" in told
+        assert "--obs-file turned.npz: obs are y, x, in that order, and the policy was trained on x, y" in told
 
     @pytest.mark.parametrize(
         ("obs", "words", "message"),
@@ -203,7 +203,11 @@ class TestNamedColumns:
                 {"shut": 1, "open": 0},
                 "words of 'door' stand for shut 1, open 0, and the policy was trained on",
             ),
-            (["x", "y"], {"shut": 0, "open": 1}, "obs are x, y, in that order, and the policy sees x, door"),
+            (
+                ["door", "x"],
+                {"shut": 0, "open": 1},
+                "obs are door, x, in that order, and the policy",
+            ),
             (["x", "door"], {"shut": 0, "open": 1}, None),
         ],
     )

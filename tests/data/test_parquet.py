@@ -359,3 +359,24 @@ def test_names_that_end_in_nul_are_not_cut() -> None:
     rows = {name: pa.array([0.0] * 2) for name in ("obs", "action", "reward")}
     with pytest.raises(DataError, match="column 'episode_id': a name ends in NUL"):
         TransitionDataset.from_table(pa.table({**rows, "episode_id": ["a", "a\0"]}))
+
+
+def test_a_file_that_tells_nothing_of_its_columns_may_lie_beside(tmp_path: Path) -> None:
+    dataset = TransitionDataset.from_table({"x": [0.0, 1.0], "u": [0, 1], "r": [0, 0], "d": [0, 1]}, {
+        "obs": "x", "actions": "u", "rewards": "r", "terminations": "d",
+    })  # fmt: skip
+    dataset.save(tmp_path / "log" / "a.parquet")
+    whole = pq.read_table(tmp_path / "log" / "a.parquet")
+    pq.write_table(whole.replace_schema_metadata(None), tmp_path / "log" / "b.parquet")
+    assert len(TransitionDataset.load(tmp_path / "log")) == 4
+
+
+def test_a_column_that_is_empty_in_one_file(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    for number, why in enumerate((pa.nulls(3), pa.array([None, None, "alarm"]))):
+        rows = {name: pa.array([0.0] * 3) for name in ("obs", "action", "reward")}
+        pq.write_table(
+            pa.table({**rows, "episode_id": [number] * 3, "why": why}), tmp_path / "log" / f"{number}.parquet"
+        )
+    said = {"columns": {"end_reasons": "why"}, "end_reasons": {"alarm": "termination"}}
+    assert TransitionDataset.load(tmp_path / "log", **said).terminations.tolist() == [False] * 5 + [True]

@@ -292,6 +292,16 @@ class TestOtherNumbers:
         ]
         assert require_order(one, spaces, "p") == []
 
+    def test_every_part_is_held_to_all_before_it(self) -> None:
+        """The first has other names, and capitals make no difference."""
+        columns = table() | {"a": [0] * 8, "b": [1] * 8, "X": [2] * 8, "Door": [3] * 8}
+        p, q, r = (
+            TransitionDataset.from_table(columns, COLUMNS | {"obs": obs}, words=WORDS)
+            for obs in (["a", "b"], ["x", "door"], ["Door", "X"])
+        )
+        with pytest.raises(DataError, match="mixture: r: obs are Door, X, in that order, and those of q are x, door"):
+            mix_datasets({"p": p, "q": q, "r": r})
+
     @pytest.mark.parametrize(("ending", "told"), [("csv", "the files beside them tell"), ("parquet", "they tell")])
     def test_are_not_one_folder(
         self, ending: str, told: str, datasets: list[TransitionDataset], tmp_path: Path

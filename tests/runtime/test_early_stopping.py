@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rl_training import BC
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import manager
 from rl_training.runtime.callbacks import Callback, EarlyStopping
@@ -193,3 +194,11 @@ def test_memories_that_are_none(state: Any) -> None:
     early = EarlyStopping(EarlyStoppingConfig(patience=2))
     with pytest.raises(CheckpointError, match=r"progress\.callbacks\.EarlyStopping: .* is not a value it can have"):
         early.restore(state)
+
+
+def test_another_run_that_begins_with_its_checkpoint_trains(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    script_scores(monkeypatch, by_evaluation(1.0, 0.0, 0.0, *map(float, range(2, 20))))
+    run = train(config(patience=2)).run
+    agent = BC.load(run.checkpoint_path(12)).learn()
+    assert agent.run_dir is not None
+    assert manager.load_policy(agent.run_dir).checkpoint.progress["steps"] == 40

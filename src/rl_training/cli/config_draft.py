@@ -152,10 +152,9 @@ class Draft:
                 lines += self._column(guess, active=guess in active)
             lines += [f"    # {key}: COLUMN  # {about}" for key, about in self._undecided()]
         for guess in (guess for guess in self.missing if guess.field == "rewards"):
-            if guess.candidates and all(is_cost(name, sure=True) for columns in guess.candidates for name in columns):
-                lines.append("  rewards_are: costs  # by the name; if higher is better, leave it out")
-            else:
-                lines.append("  # rewards_are: costs  # if lower is better")
+            costs = [name for columns in guess.candidates for name in columns if is_cost(name)]
+            about = f", as {printable(costs[0])} sounds: take the # away" if costs else ""
+            lines.append(f"  # rewards_are: costs  # if lower is better{about}")
         if self.guesses.dones_are is not None:
             lines.append(f"  dones_are: {self.guesses.dones_are}  # of what ends an episode, the data mark only this")
         if self.missing_words:

@@ -80,14 +80,16 @@ def _aside(dataset: TransitionDataset, choice: Choice, source: str) -> BoolArray
 
 
 def _drawn(terminated: BoolArray, choice: Choice) -> IndexArray:
-    """The episodes that are set aside: of those that terminated, as far as there are two, as many in a hundred as of
-    the others."""
+    """The episodes that are set aside: of those that terminated about as many in a hundred as of the others, and some
+    of either kind on either side, as far as there are enough."""
     order = np.random.default_rng(choice.seed).permutation(len(terminated))
     count = min(max(1, round(choice.held_out * len(order))), len(order) - 1)
     ended, others = order[terminated[order]], order[~terminated[order]]
     if len(ended) < 2 or not len(others):
         return order[:count]
-    of_ended = min(max(1, round(choice.held_out * len(ended))), len(ended) - 1, count)
+    most_others = len(others) - 1 if len(others) > 1 else round(choice.held_out)
+    least = max(1 if count > 1 else 0, count - most_others)
+    of_ended = min(max(round(choice.held_out * len(ended)), least), len(ended) - 1, count)
     return np.concatenate([ended[:of_ended], others[: count - of_ended]])
 
 

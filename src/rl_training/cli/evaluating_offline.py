@@ -330,7 +330,7 @@ def _compared(estimated: Sequence[Estimated]) -> Iterator[tuple[Estimated, Estim
             continue
         if ours.value < theirs.value:
             one, other, ours, theirs = other, one, theirs, ours
-        repeats = one.found.of_trusted() - other.found.of_trusted()
-        episodes = one.found.data.episodes
-        gain = statistics.student_estimate(ours.value - theirs.value, repeats, episodes=episodes)
-        yield one, other, gain, statistics.chance_above_zero(gain.value, repeats, episodes=episodes)
+        repeats, besides = one.found.of_trusted() - other.found.of_trusted(), one.found.missed() - other.found.missed()
+        value, episodes = ours.value - theirs.value, one.found.data.episodes
+        gain = statistics.student_estimate(value, repeats, besides=besides, episodes=episodes)
+        yield one, other, gain, statistics.chance_above_zero(value, repeats, besides=besides, episodes=episodes)

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from rl_training.cli.telling import tell
-from rl_training.data.dataset_loaders import FileDatasetConfig
+from rl_training.data.column_names import require_named
+from rl_training.data.dataset_loaders import FileDatasetConfig, MixtureDatasetConfig
 from rl_training.data.formats import csv_text, npz
-from rl_training.data.formats.cells import numbers, numbers_of_words, with_points
+from rl_training.data.formats.cells import marks_with_points, numbers, numbers_of_words, with_points
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of, listed, suggest
 from rl_training.data.formats.raw import NAMES, RawData, told_as_json
 from rl_training.data.formats.words import NAME as WORDS
-from rl_training.data.formats.words import in_words, key_of, with_told
+from rl_training.data.formats.words import key_of, with_told
 from rl_training.environments import NamedColumn, Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
@@ -43,8 +44,7 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
         observations: Any = [_by_name(text, known) if "=" in text else _numbers(text, known) for text in texts]
     else:
         section = None if policy is None else policy.checkpoint.config.dataset
-        missing = section.missing_words if isinstance(section, FileDatasetConfig) else ()
-        observations = _read_observations(file, known, missing)
+        observations = _read_observations(file, known, _missing_words(section))
     policy = policy or load_told(run, which)
     spaces = policy.checkpoint.spaces
     for text, row in zip(texts, observations, strict=True) if file is None else ():
@@ -57,6 +57,13 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     for action in actions:
         # float32 by way of text: 0.3, not 0.30000001192092896
         tell(json.dumps([float(str(value)) for value in action]))
+
+
+def _missing_words(section: Any) -> list[str]:
+    """That the run was told of, for all parts of a mixture."""
+    if isinstance(section, MixtureDatasetConfig):
+        return [word for part in section.parts for word in _missing_words(part.dataset)]
+    return section.missing_words if isinstance(section, FileDatasetConfig) else []
 
 
 def _tell_names(observations: Any, spaces: Spaces) -> None:
@@ -207,16 +214,12 @@ def _read_npz(path: Path, known: Sequence[NamedColumn]) -> Any:
             told.append(None)
     raw = with_told(RawData({"obs": observations}, "npz"), *told)
     names = list(raw.names_of("obs", len(known)) or ())
-    wanted = [column.name for column in known]
-    if names and names != wanted:
-        raise DataError(f"obs are {listed(names)}, in that order, and the policy sees {listed(wanted)}")
-    for column in known if names else ():
-        own = {key_of(word): number for word, number in column.words}
-        found = {key_of(word): number for word, number in raw.words.get(column.name, {}).items()}
-        if any(own.get(word, number) != number for word, number in found.items()):
-            raise DataError(
-                f"words of {column.name!r} stand for {in_words(found)}, and the policy was trained on {in_words(own)}"
-            )
+    try:
+        notes = require_named(names, raw.words, known, str(path))
+    except DataError as error:  # which is told with the file's name anyway
+        raise DataError(str(error).removeprefix(f"{path}: ")) from None
+    for note in notes:
+        tell(f"note: {note}", err=True)
     return observations
 
 
@@ -245,7 +248,7 @@ def _read_csv(path: Path, known: Sequence[NamedColumn], missing: Sequence[str]) 
     for name, place in zip(names if are_these else (layout.names[place] for place in places), places, strict=True):
         cells: Sequence[str | None] = [row[place] for row in rows]
         if layout.decimal_commas:
-            cells = with_points(name, cells, among_words=name in words)
+            cells, missing = with_points(name, cells, among_words=name in words), marks_with_points(missing)
         if name in words:
             by_key = {key_of(w): n for w, n in words[name]}
             read.append(numbers_of_words(name, np.array(cells, dtype=object), by_key, missing=missing))

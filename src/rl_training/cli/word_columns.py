@@ -39,7 +39,8 @@ def columns_of_words(place: Path, first: Peek, guesses: Guesses) -> tuple[Guesse
 def _with_words(guesses: Guesses, words: Mapping[str, Mapping[str, int]]) -> Guesses:
     """What is switched, by its name, is done; what else has two words may be seen, where that is not clear."""
     two = [name for name, own in words.items() if len(own) == _TWO]
-    switched = tuple(name for name in two if is_control(name))
+    is_told = any(guess.field == "actions" and guess.found_by_name for guess in guesses.fields)
+    switched = tuple(name for name in two if is_control(name) and not is_told)
     seen = tuple(name for name in two if name not in switched)
     fields = tuple(_wider(guess, {"actions": switched, "obs": seen}.get(guess.field, ())) for guess in guesses.fields)
     used = {name for guess in fields for columns in (guess.columns, *guess.candidates) for name in columns}
@@ -49,8 +50,9 @@ def _with_words(guesses: Guesses, words: Mapping[str, Mapping[str, int]]) -> Gue
 def _wider(guess: Guess, more: tuple[str, ...]) -> Guess:
     if not more or (guess.is_clear and guess.field == "obs") or guess.found_by_name:
         return guess
-    columns = (*guess.columns, *more) if guess.is_clear else ()
-    return replace(guess, columns=columns, candidates=tuple((*known, *more) for known in guess.candidates))
+    if guess.is_clear:
+        return replace(guess, columns=(*guess.columns, *more))
+    return replace(guess, candidates=tuple((*known, *more) for known in guess.candidates or ((),)))
 
 
 def numbers_of(words: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from rl_training.errors import closest
 from rl_training.foreign_names import own_place, places_of
+from rl_training.paths import in_shell
 from rl_training.validation import with_a_point
 
 _ONE_SEED = "takes the policy of one seed, --seed 0"
@@ -75,8 +76,8 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
         return "No such option: --set; a resumed run keeps its settings, only --total-timesteps gives it another budget"
     if command in ("train", "finetune") and (setting := _setting(option, words)):
         if command == "train" and not {"-c", "--config"} & {word.partition("=")[0] for word in words}:
-            data = setting.partition("dataset=")[2]
-            begin = f"`rl-training init {data or 'DATA'}` writes a configuration to train -c with"
+            data = shlex.split(setting)[0].partition("dataset=")[2]
+            begin = f"`rl-training init {in_shell(data) if data else 'DATA'}` writes a configuration to train -c with"
             return f"No such option: {option}; {begin}, and --set {setting} changes it"
         return f"No such option: {option}; did you mean --set {setting}?"
     return None

@@ -49,14 +49,24 @@ def require_order(dataset: TransitionDataset, spaces: Spaces, source: str) -> li
     return _require_alike(_told(dataset), known, source, "the policy was trained on", "the run")
 
 
+def require_named(names: Sequence[str], words: Words, columns: Sequence[NamedColumn], source: str) -> list[str]:
+    """The same of observations alone, by the names and words that a file tells."""
+    found = [] if all(map(_BY_PLACE.fullmatch, names)) else [(n, _keyed(words.get(n, {}).items())) for n in names]
+    known = [(column.name, _keyed(column.words)) for column in columns]
+    return _require_alike({"obs": found}, {"obs": known}, source, "the policy was trained on", "the run")
+
+
 def require_common_order(parts: Mapping[str, TransitionDataset]) -> list[str]:
-    """The same of the parts of a mixture: as the first that has names."""
+    """The same of the parts of a mixture, each held to all before it; what is called otherwise, to the first alone."""
     told = {source: _told(dataset) for source, dataset in parts.items()}
-    named = [source for source, columns in told.items() if any(columns.values())]
     notes = []
-    for source in named[1:]:
-        first = named[0]
-        notes += _require_alike(told[source], told[first], f"mixture: {source}", f"those of {first} are", first)
+    for field in ("obs", "actions"):
+        named = [source for source, columns in told.items() if columns[field]]
+        for place, source in enumerate(named):
+            for number, other in enumerate(named[:place]):
+                found, known = ({field: told[name][field]} for name in (source, other))
+                about = _require_alike(found, known, f"mixture: {source}", f"those of {other} are", other)
+                notes += [] if number else about
     return notes
 
 
@@ -67,8 +77,9 @@ def _require_alike(found: _Told, known: _Told, source: str, are: str, whose: str
     notes = []
     for field, columns in found.items():
         ours, theirs = ([name for name, _ in one] for one in (columns, known[field]))
+        mine, yours = ([name.casefold() for name in names] for names in (ours, theirs))
         pairs = list(zip(columns, known[field], strict=False))
-        if any(name != other and (name in theirs or other in ours) for (name, _), (other, _) in pairs):
+        if any(one != two and (one in yours or two in mine) for one, two in zip(mine, yours, strict=False)):
             raise DataError(
                 f"{source}: {field} are {listed(ours)}, in that order, and {are} {listed(theirs)};"
                 f" write the data anew with --columns {field}=…, in the order of {whose}"
@@ -79,7 +90,7 @@ def _require_alike(found: _Told, known: _Told, source: str, are: str, whose: str
                     f"{source}: words of {name!r} stand for {in_words(words)}, and {are} {in_words(others)};"
                     f" write the data anew with the words of {whose}"
                 )
-        if differ := [f"{name} for {other}" for (name, _), (other, _) in pairs if name != other]:
+        if differ := [f"{name} for {other}" for (name, _), (other, _) in pairs if name.casefold() != other.casefold()]:
             notes.append(
                 f"{source}: {field} are called otherwise than in {whose}: {listed(differ)}; taken for the same"
             )

@@ -143,7 +143,7 @@ def first_of(name: str, known: set[str]) -> str | None:
 
 def is_cost(name: str, *, sure: bool = False) -> bool:
     """Whether a word of the name is one of costs, or ends like one; sure: and cannot be a measurement."""
-    if first_of(name, COST) is not None:
+    if not sure and first_of(name, COST) is not None:
         return True
     endings = tuple(word for word in LIKE_COST if not (sure and word in ("fehler", "error")))
     return any(word.endswith(endings) for word in words_in(name))

@@ -147,6 +147,10 @@ class OfflineEvaluation:
         repeats = self.of_trusted() - less * self.repeats[:, -1]
         return statistics.student_estimate(value, repeats, besides=self._missed(less), episodes=self.data.episodes)
 
+    def missed(self) -> float:
+        """By how much left-out episodes were missed, on average over the trusted seeds."""
+        return self._missed(0.0)
+
     def _missed(self, less: float) -> float:
         return float(np.mean([one.missed for one in self.trusted])) - less * self.behaviour_missed
 
@@ -159,6 +163,7 @@ class OfflineEvaluation:
             "gamma": self.gamma,
             "updates": self.updates,
             "repeats": self.settings.repeats,
+            "asked": {"seed": self.settings.seed, "updates": self.settings.updates},
             "level": LEVEL,
             "data": dict(vars(self.data)),
             "behaviour": {

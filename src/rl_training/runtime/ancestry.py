@@ -43,6 +43,8 @@ def require_its_transforms(config: TrainConfig, ancestor: Checkpoint, dataset: T
     """Refuse transforms that are asked for and not those its networks were trained with, which go on, and data whose
     columns are its own in another order; what they call otherwise is told."""
     asked, known = (one.transforms.model_dump() for one in (config, ancestor.config))
+    known["normalise_observations"] = ancestor.transforms.obs_mean is not None  # it may have them of another itself
+    known["snap_actions"] |= bool(ancestor.transforms.action_gaps)
     plain = TransformConfig().model_dump()
     for name, value in asked.items():
         if value not in (plain[name], known[name]):

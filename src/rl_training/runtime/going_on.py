@@ -18,8 +18,11 @@ PAST_END = "past_end"  # in run.json: the step of an end that the run was told t
 
 
 def goes_past_its_end(run: RunDirectory | None, step: int) -> bool:
-    """Whether a run that has ended at this step, before its budget was spent, was told to go on."""
-    facts = {} if run is None else run.describe()
+    """Whether a run that has ended at this step, before its budget was spent, was told to go on, as it is where
+    another run begins with its checkpoint."""
+    if run is None:
+        return True
+    facts = run.describe()
     return facts.get("status") == "finished" or facts.get(PAST_END) == step
 
 

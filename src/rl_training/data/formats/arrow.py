@@ -68,7 +68,8 @@ def column_values(name: str, column: Any, *, is_label: bool = False) -> npt.NDAr
     if is_label and pa.types.is_dictionary(column.type) and pa.types.is_decimal(column.type.value_type):
         column = column.cast(column.type.value_type)
     if is_label and pa.types.is_decimal(column.type):
-        column = column.cast(pa.large_string())
+        scale, column = column.type.scale, column.cast(pa.large_string())
+        column = pc.utf8_rtrim(pc.utf8_rtrim(column, "0"), ".") if scale > 0 else column
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     if len(chunks) > 1 and not pa.types.is_dictionary(column.type):
         chunks = [pa.concat_arrays(chunks)]

@@ -152,6 +152,12 @@ def numbers_of_words(
     return np.where(is_word, values, _without_marks(values, missing))  # a mark is a number in the file
 
 
+def marks_with_points(words: Sequence[str]) -> tuple[str, ...]:
+    """Words for nothing, with what they are where decimals have commas: `-99,9`, and -99.9."""
+    pointed = [word.replace(",", ".", 1) for word in words]
+    return tuple(dict.fromkeys([*words, *(word for word in pointed if as_number(word) is not None)]))
+
+
 def with_points(
     name: str, cells: Sequence[str | None], first_row: int = 0, *, among_words: bool = False
 ) -> list[str | None]:

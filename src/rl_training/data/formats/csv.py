@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats import csv_text
-from rl_training.data.formats.cells import Faults, labels, with_points
+from rl_training.data.formats.cells import Faults, labels, marks_with_points, with_points
 from rl_training.data.formats.csv_files import common_notes, described, layouts_of, readable, refuse_empty
 from rl_training.data.formats.csv_text import Layout
 from rl_training.data.formats.folders import files_of, joined, order_note, plan_of, rows_by_file
@@ -23,7 +23,6 @@ from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in
 from rl_training.data.formats.tables import Plan, assemble
-from rl_training.data.formats.words import as_number
 from rl_training.data.formats.written import with_known
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
@@ -107,9 +106,7 @@ def _one_of_each(path: Path, layout: Layout, planned: Plan) -> list[str]:
 def planned_columns(layout: Layout, columns: Columns | None, choices: TableChoices, paths: Sequence[Path]) -> Plan:
     """Which columns become which array; where the files name none, that is said beside what is wrong."""
     if layout.decimal_commas:  # as the file writes numbers, so may the user
-        pointed = [word.replace(",", ".", 1) for word in choices.missing_words]
-        numbers = [word for word in pointed if as_number(word) is not None]
-        choices = replace(choices, missing_words=tuple(dict.fromkeys([*choices.missing_words, *numbers])))
+        choices = replace(choices, missing_words=marks_with_points(choices.missing_words))
     try:
         return plan_of(list(dict.fromkeys(layout.names)), paths, columns, choices)
     except DataError as error:

@@ -97,12 +97,12 @@ def check_told(paths: Sequence[Path], told: Sequence[Mapping[str, Any]], where: 
         WORDS: "with words that stand for other numbers",
     }
     again = {NAMES: "from the same columns", WORDS: "with the same words"}
-    for key, path, known in ((key, path, known) for key in differs for path, known in zip(paths, told, strict=True)):
-        if (known.get(key) or None) != (told[0].get(key) or None):
-            raise DataError(
-                f"{printable(paths[0].name)} and {printable(path.name)} were written {differs[key]}, {where}; write"
-                f" them again {again[key]}"
-            )
+    for key in differs:
+        tell = [(printable(path.name), known[key]) for path, known in zip(paths, told, strict=True) if known.get(key)]
+        for name, known in tell[1:]:
+            if known != tell[0][1]:
+                both = f"{tell[0][0]} and {name}"
+                raise DataError(f"{both} were written {differs[key]}, {where}; write them again {again[key]}")
 
 
 def plan_of(names: Sequence[str], paths: Sequence[Path], columns: Columns | None, choices: TableChoices) -> Plan:
@@ -132,9 +132,8 @@ def joined(name: str, parts: list[npt.NDArray[Any]], paths: Sequence[Path]) -> n
             raise DataError(f"column {name!r}: a row has shape {shapes}; all must agree")
     whole = [part for part, _ in filled]
     if all(part.dtype.kind in "iu" for part in whole) and np.result_type(*whole).kind == "f":
-        whole = [part.astype(object) for part in whole]  # of int64 and uint64 numpy makes floats
-    together = first if len(filled) == 1 else np.concatenate(whole)
-    return together if together.dtype.kind != "O" or first.dtype.kind == "O" else _as_whole_numbers(together)
+        return _as_whole_numbers(np.concatenate([part.astype(object) for part in whole]))  # numpy would make floats
+    return first if len(filled) == 1 else np.concatenate(whole)
 
 
 def _as_whole_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -85,16 +85,23 @@ def gain_between(one: Record, other: Record) -> tuple[Estimate, float] | None:
     repeats, others = _of_trusted(one), _of_trusted(other)
     if ours is None or theirs is None or repeats is None or others is None or len(repeats) != len(others):
         return None
-    gains, episodes = repeats - others, int(as_number(mapping(one.get("data")).get("episodes"), 0.0))
-    value = ours.value - theirs.value
-    found = statistics.student_estimate(value, gains, episodes=episodes or None)
-    return found, statistics.chance_above_zero(value, gains, episodes=episodes or None)
+    gains, episodes = repeats - others, int(as_number(mapping(one.get("data")).get("episodes"), 0.0)) or None
+    value, besides = ours.value - theirs.value, _missed(one) - _missed(other)
+    found = statistics.student_estimate(value, gains, besides=besides, episodes=episodes)
+    return found, statistics.chance_above_zero(value, gains, besides=besides, episodes=episodes)
+
+
+def _missed(record: Record) -> float:
+    """By how much left-out episodes were missed, on average over the trusted seeds."""
+    told = [mapping(policy.get("diagnostics")).get("missed_on_left_out_episodes") for policy in trusted(record)]
+    return sum(as_number(one, 0.0) for one in told) / max(1, len(told))
 
 
 def _resampled(record: Record) -> tuple[Any, ...]:
     """The same for estimates by the same resamples; nothing where a record does not tell."""
     told = (mapping(record.get("data")).get("fingerprint"), record.get("gamma"), record.get("repeats"))
-    return told if all(isinstance(part, str | int | float) for part in told) else ()
+    asked = mapping(record.get("asked"))
+    return (*told, str(asked)) if asked and all(isinstance(part, str | int | float) for part in told) else ()
 
 
 def _of_trusted(record: Record) -> npt.NDArray[np.float64] | None:

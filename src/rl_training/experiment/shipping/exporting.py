@@ -269,6 +269,7 @@ def _put_both(new: Path, target: Path, new_card: Path, card_path: Path, *, force
             is_new = False
         elif is_new and is_first:
             target.unlink(missing_ok=True)
+            is_new = False
         if not is_new and os.path.lexists(old_card):
             old_card.replace(card_path)
         raise
