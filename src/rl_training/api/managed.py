@@ -24,11 +24,11 @@ from rl_training.runtime.checkpoint import save_checkpoint
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.console import ConsoleProgress
 from rl_training.runtime.evaluation import Evaluation
+from rl_training.runtime.parts import TrainResult
 from rl_training.runtime.presets import with_preset
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trackers import make_tracker
 from rl_training.runtime.tracking import Tracker, Tracking
-from rl_training.runtime.trainer import TrainResult
 from rl_training.validation import require_flag, shown
 
 Dataset = TransitionDataset | Mapping[str, Any] | str | Path

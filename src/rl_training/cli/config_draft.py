@@ -24,6 +24,7 @@ from rl_training.wording import amount
 
 _WIDTH = 100
 _LONGEST_KEY = 1000  # characters; YAML reads a longer one only where it is marked as a key
+_WITHOUT_CRITICS = ("bc", "awr")
 _WEIGHING = ("iql", "awac", "crr")  # by exp of advantages; AWR standardises them first
 _MOST_SPOKEN = 10  # columns that are named one by one
 _TWO = 2  # words, of which no third lies between
@@ -277,6 +278,9 @@ class Draft:
         lines += ["seed: 0  # [0, 1, 2] trains three members together; report several", ""]
         lines += ["transforms:", "  normalise_observations: true  # columns may have different units"]
         lines += [*self._reward_scale(), *self._snapping()]
+        if self.algo not in _WITHOUT_CRITICS:
+            why = "Critics begin at what the mean reward adds up to: from zero it is a long way (some 60,000 updates)."
+            lines += ["", *_comment(why), "initial_values: data"]
         lines += ["", f"# Parameters of the algorithm, and their defaults: rl-training algos {self.algo}"]
         return [*lines, "algo_kwargs: {}"]
 

@@ -31,11 +31,12 @@ from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.console import ConsoleProgress
 from rl_training.runtime.loop import Loop
+from rl_training.runtime.parts import TrainResult
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.signals import EXIT_CODES, CutOffError
 from rl_training.runtime.trackers import sections, with_trackers
 from rl_training.runtime.tracking import read_notes
-from rl_training.runtime.trainer import TrainResult, trainer_for
+from rl_training.runtime.trainer import trainer_for
 from rl_training.wording import WARNING, notice_line, readable
 
 

@@ -47,6 +47,12 @@ def discounted_returns_to_go(
     return returns
 
 
+def usual_value(rewards: npt.NDArray[Any], terminations: npt.NDArray[np.bool_], gamma: float) -> float:
+    """What a state is worth where none is known from another: the mean reward for ever, ended as often as rows are."""
+    going_on = 1.0 - float(terminations.mean())
+    return float(rewards.mean(dtype=np.float64)) / (1.0 - gamma * going_on)
+
+
 def lambda_returns(
     rewards: npt.NDArray[Any],
     next_values: npt.NDArray[Any],

@@ -15,11 +15,12 @@ from rl_training.run_places import DESCRIPTION, RUNS_DIR, run_folders
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, is_checkpoint
 from rl_training.runtime.config import TrackerConfig, TrainConfig
+from rl_training.runtime.parts import TrainResult
 from rl_training.runtime.run_description import began
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.run_identity import differing, own_config
 from rl_training.runtime.trackers import with_trackers
-from rl_training.runtime.trainer import TrainResult, train
+from rl_training.runtime.trainer import train
 from rl_training.validation import shortened, shown
 
 Warn = Callable[[str], None]

@@ -49,11 +49,12 @@ from rl_training.runtime.checkpoint import Checkpoint, is_checkpoint, load_check
 from rl_training.runtime.config import EvaluationConfig, TrackerConfig, TrainConfig
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluation
+from rl_training.runtime.parts import TrainResult
 from rl_training.runtime.presets import merge, with_preset
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trackers import with_trackers
-from rl_training.runtime.trainer import TrainResult, train
+from rl_training.runtime.trainer import train
 from rl_training.validation import explain, printable, require_flag, shown
 
 if TYPE_CHECKING:

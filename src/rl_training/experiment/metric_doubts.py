@@ -63,7 +63,8 @@ def _unfinished(run: RunContents) -> str | None:
     if moving is None or curve is None:
         return None
     far = f", to {longer(int(curve.steps[-1]), run.config):,} updates or more"
-    return f"{moving}: the critic is not finished; train longer{far if run.summary.status == 'finished' else ''}"
+    near = "" if run.config.get("initial_values") == "data" else ", or anew with initial_values: data"
+    return f"{moving}: the critic is not finished; train longer{far + near if run.summary.status == 'finished' else ''}"
 
 
 def longer(updates: int, config: Mapping[str, Any]) -> int:

@@ -159,6 +159,11 @@ class StackedMLP(nn.Module):
         h = h * p[f"scale_{i}"].unsqueeze(1) + p[f"shift_{i}"].unsqueeze(1)
         return functional.relu(h) if self.spec.layer_norm == "pre" else h
 
+    @torch.no_grad()
+    def shift(self, amount: float) -> None:
+        """Add the same to every output, wherever it is evaluated."""
+        self.tensors()[f"bias_{len(self.spec.sizes) - 2}"].add_(amount)
+
     def target(self) -> Self:
         """An exact, gradient-free copy to be moved by Polyak averaging."""
         twin = copy.deepcopy(self)

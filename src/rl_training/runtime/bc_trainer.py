@@ -11,9 +11,10 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
+from rl_training.runtime.parts import Parts
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.sources import Source
-from rl_training.runtime.trainer import Parts, Trainer, trainer_function
+from rl_training.runtime.trainer import Trainer, trainer_function
 
 
 def best_episodes(dataset: TransitionDataset, fraction: float) -> TransitionDataset:

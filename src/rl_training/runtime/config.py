@@ -98,6 +98,11 @@ class TrainConfig(Section):
     algo_kwargs: dict[str, Any] = Field(default_factory=dict, description="the algorithm's own parameters")
     online: OnlineConfig | None = Field(None, description="collect experience of its own; none trains offline")
     init_from: str | None = Field(None, description="run or checkpoint whose networks and transforms to start from")
+    initial_values: Literal["zero", "data"] = Field(
+        "zero",
+        description="where critics begin: around zero, as in the papers, or at what the data's mean reward adds up to,"
+        " which spares far values the way there",
+    )
     transforms: TransformConfig = Field(default_factory=TransformConfig, description="observation and reward maps")
     eval_interval: Count | None = Field(None, description="steps between evaluations; none evaluates at the end")
     evaluation: EvaluationConfig = Field(default_factory=EvaluationConfig, description="how to evaluate")

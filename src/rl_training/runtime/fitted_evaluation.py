@@ -19,7 +19,7 @@ from torch import Tensor
 from rl_training.algorithms.evaluation.fitted_q import FittedQ, FittedQParams
 from rl_training.data.batch import PackedTransitions
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.data.returns import discounted_returns_to_go
+from rl_training.data.returns import discounted_returns_to_go, usual_value
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
@@ -222,7 +222,7 @@ def _prepare(
     transforms = fit_transforms(data, Spaces(data.obs_dim, bounds.action_low, bounds.action_high), standard)
     lone_cuts = share_of_lone_cuts(data, transforms)
     data = _continued(data, transforms, settings.seed)
-    returns = discounted_returns_to_go(data.rewards, data.episode_ends, gamma, _usual_value(data, gamma))
+    returns = discounted_returns_to_go(data.rewards, data.episode_ends, gamma, _after_cuts(data, gamma))
     first = first_rows(data)
 
     def tensor(values: npt.NDArray[np.float32]) -> Tensor:
@@ -281,10 +281,9 @@ def _continued(data: TransitionDataset, standard: Transforms, seed: int) -> Tran
     return replace(data, next_obs=next_obs, next_actions=next_actions)
 
 
-def _usual_value(data: TransitionDataset, gamma: float) -> Values:
-    """What the fits start from after each cut, `[E]`: the mean reward for ever, ended as often as episodes here are."""
-    going_on = 1.0 - float(data.terminations.mean())
-    usual = float(data.rewards.mean(dtype=np.float64)) / (1.0 - gamma * going_on)
+def _after_cuts(data: TransitionDataset, gamma: float) -> Values:
+    """What the fits start from after each cut, `[E]`."""
+    usual = usual_value(data.rewards, data.terminations, gamma)
     return np.where(data.terminations[data.episode_ends], 0.0, usual)
 
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import torch
 
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.errors import CheckpointError
 from rl_training.runtime.checkpoint import Checkpoint
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.machine_load import with_threads
@@ -24,6 +26,13 @@ def goes_past_its_end(run: RunDirectory | None, step: int) -> bool:
         return True
     facts = run.describe()
     return facts.get("status") == "finished" or facts.get(PAST_END) == step
+
+
+def require_its_data(run: RunDirectory, dataset: TransitionDataset) -> None:
+    """Refuse data that the run was not started with."""
+    original = run.describe().get("dataset") or {}
+    if dataset.fingerprint() != original.get("fingerprint"):
+        raise CheckpointError(f"dataset: not the one {run.path} was started with (SHA-256 differs)")
 
 
 def set_back(run: RunDirectory, config: TrainConfig, progress: Progress, checkpoint: Checkpoint | None) -> list[str]:

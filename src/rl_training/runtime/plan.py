@@ -11,7 +11,8 @@ from rl_training.runtime.new_runs import new_path
 from rl_training.wording import amount, notice_line, readable
 
 if TYPE_CHECKING:
-    from rl_training.runtime.trainer import Parts, Trainer
+    from rl_training.runtime.parts import Parts
+    from rl_training.runtime.trainer import Trainer
 
 
 def unusual(config: TrainConfig, params: Any, online: OnlineParams | None, *, has_data: bool) -> list[str]:

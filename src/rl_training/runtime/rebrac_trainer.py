@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rl_training.algorithms.rebrac import ReBRAC
+from rl_training.runtime.parts import Parts
 from rl_training.runtime.sources import Source
-from rl_training.runtime.trainer import Parts, Trainer, trainer_function
+from rl_training.runtime.trainer import Trainer, trainer_function
 
 
 class ReBRACTrainer(Trainer):

@@ -11,7 +11,7 @@ import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import torch
@@ -34,7 +34,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.summaries import known_facts
 from rl_training.data.transforms import Transforms, fit_transforms, transforms_without_data
 from rl_training.environments import Spaces, read_spaces
-from rl_training.errors import CheckpointError, ConfigError, did_you_mean
+from rl_training.errors import ConfigError, did_you_mean
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.acting_between import note_between
 from rl_training.runtime.ancestry import find_ancestor, require_its_transforms, told_of
@@ -43,14 +43,16 @@ from rl_training.runtime.checkpoint import Checkpoint, require_alike, restore
 from rl_training.runtime.checkpoint_writer import CheckpointWriter
 from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.divergence import DivergenceGuard, largest_reward
-from rl_training.runtime.engine import Engine, EngineMode, choose_device, choose_mode, set_arithmetic, uses_blocks
+from rl_training.runtime.engine import Engine, choose_device, choose_mode, set_arithmetic, uses_blocks
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluator
-from rl_training.runtime.going_on import goes_past_its_end, set_back
+from rl_training.runtime.going_on import goes_past_its_end, require_its_data, set_back
+from rl_training.runtime.initial_values import first_value
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.machine_load import use_threads
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk, verify_folder
 from rl_training.runtime.memory import DataBytes, MemoryNeed, data_bytes, predict
 from rl_training.runtime.online import OnlineSource, check_prior, goes_without_data, updates_in
+from rl_training.runtime.parts import Parts, TrainResult
 from rl_training.runtime.plan import plan_in_words, unusual
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import EVALUATION_METRICS
@@ -61,35 +63,6 @@ from rl_training.runtime.sources import Source
 from rl_training.runtime.trackers import tracking_of
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class TrainResult:
-    """A run that has come to its end: the policy in memory and the directory that holds everything else."""
-
-    run: RunDirectory
-    actor: Actor
-    checkpoint: Checkpoint
-    status: str
-    reason: str | None
-
-    @property
-    def progress(self) -> Progress:
-        return Progress.from_json(self.checkpoint.progress)
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What a run is made of, before it starts."""
-
-    dataset: TransitionDataset | None
-    spaces: Spaces
-    progress: Progress
-    learner: Learner
-    transforms: Transforms
-    mode: EngineMode
-    memory: list[MemoryNeed]
-    in_memory: bool = False  # the rows are, wherever the configuration would have them
 
 
 class Trainer:
@@ -111,6 +84,7 @@ class Trainer:
         self.run_directory = run
         self.checkpoint = checkpoint
         self.ancestor = find_ancestor(config, run, checkpoint)
+        self.first_value: float | None = None  # where critics begin; none: around zero
         self.online = self.online_settings()
         self.notices = list(notices)  # what the user should know before training starts
         stopping = config.early_stopping
@@ -129,6 +103,11 @@ class Trainer:
         if settings is not None and self.config.env_id is None:
             raise ConfigError(f"env_id: is required where {self.config.algo} collects its own experience")
         return settings
+
+    @property
+    def is_new(self) -> bool:
+        """Whether its networks are yet untrained."""
+        return self.checkpoint is None and self.ancestor is None
 
     # The run ----------------------------------------------------------------------------------------------------
 
@@ -154,9 +133,12 @@ class Trainer:
         progress = self.progress(dataset)
         mode = choose_mode(self.config.engine, progress.total_updates, torch.device(device))
         memory = self.require_memory(dataset, spaces, progress, torch.device(device), mode)
+        transforms = self.fit(dataset, spaces)
+        if self.is_new:
+            self.first_value = first_value(self.config, dataset, transforms)
         learner = self.build_learner(spaces, progress.total_updates, device)
         set_arithmetic(learner, self.config.precision, self.config.kernels)
-        parts = Parts(dataset, spaces, progress, learner, self.fit(dataset, spaces), mode, memory)
+        parts = Parts(dataset, spaces, progress, learner, transforms, mode, memory)
         if dataset is not None:
             self.notices += data_notices(dataset, self.config.env_id) + self.gap_notices(parts)
         self.notices += unusual(self.config, learner.params, self.online, has_data=dataset is not None)
@@ -167,8 +149,8 @@ class Trainer:
         return parts
 
     def gap_notices(self, parts: Parts) -> list[str]:
-        is_new, snapped = self.checkpoint is None and self.ancestor is None, bool(parts.transforms.action_gaps)
-        if not (is_new or snapped):  # nothing can be done about it any more
+        snapped = bool(parts.transforms.action_gaps)
+        if not (self.is_new or snapped):  # nothing can be done about it any more
             return []
         snapped |= self.config.transforms.snap_actions
         names = [column.name for column in parts.spaces.action_columns]
@@ -287,7 +269,7 @@ class Trainer:
     def load_data(self, spaces: Spaces | None) -> TransitionDataset | None:
         """The dataset, checked against the environment's spaces and, on resuming, against the original's hash."""
         dataset = self.given_dataset
-        is_new = self.checkpoint is None and self.run_directory is None and self.ancestor is None
+        is_new = self.is_new and self.run_directory is None
         if dataset is not None:
             if spaces is not None:
                 check_spaces(dataset, spaces, "dataset", self.config.env_id)
@@ -297,10 +279,7 @@ class Trainer:
         if dataset is None and not goes_without_data(self.online):
             raise ConfigError("dataset: is required; a path to a file, minari:ID, `source: scripted` or `random`")
         if self.run_directory is not None and dataset is not None:
-            original = self.run_directory.describe().get("dataset") or {}
-            if dataset.fingerprint() != original.get("fingerprint"):
-                started = self.run_directory.path
-                raise CheckpointError(f"dataset: not the one {started} was started with (SHA-256 differs)")
+            require_its_data(self.run_directory, dataset)
         return dataset
 
     def progress(self, dataset: TransitionDataset | None) -> Progress:
@@ -332,6 +311,8 @@ class Trainer:
         if self.ancestor is not None:
             restore(learner.state(), {**self.ancestor.tensors, "active": learner.active})  # its networks are sound
             learner.clock.zero_()  # schedules and streams belong to the new run
+        elif self.first_value is not None:
+            learner.start_values_at(self.first_value)
         return learner
 
     def fit(self, dataset: TransitionDataset | None, spaces: Spaces) -> Transforms:

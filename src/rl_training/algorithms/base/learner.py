@@ -134,6 +134,12 @@ class Learner(ABC):
             options |= {"actor_init": Initialiser(self.params.init), "critic_init": Initialiser(self.params.init)}
         return options
 
+    def start_values_at(self, value: float) -> None:
+        """Have critics, their targets and the state value begin around `value` instead of around zero."""
+        for name in ("critics", "target_critics", "value"):
+            if hasattr(self.model, name):
+                getattr(self.model, name).shift(value)
+
     def build_optimisers(self) -> dict[str, Adam]:
         """One optimiser per network that learns, by the name schedules and metrics use: actor, critic, value."""
         networks = {"actor": "actor", "critic": "critics", "value": "value"}

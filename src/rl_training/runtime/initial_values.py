@@ -1,0 +1,25 @@
+"""Where critics begin.
+
+Behind target networks, what all values have in common arrives after some 3/(τ(1 - γ)) updates: 60,000 for τ = 0.005
+and γ = 0.99, however simple the task. Values that begin at what the data's mean reward adds up to have that way behind
+them, and learn from the first update on what tells states and actions apart.
+"""
+
+from __future__ import annotations
+
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.returns import usual_value
+from rl_training.data.transforms import Transforms
+from rl_training.errors import ConfigError
+from rl_training.runtime.config import TrainConfig
+
+
+def first_value(config: TrainConfig, dataset: TransitionDataset | None, transforms: Transforms) -> float | None:
+    """Of the rewards as the networks see them; none where critics begin around zero."""
+    if config.initial_values == "zero":
+        return None
+    if "n_critics" not in config.algo_kwargs:
+        raise ConfigError(f"initial_values: {config.algo} has no critics that could begin elsewhere; leave it out")
+    if dataset is None:
+        raise ConfigError("initial_values: data needs a dataset, and there is none; leave it out")
+    return usual_value(transforms.rewards(dataset.rewards), dataset.terminations, float(config.algo_kwargs["gamma"]))
