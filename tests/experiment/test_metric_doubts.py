@@ -128,12 +128,15 @@ def curve_of(values: Any, records: int) -> RunContents:
 def test_a_short_run_is_judged_as_well(records: int, status: str) -> None:
     run = curve_of(np.arange(1, records + 1), records)
     (doubt,) = metric_doubts(replace(run, summary=replace(run.summary, status=status)))
-    longer = f", to {2_000 * records:,} updates or more" if status == "finished" else ""  # the others have a budget
+    longer = f", to {2_000 * records:,} updates or more, or anew with initial_values: data"
+    longer = longer if status == "finished" else ""  # the others have a budget
     assert doubt == (
         f"critic/q_data still moves in a straight line at the end (from {records - (7 if records == 40 else 4)} to"
         f" {records} in the last {'7,000' if records == 40 else '4,000'} updates): the critic is not finished; train"
         f" longer{longer}"
     )
+    begun_near = replace(run, config={**run.config, "initial_values": "data"})
+    assert not any("initial_values" in doubt for doubt in metric_doubts(begun_near))
     settled = -50 * (1 - np.exp(-3.3 * np.arange(1, records + 1) / records))
     assert metric_doubts(curve_of(settled, records)) == ()
 
