@@ -317,6 +317,26 @@ def test_refused_seeds_are_not_passed_over(
     assert "  mean of 2 of 3 seeds  " in command("evaluate", path, "--offline", *QUICK).out
 
 
+def test_an_estimate_of_first_steps_is_told_as_one(
+    command: Any, estimated: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    """By the page, the card and the terminal, and that one that looks further ahead was refused."""
+    path, record = estimated
+    away = [one | {"value": None, "improvement": None, "not_trusted_because": ["so far"]} for one in record["policies"]]
+    near = record | {"gamma": 0.95, "behaviour": record["behaviour"] | {"steps": 96.0}}
+    records = (record | {"value": None, "improvement": None, "policies": away}, near)
+    (path / "offline_evaluations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    command("report", path, "-o", "page.html", "--no-data")
+    lead = (tmp_path / "page.html").read_text().split("<main>")[0]
+    assert "discounted by 0.95, which counts the first 20 or so of 96 steps, 95% interval" in lead
+    assert "Which is better over whole episodes it does not tell. One that looks further ahead, discounted by" in lead
+    out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 1).out
+    assert "better than the behaviour that recorded the data over the first 20 or so of 96 steps of an episode:" in out
+    assert "; an estimate that looks further ahead was refused" in out
+    card = json.loads((tmp_path / "policy.pt2.json").read_text())["offline_evaluation"]
+    assert card["cautions"][-1] == "an estimate that looks further ahead was refused, because so far"
+
+
 def test_the_newest_trusted_of_each_data_and_every_refusal(
     command: Any, estimated: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:

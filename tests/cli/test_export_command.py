@@ -216,6 +216,19 @@ class TestQuality:
                 " estimated from the data alone",
             ),
             (
+                estimate(
+                    3.25,
+                    1.5,
+                    5.0,
+                    gamma=0.95,
+                    behaviour={"steps": 96.0},
+                    cautions=["an estimate that looks further ahead was refused, because so"],
+                ),
+                "better than the behaviour that recorded the data over the first 20 or so of 96 steps of an episode:"
+                " improvement +3.25, 95% interval 1.5 to 5, estimated from the data alone; an estimate that looks"
+                " further ahead was refused",
+            ),
+            (
                 estimate(0, 0, 0, improvement=None, not_trusted_because=["it is so; do that", "more"]),
                 "unknown: the estimate from the data alone is not to be trusted, because it is so",
             ),

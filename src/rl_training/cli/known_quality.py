@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rl_training.experiment.horizon import FURTHER_REFUSED, NEWER_REFUSED, beginning_of
 from rl_training.paths import in_shell
 from rl_training.validation import shortened
 from rl_training.wording import amount, readable
@@ -51,9 +52,14 @@ def _estimated(estimate: Mapping[str, Any]) -> str:
         "" if low is None or high is None else f", {estimate['level']:.0%} interval {readable(low)} to {readable(high)}"
     )
     found = f"improvement {sign}{readable(gain['value'])}{ends}, estimated from the data alone"
-    newer = "; a newer estimate was refused" if any("newer estimate" in text for text in estimate["cautions"]) else ""
+    part = beginning_of(estimate)
+    over = "" if part is None else f" over {part} of an episode"
+    refused = [
+        told for told in (NEWER_REFUSED, FURTHER_REFUSED) if any(t.startswith(told) for t in estimate["cautions"])
+    ]
+    besides = "".join(f"; {told}" for told in refused)
     if low is not None and low > 0:
-        return f"better {_BEHAVIOUR}: {found}{newer}"
+        return f"better {_BEHAVIOUR}{over}: {found}{besides}"
     if high is not None and high < 0:
-        return f"worse {_BEHAVIOUR}: {found}{newer}"
-    return f"not shown to be better {_BEHAVIOUR}: {found}{newer}"
+        return f"worse {_BEHAVIOUR}{over}: {found}{besides}"
+    return f"not shown to be better {_BEHAVIOUR}{over}: {found}{besides}"

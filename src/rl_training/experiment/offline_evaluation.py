@@ -18,6 +18,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import TransformConfig, fit_transforms
 from rl_training.errors import ConfigError
 from rl_training.experiment import statistics
+from rl_training.experiment.horizon import caution_of_horizon
 from rl_training.experiment.offline_data import DataUsed, episodes_to_evaluate_on
 from rl_training.experiment.offline_doubts import (
     MOST_ROUNDS,
@@ -252,15 +253,16 @@ def evaluate_offline(
     )
     for one, of in zip(judged, seen, strict=False):
         cautions += caution_of_a_stop(of, one.seed) if one.trusted else []
+    observed = _observed(data, fitted)
     return OfflineEvaluation(
         int(policy.checkpoint.progress["steps"]),
         discount,
         settings,
         used,
-        _observed(data, fitted),
+        observed,
         _value(fitted, -1, behaviour, missed),
         judged,
-        (*cautions, *caution_of_cuts(fitted)),
+        (*cautions, *caution_of_cuts(fitted), *caution_of_horizon(discount, observed.steps)),
         np.stack([of.repeats[:, column] for column, of in enumerate(seen)], 1),
         fitted.updates,
         missed,

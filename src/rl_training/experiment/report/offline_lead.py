@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from rl_training.data.doctor.wording import listed, number
+from rl_training.experiment.horizon import beginning_of
 from rl_training.experiment.offline_doubts import mean_of
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.costs import Shown
@@ -40,14 +41,16 @@ def lead(runs: Sequence[RunContents]) -> str:
     is_shown = gain.low is None or gain.low > 0
     text = f"Estimated from the data alone, <b>{escape(best.label)}</b> {_does(best.shown, is_shown=is_shown)}"
     text += f" {escape(interval(gain) + best.shown.behind + _from_to(record, best.shown))}"
-    text += f" ({_over(record)}{discounted(record)}, {LEVEL:.0%} interval over"
+    part = beginning_of(record)
+    text += f" ({_over(record)}{discounted(record)}{'' if part is None else f', which counts {part}'}"
+    text += f", {LEVEL:.0%} interval over"
     text += escape(f" {count(mapping(record.get('data')), 'episodes')} episodes of {title(record)}")
     better = "a saving" if best.shown.costs else "an improvement"
     text += ")" if chance is None else f"; probability of {better} {chance:.2f})"
     text += ", the most of the runs that could be judged so" if len(found) > 1 else ""
     if mapping(record.get("data")).get("trained_on") is True:
         text += ", on the episodes that it was trained on, which flatters it"
-    text += f".{'' if is_shown else _alone(record)}"
+    text += f".{'' if is_shown else _alone(record)}{_not_told(best, record, part)}"
     judged = [run for _, run in found]
     refused = [run.label for run in unscored if run.offline and run not in judged]
     if refused:
@@ -63,6 +66,14 @@ def _does(shown: Shown, *, is_shown: bool) -> str:
     if is_shown:
         return "improves on the behaviour that recorded them by"
     return "is not shown to improve on the behaviour that recorded them: the difference is"
+
+
+def _not_told(run: RunContents, record: Record, part: str | None) -> str:
+    """What the estimate says nothing of, and what was tried to know more."""
+    told = [] if part is None else [" Which is better over whole episodes it does not tell."]
+    further = [one for one in run.refused if as_number(one.get("gamma"), 0.0) > as_number(record.get("gamma"), 1.0)]
+    told += [f" One that looks further ahead, {discounted(one)}, was refused." for one in further[-1:]]
+    return escape("".join(told))
 
 
 def _leading(run: RunContents) -> Record:

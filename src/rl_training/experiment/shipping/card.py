@@ -17,6 +17,7 @@ from rl_training import __version__
 from rl_training.data.reference_returns import reference_returns
 from rl_training.environments import NamedColumn
 from rl_training.errors import CheckpointError
+from rl_training.experiment.horizon import FURTHER_REFUSED, NEWER_REFUSED
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.offline_doubts import LEAST_FORETOLD
 from rl_training.experiment.report.contents import training_doubts
@@ -166,7 +167,10 @@ def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int
     own = [record["policies"][record["seeds"].index(seed)] for record in of_step]
     chosen = max(range(len(own)), key=lambda place: (own[place]["value"] is not None, place))
     last, newer = of_step[chosen], own[-1]
-    refused = [] if own[chosen] is newer else newer["not_trusted_because"]
+    refused = [] if own[chosen] is newer else [(NEWER_REFUSED, why) for why in newer["not_trusted_because"]]
+    further = [one for one, record in zip(own, of_step, strict=True) if record["gamma"] > last["gamma"]]
+    if own[chosen]["value"] is not None and further and all(one["value"] is None for one in further):
+        refused += [(FURTHER_REFUSED, why) for why in further[-1]["not_trusted_because"]]
     diagnostics = dict(own[chosen].get("diagnostics") or {})
     if not (last.get("foretold_by_the_model") or 0.0) >= LEAST_FORETOLD:
         diagnostics.pop("modelled_value", None)  # a model that foretells so little tells nothing of a policy
@@ -174,7 +178,7 @@ def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int
         **own[chosen],
         "diagnostics": diagnostics,
         **{name: last[name] for name in ("behaviour", "gamma", "updates", "repeats", "level")},
-        "cautions": [*last["cautions"], *(f"a newer estimate was refused, because {why}" for why in refused)],
+        "cautions": [*last["cautions"], *dict.fromkeys(f"{told}, because {why}" for told, why in refused)],
         "data": {**last["data"], "title": PurePath(last["data"]["title"]).name},
         "how": "fitted Q evaluation: discounted value where the data's episodes begin, raw reward",
     }
