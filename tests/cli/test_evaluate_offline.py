@@ -432,6 +432,38 @@ def test_of_several_runs_all_are_forgotten_or_none(
     assert "forgot 1 estimate on" in out
 
 
+def test_a_path_stands_for_the_data_that_lie_there(
+    command: Any, mistake: Any, data_file: Path, dataset: TransitionDataset, tmp_path: Path
+) -> None:
+    run = train(small_config(data_file, tmp_path / "runs", name="own")).run.path
+    half, rest = (dataset.select(np.flatnonzero((dataset.episode_ids < 5) == first)) for first in (True, False))
+    half.save(tmp_path / "aside.npz")
+    (tmp_path / "elsewhere").mkdir()
+    rest.save(tmp_path / "elsewhere" / "aside.npz")
+    half.save(tmp_path / "elsewhere" / "copy.npz")
+    forget = ("evaluate", "runs/own", "--offline", "--forget", "--data")
+    assert command("evaluate", "runs/own", "--offline", *QUICK, "--data", "aside.npz").code == 0
+    for other in ("elsewhere/aside.npz", "elsewhere/gone.npz", "elsewhere/../other.npz"):
+        none = f"has no stored estimate on {other} to forget (there are some on aside.npz); nothing was changed"
+        assert none in mistake(*forget, other)
+    assert "forgot 1 estimate on" in command(*forget, "elsewhere/copy.npz").out
+    assert command("evaluate", "runs/own", "--offline", *QUICK, "--data", "aside.npz").code == 0
+    (tmp_path / "aside.npz").unlink()
+    assert "forgot 1 estimate on" in command(*forget, "./aside.npz").out
+    assert run.exists()
+
+
+def test_damaged_lines_are_no_reason_not_to_forget(command: Any, data_file: Path, tmp_path: Path) -> None:
+    run = train(small_config(data_file, tmp_path / "runs", name="own")).run.path
+    command("evaluate", "runs/own", "--offline", *QUICK)
+    stored = run / "offline_evaluations.jsonl"
+    with stored.open("ab") as damaged:
+        damaged.write(b"\xff\xfe not a record\n")
+    code, out, err = command("evaluate", "runs/own", "--offline", "--forget")
+    assert (code, err, out.startswith("runs/own: forgot 1 estimate;")) == (0, "", True)
+    assert stored.read_bytes() == b"\xff\xfe not a record\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

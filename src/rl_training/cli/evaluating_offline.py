@@ -17,14 +17,12 @@ from typing import Any
 
 import typer
 
-from rl_training.cli.evaluating import refuse
 from rl_training.cli.other_data import read_as_the_runs
 from rl_training.cli.telling import program, tell
 from rl_training.cli.text_tables import table, terminal_width
 from rl_training.cli.using import load_told
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import statistics
-from rl_training.experiment.continuing import find_run
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
@@ -35,8 +33,7 @@ from rl_training.runtime.console import pace
 from rl_training.runtime.display import clock
 from rl_training.runtime.engine import choose_device
 from rl_training.runtime.machine_load import use_threads
-from rl_training.runtime.records import OFFLINE_EVALUATIONS
-from rl_training.runtime.run_directory import RunDirectory, run_of
+from rl_training.runtime.run_directory import run_of
 from rl_training.wording import amount, notice_line, readable
 
 _SELDOM = 30.0  # seconds
@@ -111,35 +108,6 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
         tell(
             "not compared: that takes the same episodes, discount (--gamma) and repeats, and estimates that are trusted"
         )
-
-
-def forget(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> None:
-    """Drop what was stored of every run, on all data or on those asked for; the file is kept as it was beside it."""
-    of_fits = {
-        "--updates": asked.updates,
-        "--repeats": asked.repeats,
-        "--gamma": asked.gamma,
-        "--which": None if asked.which == "last" else asked.which,
-        "--seeds": asked.members,
-        "--stochastic": asked.stochastic or None,
-        "--json": as_json or None,
-    }
-    refuse(of_fits, "is for an estimate, and --forget makes none; leave it out")
-    on = "" if asked.data is None else f" on {asked.data}"
-    found = {run: RunDirectory.open(find_run(run)) for run in runs}
-    for run, directory in found.items():
-        if not any(_is_on(record, asked.data) for record in directory.records(OFFLINE_EVALUATIONS)):
-            raise ConfigError(f"{run}: has no stored estimate{on} to forget; nothing was changed")
-    for run, directory in found.items():
-        count, kept = directory.forget(OFFLINE_EVALUATIONS, lambda record: _is_on(record, asked.data))
-        tell(f"{run}: forgot {amount(count, 'estimate')}{on}; the records as they were: {kept}")
-
-
-def _is_on(record: Mapping[str, Any], data: str | None) -> bool:
-    """Whether an estimate is on these data, by the path or the name that it has for them."""
-    about = record.get("data")
-    title = str(about.get("title")) if isinstance(about, Mapping) else ""
-    return data is None or title in (data, Path(data).name) or Path(title).resolve() == Path(data).resolve()
 
 
 def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:

@@ -76,7 +76,12 @@ def evaluate(
         from rl_training.cli import evaluating_offline
 
         wanted = evaluating_offline.AskedOffline(data, updates, repeats, gamma, which, asked.members, stochastic)
-        (evaluating_offline.forget if forget else evaluating_offline.evaluate)(runs, wanted, as_json=as_json)
+        if forget:
+            from rl_training.cli import forgetting
+
+            forgetting.forget(runs, wanted, as_json=as_json)
+        else:
+            evaluating_offline.evaluate(runs, wanted, as_json=as_json)
         return
     of_fits = {"--data": data, "--updates": updates, "--repeats": repeats, "--gamma": gamma, "--forget": forget or None}
     evaluating.refuse(of_fits, "is an option of --offline; add it")
