@@ -73,12 +73,10 @@ def evaluate(
         evaluating.refuse(
             of_episodes, "plays episodes in an environment, and --offline has none; leave out one of them"
         )
-        from rl_training.cli import evaluating_offline
+        from rl_training.cli import evaluating_offline, forgetting
 
         wanted = evaluating_offline.AskedOffline(data, updates, repeats, gamma, which, asked.members, stochastic)
         if forget:
-            from rl_training.cli import forgetting
-
             forgetting.forget(runs, wanted, as_json=as_json)
         else:
             evaluating_offline.evaluate(runs, wanted, as_json=as_json)
