@@ -9,7 +9,7 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +23,10 @@ from rl_training.cli.text_tables import table, terminal_width
 from rl_training.cli.using import load_told
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import statistics
+from rl_training.experiment.costs import RETURNS, Shown, shown_of
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
-from rl_training.experiment.report.costs import RETURNS, Shown, shown_as
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.paths import in_shell
 from rl_training.runtime.console import pace
@@ -86,7 +86,8 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
     for run, policy in policies:
         began = time.monotonic()
         found = _estimate(policy, asked)
-        one = Estimated(run, asked.which, found, time.monotonic() - began, _shown(policy))
+        shown = shown_of(policy.checkpoint.config, run_of(policy.place))  # as the run's report has it
+        one = Estimated(run, asked.which, found, time.monotonic() - began, shown)
         estimated.append(one)
         if not as_json:
             tell("\n".join([*_lines(one), *_next(one, asked)]))
@@ -113,14 +114,6 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
 def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:
     if asked.data is None and policy.checkpoint.config.dataset is None:
         raise ConfigError(f"{run}: has no data of its own on disk; --data FILE names the episodes to evaluate it on")
-
-
-def _shown(policy: LoadedPolicy) -> Shown:
-    """As costs where the run's data are costs, as its report has them."""
-    section, run = policy.checkpoint.config.dataset, run_of(policy.place)
-    facts = None if run is None else run.describe().get("dataset")
-    said = None if section is None else section.model_dump(mode="json")
-    return shown_as(said, facts if isinstance(facts, Mapping) else {})
 
 
 def _estimate(policy: LoadedPolicy, asked: AskedOffline) -> OfflineEvaluation:
