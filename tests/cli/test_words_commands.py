@@ -111,6 +111,22 @@ def test_an_unknown_word_of_an_observation(config: Path, command: Any, mistake: 
     )
 
 
+def test_words_with_blanks_and_commas(log: Path, config: Path, command: Any, mistake: Any) -> None:
+    log.write_text(log.read_text().replace("shut", "half open").replace("Open", '"ajar, a bit"'))
+    config.write_text(config.read_text().replace("{shut: 0, Open: 1}", "{half open: 0, 'ajar, a bit': 1}"))
+    assert command("train", "-c", config.name, "--name", "own", *SHORT).code == 0
+    for number, texts in {
+        "0": ["0.5,half open", "0.5, Half open", "door=half open,obs_temp=0.5", '"door=half open",obs_temp=0.5'],
+        "1": ['0.5,"ajar, a bit"', 'door="ajar, a bit",obs_temp=0.5', 'obs_temp=0.5, "door=Ajar, a bit"'],
+    }.items():
+        expected = command("predict", "runs/own", "--obs", f"0.5,{number}")
+        assert expected.code == 0
+        for text in texts:
+            assert command("predict", "runs/own", "--obs", text) == expected
+    said = mistake("predict", "runs/own", "--obs", "door=ajar, a bit,obs_temp=0.5")
+    assert said.endswith("'a bit' is not NAME=VALUE; a word with a comma goes in double quotes, NAME=\"a, b\"")
+
+
 def test_options_of_the_command_line(log: Path, command: Any, mistake: Any) -> None:
     columns = ["--columns", "obs=obs_temp,door,mode", "--columns", "actions=action_heat"]
     words = ["--words", "door=shut:0,open:1", "--words", "mode=cool:-1,dry:0,heat:1"]
