@@ -105,3 +105,11 @@ def test_mistakes_of_a_first_try(entry: str, told: str, mistake: Any, tmp_path: 
 @pytest.mark.parametrize("words", [("--gamma", "0,95"), ("--gamma=0,95",)])
 def test_a_decimal_comma_is_answered_with_a_point(words: tuple[str, ...], mistake: Any) -> None:
     assert "got 0,95; write 0.95, with a point" in mistake("evaluate", "runs/x", "--offline", *words)
+
+
+@pytest.mark.parametrize("words", [("--seeds", "0,1", "--gamma", "abc"), ("--gamma", "abc", "--seeds=0,1")])
+def test_a_list_of_another_option_is_no_number_with_a_comma(words: tuple[str, ...], mistake: Any) -> None:
+    said = mistake("evaluate", "runs/x", "--offline", *words)
+    assert said.startswith("error: Invalid value for '--gamma': ")
+    assert "0,1" not in said
+    assert "with a point" not in said

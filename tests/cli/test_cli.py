@@ -87,7 +87,8 @@ class TestConfig:
         text = f"algo: bc\ntotal_timesteps: 9\ndataset: {{{section}}}\n"
         (tmp_path / "c.yaml").write_text(text % "termination")
         assert mistake("config", "validate", "c.yaml") == (
-            "error: c.yaml: dataset: log.csv: column 'why': 'Tagesende' is not among end_reasons; say what it means,"
+            "error: c.yaml: dataset: log.csv: column 'why': 'Tagesende' at row 2 is not among end_reasons; say what it"
+            " means,"
             " end_reasons: {Tagesende: termination} (or truncation, ongoing)"
         )
         assert "end_reasons: {Tagesende: termination}" in mistake("data", "check", "-c", "c.yaml")

@@ -131,7 +131,7 @@ def test_a_reason_of_any_length_can_be_filled_in(command: Any, tmp_path: Path) -
         ("x=1,y=1,x=2", "column 'x' is given twice"),
         ("x=1\nz,y=1", "cannot be split at its commas"),
         ("x=" + "1" * 200_000, "cannot be split at its commas"),
-        ("x=1,y", "no column ''"),
+        ("x=1,y", "'y' is not NAME=VALUE; a word with a comma"),
         ("x=1", "lacks y; expected x, y"),
     ],
 )

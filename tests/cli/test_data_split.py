@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -251,10 +252,42 @@ def test_terminations_are_shared_out(seed: int, command: Any, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     ("terminated", "others", "share", "expected"),
-    [(2, 8, 0.1, (0, 1)), (5, 2, 0.5, (3, 1)), (9, 1, 0.5, (5, 0)), (8, 32, 0.25, (2, 8)), (0, 4, 0.5, (0, 2))],
+    [
+        (2, 8, 0.1, (0, 1)),
+        (5, 2, 0.5, (3, 1)),
+        (6, 2, 0.25, (1, 1)),
+        (3, 2, 0.5, (1, 1)),
+        (9, 1, 0.5, (5, 0)),
+        (2, 1, 0.5, (1, 1)),
+        (2, 1, 0.7, (1, 1)),
+        (8, 32, 0.25, (2, 8)),
+        (0, 4, 0.5, (0, 2)),
+        (4, 0, 0.5, (2, 0)),
+    ],
 )
 def test_either_kind_is_on_either_side(terminated: int, others: int, share: float, expected: tuple[int, int]) -> None:
     ended = np.arange(terminated + others) < terminated
     for seed in range(20):
         drawn = data_split._drawn(ended, data_split.Choice(share, seed))
         assert (int(ended[drawn].sum()), int((~ended[drawn]).sum())) == expected
+
+
+def test_either_kind_is_on_either_side_wherever_two_of_each_can_be() -> None:
+    for terminated, others, percent in itertools.product(range(2, 12), range(2, 12), range(5, 100, 5)):
+        ended = np.arange(terminated + others) < terminated
+        drawn = data_split._drawn(ended, data_split.Choice(percent / 100, 0))
+        of_ended, count = int(ended[drawn].sum()), len(drawn)
+        assert count == min(max(1, round(percent / 100 * len(ended))), len(ended) - 1)
+        if 2 <= count <= len(ended) - 2:
+            assert 1 <= of_ended < terminated
+            assert 1 <= count - of_ended < others
+
+
+def test_no_other_seed_is_named_where_each_draws_as_many(command: Any, tmp_path: Path) -> None:
+    rows = [f"{run},{run}.5,{step}.25,0.{step},{int(run < 2 and step == 4)}" for run in range(4) for step in range(5)]
+    (tmp_path / "log.csv").write_text("\n".join(["episode,obs,rewards,actions,terminations", *rows]) + "\n")
+    out = command("data", "split", "log.csv", "-o", "a.npz", "b.npz").out
+    assert "  warning: all 2 terminations are in the part to train on: what is judged by the other part does not" in out
+    assert out.endswith("; a larger --held-out sets some of them aside\n")
+    out = command("data", "split", "log.csv", "--held-out", "0.5", "--force", "-o", "a.npz", "b.npz").out
+    assert "warning" not in out

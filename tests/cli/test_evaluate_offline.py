@@ -13,11 +13,12 @@ import numpy as np
 import pytest
 import torch
 
-from rl_training.cli import evaluating_offline, judging
+from rl_training.cli import evaluating_offline, judging, training
 from rl_training.cli.known_quality import quality
 from rl_training.data.doctor.wording import number
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.experiment import offline_evaluation
+from rl_training.experiment.costs import RETURNS, Shown
 from rl_training.experiment.manager import load_policy
 from rl_training.experiment.report.estimates import gain_between
 from rl_training.experiment.shipping import hub
@@ -452,6 +453,38 @@ def test_of_several_runs_all_are_forgotten_or_none(
     assert "forgot 1 estimate on" in out
 
 
+def test_a_path_stands_for_the_data_that_lie_there(
+    command: Any, mistake: Any, data_file: Path, dataset: TransitionDataset, tmp_path: Path
+) -> None:
+    run = train(small_config(data_file, tmp_path / "runs", name="own")).run.path
+    half, rest = (dataset.select(np.flatnonzero((dataset.episode_ids < 5) == first)) for first in (True, False))
+    half.save(tmp_path / "aside.npz")
+    (tmp_path / "elsewhere").mkdir()
+    rest.save(tmp_path / "elsewhere" / "aside.npz")
+    half.save(tmp_path / "elsewhere" / "copy.npz")
+    forget = ("evaluate", "runs/own", "--offline", "--forget", "--data")
+    assert command("evaluate", "runs/own", "--offline", *QUICK, "--data", "aside.npz").code == 0
+    for other in ("elsewhere/aside.npz", "elsewhere/gone.npz", "elsewhere/../other.npz"):
+        none = f"has no stored estimate on {other} to forget (there are some on aside.npz); nothing was changed"
+        assert none in mistake(*forget, other)
+    assert "forgot 1 estimate on" in command(*forget, "elsewhere/copy.npz").out
+    assert command("evaluate", "runs/own", "--offline", *QUICK, "--data", "aside.npz").code == 0
+    (tmp_path / "aside.npz").unlink()
+    assert "forgot 1 estimate on" in command(*forget, "./aside.npz").out
+    assert run.exists()
+
+
+def test_damaged_lines_are_no_reason_not_to_forget(command: Any, data_file: Path, tmp_path: Path) -> None:
+    run = train(small_config(data_file, tmp_path / "runs", name="own")).run.path
+    command("evaluate", "runs/own", "--offline", *QUICK)
+    stored = run / "offline_evaluations.jsonl"
+    with stored.open("ab") as damaged:
+        damaged.write(b"\xff\xfe not a record\n")
+    code, out, err = command("evaluate", "runs/own", "--offline", "--forget")
+    assert (code, err, out.startswith("runs/own: forgot 1 estimate;")) == (0, "", True)
+    assert stored.read_bytes() == b"\xff\xfe not a record\n"
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -506,3 +539,23 @@ def test_the_page_compares_runs_as_the_command_does(
         {"asked": None},
     ):
         assert gain_between(better, worse | changes) is None
+
+
+def test_train_ends_with_costs_where_the_data_are_costs(command: Any, tmp_path: Path) -> None:
+    """As `evaluate --offline` and the report have them."""
+    lines = [f"{np.sin(row):.3f},{np.cos(row):.3f},{row // 4 + 1},{row % 4}" for row in range(48)]
+    (tmp_path / "log.csv").write_text("\n".join(["x,u,eur,t", *lines]) + "\n")
+    columns = "{obs: x, actions: u, rewards: eur, step: t}"
+    section = f"{{source: file, path: log.csv, columns: {columns}, rewards_are: costs}}"
+    (tmp_path / "c.yaml").write_text(f"algo: bc\ntotal_timesteps: 2\ndataset: {section}\n")
+    out = command("train", "-c", "c.yaml", "--name", "own", "--quiet").out
+    assert "  data's cost    26.0 eur\n" in out
+    assert "return" not in out
+    assert "undiscounted 26.0\n" in command("evaluate", "runs/own", "--offline", *QUICK).out
+
+
+def test_the_last_and_the_best_cost_of_training() -> None:
+    shown = Shown(True, "eur")
+    assert training._score({"step": 1_000, "return_mean": -23.4}, "updates", shown) == "23.4 eur (update 1,000)"
+    assert training._score({"step": 1_000, "return_mean": -23.4}, "updates", RETURNS) == "-23.4 (update 1,000)"
+    assert training._score(None, "updates", shown) == ""

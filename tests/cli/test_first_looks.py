@@ -33,7 +33,8 @@ import json, sys
 from pathlib import Path
 import h5py, pyarrow.parquet, zipfile
 import rl_training.data.formats.parquet, rl_training.data.formats.npz, rl_training.data.formats.hdf5
-from rl_training.data.formats.peek import check_columns, peek
+from rl_training.data.formats.mapping_checks import check_columns
+from rl_training.data.formats.peek import peek
 from rl_training.reading_choices import AS_IT_STANDS
 
 def status(field):
@@ -222,10 +223,11 @@ def test_a_text_without_end_is_not_searched(tmp_path: Path) -> None:
     """Where a column is read to its end, one text of it may lie beyond the rows that were looked at."""
     long = table(tmp_path / "log.parquet", note=[None] * (ROWS - 1) + ["x" * 2**21])
     with pytest.raises(DataError, match=r"^column 'note': holds a text of more than 256 bytes, and is not read to its"):
-        texts_of(long, "parquet", "note")
+        texts_of(long, "parquet", ["note"])
     assert rare_texts(long, "parquet", {"note": np.full(ROWS, None)}) == {}
     short = table(tmp_path / "short.parquet", note=[None] * (ROWS - 1) + ["x" * 250])
-    assert texts_of(short, "parquet", "note") == {"": ROWS - 1, "x" * 250: 1}
+    texts = texts_of(short, "parquet", ["note"])["note"]
+    assert {text: found.rows for text, found in texts.items()} == {"": ROWS - 1, "x" * 250: 1}
 
 
 def test_several_groups_and_batches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

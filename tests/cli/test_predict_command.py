@@ -67,6 +67,7 @@ class TestPredict:
             (["o.csv"], "o.csv: is one word too many; observations in a file: --obs-file o.csv"),
             (["--data", "o.csv"], "No such option: --data; did you mean --obs-file?"),
             (["--obs", "1,two,3"], "--obs 1,two,3: must be numbers separated by commas"),
+            (["--obs", "1,,3"], "--obs 1,,3: must be numbers separated by commas"),
             (["--obs", "1,2"], "--obs 1,2: 2 values, 3 expected"),
             (["--obs", ""], "--obs : 0 values, 3 expected"),
             (["--obs", "1,2,3", "--obs", "1,2"], "--obs 1,2: 2 values, 3 expected"),

@@ -111,6 +111,22 @@ def test_an_unknown_word_of_an_observation(config: Path, command: Any, mistake: 
     )
 
 
+def test_words_with_blanks_and_commas(log: Path, config: Path, command: Any, mistake: Any) -> None:
+    log.write_text(log.read_text().replace("shut", "half open").replace("Open", '"ajar, a bit"'))
+    config.write_text(config.read_text().replace("{shut: 0, Open: 1}", "{half open: 0, 'ajar, a bit': 1}"))
+    assert command("train", "-c", config.name, "--name", "own", *SHORT).code == 0
+    for number, texts in {
+        "0": ["0.5,half open", "0.5, Half open", "door=half open,obs_temp=0.5", '"door=half open",obs_temp=0.5'],
+        "1": ['0.5,"ajar, a bit"', 'door="ajar, a bit",obs_temp=0.5', 'obs_temp=0.5, "door=Ajar, a bit"'],
+    }.items():
+        expected = command("predict", "runs/own", "--obs", f"0.5,{number}")
+        assert expected.code == 0
+        for text in texts:
+            assert command("predict", "runs/own", "--obs", text) == expected
+    said = mistake("predict", "runs/own", "--obs", "door=ajar, a bit,obs_temp=0.5")
+    assert said.endswith("'a bit' is not NAME=VALUE; a word with a comma goes in double quotes, NAME=\"a, b\"")
+
+
 def test_options_of_the_command_line(log: Path, command: Any, mistake: Any) -> None:
     columns = ["--columns", "obs=obs_temp,door,mode", "--columns", "actions=action_heat"]
     words = ["--words", "door=shut:0,open:1", "--words", "mode=cool:-1,dry:0,heat:1"]
@@ -125,7 +141,7 @@ def test_options_of_the_command_line(log: Path, command: Any, mistake: Any) -> N
 CHECKED = 5_000  # rows that `config validate` looks at
 
 
-def log_of(doors: list[str]) -> dict[str, list[Any]]:
+def log_of(doors: list[Any]) -> dict[str, list[Any]]:
     rows = range(len(doors))
     return {
         "run": [i // 100 for i in rows],
@@ -164,16 +180,48 @@ class TestValidate:
     def test_sees_a_word_far_down(self, name: str, command: Any, mistake: Any, tmp_path: Path) -> None:
         write(tmp_path / name, log_of([*["open", "shut"] * CHECKED, "wide"]))
         self.config(tmp_path, name, "  words: {door: {shut: 0, open: 1}}\n")
-        assert "column 'door': 'wide' is none of its words, shut, open; say its number" in mistake(
-            "config", "validate", "c.yaml"
-        )
+        none = f"column 'door': 'wide' at row {2 * CHECKED} is none of its words, shut, open; say its number"
+        assert none in mistake("config", "validate", "c.yaml")
+        assert none in mistake("data", "check", "-c", "c.yaml")
         self.config(tmp_path, name, "  words: {door: {shut: 0, open: 1, wide: 2}}\n")
+        assert command("config", "validate", "c.yaml").code == 0
+
+    def test_takes_flags_for_words(self, name: str, command: Any, tmp_path: Path) -> None:
+        write(tmp_path / name, log_of([True, False] * 100))
+        self.config(tmp_path, name, "  words: {door: {'true': 1, 'false': 0}}\n")
         assert command("config", "validate", "c.yaml").code == 0
 
     def test_leaves_what_is_missing_alone(self, name: str, command: Any, tmp_path: Path) -> None:
         write(tmp_path / name, log_of(["1", "ERR", "0", ""] * 50))
         self.config(tmp_path, name, "  missing: hold\n  missing_words: [ERR]\n")
         assert command("config", "validate", "c.yaml").code == 0
+
+
+class TestDecimalCommas:
+    """`config validate` reads words as `data check` and `train` do."""
+
+    @pytest.fixture(autouse=True)
+    def config(self, tmp_path: Path) -> None:
+        columns = "columns: {obs: [x, door], actions: u, rewards: r, episode_ids: run}"
+        section = f"{{source: file, path: log, {columns}, words: {{door: {{shut: 0, open: 1}}}}}}"
+        (tmp_path / "c.yaml").write_text(f"algo: bc\ntotal_timesteps: 10\ndataset: {section}\n")
+        (tmp_path / "log").mkdir()
+
+    def write(self, folder: Path, name: str, last: str) -> None:
+        doors = [*["open", "shut", "0,5"] * 20, last]
+        rows = [f"{name};{i % 7},25;{door};{i % 5},5;1,5" for i, door in enumerate(doors)]
+        (folder / "log" / f"{name}.csv").write_text("\n".join(["run;x;door;u;r", *rows]) + "\n")
+
+    def test_numbers_among_words(self, command: Any, tmp_path: Path) -> None:
+        self.write(tmp_path, "a", "0,5")
+        assert command("data", "check", "-c", "c.yaml").code == 0
+        assert command("config", "validate", "c.yaml").code == 0
+
+    def test_another_word_in_the_second_file(self, mistake: Any, tmp_path: Path) -> None:
+        self.write(tmp_path, "a", "0,5")
+        self.write(tmp_path, "b", "wide")
+        none = "dataset: log: b.csv: column 'door': 'wide' at row 60 is none of its words, shut, open; say its number"
+        assert none in mistake("config", "validate", "c.yaml")
 
 
 def test_a_raw_file_beside_a_run_comes_with_the_command_that_converts_it(

@@ -17,7 +17,8 @@ import pytest
 from rl_training.data import TransitionDataset
 from rl_training.data.doctor import examine
 from rl_training.data.formats import read, recognise
-from rl_training.data.formats.peek import check_columns, peek
+from rl_training.data.formats.mapping_checks import check_columns
+from rl_training.data.formats.peek import peek
 from rl_training.data.formats.whole_columns import last_rows, rare_texts, texts_of
 from rl_training.data.inventory import take_stock
 from rl_training.data.provenance import digest_of
@@ -419,7 +420,9 @@ class TestFirstLooks:
 
     def test_columns_to_their_end(self, folder: Path) -> None:
         rewrite(folder / "e11.csv", lambda text: text.replace("crash", "flood"))
-        assert texts_of(folder, "csv", "ended") == {"": 60, "limit": 6, "crash": 5, "flood": 1}
+        texts = texts_of(folder, "csv", ["ended"])["ended"]
+        assert {text: found.rows for text, found in texts.items()} == {"": 60, "limit": 6, "crash": 5, "flood": 1}
+        assert (texts["flood"].file.name, texts["flood"].row) == ("e11.csv", ROWS - 1)
         ends = list(range(ROWS - 1, EPISODES * ROWS, ROWS))
         assert last_rows(folder, "csv", "Batch") == set(ends)
         for number in range(10):
@@ -430,7 +433,7 @@ class TestFirstLooks:
     def test_a_column_that_a_file_lacks_further_on(self, folder: Path) -> None:
         rewrite(folder / "e7.csv", lambda text: text.replace("ended", "end"))
         with pytest.raises(DataError, match=r"^e7\.csv: has no column 'ended'$"):
-            texts_of(folder, "csv", "ended")
+            texts_of(folder, "csv", ["ended"])
 
     def test_stock(self, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "several").mkdir()

@@ -75,6 +75,15 @@ class TestDiscreteActions:
         assert (finding.level, finding.count) == ("warning", 4)
         assert "(0, 1, 2 and 3), which look like the numbers of choices" in finding.what
 
+    def test_columns_of_other_values_are_told_apart(self) -> None:
+        rng = np.random.default_rng(0)
+        heater, fan, pump = rng.integers(0, 2, ROWS), 10 * rng.integers(0, 7, ROWS), rng.integers(0, 2, ROWS)
+        report = report_on(without_successors(actions=np.stack([heater, fan, pump], axis=1)))
+        assert [f.what for f in report.findings if f.code == "actions.discrete"] == [
+            "Columns 0 and 2 take only 2 distinct values (0 and 1), which look like the numbers of choices.",
+            "Column 1 takes only 7 distinct values (0 to 60), which look like the numbers of choices.",
+        ]
+
     def test_as_the_file_says(self) -> None:
         actions = np.random.default_rng(0).integers(0, 2, ROWS)
         report = report_on(without_successors(actions=actions, discrete_action=np.array(True)))

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rl_training.data import TransitionDataset
-from rl_training.data.formats.peek import check_columns, peek
+from rl_training.data.formats.mapping_checks import check_columns
+from rl_training.data.formats.peek import peek
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -282,18 +283,37 @@ def test_a_negative_zero_among_whole_numbers_stays_one(tmp_path: Path) -> None:
     assert back.fingerprint() == given.fingerprint()
 
 
-@pytest.mark.parametrize(("name", "goes"), [("my_notes.txt", False), (".DS_Store", True)])
-def test_what_others_put_into_a_folder_of_columns_stays(name: str, goes: bool, tmp_path: Path) -> None:
+PACKED_ROWS = f".packed/{'0' * 32}.f32"
+
+
+@pytest.mark.parametrize("schema", ["as it was", "damaged"])
+@pytest.mark.parametrize(
+    ("name", "goes"),
+    [
+        ("my_notes.txt", False),
+        ("mine.npy", False),
+        ("data/thesis.txt", False),
+        (".git/HEAD", False),
+        (".packed/mine.f32", False),
+        (".DS_Store", True),
+        (PACKED_ROWS, True),
+    ],
+)
+def test_what_others_put_into_a_folder_of_columns_stays(name: str, goes: bool, schema: str, tmp_path: Path) -> None:
     folder = tmp_path / "log"
     obs = np.zeros((3, 1))
     dataset = TransitionDataset(obs, obs, obs[:, 0], obs, obs[:, 0] > 0, obs[:, 0] > 0)
     dataset.save(f"{folder}/")
+    (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text("mine")
+    if schema == "damaged":
+        (folder / "schema.json").write_text("{")
     if goes:
         dataset.save(f"{folder}/")
     else:
+        told = name if name.startswith(".packed") else name.partition("/")[0]
         with pytest.raises(
-            DataError, match=r"log: holds my_notes\.txt, which is no part of a dataset; move it away, or"
+            DataError, match=rf"log: holds {re.escape(told)}, which is no part of a dataset; move it away, or"
         ):
             dataset.save(f"{folder}/")
     assert (folder / name).exists() is not goes

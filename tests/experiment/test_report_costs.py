@@ -15,9 +15,9 @@ from rl_training import yaml_dialect
 from rl_training.data import TransitionDataset
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment import manager
+from rl_training.experiment.costs import RETURNS, Shown, common, shown_as
 from rl_training.experiment.report import write_report
 from rl_training.experiment.report.contents import read_runs
-from rl_training.experiment.report.costs import RETURNS, Shown, common, shown_as
 from rl_training.experiment.report.tables import last_estimate
 from rl_training.experiment.statistics import Estimate
 from small_runs import small_config

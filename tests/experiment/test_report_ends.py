@@ -10,9 +10,9 @@ import pytest
 
 from report_runs import make_runs, registered
 from rl_training.data.provenance import KEY, Provenance
+from rl_training.experiment.costs import shown_as
 from rl_training.experiment.report import write_report
 from rl_training.experiment.report.contents import read_runs
-from rl_training.experiment.report.costs import shown_as
 from rl_training.experiment.report.readings import added_at_termination, how_episodes_end
 
 FACTS = {"episodes": 105, "terminations": 25, "truncations": 80}

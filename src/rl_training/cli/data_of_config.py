@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
-
-import numpy as np
 
 from rl_training.cli.reading_options import Reading, joined, words_entries
 from rl_training.data.dataset_loaders import (
@@ -18,15 +15,10 @@ from rl_training.data.dataset_loaders import (
     MixtureDatasetConfig,
     table_choices,
 )
-from rl_training.data.fields import END_REASONS
-from rl_training.data.formats import MINARI_PREFIX, recognise
-from rl_training.data.formats.cells import numbers_of_words
-from rl_training.data.formats.end_reasons import ends_by_reason
+from rl_training.data.formats import MINARI_PREFIX
+from rl_training.data.formats.mapping_checks import check_columns, check_texts
 from rl_training.data.formats.nearby import is_there, near_names
-from rl_training.data.formats.peek import check_columns
 from rl_training.data.formats.places import expand
-from rl_training.data.formats.whole_columns import texts_of
-from rl_training.data.formats.words import checked as checked_words
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.config import read_config
 from rl_training.paths import in_shell
@@ -81,35 +73,10 @@ def check_files(name: str, section: DatasetConfig | None, place: str = "dataset"
         return [f"its data, {section.path}, are not here{near_names(path)}"]
     try:
         check_columns(path, section.columns, table_choices(section))
-        _check_reasons(path, section)
-        _check_words(path, section)
+        check_texts(path, section.columns, table_choices(section))
     except DataError as error:
         raise DataError(f"{name}: {place}: {section.path}: {error}") from None
     return []
-
-
-def _check_reasons(path: Path, section: FileDatasetConfig) -> None:
-    """Hold the reasons of ends to the texts that the file has."""
-    column = (section.columns or {}).get(END_REASONS)
-    if not isinstance(column, str) or (kind := recognise(path)) not in ("csv", "parquet", "npz", "hdf5"):
-        return
-    texts = list(texts_of(path, kind, column))
-    try:
-        ends_by_reason(column, np.array(texts, dtype=object), section.end_reasons, None, None)
-    except DataError as error:  # every text was looked at once, so that its row is not known
-        raise DataError(re.sub(r" at row \d+", "", str(error), count=1)) from None
-
-
-def _check_words(path: Path, section: FileDatasetConfig) -> None:
-    """Hold the words of columns that are read to those that the file has, to its end."""
-    named = (section.columns or {}).values()
-    read = {name for names in named for name in ([names] if isinstance(names, str) else names)}
-    for column, known in checked_words(section.words or {}).items():
-        for text in texts_of(path, recognise(path), column) if column in read else ():
-            try:
-                numbers_of_words(column, np.array([text], dtype=object), known, missing=section.missing_words)
-            except DataError as error:
-                raise DataError(str(error).replace(" at row 0", "", 1)) from None
 
 
 def reading_of(section: FileDatasetConfig) -> Reading:

@@ -80,17 +80,25 @@ def _aside(dataset: TransitionDataset, choice: Choice, source: str) -> BoolArray
 
 
 def _drawn(terminated: BoolArray, choice: Choice) -> IndexArray:
-    """The episodes that are set aside: of those that terminated about as many in a hundred as of the others, and some
-    of either kind on either side, as far as there are enough."""
+    """The episodes that are set aside: of those that terminated about as many in a hundred as of the others."""
     order = np.random.default_rng(choice.seed).permutation(len(terminated))
     count = min(max(1, round(choice.held_out * len(order))), len(order) - 1)
     ended, others = order[terminated[order]], order[~terminated[order]]
     if len(ended) < 2 or not len(others):
         return order[:count]
-    most_others = len(others) - 1 if len(others) > 1 else round(choice.held_out)
-    least = max(1 if count > 1 else 0, count - most_others)
-    of_ended = min(max(round(choice.held_out * len(ended)), least), len(ended) - 1, count)
+    of_ended = _of_ended(len(ended), len(others), count, choice.held_out)
     return np.concatenate([ended[:of_ended], others[: count - of_ended]])
+
+
+def _of_ended(ended: int, others: int, count: int, held_out: float) -> int:
+    """How many of two and more that terminated are set aside, where `count` episodes are: with two of the others as
+    well, and two episodes on either side, some of either kind are on either side."""
+    if others == 1:  # trained on, unless more is set aside than trained on
+        return count - 1 if held_out > 0.5 else min(count, ended - 1)
+    both_aside, both_kept = count > 1, ended + others - count > 1
+    least = max(int(both_aside), count - (others - 1 if both_kept else others))
+    most = min(ended - 1, count - 1 if both_aside else count)
+    return min(max(round(held_out * ended), least), most)
 
 
 def _recorded(dataset: TransitionDataset) -> IndexArray:
@@ -118,13 +126,15 @@ def _lone_terminations(parts: list[TransitionDataset]) -> list[str]:
     ended = [int(part.terminations.sum()) for part in parts]
     if not any(ended) or all(ended):
         return []
+    episodes = sum(len(np.unique(_recorded(part)[part.terminations])) for part in parts)
     where, meaning = (
         ("to train on", "what is judged by the other part does not count them")
         if ended[0]
         else ("set aside", "a policy trained on the other part never sees one")
     )
     which = "the only termination is" if max(ended) == 1 else f"all {max(ended)} terminations are"
-    return [f"  warning: {which} in the part {where}: {meaning}; another --seed draws others"]
+    way = "another --seed draws others" if episodes == 1 else "a larger --held-out sets some of them aside"
+    return [f"  warning: {which} in the part {where}: {meaning}; {way}"]
 
 
 def _require_apart(first: Path, second: Path) -> None:

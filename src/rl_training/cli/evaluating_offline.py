@@ -9,7 +9,7 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,26 +17,23 @@ from typing import Any
 
 import typer
 
-from rl_training.cli.evaluating import refuse
 from rl_training.cli.other_data import read_as_the_runs
 from rl_training.cli.telling import program, tell
 from rl_training.cli.text_tables import table, terminal_width
 from rl_training.cli.using import load_told
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import statistics
-from rl_training.experiment.continuing import find_run
+from rl_training.experiment.costs import RETURNS, Shown, shown_of
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
-from rl_training.experiment.report.costs import RETURNS, Shown, shown_as
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.paths import in_shell
 from rl_training.runtime.console import pace
 from rl_training.runtime.display import clock
 from rl_training.runtime.engine import choose_device
 from rl_training.runtime.machine_load import use_threads
-from rl_training.runtime.records import OFFLINE_EVALUATIONS
-from rl_training.runtime.run_directory import RunDirectory, run_of
+from rl_training.runtime.run_directory import run_of
 from rl_training.wording import amount, notice_line, readable
 
 _SELDOM = 30.0  # seconds
@@ -89,7 +86,8 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
     for run, policy in policies:
         began = time.monotonic()
         found = _estimate(policy, asked)
-        one = Estimated(run, asked.which, found, time.monotonic() - began, _shown(policy))
+        shown = shown_of(policy.checkpoint.config, run_of(policy.place))  # as the run's report has it
+        one = Estimated(run, asked.which, found, time.monotonic() - began, shown)
         estimated.append(one)
         if not as_json:
             tell("\n".join([*_lines(one), *_next(one, asked)]))
@@ -113,46 +111,9 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
         )
 
 
-def forget(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> None:
-    """Drop what was stored of every run, on all data or on those asked for; the file is kept as it was beside it."""
-    of_fits = {
-        "--updates": asked.updates,
-        "--repeats": asked.repeats,
-        "--gamma": asked.gamma,
-        "--which": None if asked.which == "last" else asked.which,
-        "--seeds": asked.members,
-        "--stochastic": asked.stochastic or None,
-        "--json": as_json or None,
-    }
-    refuse(of_fits, "is for an estimate, and --forget makes none; leave it out")
-    on = "" if asked.data is None else f" on {asked.data}"
-    found = {run: RunDirectory.open(find_run(run)) for run in runs}
-    for run, directory in found.items():
-        if not any(_is_on(record, asked.data) for record in directory.records(OFFLINE_EVALUATIONS)):
-            raise ConfigError(f"{run}: has no stored estimate{on} to forget; nothing was changed")
-    for run, directory in found.items():
-        count, kept = directory.forget(OFFLINE_EVALUATIONS, lambda record: _is_on(record, asked.data))
-        tell(f"{run}: forgot {amount(count, 'estimate')}{on}; the records as they were: {kept}")
-
-
-def _is_on(record: Mapping[str, Any], data: str | None) -> bool:
-    """Whether an estimate is on these data, by the path or the name that it has for them."""
-    about = record.get("data")
-    title = str(about.get("title")) if isinstance(about, Mapping) else ""
-    return data is None or title in (data, Path(data).name) or Path(title).resolve() == Path(data).resolve()
-
-
 def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:
     if asked.data is None and policy.checkpoint.config.dataset is None:
         raise ConfigError(f"{run}: has no data of its own on disk; --data FILE names the episodes to evaluate it on")
-
-
-def _shown(policy: LoadedPolicy) -> Shown:
-    """As costs where the run's data are costs, as its report has them."""
-    section, run = policy.checkpoint.config.dataset, run_of(policy.place)
-    facts = None if run is None else run.describe().get("dataset")
-    said = None if section is None else section.model_dump(mode="json")
-    return shown_as(said, facts if isinstance(facts, Mapping) else {})
 
 
 def _estimate(policy: LoadedPolicy, asked: AskedOffline) -> OfflineEvaluation:

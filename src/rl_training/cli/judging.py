@@ -73,10 +73,13 @@ def evaluate(
         evaluating.refuse(
             of_episodes, "plays episodes in an environment, and --offline has none; leave out one of them"
         )
-        from rl_training.cli import evaluating_offline
+        from rl_training.cli import evaluating_offline, forgetting
 
         wanted = evaluating_offline.AskedOffline(data, updates, repeats, gamma, which, asked.members, stochastic)
-        (evaluating_offline.forget if forget else evaluating_offline.evaluate)(runs, wanted, as_json=as_json)
+        if forget:
+            forgetting.forget(runs, wanted, as_json=as_json)
+        else:
+            evaluating_offline.evaluate(runs, wanted, as_json=as_json)
         return
     of_fits = {"--data": data, "--updates": updates, "--repeats": repeats, "--gamma": gamma, "--forget": forget or None}
     evaluating.refuse(of_fits, "is an option of --offline; add it")

@@ -10,7 +10,7 @@ from pathlib import Path
 from rl_training.cli.data_of_config import reading_of
 from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig, table_choices
 from rl_training.data.formats import recognise
-from rl_training.data.formats.peek import check_columns
+from rl_training.data.formats.mapping_checks import check_columns
 from rl_training.data.formats.places import expand
 from rl_training.data.formats.written import provenance_in
 from rl_training.data.provenance import Provenance

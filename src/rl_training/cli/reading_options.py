@@ -105,7 +105,7 @@ class Reading:
         found: dict[str, str | list[str]] = {}
         for entry in self.columns or ():
             field, _, names = (part.strip() for part in entry.partition("="))
-            parts = _split(names)
+            parts = split_at_commas(names)
             if not field or not parts or not all(parts):
                 raise ConfigError(f"--columns {entry}: must name a field and its columns, such as obs=x,y")
             if field in found:
@@ -130,21 +130,19 @@ class Reading:
         found: dict[str, dict[str, float]] = {}
         for entry in self.words or ():
             column, given = _column_of(entry)
-            pairs = [[part.strip() for part in pair.rpartition(":")] for pair in _split(given)]
+            pairs = [[part.strip() for part in pair.rpartition(":")] for pair in split_at_commas(given)]
             if not column or not pairs or any(not sign or _as_number(number) is None for _, sign, number in pairs):
                 raise ConfigError(f"--words {entry}: must give words their numbers, such as door=shut:0,open:1")
-            numbers = {word: float(number) for word, _, number in pairs}
-            if column in found or len(numbers) < len(pairs):
-                twice = (
-                    column if column in found else next(one for one, n in Counter(p[0] for p in pairs).items() if n > 1)
-                )
-                raise ConfigError(f"--words {entry}: {twice} is given twice")
-            found[column] = numbers
+            words = Counter(word for word, _, _ in pairs)
+            twice = [name for name in (column,) if name in found] or [word for word, n in words.items() if n > 1]
+            if twice:
+                raise ConfigError(f"--words {entry}: {twice[0]} is given twice")
+            found[column] = {word: float(number) for word, _, number in pairs}
         return found or None
 
     def table_choices(self) -> TableChoices:
         """What is said of the cells and rows of a table."""
-        words = _split(self.missing_words or "")
+        words = split_at_commas(self.missing_words or "")
         if self.missing_words is not None and not all(words):
             raise ConfigError(f"--missing-words {self.missing_words}: must be words with commas between, ERR,-9999")
         return TableChoices(self.reasons(), tuple(words), self.duplicates, self.numbers_of_words())
@@ -260,7 +258,7 @@ def _as_number(text: str) -> float | None:
         return None
 
 
-def _split(names: str) -> list[str]:
+def split_at_commas(names: str) -> list[str]:
     """Names between commas; one in double quotes may hold commas itself."""
     try:
         return [name.strip() for name in next(csv.reader([names], skipinitialspace=True, strict=True), [])]

@@ -154,7 +154,9 @@ def _reasons(place: Path, first: Peek, guesses: Guesses) -> dict[str, ReasonGues
     lengths = lengths_by_reason(
         first.columns[column], None if ids is None else first.columns[ids], repeats(first.columns)
     )
-    return guess_reasons(dict(texts_of(expand(place), first.kind, column).most_common()), lengths)
+    texts = texts_of(expand(place), first.kind, [column])[column]
+    by_rows = sorted(texts.items(), key=lambda entry: -entry[1].rows)
+    return guess_reasons({text: found.rows for text, found in by_rows}, lengths)
 
 
 def _with_rare_reasons(place: Path, first: Peek, guesses: Guesses) -> Guesses:

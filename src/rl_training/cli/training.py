@@ -23,6 +23,7 @@ from rl_training.data.generation import generate_random_dataset
 from rl_training.errors import ConfigError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.experiment.config import apply_override, read_config, to_yaml
+from rl_training.experiment.costs import Shown, shown_of
 from rl_training.experiment.curves import draw_learning_curve
 from rl_training.experiment.metric_doubts import longer
 from rl_training.paths import in_shell
@@ -213,10 +214,11 @@ def _report(result: TrainResult, console: Console, page: str = "") -> None:
     data = run.describe()["dataset"] or {}  # none where the run collected its own
     reason = f": {result.reason}" if result.reason else ""
     console.print(f"\n{result.status} after {progress.steps:,} {progress.unit}{reason}")
+    shown = shown_of(result.checkpoint.config, run)
     rows = [
-        ("last return", _score(progress.last, progress.unit)),
-        ("best return", _score(progress.best, progress.unit)),
-        ("data's return", readable(data["return_mean"]) if "return_mean" in data else ""),
+        (f"last {shown.noun}", _score(progress.last, progress.unit, shown)),
+        (f"best {shown.noun}", _score(progress.best, progress.unit, shown)),
+        (f"data's {shown.noun}", _value(data["return_mean"], shown) if "return_mean" in data else ""),
         ("run", str(run.path)),
         ("learning curve", _curve(run)),
         ("report", page),
@@ -248,8 +250,12 @@ def _of_metrics(run: RunDirectory) -> list[tuple[str, str]]:
     return [("warning", doubt) for doubt in read.training_doubts] + [("note", note) for note in read.training_notes]
 
 
-def _score(record: dict[str, Any] | None, unit: str) -> str:
-    return f"{readable(record['return_mean'])} ({unit.removesuffix('s')} {record['step']:,})" if record else ""
+def _score(record: dict[str, Any] | None, unit: str, shown: Shown) -> str:
+    return f"{_value(record['return_mean'], shown)} ({unit.removesuffix('s')} {record['step']:,})" if record else ""
+
+
+def _value(value: float, shown: Shown) -> str:
+    return f"{readable(shown.number(value))}{shown.behind}"
 
 
 def _watched(notes: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import re
 import shlex
@@ -13,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from rl_training.cli.reading_options import split_at_commas
 from rl_training.cli.telling import tell
 from rl_training.data.column_names import require_named
 from rl_training.data.dataset_loaders import FileDatasetConfig, MixtureDatasetConfig
@@ -22,13 +22,14 @@ from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of, listed, suggest
 from rl_training.data.formats.raw import NAMES, RawData, told_as_json
 from rl_training.data.formats.words import NAME as WORDS
-from rl_training.data.formats.words import key_of, with_told
+from rl_training.data.formats.words import as_number, key_of, with_told
 from rl_training.environments import NamedColumn, Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.validation import printable, shown
 from rl_training.wording import amount, readable
 
+_QUOTED_VALUE = re.compile(r'(?<![^,])(\s*[^",=]+=\s*)"((?:[^"]|"")*)"')  # NAME="a, b"
 _OF_FILES = (".csv", ".tsv", ".npy", ".npz", ".json")
 
 
@@ -98,9 +99,9 @@ def load_told(run: Path, which: str) -> LoadedPolicy:
 
 def _numbers(text: str, columns: Sequence[NamedColumn] = ()) -> list[float]:
     """In the order of the columns, whose words stand for their numbers."""
-    parts = text.strip("[] ").replace(",", " ").split()
-    words = [dict(column.words) for column in columns] if len(columns) == len(parts) else [{} for _ in parts]
     try:
+        parts = _parts(text.strip("[] ").rstrip(", "), columns)
+        words = [dict(column.words) for column in columns] if len(columns) == len(parts) else [{} for _ in parts]
         return [
             float(next((number for word, number in known.items() if key_of(word) == key_of(part)), part))
             for part, known in zip(parts, words, strict=True)
@@ -113,17 +114,32 @@ def _numbers(text: str, columns: Sequence[NamedColumn] = ()) -> list[float]:
         raise DataError(f"--obs {text}: must be numbers separated by commas{hint}") from None
 
 
+def _parts(text: str, columns: Sequence[NamedColumn]) -> list[str]:
+    """Between commas and blanks; where there are commas, a blank may be one of a word."""
+    if "," not in text:
+        return [text] if len(columns) == 1 and columns[0].words else text.split()
+    parts = split_at_commas(text) or [text]  # which is no number, with a quote that is not closed
+    return [piece for part in parts for piece in (part.split() if _are_numbers(part) else [part])]
+
+
+def _are_numbers(part: str) -> bool:
+    pieces = part.split()
+    return bool(pieces) and all(as_number(piece) is not None for piece in pieces)
+
+
 def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
-    """`speed=1,door=open`, in whatever order."""
+    """`speed=1,door=open`, in whatever order; a word with a comma is put in double quotes, with its name or without."""
     known = {column.name: column for column in columns}
     names = list(known)
     if not names:
         raise DataError(f"--obs {text}: this policy knows no names of columns; give numbers alone, in their order")
     given: dict[str, float] = {}
-    try:
-        parts = next(csv.reader([text], skipinitialspace=True), [])
-    except csv.Error as error:
-        raise DataError(f"--obs {text}: cannot be split at its commas ({error})") from None
+    parts = split_at_commas(_QUOTED_VALUE.sub(r'"\1\2"', text))
+    if not parts:
+        raise DataError(f"--obs {text}: cannot be split at its commas; double quotes must be closed")
+    if nameless := [part for part in parts if "=" not in part]:
+        quoted = 'a word with a comma goes in double quotes, NAME="a, b"'
+        raise DataError(f"--obs {text}: {shown(nameless[0])} is not NAME=VALUE; {quoted}")
     for part in parts:
         name, _, value = (piece.strip() for piece in part.rpartition("="))
         if name not in names:

@@ -13,7 +13,7 @@ from rl_training.data.formats.cells import is_missing_word
 from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.peek import Peek
 from rl_training.data.formats.places import expand
-from rl_training.data.formats.whole_columns import texts_of
+from rl_training.data.formats.whole_columns import Text, texts_of
 from rl_training.data.formats.words import MOST_PROPOSED, as_number, key_of, proposed
 from rl_training.data.guess_words import is_control
 from rl_training.data.guesses import Guess, Guesses
@@ -26,12 +26,12 @@ _NO_MARK = "none"  # a word for nothing among numbers, and a state among words
 
 
 def columns_of_words(place: Path, first: Peek, guesses: Guesses) -> tuple[Guesses, dict[str, dict[str, int]]]:
-    """The columns that no field takes and that hold a few words: in how many rows each stands, of the whole table. The
-    guesses with those of two words among what may be observed, where that is not clear."""
+    """The columns that no field takes and that hold a few words: in how many rows each stands, of the whole table
+    unless it is very large. The guesses with those of two words among what may be observed, where that is not clear."""
     if first.kind not in ("csv", "parquet"):
         return guesses, {}
     likely = [name for name in guesses.left if _may_be(first.columns[name])][:_MOST_COLUMNS]
-    counted = {name: _words(texts_of(expand(place), first.kind, name)) for name in likely}
+    counted = {name: _words(texts) for name, texts in texts_of(expand(place), first.kind, likely).items()}
     words = {name: own for name, own in counted.items() if _TWO <= len(own) <= MOST_PROPOSED}
     return _with_words(guesses, words), words
 
@@ -69,13 +69,13 @@ def _may_be(values: npt.NDArray[np.generic]) -> bool:
     return few and len(filled) >= _FILLED * len(texts) and all(as_number(text) is None for text in filled)
 
 
-def _words(counts: Mapping[str, int]) -> dict[str, int]:
+def _words(texts: Mapping[str, Text]) -> dict[str, int]:
     """Those that differ by more than their capitals, as they are first written."""
     found: dict[str, tuple[str, int]] = {}
-    for text, rows in counts.items():
+    for text, own in texts.items():
         if _is_word(text):
             word, before = found.get(key_of(text), (text, 0))
-            found[key_of(text)] = (word, before + rows)
+            found[key_of(text)] = (word, before + own.rows)
     return dict(found.values())
 
 

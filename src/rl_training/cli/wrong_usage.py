@@ -38,7 +38,7 @@ def told(error: Any, words: Sequence[str]) -> str:
     place = error.ctx.command_path if error.ctx else _place(words)
     message = error.format_message().replace("Value error, ", "").replace("Input should be", "must be")
     option, command = getattr(error, "option_name", None), place.rpartition(" ")[2]
-    meant = _meant(command, message, option, words)
+    meant = _meant(command, message, option, words) or _with_a_point(message, error, words)
     if meant is None and message.startswith("No such option") and isinstance(option, str) and error.ctx:
         meant = f"No such option: {option}{_near(command, option, _options(error.ctx.command))}"
     return f"{meant or message} (see {place} --help)"
@@ -67,9 +67,6 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
         return f"No such option: {option}; did you mean --obs-file?"
     if (seeds := _of_seeds(command, message, option, words)) is not None:
         return seeds
-    if message.startswith("Invalid value") and "number" in message:
-        given = next((word.rpartition("=")[2] for word in words if with_a_point(word.rpartition("=")[2])), None)
-        return None if given is None else f"{message}, got {given}{with_a_point(given)}"
     if not message.startswith("No such option") or not isinstance(option, str):
         return None
     if command == "resume" and option == "--set":
@@ -81,6 +78,25 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
             return f"No such option: {option}; {begin}, and --set {setting} changes it"
         return f"No such option: {option}; did you mean --set {setting}?"
     return None
+
+
+def _with_a_point(message: str, error: Any, words: Sequence[str]) -> str | None:
+    """Of a number that was written with a comma."""
+    names = getattr(getattr(error, "param", None), "opts", ())
+    given = _given(names, words) if message.startswith("Invalid value") and "number" in message else None
+    return f"{message}, got {given}{advice}" if (advice := with_a_point(given)) else None
+
+
+def _given(names: Sequence[str], words: Sequence[str]) -> str | None:
+    """What an option of these names was given last."""
+    values = [
+        value if is_joined else following
+        for (name, is_joined, value), following in zip(
+            (word.partition("=") for word in words), [*words[1:], ""], strict=True
+        )
+        if name in names
+    ]
+    return values[-1] if values else None
 
 
 def _options(command: Any) -> list[str]:
@@ -150,10 +166,7 @@ def _setting(option: str, words: Sequence[str]) -> str | None:
 
     name = option.lstrip("-").replace("-", "_")
     key = name if name in TrainConfig.model_fields else next(iter(places_of(name)), None) or own_place(name)
-    if key is None:
+    value = _given([option], words)
+    if key is None or value is None:
         return None
-    for word, following in zip(words, [*words[1:], ""], strict=True):
-        if word.partition("=")[0] == option:
-            value = word.partition("=")[2] or following
-            return shlex.quote(f"{key}={value}") if value and not value.startswith("--") else f"{key}=VALUE"
-    return None
+    return shlex.quote(f"{key}={value}") if value and not value.startswith("--") else f"{key}=VALUE"

@@ -157,3 +157,16 @@ def digest_of(path: Path) -> str | None:
         return whole.hexdigest()
     except OSError:
         return None
+
+
+def readings(section: Any, facts: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """What was said on reading, the newest first. section: a run's `dataset:`, of a mixture its first part; facts: what
+    run.json says of the data."""
+    while isinstance(section, Mapping) and isinstance(parts := section.get("parts"), list) and parts:
+        section = parts[0].get("dataset") if isinstance(parts[0], Mapping) else None
+    if isinstance(section, Mapping):
+        yield section
+    made = Provenance.read(facts.get(KEY))
+    while made is not None:
+        yield made.options
+        made = made.before

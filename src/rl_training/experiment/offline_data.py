@@ -17,6 +17,7 @@ from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.offline_doubts import FEW_EPISODES, FEWEST_EPISODES, caution_of_few
 from rl_training.experiment.report.diagnostics import some_episodes
 from rl_training.experiment.report.held_out import read_alike, share_seen
+from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_directory import run_of
 from rl_training.validation import shown
 from rl_training.wording import amount
@@ -88,6 +89,14 @@ def episodes_to_evaluate_on(
     return some, DataUsed(title, data.fingerprint(), episodes, some.n_usable, seen > 0.5), cautions
 
 
+def fingerprint_of(config: TrainConfig, given: str) -> str | None:
+    """Of data as a run is evaluated on them; none where they cannot be read."""
+    try:
+        return _load(config, read_alike(config.to_plain(), given).section).fingerprint()
+    except (DataError, ConfigError, OSError):
+        return None
+
+
 def _few_ends(data: TransitionDataset, trained: Mapping[str, Any]) -> list[str]:
     """A word on terminations that are too few to be judged, where the policy was trained to mind them."""
     if not data.whole_episodes or not trained.get("terminations"):
@@ -122,7 +131,7 @@ def _share_seen(policy: LoadedPolicy, data: TransitionDataset) -> float:
     if section is None:
         return 0.0
     try:
-        return share_seen(data, _load(policy, section))
+        return share_seen(data, _load(policy.checkpoint.config, section))
     except (DataError, ConfigError, OSError):
         return 0.0
 
@@ -139,9 +148,9 @@ def _open(
     section, notes = (config.dataset, ()) if given is None else read_alike(config.to_plain(), given)
     if section is None:
         raise ConfigError("data: this policy was trained from arrays in memory; name the data to evaluate it on")
-    data = _load(policy, section)
+    data = _load(config, section)
     return data, given or str(getattr(section, "path", None) or getattr(section, "id", section.source)), notes
 
 
-def _load(policy: LoadedPolicy, section: DatasetConfig) -> TransitionDataset:
-    return load_dataset(section, policy.checkpoint.config.env_id, None, refuse=False)
+def _load(config: TrainConfig, section: DatasetConfig) -> TransitionDataset:
+    return load_dataset(section, config.env_id, None, refuse=False)

@@ -128,6 +128,10 @@ class RunDirectory:
         """Every complete record of `kind`.jsonl."""
         return self._records[kind].read()
 
+    def sound_records(self, kind: str) -> list[dict[str, Any]]:
+        """The same where lines that are damaged do not matter: they are left out."""
+        return [record for _, _, record in entries(self._place / f"{kind}.jsonl") if record is not None]
+
     def tallies(self) -> dict[str, Any]:
         """What a checkpoint says of the records that training wrote before it, but for those of time."""
         return {kind: self._records[kind].tally() for kind in ("metrics", "evaluations")}

@@ -30,18 +30,24 @@ def stages(actions: FloatArray) -> dict[int, FloatArray]:
 
 
 def check_stages(few: dict[int, FloatArray], names: Names) -> Iterator[Finding]:
-    """Actions that are numbers of choices."""
-    if not few:
-        return
-    values = next(iter(few.values()))
-    shown = listed([number(float(value)) for value in values[:5]]) if len(values) <= 5 else f"{len(values)} values"
-    verb = "takes" if len(few) == 1 else "take"
-    what = f"{capital(columns_in_words(list(few), names))} {verb} only {len(values)} distinct values ({shown})"
-    whole = bool((values == np.round(values)).all())
+    """Actions that are numbers of choices, together those that take the same."""
+    together: dict[tuple[float, ...], list[int]] = {}
+    for column, values in few.items():
+        together.setdefault(tuple(values.tolist()), []).append(column)
+    for stage, columns in together.items():
+        yield _of_stages(stage, columns, names)
+
+
+def _of_stages(values: Sequence[float], columns: list[int], names: Names) -> Finding:
+    ends = f"{number(values[0])} to {number(values[-1])}"
+    shown = listed([number(value) for value in values]) if len(values) <= 5 else ends
+    verb = "takes" if len(columns) == 1 else "take"
+    what = f"{capital(columns_in_words(columns, names))} {verb} only {len(values)} distinct values ({shown})"
+    whole = all(value.is_integer() for value in values)
     what += ", which look like the numbers of choices." if whole else ", so the behaviour looks discrete."
     advice = "A continuous policy would act in between: where that means nothing, transforms.snap_actions: true moves"
     advice += " its actions to the nearest of them."
-    yield Finding("warning", "actions.discrete", "actions", what, advice, len(values))
+    return Finding("warning", "actions.discrete", "actions", what, advice, len(values))
 
 
 def check_gaps(actions: FloatArray, gaps: Gaps, names: Names) -> Iterator[Finding]:

@@ -188,6 +188,15 @@ def verify(folder: Path) -> None:
         raise DataError(f"{folder}: {error}") from error
 
 
+def own_files(folder: Path) -> set[str]:
+    """What a folder consists of: the schema and its fields; where it cannot be read, any that a schema may list."""
+    try:
+        fields: Iterable[str] = read_schema(folder)["fields"]
+    except DataError:
+        fields = _LAYOUT
+    return {SCHEMA, *(f"{name}.npy" for name in fields)}
+
+
 def packed_folder(folder: Path) -> Path:
     """Where the packed rows of a folder lie; a link, which may lead anywhere, is not written through."""
     path = folder / PACKED

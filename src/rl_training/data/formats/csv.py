@@ -126,7 +126,7 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
         return None
     if not csv_text.is_plain(path, layout.separator):
         return None
-    values = _with_commas(planned, planned.values) if layout.decimal_commas else planned.values
+    values = reading(layout, planned)
     positions = {name: position for position, name in enumerate(layout.names)}
     wanted = {name: f"c{positions[name]}" for name in planned.columns if name in positions}
     column_names = [f"c{i}" for i in range(len(layout.names))]
@@ -177,10 +177,15 @@ def _read_plainly(path: Path, layout: Layout, planned: Plan, most: int | None = 
     return {name: np.concatenate(found) if found else np.empty(0) for name, found in parts.items()}
 
 
-_Reading: TypeAlias = Callable[[str, Any, int], npt.NDArray[Any]]  # of a column's cells, the first of which is a row
+Reading: TypeAlias = Callable[[str, Any, int], npt.NDArray[Any]]  # of a column's cells, the first of which is a row
 
 
-def _with_commas(planned: Plan, values: _Reading) -> _Reading:
+def reading(layout: Layout, planned: Plan) -> Reading:
+    """What becomes of the cells of a planned column."""
+    return _with_commas(planned, planned.values) if layout.decimal_commas else planned.values
+
+
+def _with_commas(planned: Plan, values: Reading) -> Reading:
     """The same for cells whose decimals have commas."""
 
     def read(name: str, cells: Any, first_row: int = 0) -> npt.NDArray[Any]:

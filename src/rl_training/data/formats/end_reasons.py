@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -67,15 +67,7 @@ def ends_by_reason(
     row of each, by `step` if there is one, has ended anything.
     """
     texts = [text_of(cell) for cell in cells.tolist()]
-    if reasons is None:
-        raise DataError(_what_is_there(name, texts))
-    meanings = checked(reasons)
-    meanings.setdefault("", ONGOING)
-    known = {text: meanings.get(text.casefold()) for text in set(texts)}
-    if strange := {text for text, meaning in known.items() if meaning is None}:
-        row = next(row for row, text in enumerate(texts) if text in strange)
-        others = [text for text in dict.fromkeys(texts) if text in strange and text != texts[row]]
-        raise DataError(_not_said(name, texts[row], row_named(files, row), others, reasons))
+    known = meanings_of(name, Counter(texts), reasons, lambda text: row_named(files, texts.index(text)))
     repeated = episodes is not None and _is_repeated(texts, np.asarray(episodes))
     once = counts = np.ones(len(texts), dtype=np.bool_)
     if repeated:
@@ -90,7 +82,20 @@ def ends_by_reason(
     return flags, said, _note(name, known, counted, repeated=repeated)
 
 
-def _note(name: str, known: Mapping[str, Ending | None], counted: Mapping[str, int], *, repeated: bool) -> str:
+def meanings_of(
+    name: str, counts: Mapping[str, int], reasons: EndReasons | None, place_of: Callable[[str], str]
+) -> dict[str, Ending]:
+    """What each text of a column means; refused where nothing was said of one. counts: in how many rows each stands.
+    place_of: the first of them, as `row 3`."""
+    if reasons is None:
+        raise DataError(_what_is_there(name, counts))
+    meanings = {"": ONGOING} | checked(reasons)
+    if strange := [text for text in counts if text.casefold() not in meanings]:
+        raise DataError(_not_said(name, strange[0], place_of(strange[0]), strange[1:], reasons))
+    return {text: meanings[text.casefold()] for text in counts}
+
+
+def _note(name: str, known: Mapping[str, Ending], counted: Mapping[str, int], *, repeated: bool) -> str:
     kinds = []
     for ending in _FIELDS:
         found = sorted((text for text in counted if known[text] == ending), key=lambda text: -counted[text])
@@ -101,8 +106,8 @@ def _note(name: str, known: Mapping[str, Ending | None], counted: Mapping[str, i
     return f"{told}; it says the same in all rows of an episode: the last of them counts" if repeated else told
 
 
-def _what_is_there(name: str, texts: list[str]) -> str:
-    counts = Counter(text for text in texts if text)
+def _what_is_there(name: str, counts: Mapping[str, int]) -> str:
+    counts = Counter({text: rows for text, rows in counts.items() if text})
     found = first_of(f"{printable(text)} ({amount(rows, 'row')})" for text, rows in counts.most_common())
     some = printable(next(iter(counts), "crash"))
     return (

@@ -14,6 +14,8 @@ _ALIKE = 0.65  # of difflib's ratio, endings left out: all of a folder may share
 _MOST = 3
 WORKPLACE = "[0-9a-f]{11}-[0-9a-f]{20}"  # after `.NAME.`, the hidden folder beside it in which it is written
 REPLACED = "old"  # in there, what lay under the name before
+_OF_SYSTEMS = re.compile(r"\.DS_Store|\._.*|\.directory|\.nfs.*")  # what they hide in any folder
+_PACKED_ROWS = re.compile(rf"[0-9a-f]{{32}}\.f32|\.[0-9a-f]{{32}}\.f32\.{WORKPLACE}")
 
 
 def is_there(path: Path) -> bool:
@@ -25,10 +27,22 @@ def is_there(path: Path) -> bool:
 
 
 def strange_in(folder: Path) -> str | None:
-    """What lies in a dataset's folder and would go with it, the first by name, but for what systems hide there."""
-    own = re.compile(r"\..*|schema\.json|.*\.npy|data")  # of columns, and of Minari
-    names = sorted(entry.name for entry in folder.iterdir() if not own.fullmatch(entry.name))
-    return printable(names[0]) if names else None
+    """What lies in a dataset's folder, is no part of it and would go with it, the first by name."""
+    from rl_training.data.formats.columns import PACKED, SCHEMA, own_files
+
+    if not (folder / SCHEMA).is_file():
+        strange = _besides(folder, "data")  # all of Minari's
+    elif (packed := folder / PACKED).is_dir() and not packed.is_symlink():
+        strange = _besides(folder, *own_files(folder), PACKED)
+        strange += [f"{PACKED}/{name}" for name in _besides(packed) if not _PACKED_ROWS.fullmatch(name)]
+    else:
+        strange = _besides(folder, *own_files(folder))
+    return printable(strange[0]) if strange else None
+
+
+def _besides(folder: Path, *own: str) -> list[str]:
+    names = sorted(entry.name for entry in folder.iterdir())
+    return [name for name in names if name not in own and not _OF_SYSTEMS.fullmatch(name)]
 
 
 def near_names(path: Path) -> str:

@@ -14,21 +14,15 @@ import numpy.typing as npt
 
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
 from rl_training.data.formats import csv_text, recognise
-from rl_training.data.formats.cells import Faults
 from rl_training.data.formats.csv_files import common_notes, layouts_of, readable
-from rl_training.data.formats.folders import TITLES, blamed_on, files_of, plan_of, some_of
+from rl_training.data.formats.folders import TITLES, blamed_on, files_of, some_of
 from rl_training.data.formats.looks import Extent, Look, damage_told, is_end, left_out
-from rl_training.data.formats.names import suggest
-from rl_training.data.formats.raw import Columns
 from rl_training.errors import DataError
-from rl_training.reading_choices import TableChoices
 from rl_training.wording import amount
 
 _COUNTED = 2**31  # bytes of a text whose lines are counted
 _BLOCK = 2**22
 _MOST_TEXTS = 20  # arrays of text in an HDF5 file that are looked at
-_CHECKED = 5_000  # rows of a table whose cells are looked at
-_MOST_CELLS = 10**6  # of them, its other columns included
 _MOST_FLAGS = 10**7  # rows of a table whose flags are counted
 
 
@@ -207,32 +201,6 @@ def _looked_at(name: str, cells: list[str], given: list[str]) -> npt.NDArray[Any
         return numbers(name, np.array(known, dtype=object)) if any(known) else np.array(given, dtype=object)
     except DataError:
         return np.array(given, dtype=object)
-
-
-def check_columns(path: Path, columns: Columns | None, choices: TableChoices) -> None:
-    """Refuse a mapping that names columns, or arrays, which the file has not, and columns of a table whose first cells
-    are not what they are read for."""
-    kind = recognise(path)
-    if kind == "csv":
-        from rl_training.data.formats import csv
-
-        files = files_of(path, kind)
-        layout = layouts_of(some_of(files), path)[0]
-        planned = csv.planned_columns(layout, columns, choices, files)
-        with readable(files[0], path):
-            csv.check_first_rows(files[0], layout, planned, max(1, min(_CHECKED, _MOST_CELLS // len(layout.names))))
-    elif kind == "parquet":
-        cells = peek(path, _CHECKED, ends=False).columns
-        planned, faults = plan_of(list(cells), files_of(path, kind), columns, choices), Faults()
-        for name in (name for name in planned.columns if name in cells):
-            faults.reading(planned.values, name, cells[name])
-        faults.refuse()
-    elif kind in ("npz", "hdf5"):
-        names = list(peek(path, ends=False).columns)
-        for field, value in (columns or {}).items():
-            for word in [value] if isinstance(value, str) else value:
-                if word not in names and "*" not in word:
-                    raise DataError(f"columns.{field}: no array {word!r}{suggest(word, names)}")
 
 
 def _lines(path: Path, files: Sequence[Path], above: Collection[int]) -> int | None:

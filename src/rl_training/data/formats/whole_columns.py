@@ -1,11 +1,13 @@
-"""Single columns of a table, read to their end: what a first look at some rows cannot tell."""
+"""A few columns of a table, read to their end: what a first look at some rows cannot tell."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -19,21 +21,60 @@ from rl_training.data.formats.looks import damage_told
 from rl_training.errors import DataError
 
 _MOST_KINDS = 200  # of the texts in a column
-_BATCH = 500  # rows that are unpacked at once
+_BATCH = 500  # rows that are read at once
 _BUFFER = 2**15  # bytes of a column that are read at once, however large it is
 _MOST_CELLS = 2 * 10**7  # of a table that is read to its end, its other columns included
 _MOST_COLUMNS = 4
 _FILLED = 0.1  # of the rows of a column whose texts are rare
 
 
-def texts_of(path: Path, kind: str, column: str) -> Counter[str]:
-    """How often each text stands in a column of a whole table; of many kinds of text, the first `_MOST_KINDS`."""
-    counts: Counter[str] = Counter()
-    for cell in _cells(path, kind, column):
+@dataclass
+class Text:
+    """A text of a column: the first cell with it, the row of that in its own file, and how many rows have it."""
+
+    cell: Any
+    file: Path
+    row: int
+    rows: int = 0
+
+
+class _Block(NamedTuple):
+    """Some rows of a file, `cells` by column. read: the cells that were read for them, of other columns included."""
+
+    file: Path
+    first_row: int
+    cells: Sequence[Sequence[Any]]
+    read: int
+
+
+def texts_of(path: Path, kind: str, columns: Sequence[str]) -> dict[str, dict[str, Text]]:
+    """The texts of columns, which are read together: of a table of more than `_MOST_CELLS`, those of its first rows;
+    of many kinds of text in a column, the first `_MOST_KINDS`."""
+    found: dict[str, dict[str, Text]] = {name: {} for name in columns}
+    read = 0
+    for block in _blocks(path, kind, columns) if columns else ():
+        for name, cells in zip(columns, block.cells, strict=True):
+            _add(found[name], cells, block)
+        read += block.read
+        if read >= _MOST_CELLS:
+            break
+    return found
+
+
+def _add(texts: dict[str, Text], cells: Sequence[Any], block: _Block) -> None:
+    for cell, rows in _counted(cells):
         text = text_of(cell)
-        if text in counts or len(counts) < _MOST_KINDS:
-            counts[text] += 1
-    return counts
+        if text not in texts and len(texts) < _MOST_KINDS:
+            texts[text] = Text(cell, block.file, block.first_row + cells.index(cell))
+        if text in texts:
+            texts[text].rows += rows
+
+
+def _counted(cells: Sequence[Any]) -> Iterable[tuple[Any, int]]:
+    try:
+        return Counter(cells).items()
+    except TypeError:  # lists, which have no hash
+        return ((cell, 1) for cell in cells)
 
 
 def rare_texts(path: Path, kind: str, sample: Mapping[str, npt.NDArray[Any]]) -> dict[str, dict[int, str]]:
@@ -98,23 +139,29 @@ def _texts_by_row(path: Path, kind: str, column: str, most_rows: int) -> dict[in
 
 
 def _cells(path: Path, kind: str, column: str) -> Iterator[Any]:
+    for block in _blocks(path, kind, [column]):
+        yield from block.cells[0]
+
+
+def _blocks(path: Path, kind: str, columns: Sequence[str]) -> Iterator[_Block]:
     with damage_told():  # which may lie beyond the rows that were looked at first
-        yield from _READERS[kind](path, column)
+        yield from _READERS[kind](path, columns)
 
 
-def _csv_cells(path: Path, column: str) -> Iterator[Any]:
+def _csv_blocks(path: Path, columns: Sequence[str]) -> Iterator[_Block]:
     for entry in files_of(path, "csv"):
         with blamed_on(entry, path), damage_told():
             layout = csv_text.layout_of(entry)
-            if column not in layout.names:
-                raise DataError(f"has no column {column!r}")
-            position = layout.names.index(column)
-            for _, row in csv_text.rows(entry, layout):
-                if len(row) == len(layout.names):
-                    yield row[position]
+            _require(columns, layout.names)
+            places, width = [layout.names.index(name) for name in columns], len(layout.names)
+            table, done = csv_text.rows(entry, layout), 0
+            while rows := list(islice(table, _BATCH)):
+                cells = [[row[place] for _, row in rows if len(row) == width] for place in places]
+                yield _Block(entry, done, cells, width * len(rows))
+                done += len(rows)
 
 
-def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
+def _parquet_blocks(path: Path, columns: Sequence[str]) -> Iterator[_Block]:
     """Of text every word is kept once, however many rows it stands in."""
     import pyarrow.parquet as pq
 
@@ -123,8 +170,8 @@ def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
 
     for entry in files_of(path, "parquet"):
         with blamed_on(entry, path), damage_told():
-            footer = read_footer(entry)
-            if column in footer.uneven:
+            footer, done = read_footer(entry), 0
+            for column in footer.uneven.intersection(columns):
                 what = (
                     f"a text of more than {LONGEST_TEXT} bytes"
                     if column in footer.texts
@@ -132,23 +179,35 @@ def _parquet_cells(path: Path, column: str) -> Iterator[Any]:
                 )
                 raise DataError(f"column {column!r}: holds {what}, and is not read to its end")
             with pq.ParquetFile(entry, read_dictionary=sorted(footer.texts), buffer_size=_BUFFER) as file:
-                for batch in file.iter_batches(batch_size=_BATCH, columns=[column]):
-                    yield from column_values(column, batch.column(0)).tolist()
+                _require(columns, file.schema_arrow.names)
+                for batch in file.iter_batches(batch_size=_BATCH, columns=list(columns)):
+                    cells = [column_values(name, batch.column(name)).tolist() for name in columns]
+                    yield _Block(entry, done, cells, len(columns) * len(batch))
+                    done += len(batch)
 
 
-def _hdf5_cells(path: Path, column: str) -> Iterator[Any]:
+def _require(columns: Sequence[str], names: Sequence[str]) -> None:
+    if lacks := [name for name in columns if name not in names]:
+        raise DataError(f"has no column {lacks[0]!r}")
+
+
+def _hdf5_blocks(path: Path, columns: Sequence[str]) -> Iterator[_Block]:
     from rl_training.data.formats import hdf5
     from rl_training.data.formats.hdf5_files import opened
 
     with opened(path) as file:
-        cells = hdf5.texts_of(file, column)
-    yield from () if cells is None else cells.tolist()
+        found = [hdf5.texts_of(file, name) for name in columns]
+    yield _of_arrays(path, [[] if cells is None else cells.tolist() for cells in found])
 
 
-def _npz_cells(path: Path, column: str) -> Iterator[Any]:
+def _npz_blocks(path: Path, columns: Sequence[str]) -> Iterator[_Block]:
     from rl_training.data.formats import npz
 
-    yield from npz.read_array(path, column).tolist()
+    yield _of_arrays(path, [npz.read_array(path, name).tolist() for name in columns])
 
 
-_READERS = {"csv": _csv_cells, "parquet": _parquet_cells, "hdf5": _hdf5_cells, "npz": _npz_cells}
+def _of_arrays(path: Path, cells: Sequence[Sequence[Any]]) -> _Block:
+    return _Block(path, 0, cells, sum(map(len, cells)))
+
+
+_READERS = {"csv": _csv_blocks, "parquet": _parquet_blocks, "hdf5": _hdf5_blocks, "npz": _npz_blocks}

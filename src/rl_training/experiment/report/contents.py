@@ -15,8 +15,8 @@ import numpy.typing as npt
 from rl_training.data.reference_returns import Reference, reference_of
 from rl_training.errors import RLTrainingError
 from rl_training.experiment import statistics
+from rl_training.experiment.costs import Shown, shown_as
 from rl_training.experiment.metric_doubts import metric_doubts, metric_notes
-from rl_training.experiment.report.costs import Shown, shown_as
 from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores

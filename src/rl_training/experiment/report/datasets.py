@@ -23,9 +23,9 @@ from rl_training.data.dataset_loaders import (
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.environments import Spaces
 from rl_training.errors import DataError, RLTrainingError
+from rl_training.experiment.costs import RETURNS, Shown
 from rl_training.experiment.report.bounds import ActionBounds, action_bounds, common_bounds
 from rl_training.experiment.report.contents import RunContents
-from rl_training.experiment.report.costs import RETURNS, Shown
 from rl_training.experiment.report.diagnostics import (
     ActionCheck,
     ValueCheck,

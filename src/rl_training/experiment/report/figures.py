@@ -10,9 +10,9 @@ import numpy as np
 
 from rl_training.data.doctor.wording import number
 from rl_training.experiment import statistics
+from rl_training.experiment.costs import common
 from rl_training.experiment.metric_words import MEANING
 from rl_training.experiment.report.contents import Curve, RunContents
-from rl_training.experiment.report.costs import common
 from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.drawing import Drawing, Size, group, look, shortened
 from rl_training.experiment.report.svg import Chart, Margins, apart, marker, padded

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from html import escape
 
 from rl_training.data.doctor.wording import listed, number
+from rl_training.experiment.costs import Shown
 from rl_training.experiment.horizon import beginning_of
 from rl_training.experiment.offline_doubts import mean_of
 from rl_training.experiment.report.contents import RunContents
-from rl_training.experiment.report.costs import Shown
 from rl_training.experiment.report.estimates import (
     Record,
     count,

@@ -2,28 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rl_training.data.doctor.wording import listed, number
-from rl_training.data.provenance import KEY, Provenance
+from rl_training.data.provenance import readings
 from rl_training.experiment.report.numbers import as_number
 from rl_training.validation import printable
 
 _MOST_REASONS = 6
-
-
-def readings(section: Any, facts: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """What was said on reading, the newest first. section: a run's `dataset:`, of a mixture its first part; facts: what
-    run.json says of the data."""
-    while isinstance(section, Mapping) and isinstance(parts := section.get("parts"), list) and parts:
-        section = parts[0].get("dataset") if isinstance(parts[0], Mapping) else None
-    if isinstance(section, Mapping):
-        yield section
-    made = Provenance.read(facts.get(KEY))
-    while made is not None:
-        yield made.options
-        made = made.before
 
 
 def how_episodes_end(section: Any, facts: Mapping[str, Any]) -> str | None:

@@ -13,9 +13,9 @@ import numpy as np
 from rl_training.data.doctor.wording import alike, number
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment import statistics
+from rl_training.experiment.costs import Shown, common
 from rl_training.experiment.report.bounds import ActionBounds, bounds_in_words, bounds_text
 from rl_training.experiment.report.contents import RunContents
-from rl_training.experiment.report.costs import Shown, common
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics, data_title
 from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.drawing import swatch

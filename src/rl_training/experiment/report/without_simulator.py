@@ -9,9 +9,9 @@ from itertools import combinations
 from typing import Any
 
 from rl_training.data.doctor.wording import capital, number
+from rl_training.experiment.costs import RETURNS, Shown
 from rl_training.experiment.offline_doubts import behind_the_cuts, mean_of
 from rl_training.experiment.report.contents import RunContents
-from rl_training.experiment.report.costs import RETURNS, Shown
 from rl_training.experiment.report.drawing import Drawing, fold, grid
 from rl_training.experiment.report.estimates import (
     Record,

@@ -1,4 +1,5 @@
-"""What sums of rewards are called and which sign they have on the page: costs, where the user's file has costs."""
+"""What sums of rewards are called and which sign they have where they are shown: costs, where the user's file has
+costs."""
 
 from __future__ import annotations
 
@@ -6,8 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rl_training.experiment.report.readings import readings
+from rl_training.data.provenance import readings
 from rl_training.experiment.statistics import Estimate
+from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.run_directory import RunDirectory
 from rl_training.validation import printable
 
 _SAYS_NO_MORE = ("cost", "costs", "reward", "rewards")  # names of columns that are no unit
@@ -76,6 +79,13 @@ def shown_as(section: Any, facts: Mapping[str, Any]) -> Shown:
     name = columns.get("rewards") if isinstance(columns, Mapping) else None
     known = isinstance(name, str) and name.strip() != "" and name.strip().lower() not in _SAYS_NO_MORE
     return Shown(True, printable(str(name)) if known else None)
+
+
+def shown_of(config: TrainConfig, run: RunDirectory | None) -> Shown:
+    """The same by a run's configuration and its run.json, if it has one."""
+    section = None if config.dataset is None else config.dataset.model_dump(mode="json")
+    facts = None if run is None else run.describe().get("dataset")
+    return shown_as(section, facts if isinstance(facts, Mapping) else {})
 
 
 def common(found: Sequence[Shown]) -> Shown:
