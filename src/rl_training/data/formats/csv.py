@@ -23,7 +23,7 @@ from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in
 from rl_training.data.formats.tables import Plan, assemble
-from rl_training.data.formats.written import with_known
+from rl_training.data.formats.written import with_beside
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import printable, shortened, shown
@@ -59,7 +59,7 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
 
     raw = assemble(planned, whole.__getitem__, described(layouts), written, files, apart=True)
     raw = replace(raw, notes=(*order_note(paths), *common_notes(notes, paths), *raw.notes))
-    return with_known(raw, paths)
+    return with_beside(raw, paths)
 
 
 def _check_memory(paths: Sequence[Path], layouts: Sequence[Layout], path: Path) -> None:
