@@ -13,7 +13,7 @@ from rl_training.data import TransitionDataset
 from rl_training.data.dataset_loaders import FileDatasetConfig, infer_spaces, load_dataset
 from rl_training.data.doctor import examine
 from rl_training.data.formats import read, read_table
-from rl_training.data.formats.cells import moments
+from rl_training.data.formats.times import moments
 from rl_training.data.reason_guesses import meaning_of
 from rl_training.data.settling import settle
 from rl_training.environments import Spaces
