@@ -251,6 +251,24 @@ def test_times_with_and_without_a_zone(tmp_path: Path) -> None:
     assert said in refusal(path, columns={"step": "when"})
 
 
+@pytest.mark.parametrize("remark", ["10x", "0x1f", '5" pipe', '"a, b"', "nan(1)"])
+def test_what_nobody_reads_slows_nothing_down(
+    remark: str, reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.csv", f"{HEADER},remark 0x1f", *(f"{line},{remark}" for line in LINES))
+    if reader == "pyarrow":
+        monkeypatch.setattr("rl_training.data.formats.csv._read_plainly", None)
+    assert TransitionDataset.load(path).fingerprint() == expected().fingerprint()
+
+
+def test_quotes_within_a_cell_are_part_of_it(tmp_path: Path) -> None:
+    lines = [f"{row},0,0,{why}" for row, why in enumerate(['a "b"', '5" pipe', ' "x"', '"say ""x"""'])]
+    path = write(tmp_path / "a.csv", "obs,action,reward,why", *lines)
+    meanings: Any = dict.fromkeys(('a "b"', '5" pipe', '"x"', 'say "x"'), "termination")
+    dataset = TransitionDataset.load(path, columns={"end_reasons": "why"}, end_reasons=meanings)
+    assert dataset.terminations.tolist() == [True] * 4
+
+
 @pytest.mark.parametrize(
     ("earlier", "later", "said"),
     [
