@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from rl_training.data.action_gaps import ActionGap, find_gaps, snap
-from rl_training.data.doctor.switch_checks import gap_notices
+from rl_training.data.action_gaps import ActionGap, find_gaps, find_stages, snap
+from rl_training.data.doctor.switch_checks import check_stages, gap_notices
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms, transforms_without_data
 from rl_training.environments import Spaces
@@ -60,6 +60,28 @@ class TestFinding:
         stages = np.random.default_rng(0).integers(0, 6, (ROWS, 1)).astype(np.float32)
         assert find_gaps(stages) == tuple(ActionGap(0, float(stage), float(stage + 1)) for stage in range(5))
 
+    @pytest.mark.parametrize("slips", [[0.5], [0.3, 0.7], np.linspace(0.1, 0.9, 9).tolist()])
+    def test_a_slip_is_no_stage(self, slips: list[float]) -> None:
+        actions = np.random.default_rng(0).integers(0, 2, (10_000, 1)).astype(np.float32)
+        actions[77 : 77 + len(slips), 0] = slips
+        assert find_gaps(actions) == (ActionGap(0, 0.0, 1.0),)
+        (stages,) = find_stages(actions).values()
+        assert (stages.values.tolist(), stages.slips) == ([0.0, 1.0], True)
+        (finding,) = check_stages(find_stages(actions), None)
+        assert "takes only 2 distinct values (0 and 1) in nearly all rows" in finding.what
+        assert snap(np.array([[0.3], [0.6]], dtype=np.float32), find_gaps(actions)).tolist() == [[0.0], [1.0]]
+
+    def test_a_stage_that_is_seldom_used_is_not_moved_away_from(self) -> None:
+        """It may be one, or a slip: nothing around it is a gap."""
+        actions = np.repeat([0.0, 1.0, 2.0, 3.0], [60, 60, 5, 75])[:, None]
+        assert find_gaps(actions) == (ActionGap(0, 0.0, 1.0),)
+
+    def test_rows_that_repeat_themselves(self) -> None:
+        """Every n-th of them would always be at the same stage."""
+        actions = (np.arange(600_000) % 3).astype(np.float32)[:, None]
+        assert find_gaps(actions) == (ActionGap(0, 0.0, 1.0), ActionGap(0, 1.0, 2.0))
+        assert find_stages(actions)[0].values.tolist() == [0.0, 1.0, 2.0]
+
     def test_two_of_one_column_from_below(self) -> None:
         draw = np.random.default_rng(0)
         levels = draw.choice([0.0, 5.0, 10.0], ROWS) + draw.uniform(0.0, 1.0, ROWS)
@@ -74,9 +96,10 @@ class TestFinding:
             np.clip(np.random.default_rng(0).normal(size=ROWS), -1.0, 1.0),
             np.random.default_rng(0).standard_t(2, size=ROWS),
             np.full(ROWS, 3.0),
+            np.concatenate([np.repeat([0.0, 1.0], ROWS), np.linspace(0.0, 1.0, ROWS)]),
             np.random.default_rng(0).uniform(size=12),
         ],
-        ids=["normal", "clipped", "far tails", "constant", "few rows"],
+        ids=["normal", "clipped", "far tails", "constant", "ends of a dial", "few rows"],
     )
     def test_none_in_what_is_set(self, values: npt.NDArray[np.float64]) -> None:
         assert find_gaps(values.reshape(-1, 1)) == ()

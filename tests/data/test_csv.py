@@ -251,6 +251,55 @@ def test_times_with_and_without_a_zone(tmp_path: Path) -> None:
     assert said in refusal(path, columns={"step": "when"})
 
 
+@pytest.mark.parametrize("remark", ["10x", "0x1f", '5" pipe', '"a, b"', "nan(1)"])
+def test_what_nobody_reads_slows_nothing_down(
+    remark: str, reader: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "a.csv", f"{HEADER},remark 0x1f", *(f"{line},{remark}" for line in LINES))
+    if reader == "pyarrow":
+        monkeypatch.setattr("rl_training.data.formats.csv._read_plainly", None)
+    assert TransitionDataset.load(path).fingerprint() == expected().fingerprint()
+
+
+def test_quotes_within_a_cell_are_part_of_it(tmp_path: Path) -> None:
+    lines = [f"{row},0,0,{why}" for row, why in enumerate(['a "b"', '5" pipe', ' "x"', '"say ""x"""'])]
+    path = write(tmp_path / "a.csv", "obs,action,reward,why", *lines)
+    meanings: Any = dict.fromkeys(('a "b"', '5" pipe', '"x"', 'say "x"'), "termination")
+    dataset = TransitionDataset.load(path, columns={"end_reasons": "why"}, end_reasons=meanings)
+    assert dataset.terminations.tolist() == [True] * 4
+
+
+@pytest.mark.parametrize(
+    ("earlier", "later", "said"),
+    [
+        ("2026-01-01T10:30:00-02:00", "2026-01-01T11:00:00", "some times have a time zone and others none"),
+        ("2026-01-01T11:00:00", "2026-01-01T10:30:00Z", "some times have a time zone and others none"),
+        ("2026-01-01T11:00:00", "7", "some rows hold times and others numbers"),
+        ("7", "11:00:00", "some rows hold times and others numbers"),
+    ],
+)
+class TestTimesOfSeveralKinds:
+    """However the rows are shared out among files and parts of them, they are ordered together."""
+
+    COLUMNS = "episode,when,obs,action,reward,done"
+
+    def test_in_files_of_a_folder(self, earlier: str, later: str, said: str, tmp_path: Path) -> None:
+        (tmp_path / "log").mkdir()
+        for name, time in (("a", earlier), ("b", later)):
+            write(tmp_path / "log" / f"{name}.csv", self.COLUMNS, f"1,{time},0,0,0,0")
+        told = refusal(tmp_path / "log", columns={"step": "when"})
+        assert f"b.csv: column 'when': {said}, as at row 0; write all" in told
+
+    def test_in_parts_of_a_file(
+        self, earlier: str, later: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("rl_training.data.formats.csv._ROWS_AT_A_TIME", 2)
+        monkeypatch.setattr("rl_training.data.formats.csv._read_fast", lambda *_: None)
+        lines = [f"{row},{time},0,0,0,0" for row, time in enumerate([earlier, earlier, later])]
+        told = refusal(write(tmp_path / "a.csv", self.COLUMNS, *lines), columns={"step": "when"})
+        assert f"column 'when': {said}, as at row 2; write all" in told
+
+
 def test_what_only_some_take_for_nothing(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "obs,action,reward,done", "1,0,0,0", "nan(1),0,0,0")
     assert "'nan(1)' at row 1 is not a number" in refusal(path)

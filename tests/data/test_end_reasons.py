@@ -13,7 +13,7 @@ from rl_training.data import TransitionDataset
 from rl_training.data.dataset_loaders import FileDatasetConfig, infer_spaces, load_dataset
 from rl_training.data.doctor import examine
 from rl_training.data.formats import read, read_table
-from rl_training.data.formats.cells import moments
+from rl_training.data.formats.times import moments
 from rl_training.data.reason_guesses import meaning_of
 from rl_training.data.settling import settle
 from rl_training.environments import Spaces
@@ -147,6 +147,14 @@ class TestReasons:
             ("Fehler", "termination"), ("Ziel erreicht", "termination"), ("Abbruch", "truncation"),
             ("abgestürzt", "termination"), ("Zeitlimit", "truncation"), ("Zeit abgelaufen", "truncation"),
             ("Zeitüberschreitung", "truncation"), ("Abbruch durch Bediener", "truncation"), ("läuft", "ongoing"),
+            ("pressure limit reached", None), ("torque limit reached", None), ("max temperature limit", None),
+            ("max temperature", None), ("maximum pressure reached", None), ("limit reached", "truncation"),
+            ("pressure limit shutdown", None), ("Abbruch durch X17", None), ("aborted for maintenance", "truncation"),
+            ("aborted by collision", "termination"), ("interrupted by alarm", "termination"),
+            ("Abbruch durch Kollision", "termination"), ("aborted by user", "truncation"),
+            ("deadline exceeded", "truncation"), ("horizon reached", "truncation"), ("max steps reached", "truncation"),
+            ("maximum steps", "truncation"), ("maximale Schritte erreicht", "truncation"), ("max", "truncation"),
+            ("Limite de temps", "truncation"), ("max time", "truncation"),
             ("kein Fehler", None), ("Verbindung verloren", None), ("Tagesende", None), ("échec", "termination"),
         ],
     )  # fmt: skip

@@ -380,3 +380,13 @@ def test_a_column_that_is_empty_in_one_file(tmp_path: Path) -> None:
         )
     said = {"columns": {"end_reasons": "why"}, "end_reasons": {"alarm": "termination"}}
     assert TransitionDataset.load(tmp_path / "log", **said).terminations.tolist() == [False] * 5 + [True]
+
+
+def test_times_of_files_with_and_without_a_zone(tmp_path: Path) -> None:
+    (tmp_path / "log").mkdir()
+    for number, zone in enumerate(("-02:00", None)):
+        rows = {name: pa.array([0.0] * 3) for name in ("obs", "action", "reward")}
+        when = pa.array([0, 1, 2], pa.timestamp("s", tz=zone))
+        pq.write_table(pa.table({**rows, "when": when, "episode_id": [0] * 3}), tmp_path / "log" / f"{number}.parquet")
+    said = "1.parquet: column 'when': some times have a time zone and others none, as at row 0"
+    assert said in refusal(tmp_path / "log", columns={"step": "when"})

@@ -256,16 +256,44 @@ class TestOtherNumbers:
     def test_are_not_given_to_a_policy(self, datasets: list[TransitionDataset]) -> None:
         spaces = named_spaces(infer_spaces(datasets[0]), datasets[0])
         require_order(datasets[0], spaces, "a.csv")
-        said = "a.csv: words of 'door' stand for shut 1, open 0, and the policy was trained on shut 0, open 1;"
+        said = "a.csv: words of 'door' stand for shut 1, open 0, and the policy was trained on Shut 0, open 1;"
         with pytest.raises(DataError, match=f"{said} write the data anew with the words of the run"):
             require_order(datasets[1], spaces, "a.csv")
 
     def test_are_not_mixed(self, datasets: list[TransitionDataset]) -> None:
         one, other = datasets
         assert len(mix_datasets({"a": one, "b": one})) == 2 * len(one)
-        said = "mixture: b: words of 'door' stand for shut 1, open 0, and those of a are shut 0, open 1;"
+        said = "mixture: b: words of 'door' stand for shut 1, open 0, and those of a are Shut 0, open 1;"
         with pytest.raises(DataError, match=f"{said} write the data anew with the words of a"):
             mix_datasets({"a": one, "b": other})
+
+    @pytest.mark.parametrize("name", ["Door", "gate"])
+    def test_whatever_their_column_is_called(self, name: str, datasets: list[TransitionDataset]) -> None:
+        columns = {name if known == "door" else known: cells for known, cells in table().items()}
+        words = {name: {"shut": 1, "open": 0}, "valve": WORDS["valve"]}
+        other = TransitionDataset.from_table(columns, COLUMNS | {"obs": ["x", name]}, words=words)
+        said = f"words of '{name}' stand for shut 1, open 0, and"
+        with pytest.raises(DataError, match=f"mixture: b: {said} those of a are Shut 0, open 1"):
+            mix_datasets({"a": datasets[0], "b": other})
+        with pytest.raises(DataError, match=f"b.csv: {said} the policy was trained on Shut 0, open 1"):
+            require_order(other, named_spaces(infer_spaces(datasets[0]), datasets[0]), "b.csv")
+
+    def test_are_not_given_to_a_policy_of_a_mixture(self, datasets: list[TransitionDataset]) -> None:
+        """It knows the names of the first part that has some, and the words of all."""
+        silent = TransitionDataset.from_dict(datasets[0].to_dict())
+        more = {"door": {"shut": 0, "Ajar": 0.5}, "valve": WORDS["valve"]}
+        ajar = TransitionDataset.from_table(table() | {"door": ["shut", "ajar"] * 4}, COLUMNS, words=more)
+        mixed = mix_datasets({"silent": silent, "a": datasets[0], "b": ajar})
+        spaces = named_spaces(infer_spaces(mixed), mixed)
+        assert [column.name for column in (*spaces.obs_columns, *spaces.action_columns)] == ["x", "door", "valve"]
+        assert spaces.obs_columns[1].words == (("Shut", 0.0), ("open", 1.0), ("Ajar", 0.5))
+        assert require_order(ajar, spaces, "a.csv") == []
+        said = "words of 'door' stand for shut 1, open 0, and the policy was trained on Shut 0, open 1, Ajar 0.5"
+        with pytest.raises(DataError, match=said):
+            require_order(datasets[1], spaces, "a.csv")
+        turned = TransitionDataset.from_table(table(), COLUMNS | {"obs": ["door", "x"]}, words=WORDS)
+        with pytest.raises(DataError, match="obs are door, x, in that order, and the policy was trained on x, door"):
+            require_order(turned, spaces, "a.csv")
 
     def test_columns_in_another_order_are_not_mixed(self, datasets: list[TransitionDataset]) -> None:
         turned = TransitionDataset.from_table(table(), COLUMNS | {"obs": ["door", "x"]}, words=WORDS)

@@ -13,11 +13,14 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.statistics import sample_rows
+
 FEW_VALUES = 20  # distinct ones, of ten times as many rows: stages, and every range between two of them is a gap
 _WIDE = 0.2  # of the range from the smallest to the largest action
 _INSIDE = 0.001  # of the rows may lie in a gap: slips of a sensor or of a hand
 _BESIDE = 0.005  # of the rows at least lie on either side
-_FEWEST = 10  # rows on either side, and steps across it: a slow drive passes by a range now and then
+_FEWEST = 10  # rows on either side, or at a stage, and steps across it: a slow drive passes by a range now and then
+_RARELY = 0.05  # of the rows of a column with stages: at those that are hardly used
 _SAMPLE = 200_000
 
 
@@ -40,23 +43,54 @@ class SnappingLayer(NamedTuple):
     above: npt.NDArray[np.float32]
 
 
+class Stages(NamedTuple):
+    """The few values that a column of actions takes, sorted. slips: whether some rows have others."""
+
+    values: npt.NDArray[np.float64]
+    slips: bool
+
+
 def find_gaps(actions: npt.NDArray[np.floating]) -> Gaps:
     """The gaps of every column of actions `[N, A]`, from below."""
-    every = max(1, -(-len(actions) // _SAMPLE))
-    some = np.asarray(actions[::every], dtype=np.float64)
+    some = _sampled(actions)
     return tuple(gap for column in range(some.shape[1]) for gap in _gaps_of(some[:, column], column))
 
 
-def distinct_values(values: npt.NDArray[np.floating]) -> npt.NDArray[np.floating] | None:
-    """The few values that a column takes, sorted; none where they are many, or where it never changes."""
-    found = np.unique(values)
-    return found if 1 < len(found) <= min(FEW_VALUES, len(values) / 10) else None
+def find_stages(actions: npt.NDArray[np.floating]) -> dict[int, Stages]:
+    """Of the columns of actions `[N, A]` that take few values, which."""
+    some = _sampled(actions)
+    found = {column: _stages_of(some[:, column]) for column in range(some.shape[1])}
+    return {column: stages for column, stages in found.items() if stages is not None}
+
+
+def _sampled(actions: npt.NDArray[np.floating]) -> npt.NDArray[np.float64]:
+    return np.asarray(actions[sample_rows(len(actions), _SAMPLE)], dtype=np.float64)
+
+
+def _stages_of(values: npt.NDArray[np.float64]) -> Stages | None:
+    """None where values are many, or where they never change. What a handful of rows hold is no stage."""
+    found, counts = np.unique(values, return_counts=True)
+    held = counts >= max(_FEWEST, _INSIDE * len(values))
+    slips = int(counts[~held].sum())
+    most = min(FEW_VALUES, len(values) / 10)
+    few = slips <= _RARELY * len(values) if len(found) <= most else slips <= _slips_among(len(values))
+    return Stages(found[held], slips > 0) if few and 1 < int(held.sum()) <= most else None
+
+
+def _slips_among(rows: int) -> int:
+    return max(1, int(_INSIDE * rows))
 
 
 def _gaps_of(values: npt.NDArray[np.float64], column: int) -> list[ActionGap]:
-    stages = distinct_values(values)
-    if stages is not None:
-        return [ActionGap(column, float(a), float(b)) for a, b in pairwise(stages)]
+    stages = _stages_of(values)
+    if stages is None:
+        return _wide_gaps(values, column)
+    between = [(low, high, np.count_nonzero((values > low) & (values < high))) for low, high in pairwise(stages.values)]
+    most = _slips_among(len(values))
+    return [ActionGap(column, float(low), float(high)) for low, high, inside in between if inside <= most]
+
+
+def _wide_gaps(values: npt.NDArray[np.float64], column: int) -> list[ActionGap]:
     rows, in_order, values = len(values), values, np.sort(values)
     least, inside = max(_FEWEST, int(_BESIDE * rows)), int(_INSIDE * rows)
     if rows < 2 * least + inside + 1:

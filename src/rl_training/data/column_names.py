@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from rl_training.data.checks import FloatArray, column_extremes
 from rl_training.data.formats.names import listed
-from rl_training.data.formats.words import in_words, key_of
+from rl_training.data.formats.words import contradict, in_words, united
 from rl_training.environments import NamedColumn, Spaces
 from rl_training.errors import DataError
 from rl_training.reading_choices import Words
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
 
 
+_FIELDS = ("obs", "actions")
 _BY_PLACE = re.compile(r"column_[0-9]+")  # what a column is called where nothing names it
 
 
@@ -44,23 +45,21 @@ def named_spaces(spaces: Spaces, dataset: TransitionDataset | None, before: Spac
 def require_order(dataset: TransitionDataset, spaces: Spaces, source: str) -> list[str]:
     """Refuse columns that are a policy's own in another order, or whose words stand for other numbers, as far as both
     have names: values would be taken for others. What is called otherwise is told. source: names the data."""
-    own = {"obs": spaces.obs_columns, "actions": spaces.action_columns}
-    known = {field: [(column.name, _keyed(column.words)) for column in columns] for field, columns in own.items()}
+    known = {"obs": _told_by(spaces.obs_columns), "actions": _told_by(spaces.action_columns)}
     return _require_alike(_told(dataset), known, source, "the policy was trained on", "the run")
 
 
 def require_named(names: Sequence[str], words: Words, columns: Sequence[NamedColumn], source: str) -> list[str]:
     """The same of observations alone, by the names and words that a file tells."""
-    found = [] if all(map(_BY_PLACE.fullmatch, names)) else [(n, _keyed(words.get(n, {}).items())) for n in names]
-    known = [(column.name, _keyed(column.words)) for column in columns]
-    return _require_alike({"obs": found}, {"obs": known}, source, "the policy was trained on", "the run")
+    found, known = {"obs": _with_words(names, words)}, {"obs": _told_by(columns)}
+    return _require_alike(found, known, source, "the policy was trained on", "the run")
 
 
 def require_common_order(parts: Mapping[str, TransitionDataset]) -> list[str]:
     """The same of the parts of a mixture, each held to all before it; what is called otherwise, to the first alone."""
     told = {source: _told(dataset) for source, dataset in parts.items()}
     notes = []
-    for field in ("obs", "actions"):
+    for field in _FIELDS:
         named = [source for source, columns in told.items() if columns[field]]
         for place, source in enumerate(named):
             for number, other in enumerate(named[:place]):
@@ -70,42 +69,77 @@ def require_common_order(parts: Mapping[str, TransitionDataset]) -> list[str]:
     return notes
 
 
-_Told: TypeAlias = Mapping[str, Sequence[tuple[str, Mapping[str, float]]]]  # by field: names, with their words
+def common_names(parts: Iterable[TransitionDataset]) -> tuple[dict[str, list[tuple[str, int]]], Words]:
+    """What the first part that names the values of a field calls them, and their words in all parts: `columns` and
+    `words` of `RawData`. The parts are those that `require_common_order` has let pass."""
+    told = [_told(dataset) for dataset in parts]
+    columns: dict[str, list[tuple[str, int]]] = {}
+    words: dict[str, Mapping[str, float]] = {}
+    for field in _FIELDS:
+        for alike in zip(*(one[field] for one in told if one[field]), strict=True):
+            name = alike[0].name
+            columns.setdefault(field, []).append((name, 1))
+            if known := united([words.get(name, {}), *(column.words for column in alike)]):
+                words[name] = known
+    return columns, words
+
+
+class _Column(NamedTuple):
+    name: str
+    words: Mapping[str, float]
+
+    @property
+    def key(self) -> str:
+        """Its name as it is compared."""
+        return self.name.casefold()
+
+
+_Told: TypeAlias = Mapping[str, Sequence[_Column]]  # by field
 
 
 def _require_alike(found: _Told, known: _Told, source: str, are: str, whose: str) -> list[str]:
     notes = []
     for field, columns in found.items():
-        ours, theirs = ([name for name, _ in one] for one in (columns, known[field]))
-        mine, yours = ([name.casefold() for name in names] for names in (ours, theirs))
         pairs = list(zip(columns, known[field], strict=False))
-        if any(one != two and (one in yours or two in mine) for one, two in zip(mine, yours, strict=False)):
+        if _stand_elsewhere(pairs):
+            here, there = (listed(column.name for column in side) for side in (columns, known[field]))
             raise DataError(
-                f"{source}: {field} are {listed(ours)}, in that order, and {are} {listed(theirs)};"
+                f"{source}: {field} are {here}, in that order, and {are} {there};"
                 f" write the data anew with --columns {field}=…, in the order of {whose}"
             )
-        for (name, words), (other, others) in pairs:
-            if name == other and any(others.get(word, number) != number for word, number in words.items()):
+        for column, other in pairs:
+            if contradict(column.words, other.words):
                 raise DataError(
-                    f"{source}: words of {name!r} stand for {in_words(words)}, and {are} {in_words(others)};"
-                    f" write the data anew with the words of {whose}"
+                    f"{source}: words of {column.name!r} stand for {in_words(column.words)}, and {are}"
+                    f" {in_words(other.words)}; write the data anew with the words of {whose}"
                 )
-        if differ := [f"{name} for {other}" for (name, _), (other, _) in pairs if name.casefold() != other.casefold()]:
+        if differ := [f"{column.name} for {other.name}" for column, other in pairs if column.key != other.key]:
             notes.append(
                 f"{source}: {field} are called otherwise than in {whose}: {listed(differ)}; taken for the same"
             )
     return notes
 
 
+def _stand_elsewhere(pairs: Sequence[tuple[_Column, _Column]]) -> bool:
+    """Whether a name of one side stands at another place of the other."""
+    here, there = {column.key for column, _ in pairs}, {other.key for _, other in pairs}
+    return any(one.key != two.key and (one.key in there or two.key in here) for one, two in pairs)
+
+
 def _told(dataset: TransitionDataset) -> _Told:
     words, widths = _words_of(dataset), {"obs": dataset.obs_dim, "actions": dataset.act_dim}
-    names = {field: names_of(dataset, field, width) for field, width in widths.items()}
-    names = {field: [] if all(map(_BY_PLACE.fullmatch, own)) else own for field, own in names.items()}
-    return {field: [(name, _keyed(words.get(name, {}).items())) for name in own] for field, own in names.items()}
+    return {field: _with_words(names_of(dataset, field, width), words) for field, width in widths.items()}
 
 
-def _keyed(words: Iterable[tuple[str, float]]) -> dict[str, float]:
-    return {key_of(word): number for word, number in words}
+def _with_words(names: Sequence[str], words: Words) -> list[_Column]:
+    """None where nothing names them."""
+    if all(map(_BY_PLACE.fullmatch, names)):
+        return []
+    return [_Column(name, words.get(name, {})) for name in names]
+
+
+def _told_by(columns: Sequence[NamedColumn]) -> list[_Column]:
+    return [_Column(column.name, dict(column.words)) for column in columns]
 
 
 def _words_of(dataset: TransitionDataset) -> Words:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rl_training.data.column_names import require_common_order
+from rl_training.data.column_names import common_names, require_common_order
 from rl_training.data.formats.columns import closed, verify
+from rl_training.data.formats.raw import RawData
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import ConfigError, DataError
 from rl_training.wording import WARNING
@@ -100,13 +101,14 @@ def _concatenate(mixture: Mixture, parts: list[TransitionDataset]) -> Transition
         named = ", ".join(f"{name} in {env_id}" for name, env_id in recorded.items())
         notes = (*notes, f"the parts were recorded in different environments: {named}")
     bounds, unused = _common_bounds(parts, arrays)
+    origin = f"mixture of {', '.join(mixture.names)}"
     said = tuple(_of_part(name, note) for name, part in zip(mixture.names, parts, strict=True) for note in part.notes)
     return replace(
         parts[0],
         **arrays,
         whole_episodes=all(part.whole_episodes for part in parts),
-        origin=f"mixture of {', '.join(mixture.names)}",
-        in_file=None,
+        origin=origin,
+        in_file=_told_of_columns(parts, origin, bounds),
         notes=said + notes + unused,
         mixture=mixture,
         folder=None,
@@ -119,6 +121,12 @@ def _of_part(name: str, note: str) -> str:
     """A note of a part, with its name; a warning stays one."""
     mark = WARNING if note.startswith(WARNING) else ""
     return f"{mark}{name}: {note.removeprefix(WARNING)}"
+
+
+def _told_of_columns(parts: Sequence[TransitionDataset], origin: str, bounds: SpaceBounds | None) -> RawData | None:
+    """What the parts tell of their columns, in the place of a file; none where they tell nothing."""
+    columns, words = common_names(parts)
+    return RawData({}, origin, bounds=bounds, columns=columns, words=words) if columns else None
 
 
 def _common_bounds(

@@ -41,9 +41,17 @@ _LOST = {"lost", "verloren"}
 _NEGATIONS = {"no", "not", "non", "without", "kein", "keine", "nicht", "ohne", "pas", "sans", "sin"}
 # Broken off, and a limit: as long as nothing else is said, from outside; of what was broken off for a cause of its own,
 # or of a limit of something else than time, the user has to say it.
-_BROKEN_OFF = ("abort", "abbruch", "abgebroch", "interrupt", "unterbroch", "limit")
-_OF_TIME = ("time", "step", "zeit", "schritt", "max", "episode", "timeout", "tiempo", "delai", "horizon")
-_BY_PEOPLE = ("by", "operator", "user", "manual", "bediener", "manuell", "durch", "von", "reached", "hit", "erreicht")
+_BROKEN_OFF = ("abort", "abbruch", "abgebroch", "interrupt", "unterbroch", "limit", "max", "maximum", "maximale")
+_OF_TIME = (
+    "time", "step", "zeit", "schritt", "episode", "timeout", "tiempo", "temps", "delai", "horizon", "deadline",
+    "duration", "dauer",
+)  # fmt: skip
+_PEOPLE = ("operator", "user", "manual", "bediener", "manuell")
+# What stands between the words that tell something: `by` is a collision as well as an operator.
+_BETWEEN = {
+    "by", "due", "to", "of", "on", "at", "for", "the", "was", "is", "has", "been", "reached", "hit",
+    "durch", "von", "wegen", "am", "wurde", "ist", "erreicht",
+}  # fmt: skip
 _NEARLY_ALL = 0.8  # where it tells nothing
 _ENDED_SO, _ALWAYS = 3, 0.9  # episodes with a reason, and their share at one length, that make it a time limit
 # Words that say that something is over, but not why.
@@ -51,11 +59,11 @@ _ENDED_SOMEHOW = ("complete", "done", "finish", "fertig", "beendet", "abgeschlos
 # Beginnings of words. Of a text with words of two kinds the first kind counts: `time limit reached` is a time limit.
 _WORDS: dict[Ending, tuple[str, ...]] = {
     "truncation": (
-        "timeout", "time", "limit", "trunc", "cut", "max", "abort", "interrupt", "cancel", "quit", "disconnect",
-        "shutdown", "manual", "operator", "transfer", "censor", "expired", "left", "paused", "reset", "maintenance",
-        "shift", "zeit", "zeitlimit", "zeitueber", "abgelaufen", "unterbroch", "abbruch",
-        "abgebroch", "manuell", "bediener", "wartung",
-        "abgeschnitten", "delai", "ecoule", "tiempo", "agotado", "interrump",
+        "timeout", "time", "limit", "trunc", "cut", "max", "maximum", "maximale", "abort", "interrupt", "cancel",
+        "quit", "disconnect", "deadline", "horizon", "shutdown", "manual", "operator", "transfer", "censor",
+        "expired", "left", "paused", "reset", "maintenance", "shift", "zeit", "zeitlimit", "zeitueber", "abgelaufen",
+        "unterbroch", "abbruch", "abgebroch", "manuell", "bediener", "wartung", "abgeschnitten",
+        "delai", "ecoule", "tiempo", "agotado", "interrump",
     ),
     "termination": (
         "goal", "success", "succeed", "reach", "win", "won", "lose", "lost", "loss", "crash", "colli", "fell", "fall",
@@ -88,20 +96,21 @@ def meaning_of(text: str) -> Ending | None:
         return None
     joined = "".join(words)
     for ending, beginnings in _WORDS.items():
-        if joined in beginnings or any(_begins(word, beginning) for word in words for beginning in beginnings):
+        if joined in beginnings or any(_among(word, beginnings) for word in words):
             return _unless_it_had_a_cause(words) if ending == "truncation" else ending
     return None
 
 
 def _unless_it_had_a_cause(words: Sequence[str]) -> Ending | None:
     """Truncation, but for words that tell of another cause, known or not, beside `aborted` or `limit`."""
-    rest = [word for word in words if not any(_begins(word, known) for known in _BROKEN_OFF)]
-    if len(rest) == len(words) or any(_begins(word, known) for word in rest for known in (*_OF_TIME, *_BY_PEOPLE)):
+    beside = [word for word in words if not _among(word, _BROKEN_OFF)]
+    if len(beside) == len(words):
         return "truncation"
-    if not rest:
+    telling = [word for word in beside if word not in _BETWEEN]
+    of_time_or_people = any(_among(word, (*_OF_TIME, *_PEOPLE)) for word in telling)
+    if of_time_or_people or all(_among(word, _WORDS["truncation"]) for word in telling):
         return "truncation"
-    meaning = meaning_of(" ".join(rest))
-    return meaning if meaning in ("truncation", "termination") else None
+    return "termination" if meaning_of(" ".join(telling)) == "termination" else None
 
 
 @dataclass(frozen=True)
@@ -130,7 +139,7 @@ def _guessed(text: str, rows: int, lengths: Sequence[int], longest: int) -> Reas
     if longest >= SHORTEST_TIME_LIMIT and at_longest >= max(_ENDED_SO, _ALWAYS * len(lengths)):
         always = "all" if at_longest == len(lengths) else f"{at_longest} of {len(lengths)} looked at"
         return ReasonGuess(rows, "truncation", f"{always} after {longest:,} rows, as by a time limit")
-    telling = [word for word in _words(text) if not any(_begins(word, only) for only in _ENDED_SOMEHOW)]
+    telling = [word for word in _words(text) if not _among(word, _ENDED_SOMEHOW)]
     if meaning is not None and (not telling or meaning_of(" ".join(telling)) is None):
         return ReasonGuess(rows, meaning, "in doubt: a time that is up would be truncation")
     return ReasonGuess(rows, meaning)
@@ -155,6 +164,10 @@ def lengths_by_reason(
         lengths.setdefault(texts[row], []).append(int(counted[row]) - before)
         before = int(counted[row])
     return lengths
+
+
+def _among(word: str, beginnings: Iterable[str]) -> bool:
+    return any(_begins(word, beginning) for beginning in beginnings)
 
 
 def _begins(word: str, beginning: str) -> bool:

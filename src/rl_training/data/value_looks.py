@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.formats.cells import is_flag_word, moments
+from rl_training.data.formats.cells import is_flag_word
 from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.times import moments
 from rl_training.errors import DataError
 
 _FEWEST = 4  # rows that say anything

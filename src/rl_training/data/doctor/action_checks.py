@@ -9,14 +9,15 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.action_gaps import find_gaps
+from rl_training.data.action_gaps import find_gaps, find_stages
 from rl_training.data.checks import FloatArray, in_unit_range, rounding_slack
 from rl_training.data.doctor.findings import Finding, Level
 from rl_training.data.doctor.raw_checks import chunks
-from rl_training.data.doctor.subject import Columns, Extremes, Outside, Subject, sample_rows
-from rl_training.data.doctor.switch_checks import check_gaps, check_stages, stages, without
+from rl_training.data.doctor.subject import Columns, Extremes, Outside, Subject
+from rl_training.data.doctor.switch_checks import check_gaps, check_stages, without
 from rl_training.data.doctor.wording import capital, column_in_words, columns_in_words, listed, number, share
 from rl_training.data.space_bounds import SpaceBounds, action_bounds
+from rl_training.data.statistics import sample_rows
 from rl_training.environments import Spaces
 from rl_training.wording import amount
 
@@ -107,7 +108,7 @@ def check_actions(subject: Subject, columns: Columns, bounds: Bounds, marked_dis
     if marked_discrete:
         yield _marked_discrete(actions)
         return
-    few = stages(actions)
+    few = find_stages(actions)
     gaps = without(find_gaps(actions), few)
     yield from check_stages(few, names)
     yield from check_gaps(actions, gaps, names)

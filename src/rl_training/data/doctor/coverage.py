@@ -10,8 +10,9 @@ import numpy.typing as npt
 from rl_training.data.checks import FloatArray
 from rl_training.data.doctor.action_checks import Bounds
 from rl_training.data.doctor.findings import Finding
-from rl_training.data.doctor.subject import Subject, sample_rows
+from rl_training.data.doctor.subject import Subject
 from rl_training.data.doctor.wording import columns_in_words, share
+from rl_training.data.statistics import sample_rows
 
 _QUERIES = 1_000
 _CANDIDATES = 8_000

@@ -9,8 +9,9 @@ import numpy.typing as npt
 
 from rl_training.data.checks import FloatArray
 from rl_training.data.doctor.findings import Finding
-from rl_training.data.doctor.subject import Columns, Outside, Subject, sample_rows
+from rl_training.data.doctor.subject import Columns, Outside, Subject
 from rl_training.data.doctor.wording import capital, column_in_words, columns_in_words, number, share
+from rl_training.data.statistics import sample_rows
 from rl_training.wording import amount
 
 _RARELY = 0.001  # share of rows in which a near-constant column departs from its usual value

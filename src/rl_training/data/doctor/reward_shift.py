@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from rl_training.data.checks import IndexArray
 from rl_training.data.doctor.findings import Finding
-from rl_training.data.doctor.subject import Subject, sample_rows
+from rl_training.data.doctor.subject import Subject
 from rl_training.data.doctor.wording import share
+from rl_training.data.statistics import sample_rows
 from rl_training.wording import amount
 
 Matrix = npt.NDArray[np.float64]

@@ -20,8 +20,6 @@ from rl_training.data.returns import episode_lengths
 from rl_training.data.statistics import mean_and_deviation
 from rl_training.errors import DataError
 
-SAMPLE = 20_000  # rows that are enough for an estimate
-
 
 @dataclass(frozen=True, eq=False)
 class Subject:
@@ -138,15 +136,6 @@ class Subject:
         followed = np.ones(self.rows, dtype=np.bool_)
         followed[self.ends] = False
         return np.flatnonzero(followed)
-
-
-def sample_rows(rows: IndexArray | int, size: int = SAMPLE) -> IndexArray:
-    """At most `size` of the rows (or of so many), always the same ones, in their order."""
-    count = rows if isinstance(rows, int) else len(rows)
-    chosen = np.arange(count)
-    if count > size:
-        chosen = np.sort(np.random.default_rng(0).choice(count, size, replace=False))
-    return chosen if isinstance(rows, int) else rows[chosen]
 
 
 @dataclass(frozen=True)

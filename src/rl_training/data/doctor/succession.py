@@ -10,8 +10,9 @@ import numpy.typing as npt
 from rl_training.data.checks import FloatArray, IndexArray
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.raw_checks import chunks
-from rl_training.data.doctor.subject import Columns, Subject, sample_rows
+from rl_training.data.doctor.subject import Columns, Subject
 from rl_training.data.doctor.wording import column_in_words, listed, share
+from rl_training.data.statistics import sample_rows
 from rl_training.wording import amount
 
 _MOST = 0.5

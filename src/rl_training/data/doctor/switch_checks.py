@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
-import numpy as np
-
-from rl_training.data.action_gaps import Gaps, distinct_values, find_gaps
+from rl_training.data.action_gaps import Gaps, Stages, find_gaps, find_stages
 from rl_training.data.checks import FloatArray
 from rl_training.data.doctor.findings import Finding
-from rl_training.data.doctor.subject import sample_rows
 from rl_training.data.doctor.wording import alike, capital, column_in_words, columns_in_words, listed, number, share
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
@@ -22,27 +19,21 @@ SNAP = "transforms.snap_actions: true moves its actions to the nearer side"
 _MOST_MAPPED = 1 << 20  # rows of a column directory that are looked at: it may be larger than memory
 
 
-def stages(actions: FloatArray) -> dict[int, FloatArray]:
-    """Of columns that take few values, which."""
-    rows = sample_rows(len(actions))
-    found = {column: distinct_values(actions[rows, column]) for column in range(actions.shape[1])}
-    return {column: values.astype(np.float32) for column, values in found.items() if values is not None}
-
-
-def check_stages(few: dict[int, FloatArray], names: Names) -> Iterator[Finding]:
+def check_stages(few: Mapping[int, Stages], names: Names) -> Iterator[Finding]:
     """Actions that are numbers of choices, together those that take the same."""
     together: dict[tuple[float, ...], list[int]] = {}
-    for column, values in few.items():
+    for column, (values, _) in few.items():
         together.setdefault(tuple(values.tolist()), []).append(column)
     for stage, columns in together.items():
-        yield _of_stages(stage, columns, names)
+        yield _of_stages(stage, columns, names, slips=any(few[column][1] for column in columns))
 
 
-def _of_stages(values: Sequence[float], columns: list[int], names: Names) -> Finding:
+def _of_stages(values: Sequence[float], columns: list[int], names: Names, *, slips: bool) -> Finding:
     ends = f"{number(values[0])} to {number(values[-1])}"
     shown = listed([number(value) for value in values]) if len(values) <= 5 else ends
     verb = "takes" if len(columns) == 1 else "take"
     what = f"{capital(columns_in_words(columns, names))} {verb} only {len(values)} distinct values ({shown})"
+    what += " in nearly all rows" if slips else ""
     whole = all(value.is_integer() for value in values)
     what += ", which look like the numbers of choices." if whole else ", so the behaviour looks discrete."
     advice = "A continuous policy would act in between: where that means nothing, transforms.snap_actions: true moves"
@@ -75,12 +66,12 @@ def gap_notices(dataset: TransitionDataset, transforms: Transforms, names: Names
         ]
         more = len(transforms.action_gaps) - len(told)
         return [f"actions are moved to the nearer side of what no recorded one lies in: {listed(told)}" + _more(more)]
-    few = stages(actions)
+    few = find_stages(actions)
     found = [*check_stages(few, names), *check_gaps(actions, without(find_gaps(actions), few), names)]
     return [f"{WARNING}{finding}" for finding in found]
 
 
-def without(gaps: Gaps, columns: dict[int, FloatArray]) -> Gaps:
+def without(gaps: Gaps, columns: Container[int]) -> Gaps:
     """The gaps of other columns."""
     return tuple(gap for gap in gaps if gap.column not in columns)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,14 +21,9 @@ from rl_training.yaml_dialect import inline
 
 _WORDS = {"": np.nan, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "on": 1.0, "off": 0.0}
 _WORDS |= {"ja": 1.0, "nein": 0.0, "wahr": 1.0, "falsch": 0.0, "vrai": 1.0, "faux": 0.0}  # as spreadsheets write them
+_TRUTHS = {"true": 1.0, "false": 0.0}
 _FLAG_WORDS = {"y": 1.0, "n": 0.0, "t": 1.0, "f": 0.0}
 _MISSING_WORDS = ("na", "n/a", "null", "none", "missing", "-", "?", "#n/a")
-# Days first where points stand between, years first where slashes do; 3/1/2024 could be either and is refused.
-_DATES = (
-    (re.compile(r"(?P<d>\d\d)\.(?P<m>\d\d)\.(?P<y>\d{4})(?=[ T]|$)"), "ymd"),
-    (re.compile(r"(?P<y>\d{4})/(?P<m>\d\d)/(?P<d>\d\d)(?=[ T]|$)"), "ymd"),
-)
-_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d{1,6})?)?")
 _LONGEST_WORD = 30
 _NO_WORD = re.compile(r"""[][{},"']|^\d""")  # what lists of words are written with, and what numbers begin with
 _NESTED = (list, tuple, np.ndarray)
@@ -136,20 +130,29 @@ def numbers_of_words(
     cells = values.tolist()
     if values.ndim > 1 or any(isinstance(cell, _NESTED) for cell in cells[:1]):
         raise DataError(f"column {name!r}: holds lists, not words; leave it out of {WORDS}")
-    none = {"", "nan", *_MISSING_WORDS, *(word.strip().casefold() for word in missing)}
     keys = [key_of(cell) for cell in cells]
-    told = dict(known) if {"true", "false"} & known.keys() else {"true": 1.0, "false": 0.0} | dict(known)
-    by_key = {key: np.nan if key in none else as_number(key) for key in set(keys)}
-    by_key |= told if values.dtype.kind == "b" or any(isinstance(cell, bool) for cell in cells) else dict(known)
+    has_truths = values.dtype.kind == "b" or any(isinstance(cell, bool) for cell in cells)
+    by_key = _numbers_of_keys(set(keys), known, missing, has_truths=has_truths)
     found = [
         _number(cell, {}) if isinstance(cell, int | float) and not isinstance(cell, bool) else by_key[key]
         for cell, key in zip(cells, keys, strict=True)
     ]
     if bad := {first_row + row: _decoded(cells[row]) for row, number in enumerate(found) if number is None}:
         raise BadCellsError(name, bad, known=tuple(known))
-    values = np.array(found, dtype=np.float64)
-    is_word = np.array([key in known or key in ("true", "false") for key in keys], dtype=bool)
-    return np.where(is_word, values, _without_marks(values, missing))  # a mark is a number in the file
+    read = np.array(found, dtype=np.float64)
+    is_word = np.array([key in known or key in _TRUTHS for key in keys], dtype=bool)
+    return np.where(is_word, read, _without_marks(read, missing))  # a mark is a number in the file
+
+
+def _numbers_of_keys(
+    keys: Iterable[str], known: Mapping[str, float], missing: Sequence[str], *, has_truths: bool
+) -> dict[str, float | None]:
+    """What texts, as `key_of` has them, stand for: nothing, themselves, or what is known of them; None of what tells
+    nothing. has_truths: true and false are among the cells, and no words, unless they are known as such."""
+    nothing = {"", "nan", *_MISSING_WORDS, *(word.strip().casefold() for word in missing)}
+    plain = {key: np.nan if key in nothing else as_number(key) for key in keys}
+    truths = _TRUTHS if has_truths and _TRUTHS.keys().isdisjoint(known) else {}
+    return plain | truths | dict(known)
 
 
 def marks_with_points(words: Sequence[str]) -> tuple[str, ...]:
@@ -251,40 +254,6 @@ def _is_number(text: str) -> bool:
         return float(text) == float(text)
     except ValueError:
         return False
-
-
-def moments(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
-    """`[N]` numbers, where a date with a time is its seconds since 1970 and a time alone its seconds since midnight."""
-    try:
-        return numbers(name, values, first_row)
-    except DataError:
-        if values.ndim != 1 or values.dtype.kind not in "MOUST":
-            raise
-    if values.dtype.kind == "M":
-        if np.isnat(values).any():
-            raise DataError(f"column {name!r}: row {first_row + int(np.argmax(np.isnat(values)))} has no time")
-        return values.astype("datetime64[ns]").astype(np.int64) / 1e9
-    times = [_moment(name, row, cell) for row, cell in enumerate(values.tolist(), first_row)]
-    zoned = [time.tzinfo is not None for time in times]
-    if any(zoned) and not all(zoned):
-        row = first_row + zoned.index(not zoned[0])
-        rule = "write all with one, or all without"
-        raise DataError(f"column {name!r}: some times have a time zone and others none, as at row {row}; {rule}")
-    return np.array([(time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() for time in times])
-
-
-def _moment(name: str, row: int, cell: Any) -> datetime:
-    text = str(cell).strip()
-    for pattern, order in _DATES:
-        if found := pattern.match(text):
-            text = "-".join(found[part] for part in order) + text[found.end() :]
-    try:
-        if _CLOCK.fullmatch(text):
-            text = f"1970-01-01T{text.zfill(len(text) + (text[1] == ':'))}"
-        return datetime.fromisoformat(text)
-    except ValueError:
-        rule = "write times as 2024-03-31 08:15:00, or as numbers"
-        raise DataError(f"column {name!r}: {shown(cell)} at row {row} is neither a number nor a time; {rule}") from None
 
 
 def _is_missing(cell: Any) -> bool:

@@ -21,9 +21,10 @@ from rl_training.data.formats.csv_text import Layout
 from rl_training.data.formats.folders import files_of, joined, order_note, plan_of, rows_by_file
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of
+from rl_training.data.formats.plain_csv import is_plain
 from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in
 from rl_training.data.formats.tables import Plan, assemble
-from rl_training.data.formats.written import with_known
+from rl_training.data.formats.written import with_beside
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import printable, shortened, shown
@@ -59,7 +60,7 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
 
     raw = assemble(planned, whole.__getitem__, described(layouts), written, files, apart=True)
     raw = replace(raw, notes=(*order_note(paths), *common_notes(notes, paths), *raw.notes))
-    return with_known(raw, paths)
+    return with_beside(raw, paths)
 
 
 def _check_memory(paths: Sequence[Path], layouts: Sequence[Layout], path: Path) -> None:
@@ -124,10 +125,11 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
         from rl_training.data.formats.arrow import column_values
     except ImportError:
         return None
-    if not csv_text.is_plain(path, layout.separator):
+    positions = {name: position for position, name in enumerate(layout.names)}
+    numbers = set(planned.columns) - planned.as_written
+    if not is_plain(path, layout, {place for name, place in positions.items() if name in numbers}):
         return None
     values = reading(layout, planned)
-    positions = {name: position for position, name in enumerate(layout.names)}
     wanted = {name: f"c{positions[name]}" for name in planned.columns if name in positions}
     column_names = [f"c{i}" for i in range(len(layout.names))]
     try:

@@ -26,8 +26,6 @@ GZIP = b"\x1f\x8b"
 _LONGEST_HEADER = 2**20  # bytes
 _SAMPLE = 2**20  # bytes
 _LONGEST_LINE = 2**26  # characters
-_LONGEST_PLAIN = 2**22  # bytes of a line
-_ODD = (b"0x", b"0X", b"nan(", b"NaN(", b"NAN(")  # in what only some readers take for numbers
 _MOST_EMPTY = 1_000_000  # lines, one after another
 _BLOCK = 2**20
 _BETWEEN_CHECKS = 2**26  # bytes unpacked from one look at the free memory to the next
@@ -71,7 +69,7 @@ class Layout:
     @property
     def unit_of(self) -> dict[str, str] | None:
         """The unit of each column, where there is a line of them."""
-        cells = () if self.units is None else _split(self.units, self.separator)
+        cells = () if self.units is None else split(self.units, self.separator)
         return {name: cell.strip() for name, cell in zip(self.names, cells, strict=False)} if cells else None
 
     @property
@@ -155,11 +153,11 @@ def layout_of(path: Path) -> Layout:
     text = lines[above]
     if _is_remark(text) and above + 1 == len(lines) and separator not in text:
         raise DataError("holds nothing but remarks (lines that begin with #)")
-    names = [name.strip() for name in _split(text, separator)]
+    names = [name.strip() for name in split(text, separator)]
     if not any(names):
         raise DataError(f"the first line must name the columns; it is {shown(shortened(text))}")
     below = next((line for line in lines[above + 1 :] if line.strip()), None)
-    has_names = _are_names(names, None if below is None else _split(below, separator))
+    has_names = _are_names(names, None if below is None else split(below, separator))
     if not has_names:
         names = [f"column_{place}" for place in range(len(names))]
     decimals = _decimals(path, separator)
@@ -190,24 +188,6 @@ def rows(path: Path, layout: Layout, *, strict: bool = False) -> Iterator[tuple[
                 yield line, row
             elif (empty := empty + 1) > _MOST_EMPTY:
                 raise DataError(f"line {line:,}: more than {_MOST_EMPTY:,} empty lines in a row; leave them out")
-
-
-def is_plain(path: Path, separator: str) -> bool:
-    """Whether every quote stands at either end of a cell that is all on one line, and none is written as `0x1f`: of
-    anything else, faster readers make what `rows` does not."""
-    between = rb"[^\r\n" + re.escape(separator.encode()) + rb"]"
-    quoted = re.compile(rb'(?<!%b)"(?:[^"\r\n]|"")*+"(?!%b)' % (between, between))
-    with open_bytes(path) as file:
-        rest, block = b"", b"\n"
-        while block:
-            block = file.read(_BLOCK)
-            whole = (rest + block).rpartition(b"\n") if block else (rest, b"", b"")
-            lines, rest = whole[0] + whole[1], whole[2]
-            if len(rest) > _LONGEST_PLAIN or any(odd in lines for odd in _ODD):
-                return False
-            if b'"' in lines and b'"' in quoted.sub(b"", lines):
-                return False
-    return True
 
 
 def _unreadable(error: csv.Error, first: int, last: int) -> DataError:
@@ -282,7 +262,7 @@ def _separator(lines: list[str]) -> str:
     def regularity(separator: str) -> tuple[float, int]:
         if not any(separator in line for line in table):
             return 0.0, 1
-        widths = Counter(len(_split(line, separator)) for line in table)
+        widths = Counter(len(split(line, separator)) for line in table)
         width, count = max(widths.items(), key=lambda entry: (entry[0] > 1, entry[1], entry[0]))
         return (count / len(table) if width > 1 else 0.0), width
 
@@ -299,7 +279,7 @@ def _is_above(line: str, below: list[str], separator: str) -> bool:
         return False
     if _is_remark(line):
         return not _names_columns(line, following, separator)
-    cells, others = (sum(map(bool, _split(text, separator))) for text in (line, following))
+    cells, others = (sum(map(bool, split(text, separator))) for text in (line, following))
     return cells == 1 < others
 
 
@@ -307,7 +287,7 @@ def _names_columns(remark: str, following: str, separator: str) -> bool:
     """Whether a remark is the header itself: `# x,y,u` right above a row with a value for each."""
     if _is_remark(following) or not 0 < remark.count(separator) == following.count(separator):
         return False
-    return any(_is_value(cell.strip()) for cell in _split(following, separator))
+    return any(_is_value(cell.strip()) for cell in split(following, separator))
 
 
 def _fields(line: str) -> int:
@@ -326,7 +306,8 @@ def _decimals(path: Path, separator: str) -> str | None:
     return None if points == commas == 0 else "," if commas > points else "."
 
 
-def _split(text: str, separator: str) -> list[str]:
+def split(text: str, separator: str) -> list[str]:
+    """The cells of a line."""
     try:
         return next(csv.reader([text], delimiter=separator), [])
     except csv.Error:  # not with this separator: a value would be longer than the reader allows
@@ -357,7 +338,7 @@ def _are_units(lines: list[str], separator: str, width: int) -> bool:
     a date or a number somewhere, which no line of units has."""
     if len(lines) < 2:
         return False
-    words, values = ([cell.strip() for cell in _split(line, separator)] for line in lines)
+    words, values = ([cell.strip() for cell in split(line, separator)] for line in lines)
     places = [place for place, cell in enumerate(values) if _is_value(cell)]
     if not len(words) == len(values) == width or len(places) < 2:
         return False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -14,9 +14,8 @@ import numpy.typing as npt
 from rl_training.data.fields import EPISODE_IDS, FILE_NAME
 from rl_training.data.formats.limits import check_file
 from rl_training.data.formats.names import listed, natural
-from rl_training.data.formats.raw import NAMES, Columns
+from rl_training.data.formats.raw import Columns
 from rl_training.data.formats.tables import Plan, plan
-from rl_training.data.formats.words import NAME as WORDS
 from rl_training.errors import DataError
 from rl_training.paths import is_text
 from rl_training.reading_choices import TableChoices
@@ -87,22 +86,6 @@ def check_columns(names: Sequence[str], of_first: Sequence[str], first: Path) ->
     if differs:
         also = " besides" if has else ""
         raise DataError(f"has other columns than {printable(first.name)}: it {' and '.join(differs)}{also}")
-
-
-def check_told(paths: Sequence[Path], told: Sequence[Mapping[str, Any]], where: str) -> None:
-    """Refuse files of this package whose values are not the same things, by what is told of each: other names of
-    columns, or words that stand for other numbers."""
-    differs = {
-        NAMES: "from columns of other names or in another order",
-        WORDS: "with words that stand for other numbers",
-    }
-    again = {NAMES: "from the same columns", WORDS: "with the same words"}
-    for key in differs:
-        tell = [(printable(path.name), known[key]) for path, known in zip(paths, told, strict=True) if known.get(key)]
-        for name, known in tell[1:]:
-            if known != tell[0][1]:
-                both = f"{tell[0][0]} and {name}"
-                raise DataError(f"{both} were written {differs[key]}, {where}; write them again {again[key]}")
 
 
 def plan_of(names: Sequence[str], paths: Sequence[Path], columns: Columns | None, choices: TableChoices) -> Plan:

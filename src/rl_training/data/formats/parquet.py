@@ -17,7 +17,6 @@ from rl_training.data.formats.cells import labels
 from rl_training.data.formats.folders import (
     blamed_on,
     check_columns,
-    check_told,
     files_of,
     joined,
     order_note,
@@ -29,8 +28,7 @@ from rl_training.data.formats.parquet_footer import Footer, read_footer
 from rl_training.data.formats.raw import NAMES, Arrays, Columns, RawData, told_as_json
 from rl_training.data.formats.tables import Plan, assemble
 from rl_training.data.formats.words import NAME as WORDS
-from rl_training.data.formats.words import with_told
-from rl_training.data.space_bounds import SpaceBounds, told_env_id
+from rl_training.data.formats.written import known_alike, with_known
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 
@@ -45,8 +43,7 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
         with blamed_on(entry, path):
             schemas.append(_schema(entry, entry))
             check_columns(schemas[-1].names, names, paths[0])
-    told = [_told(one) for one in schemas]
-    check_told(paths, told, "as they tell themselves")
+    known, differ = known_alike(paths, [_told(one) for one in schemas], "they")
     if "item" in names and "eps_id" in names and "obs" not in names:
         raise DataError(
             "RLlib's packed episodes (column 'item') cannot be read; record with output_write_episodes=False"
@@ -62,20 +59,14 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
     rows = rows_by_file(paths, [len(part[planned.columns[0]]) for part in parts])
     described = "Parquet, RLlib's layout" if planned.rllib else "Parquet"
     raw = assemble(planned, whole.__getitem__, described, files=rows)
-    metadata = schema.metadata or {}
-    env_id = told_env_id(metadata.get(b"env_id", b"").decode("utf-8", "replace"))
-    raw = with_told(raw, told[0][NAMES], told[0][WORDS])
-    bounds = _bounds(told_as_json(metadata.get(b"bounds")))
-    return replace(raw, notes=(*order_note(paths), *raw.notes), env_id=env_id, bounds=bounds)
+    return with_known(replace(raw, notes=(*order_note(paths), *differ, *raw.notes)), known)
 
 
 def _told(schema: Any) -> dict[str, Any]:
-    """What a file of this package tells of its columns' names and words."""
-    return {name: told_as_json((schema.metadata or {}).get(name.encode())) for name in (NAMES, WORDS)}
-
-
-def _bounds(told: Any) -> SpaceBounds | None:
-    return SpaceBounds.read(told) if isinstance(told, dict) else None
+    """What a file of this package tells beside its rows."""
+    metadata = schema.metadata or {}
+    as_json = {name: told_as_json(metadata.get(name.encode())) for name in ("bounds", NAMES, WORDS)}
+    return as_json | {"env_id": metadata.get(b"env_id")}
 
 
 def _measured(entry: Path, path: Path) -> Footer:

@@ -25,11 +25,12 @@ from rl_training.data.fields import (
     missing_fields,
 )
 from rl_training.data.flags import DONES
-from rl_training.data.formats.cells import Faults, flags, labels, moments, numbers, numbers_of_words
+from rl_training.data.formats.cells import Faults, flags, labels, numbers, numbers_of_words
 from rl_training.data.formats.end_reasons import ends_by_reason
 from rl_training.data.formats.names import check_names, doubled, listed, natural, split_number, suggest
 from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, file_numbers
 from rl_training.data.formats.row_order import Steps, in_order
+from rl_training.data.formats.times import Times, moments
 from rl_training.data.formats.words import check_columns, checked
 from rl_training.data.resolution import is_coarse
 from rl_training.errors import DataError, did_you_mean
@@ -52,7 +53,7 @@ class Plan:
     fields: the columns of each array, by the name it is handed over with (the file's own, where it has one).
     step: the column with the number of each row inside its episode. agents: the column that tells agents apart.
     reasons: the column whose text says why an episode ended. choices: what was said of its cells and rows.
-    words: by column, the numbers that its words stand for, in small letters.
+    words: by column, the numbers that its words stand for, in small letters. times: what is read of the step so far.
     """
 
     fields: dict[str, tuple[str, ...]]
@@ -64,6 +65,7 @@ class Plan:
     reasons: str | None = None
     choices: TableChoices = AS_IT_STANDS
     words: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    times: Times = field(default_factory=Times, compare=False)
 
     @property
     def columns(self) -> list[str]:
@@ -92,7 +94,7 @@ class Plan:
         if name in self.texts:
             return cells
         if name == self.step:
-            return moments(name, cells, first_row)
+            return self.times.moments(name, cells, first_row)
         is_flag = any(FIELD_OF[key] in _FLAGS and name in columns for key, columns in self.fields.items())
         return self.numbers(name, cells, first_row, is_flag=is_flag)
 

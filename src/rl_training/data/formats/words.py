@@ -83,6 +83,21 @@ def in_words(numbers: Mapping[str, float]) -> str:
     return listed(f"{word} {number:g}" for word, number in numbers.items())
 
 
+def contradict(words: Mapping[str, float], others: Mapping[str, float]) -> bool:
+    """Whether a word stands for one number here and for another there."""
+    known = {key_of(word): number for word, number in others.items()}
+    return any(known.get(key_of(word), number) != number for word, number in words.items())
+
+
+def united(several: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """All words of a column that several know, each as it is written first."""
+    found: dict[str, tuple[str, float]] = {}
+    for words in several:
+        for word, number in words.items():
+            found.setdefault(key_of(word), (word, number))
+    return dict(found.values())
+
+
 def told(given: Any) -> dict[str, dict[str, float]]:
     """What a file tells of its words, as far as it can be understood; nothing where it is another program's."""
     try:

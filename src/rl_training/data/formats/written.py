@@ -13,15 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from rl_training.data.formats.atomic import sync
-from rl_training.data.formats.folders import check_told
 from rl_training.data.formats.limits import check_file
 from rl_training.data.formats.raw import NAMES, RawData
 from rl_training.data.formats.words import NAME as WORDS
-from rl_training.data.formats.words import with_told
+from rl_training.data.formats.words import contradict, united, with_told
+from rl_training.data.formats.words import told as words_told
 from rl_training.data.provenance import KEY, Provenance, digest_of
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
+from rl_training.reading_choices import Words
+from rl_training.validation import printable
 
+_TOLD = ("env_id", "bounds", NAMES, WORDS)
 _LARGEST = 2**24  # bytes of a file beside
 # What readers raise on damaged files, and where the library behind a format is not installed.
 _STRUCTURE = (ArithmeticError, LookupError, ValueError, TypeError, AttributeError, AssertionError)
@@ -61,31 +64,72 @@ def write_about(about: Path, written: Path, path: Path, provenance: str, known: 
     return (f"CSV has no place for {kept}: kept in {place.name}, leave it beside",) if kept else ()
 
 
-def with_known(raw: RawData, paths: Sequence[Path]) -> RawData:
+def with_beside(raw: RawData, paths: Sequence[Path]) -> RawData:
     """The rows of CSV files with what is known of them, where columns of observations and actions are read as they were
-    written. Of several files, what is known of all of them alike; files that call their columns otherwise than one
-    another are refused."""
+    written."""
     as_written = (
         name == f"{field}_{place}"
         for field in ("obs", "actions")
         for place, (name, _) in enumerate(raw.columns.get(field, ()))
     )
-    known, notes = _known_alike(paths) if all(as_written) else ({}, ())
+    if not all(as_written):
+        return raw
+    known, notes = known_alike(paths, [_beside(path) for path in paths], "the files beside them")
+    return with_known(replace(raw, notes=(*raw.notes, *notes)), known)
+
+
+def with_known(raw: RawData, known: Mapping[str, Any]) -> RawData:
+    """The rows of a table with what its files tell of it."""
     bounds = known.get("bounds")
     return replace(
-        with_told(replace(raw, notes=(*raw.notes, *notes)), known.get(NAMES), known.get(WORDS)),
+        with_told(raw, known.get(NAMES), known.get(WORDS)),
         env_id=told_env_id(known.get("env_id")),
         bounds=SpaceBounds.read(bounds) if isinstance(bounds, dict) else None,
     )
 
 
-def _known_alike(paths: Sequence[Path]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What is known of all these files alike, and a note on what is not."""
-    found = [_beside(path) for path in paths]
-    check_told(paths, found, "as the files beside them tell")
-    apart = [name for name in ("env_id", "bounds") if any(known.get(name) != found[0].get(name) for known in found)]
-    notes = (f"the files beside them tell different things of {' and '.join(apart)}: not used",) if apart else ()
-    return {name: value for name, value in found[0].items() if name not in apart}, notes
+def known_alike(
+    paths: Sequence[Path], told: Sequence[Mapping[str, Any]], tellers: str
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What those of the files that tell something tell alike, and a note on what they do not. Refused where values are
+    not the same things: other names of columns, or words that stand for other numbers. tellers: who tells it."""
+    files = list(zip(paths, told, strict=True))
+    tell = {key: [(path, known[key]) for path, known in files if known.get(key)] for key in _TOLD}
+    if (other := _otherwise(tell[NAMES])) is not None:
+        differ = "from columns of other names or in another order"
+        raise _written_apart(tell[NAMES][0][0], other, differ, tellers, "from the same columns")
+    words = _words_alike(tell.pop(WORDS), tellers)
+    unused = [key for key, several in tell.items() if _otherwise(several) is not None]
+    notes = (f"{tellers} tell different things of {' and '.join(unused)}: not used",) if unused else ()
+    known = {key: several[0][1] for key, several in tell.items() if several and key not in unused}
+    return known | {WORDS: words}, notes
+
+
+def _otherwise(told: Sequence[tuple[Path, Any]]) -> Path | None:
+    """The first file that does not tell what the first of all does."""
+    return next((path for path, value in told if value != told[0][1]), None)
+
+
+def _words_alike(told: Sequence[tuple[Path, Any]], tellers: str) -> dict[str, dict[str, float]]:
+    """All words that files tell, by column."""
+    known: dict[str, dict[str, float]] = {}
+    tell = [(path, words_told(words)) for path, words in told]
+    for path, words in tell:
+        if _contradict(words, known):
+            first = next(other for other, before in tell if _contradict(words, before))
+            differ = "with words that stand for other numbers"
+            raise _written_apart(first, path, differ, tellers, "with the same words")
+        known |= {column: united([known.get(column, {}), own]) for column, own in words.items()}
+    return known
+
+
+def _contradict(words: Words, others: Words) -> bool:
+    return any(contradict(own, others.get(column, {})) for column, own in words.items())
+
+
+def _written_apart(one: Path, other: Path, differ: str, tellers: str, again: str) -> DataError:
+    both = f"{printable(one.name)} and {printable(other.name)}"
+    return DataError(f"{both} were written {differ}, as {tellers} tell; write them again {again}")
 
 
 def _ours(place: Path) -> dict[str, Any] | None:
