@@ -255,6 +255,14 @@ def _is_number(text: str) -> bool:
 
 def moments(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
     """`[N]` numbers, where a date with a time is its seconds since 1970 and a time alone its seconds since midnight."""
+    found = times(name, values, first_row)
+    if not isinstance(found, np.ndarray):
+        return np.array([(time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() for time in found])
+    return found.astype("datetime64[ns]").astype(np.int64) / 1e9 if found.dtype.kind == "M" else found
+
+
+def times(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any] | list[datetime]:
+    """`[N]` numbers, or dates with a time: all with a zone, or none."""
     try:
         return numbers(name, values, first_row)
     except DataError:
@@ -263,14 +271,14 @@ def moments(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDAr
     if values.dtype.kind == "M":
         if np.isnat(values).any():
             raise DataError(f"column {name!r}: row {first_row + int(np.argmax(np.isnat(values)))} has no time")
-        return values.astype("datetime64[ns]").astype(np.int64) / 1e9
+        return values
     times = [_moment(name, row, cell) for row, cell in enumerate(values.tolist(), first_row)]
     zoned = [time.tzinfo is not None for time in times]
     if any(zoned) and not all(zoned):
         row = first_row + zoned.index(not zoned[0])
         rule = "write all with one, or all without"
         raise DataError(f"column {name!r}: some times have a time zone and others none, as at row {row}; {rule}")
-    return np.array([(time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() for time in times])
+    return times
 
 
 def _moment(name: str, row: int, cell: Any) -> datetime:
