@@ -36,8 +36,8 @@ class TableChoices:
 
     end_reasons: what the texts of a column of reasons mean. missing_words: texts that stand for a missing number,
     besides those that everyone writes. duplicates: of rows whose step occurs twice. words: numbers that the words of a
-    column stand for. episode_each: by the dates of the step column, an episode each. observe_time: periods whose time is
-    observed, by these dates.
+    column stand for. episode_each: by the dates of the step column, an episode each. observe_time: periods, of
+    which the time is observed, by these dates.
     """
 
     end_reasons: EndReasons | None = None

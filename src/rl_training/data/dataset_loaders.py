@@ -267,7 +267,7 @@ def load_dataset(
                 )
             dataset = generate_random_dataset(env_id, config.size, config.seed)
         case FileDatasetConfig():
-            dataset = _read_file(config)
+            dataset = TransitionDataset.load(config.path, columns=config.columns, **_said(config))
         case MinariDatasetConfig():
             dataset = _read_minari(config)
         case MixtureDatasetConfig():
@@ -350,10 +350,6 @@ def table_choices(config: FileDatasetConfig) -> TableChoices:
 
 def _said(config: FileDatasetConfig) -> Choices:
     return cast(Choices, {name: getattr(config, name) for name in Choices.__annotations__})
-
-
-def _read_file(config: FileDatasetConfig) -> TransitionDataset:
-    return TransitionDataset.load(config.path, columns=config.columns, **_said(config))
 
 
 def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:

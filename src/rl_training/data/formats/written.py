@@ -79,6 +79,12 @@ def with_known(raw: RawData, paths: Sequence[Path]) -> RawData:
     )
 
 
+def names_beside(path: Path) -> dict[str, Any]:
+    """What the values of fields are called, `{"obs": ["speed", …]}`, by the file beside a CSV file."""
+    names = _beside(path).get(NAMES)
+    return names if isinstance(names, dict) else {}
+
+
 def _known_alike(paths: Sequence[Path]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """What is known of all these files alike, and a note on what is not."""
     found = [_beside(path) for path in paths]
