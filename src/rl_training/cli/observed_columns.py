@@ -76,5 +76,6 @@ def refuse_missing(name: str, values: npt.NDArray[np.float64], lines: Sequence[i
 
 
 def in_lines(error: BadCellsError, lines: Sequence[int]) -> DataError:
-    """Cells that are no numbers, with the line of the first."""
-    return DataError(error.told({row: lines[row] for row in error.cells if row < len(lines)}))
+    """Cells that are no numbers, with the line of the first, and what to do."""
+    told = error.told({row: lines[row] for row in error.cells if row < len(lines)})
+    return DataError(f"{told}; write what it stands for, or leave out the row")

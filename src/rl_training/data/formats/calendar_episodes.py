@@ -11,12 +11,14 @@ import numpy.typing as npt
 from rl_training.data.fields import EPISODE_IDS, FIELD_OF
 from rl_training.data.formats.clocks import DATES, HOLE, Clock, as_date, usual_stride
 from rl_training.data.formats.raw import Arrays, Files, RawData, row_named
+from rl_training.data.formats.row_order import same_as_next
 from rl_training.errors import DataError
 from rl_training.reading_choices import EpisodeEach, Period, TableChoices
 from rl_training.time_features import Seconds, advanced, features, names_of
 
-_DAY = 86_400
+_DAY, _HOUR = 86_400, 3_600
 _UNITS = {"hour": "h", "day": "D", "month": "M"}
+_TURNS = (3, 4, 9, 10, 11)  # months in which summer time ends somewhere
 _MONDAY = np.datetime64("1969-12-29", "D")
 _SPOKEN = {"hour": "an hour", "day": "a day", "week": "a week", "month": "a month"}
 
@@ -41,19 +43,30 @@ def with_days(arrays: Arrays, clock: Clock, each: EpisodeEach, files: Files) -> 
     if key is not None:
         ids = [f"{name}, {title}" for name, title in zip(arrays[key].tolist(), titles.tolist(), strict=True)]
         return {**rest, EPISODE_IDS: np.array(ids, dtype=np.str_)}, []
-    back = np.flatnonzero(np.diff(clock.at) < 0)
-    if not back.size or len(np.unique(clock.at)) == len(clock.at):
+    back = (np.diff(clock.at) < 0) | _comes_again(arrays, clock)
+    if not back.any() or len(np.unique(clock.at)) == len(clock.at):
         return {**rest, EPISODE_IDS: titles}, []  # out of order at most, which the steps show
-    again = np.r_[0, np.cumsum(np.diff(clock.at) < 0)]
-    named = np.array(
-        [f"{title} ({n + 1})" if n else title for title, n in zip(titles, _times(again, begun), strict=True)]
-    )
-    turned = back[np.diff(clock.at)[back] >= -3600]
+    times = _times(np.r_[0, np.cumsum(back)], begun).tolist()
+    named = [f"{title} ({n + 1})" if n else title for title, n in zip(titles.tolist(), times, strict=True)]
+    turned = np.flatnonzero(back & (np.diff(clock.at) >= -_HOUR))
     notes = []
     if turned.size:
         hour = f"the clock goes back by up to an hour after {row_named(files, int(turned[0]))}, as summer time ends"
         notes.append(f"{hour}: the {each} is cut there; dates with their zone (…+02:00) would keep it whole")
-    return {**rest, EPISODE_IDS: named}, notes
+    return {**rest, EPISODE_IDS: np.array(named, dtype=np.str_)}, notes
+
+
+def _comes_again(arrays: Arrays, clock: Clock) -> npt.NDArray[np.bool_]:
+    """After which rows of an hourly log the same hour comes again, and no copy of it, in a night in which summer time
+    may end, `[N - 1]`."""
+    assert clock.wall is not None
+    same = np.asarray(np.diff(clock.at) == 0)
+    if not same.any() or usual_stride(clock.at, ~same) != _HOUR:
+        return np.zeros_like(same)
+    wall = clock.wall[:-1]
+    is_night = (wall % _DAY < 4 * _HOUR) & ((wall // _DAY + 4) % 7 == 0)  # of a Sunday
+    month = wall.astype(np.int64).astype("datetime64[s]").astype("datetime64[M]").astype(np.int64) % 12 + 1
+    return np.asarray(same & is_night & np.isin(month, _TURNS) & ~same_as_next(arrays))
 
 
 def _times(again: npt.NDArray[np.int64], begun: Seconds) -> npt.NDArray[np.int64]:
@@ -76,7 +89,7 @@ def _begun(wall: Seconds, each: EpisodeEach) -> Seconds:
 def _over(begun: Seconds, each: EpisodeEach) -> Seconds:
     """When what began so is over, `[N]`."""
     if each != "month":
-        return begun + {"hour": 3600, "day": _DAY, "week": 7 * _DAY}[each]
+        return begun + {"hour": _HOUR, "day": _DAY, "week": 7 * _DAY}[each]
     months = begun.astype(np.int64).astype("datetime64[s]").astype("datetime64[M]") + 1
     return np.asarray(months.astype("datetime64[s]").astype(np.float64))
 

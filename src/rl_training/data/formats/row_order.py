@@ -151,7 +151,7 @@ def _by_step(
         doubled &= ~restarts[np.cumsum(changes)[:-1] - 1]  # else episodes of one row
     else:
         doubled &= np.diff(episode) == 0
-    copies = doubled & _same_as_next(arrays) if doubled.any() else doubled
+    copies = doubled & same_as_next(arrays) if doubled.any() else doubled
     if steps.duplicates == "drop" and copies.any():
         kept = np.flatnonzero(np.r_[True, ~copies])
         arrays, step, doubled = _taken(arrays, kept), step[kept], doubled[~copies]
@@ -195,7 +195,7 @@ def _as_recorded(
 _A_COPY = ("it is a copy", "each is a copy")
 
 
-def _same_as_next(arrays: Arrays) -> npt.NDArray[np.bool_]:
+def same_as_next(arrays: Arrays) -> npt.NDArray[np.bool_]:
     """Rows that the next one repeats in everything that is read, `[N - 1]`."""
     same = np.ones(len(next(iter(arrays.values()))) - 1, dtype=np.bool_)
     for values in arrays.values():
