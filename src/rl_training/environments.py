@@ -32,13 +32,14 @@ _SUPPORTED_ACTIONS = "supported: a one-dimensional Box with finite bounds (conti
 class NamedColumn(NamedTuple):
     """What the data call one value of an observation or of an action, and the smallest and largest they have of it.
 
-    words: those that the data have for numbers of it, with these.
+    words: those that the data have for numbers of it, with these. time: the column of dates that it is computed from.
     """
 
     name: str
     low: float
     high: float
     words: tuple[tuple[str, float], ...] = ()
+    time: str = ""
 
     @classmethod
     def of_json(cls, entries: Any, width: int) -> tuple[NamedColumn, ...]:
@@ -49,21 +50,25 @@ class NamedColumn(NamedTuple):
                 float(entry["low"]),
                 float(entry["high"]),
                 tuple((str(word), float(number)) for word, number in dict(entry.get("words", {})).items()),
+                str(entry.get("time", "")),
             )
             for entry in entries
         )
         if columns and len(columns) != width:
             raise ValueError(f"{len(columns)} names for {width} values")
-        for name, low, high, words in columns:
-            if len(name) > _LONGEST_NAME or not all(map(math.isfinite, (low, high, *(number for _, number in words)))):
+        for name, low, high, words, time in columns:
+            if max(len(name), len(time)) > _LONGEST_NAME or not all(
+                map(math.isfinite, (low, high, *(number for _, number in words)))
+            ):
                 raise ValueError(f"{name[:40]!r}, {low} to {high} is no column")
-            "".join([name, *(word for word, _ in words)]).encode()  # half a surrogate pair is a ValueError, too
+            "".join([name, time, *(word for word, _ in words)]).encode()  # half a surrogate pair is a ValueError, too
         return columns
 
     def to_json(self) -> dict[str, Any]:
-        """As JSON values; words only where there are any."""
-        plain = {"name": self.name, "low": self.low, "high": self.high}
-        return {**plain, "words": dict(self.words)} if self.words else plain
+        """As JSON values; words and dates only where there are any."""
+        plain: dict[str, Any] = {"name": self.name, "low": self.low, "high": self.high}
+        plain |= {"words": dict(self.words)} if self.words else {}
+        return plain | ({"time": self.time} if self.time else {})
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypedDict, cast
+from typing import Any, Literal, TypeAlias, TypedDict, cast, get_args
 
-from rl_training.errors import ConfigError
+from rl_training.errors import ConfigError, did_you_mean
 
 DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]  # what a plain `dones` flag means
 TimeLimits: TypeAlias = Literal["keep", "d4rl"]  # rows at a time limit: kept, or dropped as D4RL does
@@ -14,6 +14,9 @@ RewardsAre: TypeAlias = Literal["rewards", "costs"]  # higher is better, or lowe
 RewardsAt: TypeAlias = Literal["same", "next"]  # the row that holds a step's reward: its own, or the one after it
 Missing: TypeAlias = Literal["refuse", "drop", "hold"]  # what is done where a value is missing
 Duplicates: TypeAlias = Literal["refuse", "drop"]  # rows that are copies of the one before, in a table with a step
+EpisodeEach: TypeAlias = Literal["hour", "day", "week", "month"]  # of the calendar: each is an episode
+Period: TypeAlias = Literal["day", "week", "year"]  # whose time is observed
+LastRowsAre: TypeAlias = Literal["truncation", "termination"]  # last rows of episodes of which no flag or text tells
 Ending: TypeAlias = Literal["termination", "truncation", "ongoing"]  # what a text such as `crash` says of its row
 EndReasons: TypeAlias = Mapping[str, Ending]  # by text
 Words: TypeAlias = Mapping[str, Mapping[str, float]]  # numbers that words stand for, by column and by word
@@ -33,13 +36,16 @@ class TableChoices:
 
     end_reasons: what the texts of a column of reasons mean. missing_words: texts that stand for a missing number,
     besides those that everyone writes. duplicates: of rows whose step occurs twice. words: numbers that the words of a
-    column stand for.
+    column stand for. episode_each: by the dates of the step column, an episode each. observe_time: periods, of
+    which the time is observed, by these dates.
     """
 
     end_reasons: EndReasons | None = None
     missing_words: tuple[str, ...] = ()
     duplicates: Duplicates = "refuse"
     words: Words | None = None
+    episode_each: EpisodeEach | None = None
+    observe_time: tuple[Period, ...] = ()
 
 
 AS_IT_STANDS = TableChoices()
@@ -54,6 +60,7 @@ class Understanding(TypedDict, total=False):
     rewards_are: RewardsAre
     rewards_at: RewardsAt
     at_termination: AtTermination | None
+    last_rows_are: LastRowsAre
     action_low: Side | None
     action_high: Side | None
     missing: Missing
@@ -66,13 +73,37 @@ class Choices(Understanding, total=False):
     missing_words: Sequence[str]
     duplicates: Duplicates
     words: Words | None
+    episode_each: EpisodeEach | None
+    observe_time: Sequence[Period]
 
 
 def is_said(choice: Any) -> bool:
     """Whether a choice is another than what is done where nothing is said."""
     if isinstance(choice, str | tuple | list):  # an array cannot be looked for
-        return choice not in ("keep", "rewards", "same", "refuse", (), [])
+        return choice not in ("keep", "rewards", "same", "refuse", "truncation", (), [])
     return choice is not None
+
+
+def checked_each(each: Any) -> EpisodeEach | None:
+    """What of the calendar is an episode, or a refusal."""
+    if each is not None:
+        _require_one("episode_each", each, get_args(EpisodeEach))
+    return cast(EpisodeEach | None, each)
+
+
+def checked_periods(periods: Any) -> tuple[Period, ...]:
+    """The periods whose time is observed, each once, or a refusal; one may stand without a list."""
+    given = [periods] if isinstance(periods, str) else list(periods or ())
+    for period in given:
+        _require_one("observe_time", period, get_args(Period))
+    if len(set(given)) < len(given):
+        raise ConfigError("observe_time: names a period twice; keep one")
+    return cast(tuple[Period, ...], tuple(given))
+
+
+def _require_one(option: str, word: Any, known: Sequence[str]) -> None:
+    if word not in known:
+        raise ConfigError(f"{option}: {word!r} is not known{did_you_mean(str(word), known)}")
 
 
 def apart(said: Choices) -> tuple[TableChoices, Understanding]:
@@ -80,6 +111,13 @@ def apart(said: Choices) -> tuple[TableChoices, Understanding]:
     words, duplicates = said.get("missing_words", ()), said.get("duplicates", AS_IT_STANDS.duplicates)
     if isinstance(words, str):
         raise ConfigError(f"missing_words: must be a list of words, such as [{words!r}]")
-    of_table = TableChoices(said.get("end_reasons"), tuple(map(str, words)), duplicates, said.get("words"))
+    of_table = TableChoices(
+        said.get("end_reasons"),
+        tuple(map(str, words)),
+        duplicates,
+        said.get("words"),
+        checked_each(said.get("episode_each")),
+        checked_periods(said.get("observe_time", ())),
+    )
     names = Understanding.__annotations__
     return of_table, cast(Understanding, {name: choice for name, choice in said.items() if name in names})

@@ -379,8 +379,22 @@ class TestUnclear:
     def test_kosten_are_costs(self, rows: Any) -> None:
         found = guess_fields({"Zustand": rows["s0"], "Aktion": rows["a"], "Kosten": rows["r"], "Ende": rows["last"]})
         (rewards,) = (guess for guess in found.fields if guess.field == "rewards")
-        assert (rewards.columns, rewards.candidates) == ((), (("Kosten",),))
+        assert (rewards.columns, rewards.why) == (("Kosten",), "the only one that is named like a cost")
+        assert found.rewards_are == "costs"
+
+    @pytest.mark.parametrize("others", [{"Gewinn": "r"}, {"score": "r"}])
+    def test_a_cost_beside_another_score_stays_open(self, others: Any, rows: Any) -> None:
+        columns = {"Zustand": rows["s0"], "Aktion": rows["a"], "Kosten": rows["r"], "Ende": rows["last"]}
+        found = guess_fields(columns | {name: rows[key] for name, key in others.items()})
+        (rewards,) = (guess for guess in found.fields if guess.field == "rewards")
+        assert (rewards.columns, found.rewards_are) == ((), None)
         assert "Kosten looks like a cost, where lower is better" in rewards.why
+
+    def test_a_running_sum_of_costs_stays_open(self, rows: Any) -> None:
+        summed = np.cumsum(np.abs(rows["r"]) + 0.1)
+        found = guess_fields({"Zustand": rows["s0"], "Aktion": rows["a"], "Kosten": summed, "Ende": rows["last"]})
+        (rewards,) = (guess for guess in found.fields if guess.field == "rewards")
+        assert (rewards.columns, found.rewards_are) == ((), None)
 
     def test_columns_without_names(self, rows: Any, command: Any, tmp_path: Path) -> None:
         voyages = [f"F{number}" for number in rows["episode"]]

@@ -173,10 +173,10 @@ class TestNamedColumns:
         [
             ("x,x,y\n0.1,0.9,1\n", "two columns are named 'x'; leave in the one that the policy sees"),
             ("Y,X\n1,0.5\n", "lacks x, y; the policy sees x, y; did you mean 'X'?"),
-            ("x,y\n0.1,1\n0.2,ERR\n0.3,2\n", "column 'y': row 1 has no value; fill it in, or leave out the row"),
+            ("x,y\n0.1,1\n0.2,ERR\n0.3,2\n", "column 'y': line 3 has no value, but 'ERR'; fill it in"),
             (
                 "x,y\n0.1,1\nn/a,1\n,2\n",
-                "column 'x': row 1 has no value; fill it in, or leave out the row (2 such rows)",
+                "column 'x': line 3 has no value, but 'n/a' (2 such rows, the last in line 4); fill it in",
             ),
             ('x,y\n0.1,"1\n0.2,2\n', 'line 2: a quote (") is opened and never closed'),
             ("x;y\n0,5;1.234\n0,25;2,5\n", "column 'y': '1.234' at row 0 is not a number; decimals have commas"),

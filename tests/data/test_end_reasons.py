@@ -13,7 +13,7 @@ from rl_training.data import TransitionDataset
 from rl_training.data.dataset_loaders import FileDatasetConfig, infer_spaces, load_dataset
 from rl_training.data.doctor import examine
 from rl_training.data.formats import read, read_table
-from rl_training.data.formats.times import moments
+from rl_training.data.formats.times import steps_of
 from rl_training.data.reason_guesses import meaning_of
 from rl_training.data.settling import settle
 from rl_training.environments import Spaces
@@ -258,14 +258,14 @@ class TestTimes:
         ],
     )
     def test_how_they_may_be_written(self, times: list[str]) -> None:
-        seconds = moments("time", np.array(times, dtype=object))
-        assert np.diff(seconds).tolist() == [1.0, 2.0]
+        steps = steps_of("time", np.array(times, dtype=object))
+        assert np.diff(steps["at"]).tolist() == [1.0, 2.0]
 
     def test_what_could_be_either_is_refused(self) -> None:
         with pytest.raises(
             DataError, match=r"'03/01/2024 08:00' at row 5 is neither a number nor a time; write times as"
         ):
-            moments("time", np.array(["03/01/2024 08:00"], dtype=object), 5)
+            steps_of("time", np.array(["03/01/2024 08:00"], dtype=object), 5)
 
 
 class TestCosts:

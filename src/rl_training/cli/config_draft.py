@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rl_training import yaml_dialect
+from rl_training.cli.day_proposals import DayProposal
 from rl_training.cli.recommendation import Recommendation
 from rl_training.data.fields import END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP, TO_FILL_IN
 from rl_training.data.formats.names import first_of, listed
@@ -69,6 +70,7 @@ class Draft:
     looked_at: str = ""  # the rows that were, in words, where nothing is known of the others
     missing_words: tuple[str, ...] = ()  # that stand for a missing number, most likely
     words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by column, in how many rows each stands
+    days: DayProposal | None = None
 
     @property
     def end_reasons(self) -> dict[str, Ending]:
@@ -152,12 +154,15 @@ class Draft:
             for guess in mapped:
                 lines += self._column(guess, active=guess in active)
             lines += [f"    # {key}: COLUMN  # {about}" for key, about in self._undecided()]
+        if self.guesses.rewards_are is not None:
+            lines.append(f"  rewards_are: {self.guesses.rewards_are}  # lower is better; if it is not, leave this out")
         for guess in (guess for guess in self.missing if guess.field == "rewards"):
             costs = [name for columns in guess.candidates for name in columns if is_cost(name)]
             about = f", as {printable(costs[0])} sounds: take the # away" if costs else ""
             lines.append(f"  # rewards_are: costs  # if lower is better{about}")
         if self.guesses.dones_are is not None:
             lines.append(f"  dones_are: {self.guesses.dones_are}  # of what ends an episode, the data mark only this")
+        lines += [] if self.days is None else self.days.lines()
         if self.missing_words:
             words = yaml_dialect.inline(list(self.missing_words))
             lines.append(f"  missing_words: {words}  # among numbers: guessed to stand for a missing one")
@@ -256,6 +261,8 @@ class Draft:
 
     def _column(self, guess: Guess, *, active: bool) -> list[str]:
         about = _MEANINGS[guess.field]
+        if guess.field == "rewards" and self.guesses.rewards_are == "costs":
+            about = "what each step costs, as rewards_are says below"
         if guess.is_clear:
             return [*_comment(f"{about}; guessed: {guess.why}", "    "), f"    {self._entry(guess.field, guess)}"]
         lines = _comment(f"{TO_FILL_IN if active else 'Unclear'}: {about}; {guess.why}.", "    ")

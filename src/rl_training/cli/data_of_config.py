@@ -90,6 +90,9 @@ def reading_of(section: FileDatasetConfig) -> Reading:
         missing_words=joined(section.missing_words) if section.missing_words else None,
         words=words_entries(section.words or {}) or None,
         duplicates=section.duplicates,
+        episode_each=section.episode_each,
+        observe_time=",".join(section.observe_time) or None,
+        last_rows_are=section.last_rows_are,
     )
 
 

@@ -65,6 +65,18 @@ Words = Annotated[
 Duplicates = Annotated[
     reading_choices.Duplicates, typer.Option(help="drop: leave out rows that are copies of the row of the same step.")
 ]
+EpisodeEach = Annotated[
+    reading_choices.EpisodeEach | None,
+    typer.Option(help="By the dates of a table's step column, an episode each; last ones may be parts."),
+]
+ObserveTime = Annotated[
+    str | None,
+    typer.Option(metavar="PERIODS", help="Observe the time by these dates, as sine and cosine: day or day,week,year."),
+]
+LastRowsAre = Annotated[
+    reading_choices.LastRowsAre,
+    typer.Option(help="What the last row of an episode is that ends by its id or date alone."),
+]
 EndReasons = Annotated[
     list[str] | None,
     typer.Option(
@@ -97,6 +109,9 @@ class Reading:
     missing_words: MissingWords = None
     words: Words = None
     duplicates: Duplicates = "refuse"
+    episode_each: EpisodeEach = None
+    observe_time: ObserveTime = None
+    last_rows_are: LastRowsAre = "truncation"
     download: Download = False
 
     def column_mapping(self) -> dict[str, str | list[str]] | None:
@@ -145,7 +160,9 @@ class Reading:
         words = split_at_commas(self.missing_words or "")
         if self.missing_words is not None and not all(words):
             raise ConfigError(f"--missing-words {self.missing_words}: must be words with commas between, ERR,-9999")
-        return TableChoices(self.reasons(), tuple(words), self.duplicates, self.numbers_of_words())
+        observed = reading_choices.checked_periods(split_at_commas(self.observe_time or ""))
+        numbers = self.numbers_of_words()
+        return TableChoices(self.reasons(), tuple(words), self.duplicates, numbers, self.episode_each, observed)
 
     def understanding(self) -> Understanding:
         """What `TransitionDataset.from_raw` is told; nothing where nothing was said."""
@@ -162,6 +179,8 @@ class Reading:
             said["rewards_at"] = self.rewards_at
         if (added := self.added_at_termination()) is not None:
             said["at_termination"] = added
+        if self.last_rows_are != "truncation":
+            said["last_rows_are"] = self.last_rows_are
         if self.action_low is not None:
             said["action_low"] = _side("--action-low", self.action_low)
         if self.action_high is not None:
@@ -178,6 +197,8 @@ class Reading:
             "missing_words": list(table.missing_words),
             "duplicates": table.duplicates,
             "words": table.words,
+            "episode_each": table.episode_each,
+            "observe_time": list(table.observe_time),
         }
 
     def check_command(self, source: str, env_id: str | None) -> str:
@@ -195,6 +216,10 @@ class Reading:
             words += ["--missing-words", self.missing_words]
         if self.duplicates != "refuse":
             words += ["--duplicates", self.duplicates]
+        if self.episode_each is not None:
+            words += ["--episode-each", self.episode_each]
+        if self.observe_time is not None:
+            words += ["--observe-time", self.observe_time]
         for name in (name for name in self.understanding() if name != "at_termination"):
             words += [f"--{name.replace('_', '-')}", str(getattr(self, name))]
         return words + ["--download"] * self.download
@@ -328,6 +353,12 @@ _AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\bat_termination: (-?[\d.e+]+)", r"--at-termination=\1"),
     (r"\bmissing: (drop|hold)\b", r"--missing \1"),
     (r"\bduplicates: drop\b", "--duplicates drop"),
+    (r"\bepisode_each: (hour|day|week|month)\b(?!:)", r"--episode-each \1"),
+    (r"(?<!-)\bepisode_each\b", "--episode-each"),
+    (r"\bobserve_time: \[([a-z, ]+)\]", lambda found: f"--observe-time {found[1].replace(' ', '')}"),
+    (r"(?<!-)\bobserve_time\b", "--observe-time"),
+    (r"\blast_rows_are: (termination|truncation)\b", r"--last-rows-are \1"),
+    (r"(?<!-)\blast_rows_are\b", "--last-rows-are"),
     (r"\bmissing_words: (\[[^\]]+\])", lambda found: f"--missing-words {shlex.quote(_comma_between(found[1]))}"),
     (r"(?<!_)\bwords: (\{[^{}]+: \{[^{}]+\}\})", lambda found: _words_option(found[1])),
     (r"\bdownload: true\b", "--download"),

@@ -11,6 +11,7 @@ import numpy as np
 from rl_training import algorithms
 from rl_training.cli.column_notes import cells_used, doubled_rows, missing_cells, unused
 from rl_training.cli.config_draft import ENDS, Draft, described, described_reason
+from rl_training.cli.day_proposals import going_on, proposed_days
 from rl_training.cli.recommendation import recommend
 from rl_training.cli.switches import switches
 from rl_training.cli.telling import tell
@@ -22,6 +23,7 @@ from rl_training.data.dataset_loaders import check_spaces, infer_spaces
 from rl_training.data.few_episodes import of_one_episode
 from rl_training.data.fields import END_REASONS, EPISODE_IDS, FILE_NAME, STEP, TO_FILL_IN
 from rl_training.data.formats import MINARI_PREFIX
+from rl_training.data.formats.end_reasons import ONGOING
 from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.peek import Peek, peek
 from rl_training.data.formats.places import expand, locate
@@ -43,7 +45,7 @@ from rl_training.experiment.config import read_config
 from rl_training.experiment.output_file import require_place, write_output
 from rl_training.paths import in_shell
 from rl_training.reading_choices import Missing
-from rl_training.validation import printable
+from rl_training.validation import printable, shown
 from rl_training.wording import amount
 
 _NO_DATA = (
@@ -73,8 +75,9 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     patterns = _patterns(guesses, first)
     guesses, worded = columns_of_words(place, first, guesses)
     reasons = _reasons(place, first, guesses)
+    guesses, reasons, remarks = _without_remarks(first, guesses, reasons)
     draft = Draft(_section(source), "", guesses, patterns, (), "", recommend(None), None, "", reasons)
-    draft = replace(draft, missing_words=words, words=worded)
+    draft = replace(draft, missing_words=words, words=worded, days=proposed_days(first, guesses))
     dataset, fault = _try(place, draft)
     if first.kind == "minari" and fault is not None and "columns: {obs" in fault:
         guesses = Guesses((Guess("obs", (), fault),), ())
@@ -104,7 +107,8 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         switches=switches(dataset, guesses, first, numbers_of(worded)),
         incomplete=_incomplete(place, draft, first) if dataset is None else "",
         by_position=_by_position(first),
-        unused=unused(first, guesses, worded),
+        unused=tuple(f"{printable(name)} ({why})" for name, why in remarks.items())
+        + tuple(told for told in unused(first, guesses, worded) if told.split(" (")[0] not in remarks),
         is_table=first.kind in _TABLES,
         looked_at=_looked_at(first) if dataset is None else "",
     )
@@ -157,6 +161,23 @@ def _reasons(place: Path, first: Peek, guesses: Guesses) -> dict[str, ReasonGues
     texts = texts_of(expand(place), first.kind, [column])[column]
     by_rows = sorted(texts.items(), key=lambda entry: -entry[1].rows)
     return guess_reasons({text: found.rows for text, found in by_rows}, lengths)
+
+
+def _without_remarks(
+    first: Peek, guesses: Guesses, reasons: dict[str, ReasonGuess]
+) -> tuple[Guesses, dict[str, ReasonGuess], dict[str, str]]:
+    """Without texts that end nothing among the reasons of ends: they are ongoing, and where all are, the column is left
+    with what speaks for that."""
+    on = going_on(first, guesses, reasons)
+    column = guesses.column_of(END_REASONS)
+    if not on or column is None:
+        return guesses, reasons, {}
+    if all(text in on or reason.meaning == ONGOING for text, reason in reasons.items()):
+        fields = tuple(guess for guess in guesses.fields if guess.field != END_REASONS)
+        left = replace(guesses, fields=fields, left=(*guesses.left, column))
+        return left, {}, {column: f"text, such as {shown(next(iter(on)))}; {next(iter(on.values()))}"}
+    own = {text: ReasonGuess(r.rows, ONGOING, on[text]) if text in on else r for text, r in reasons.items()}
+    return guesses, own, {}
 
 
 def _with_rare_reasons(place: Path, first: Peek, guesses: Guesses) -> Guesses:
@@ -263,6 +284,9 @@ def _try(place: Path, draft: Draft, missing: Missing = "refuse") -> tuple[Transi
             missing=missing,
             missing_words=draft.missing_words,
             words=numbers_of(draft.words) or None,
+            rewards_are=draft.guesses.rewards_are or "rewards",
+            episode_each=None if draft.days is None else draft.days.episode_each,
+            observe_time=() if draft.days is None else draft.days.observe_time,
         )
         infer_spaces(dataset)
     except DataError as error:
@@ -346,6 +370,13 @@ def _tell(draft: Draft, output: Path, *, complete: bool) -> None:
         lines += beside(
             "  missing_words", f"{words} (a few cells among numbers; guessed to stand for missing ones)", 16
         )
+    if draft.guesses.rewards_are is not None:
+        lines += beside("  rewards_are", f"{draft.guesses.rewards_are} (lower is better)", 16)
+    if draft.days is not None and draft.days.is_clear:
+        lines += beside("  episode_each", f"day ({draft.days.why})", 16)
+        lines += beside("  observe_time", "day (as sin_day and cos_day, behind obs)", 16)
+    elif draft.days is not None:
+        lines += beside("  days", "episode_each: day and observe_time: [day] may suit, see the comment there", 16)
     for name, numbers in numbers_of(draft.words).items():
         lines += beside("  words", f"{printable(name)}: {in_words(numbers)}", 16)
     if draft.unused:

@@ -6,18 +6,20 @@ import json
 import re
 import shlex
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from rl_training.cli.observed_columns import by_their_names, computed, dates_of, in_lines, refuse_missing, require_all
 from rl_training.cli.reading_options import split_at_commas
 from rl_training.cli.telling import tell
 from rl_training.data.column_names import require_named
 from rl_training.data.dataset_loaders import FileDatasetConfig, MixtureDatasetConfig
 from rl_training.data.formats import csv_text, npz
-from rl_training.data.formats.cells import marks_with_points, numbers, numbers_of_words, with_points
+from rl_training.data.formats.cells import BadCellsError, marks_with_points, numbers, numbers_of_words, with_points
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of, listed, suggest
 from rl_training.data.formats.raw import NAMES, RawData, told_as_json
@@ -242,35 +244,47 @@ def _read_npz(path: Path, known: Sequence[NamedColumn]) -> Any:
 def _read_csv(path: Path, known: Sequence[NamedColumn], missing: Sequence[str]) -> Any:
     """Rows of numbers; a first row that is not numbers is a header. One that has the policy's columns, among others or
     in another order, is read by name. Without a header, as many columns as the policy sees are just these."""
-    layout = csv_text.layout_of(path)
+    layout = by_their_names(path, csv_text.layout_of(path), known)
     names = [column.name for column in known]
     words = {column.name: column.words for column in known if column.words}
     places: Sequence[int] = range(len(layout.names))
     are_these = not layout.has_names and len(layout.names) == len(names)
-    if not are_these and {name.casefold() for name in layout.names} & {name.casefold() for name in names}:
-        if lacks := [name for name in names if name not in layout.names]:
-            meant = suggest(lacks[0], layout.names)
-            raise DataError(f"lacks {listed(lacks)}; the policy sees {listed(names)}{meant}")
+    dates = {column.name: found for column in known if (found := dates_of(column, layout.names)) is not None}
+    seen = {name.casefold() for name in (*names, *dates.values())}
+    by_name = are_these or bool({name.casefold() for name in layout.names} & seen)
+    if by_name and not are_these:
+        require_all(known, layout.names)
         if several := [name for name in layout.doubled if name in names]:
             raise DataError(f"{layout.named_alike(several[0])}; leave in the one that the policy sees")
-        places = [layout.names.index(name) for name in names]
+        places = [layout.names.index(dates.get(name, name)) for name in names]
     elif layout.has_names and names:
         tell(f"note: {path} has none of the policy's names: columns are taken in its order, {listed(names)}", err=True)
-    rows = [row for _, row in csv_text.rows(path, layout, strict=True)]
+    table = list(csv_text.rows(path, layout, strict=True))
+    lines, rows = [line for line, _ in table], [row for _, row in table]
     for number, row in enumerate(rows):
         if len(row) != len(layout.names):
             raise DataError(f"row {number} has {amount(len(row), 'value')}, not {len(layout.names)} as the first line")
     read = []
-    for name, place in zip(names if are_these else (layout.names[place] for place in places), places, strict=True):
-        cells: Sequence[str | None] = [row[place] for row in rows]
-        if layout.decimal_commas:
-            cells, missing = with_points(name, cells, among_words=name in words), marks_with_points(missing)
-        if name in words:
-            by_key = {key_of(w): n for w, n in words[name]}
-            read.append(numbers_of_words(name, np.array(cells, dtype=object), by_key, missing=missing))
-        else:
-            read.append(numbers(layout.names[place], np.array(cells, dtype=object), missing=missing))
-        if (lacking := np.flatnonzero(np.isnan(read[-1]))).size:
-            more = f" ({lacking.size:,} such rows)" if lacking.size > 1 else ""
-            raise DataError(f"column {name!r}: row {lacking[0]} has no value; fill it in, or leave out the row{more}")
+    for name, place in zip(names if by_name else layout.names, places, strict=True):
+        cells = [row[place] for row in rows]
+        if name in dates:
+            read.append(computed(name, dates[name], cells))
+            continue
+        try:
+            read.append(_column(name, cells, dict(words.get(name, ())), missing, commas=layout.decimal_commas))
+        except BadCellsError as error:
+            raise in_lines(error, lines) from None
+        refuse_missing(name, read[-1], lines, cells)
     return np.stack(read, axis=1)
+
+
+def _column(
+    name: str, cells: Sequence[str | None], words: Mapping[str, float], missing: Sequence[str], *, commas: bool
+) -> npt.NDArray[Any]:
+    """The numbers of a column's cells, NaN where one is missing. commas: that decimals have."""
+    if commas:
+        cells, missing = with_points(name, cells, among_words=bool(words)), marks_with_points(missing)
+    given = np.array(cells, dtype=object)
+    if words:
+        return numbers_of_words(name, given, {key_of(word): n for word, n in words.items()}, missing=missing)
+    return numbers(name, given, missing=missing)

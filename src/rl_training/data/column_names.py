@@ -36,6 +36,8 @@ def named_spaces(spaces: Spaces, dataset: TransitionDataset | None, before: Spac
     if dataset is not None:
         words = _words_of(dataset)
         seen = _columns(names_of(dataset, "obs", dataset.obs_dim), dataset.obs, words)
+        times = {} if dataset.in_file is None else dataset.in_file.time_columns
+        seen = tuple(column._replace(time=times.get(column.name, "")) for column in seen)
         done = _columns(names_of(dataset, "actions", dataset.act_dim), dataset.actions, words)
     if before is not None:
         seen, done = seen or before.obs_columns, done or before.action_columns

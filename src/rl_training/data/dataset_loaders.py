@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -17,20 +17,31 @@ from rl_training.data.formats.places import MINARI_PREFIX, expand, locate
 from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, generate_random_dataset
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
-from rl_training.data.section_texts import missing_texts, reasons_by_text, rewards_by_text, words_by_column
+from rl_training.data.section_texts import (
+    missing_texts,
+    period_alone,
+    reasons_by_text,
+    rewards_by_text,
+    words_by_column,
+)
 from rl_training.data.space_bounds import action_bounds
 from rl_training.data.termination_rewards import check_reasons
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.reading_choices import (
+    Choices,
     DonesAre,
     Duplicates,
     Ending,
+    EpisodeEach,
+    LastRowsAre,
     Missing,
+    Period,
     RewardsAre,
     RewardsAt,
     TableChoices,
     TimeLimits,
+    apart,
 )
 from rl_training.validation import Section
 from rl_training.wording import amount
@@ -55,6 +66,12 @@ class RandomDatasetConfig(Section):
 Refused = Literal["flags.two-rows", "flags.overlap", "successors.copied", "successors.reset", "values.resolution"]
 _ACCEPT: list[Refused] = Field(
     default=[], description="Errors of `data check`, by their codes, to train in spite of: [successors.reset]."
+)
+_TIME_LIMITS: TimeLimits = Field(
+    default="keep", description="d4rl: drop rows at a time limit and take every successor from the next row."
+)
+_MAX_EPISODE_STEPS: int | None = Field(
+    default=None, ge=1, description="Where the data mark no truncations: rows after which an episode was cut."
 )
 _REWARDS_ARE: RewardsAre = Field(
     default="rewards", description="costs: lower is better in the data, and every reward is the negative of them."
@@ -95,12 +112,8 @@ class FileDatasetConfig(MappedDatasetConfig):
     columns: dict[str, str | list[str]] | None = Field(
         default=None, description="Which columns, or arrays, hold which field: {obs: [x, y], actions: u, rewards: r}."
     )
-    time_limits: TimeLimits = Field(
-        default="keep", description="d4rl: drop rows at a time limit and take every successor from the next row."
-    )
-    max_episode_steps: int | None = Field(
-        default=None, ge=1, description="Where the data mark no truncations: rows after which an episode was cut."
-    )
+    time_limits: TimeLimits = _TIME_LIMITS
+    max_episode_steps: int | None = _MAX_EPISODE_STEPS
     dones_are: DonesAre | None = Field(
         default=None, description="What a plain dones flag means; ends: either kind, another flag tells which."
     )
@@ -126,6 +139,15 @@ class FileDatasetConfig(MappedDatasetConfig):
     )
     duplicates: Duplicates = Field(
         default="refuse", description="drop: leave out rows of a table that are copies of the row of the same step."
+    )
+    episode_each: EpisodeEach | None = Field(
+        default=None, description="By the dates of a table's step column, every hour, day, week or month is an episode."
+    )
+    observe_time: Annotated[list[Period], BeforeValidator(period_alone)] = Field(
+        default=[], description="Observe the time by these dates, as sine and cosine: [day], [day, week, year]."
+    )
+    last_rows_are: LastRowsAre = Field(
+        default="truncation", description="What the last row of an episode is that ends by its id or date alone."
     )
     accept: list[Refused] = _ACCEPT
 
@@ -160,12 +182,8 @@ class MinariDatasetConfig(MappedDatasetConfig):
     columns: dict[str, str | list[str]] | None = Field(
         default=None, description="Which entries of Dict observations to use: {obs: [observation, desired_goal]}."
     )
-    time_limits: Literal["keep", "d4rl"] = Field(
-        default="keep", description="d4rl: drop rows at a time limit and take every successor from the next row."
-    )
-    max_episode_steps: int | None = Field(
-        default=None, ge=1, description="Where the data mark no truncations: rows after which an episode was cut."
-    )
+    time_limits: TimeLimits = _TIME_LIMITS
+    max_episode_steps: int | None = _MAX_EPISODE_STEPS
     rewards_are: RewardsAre = _REWARDS_ARE
     rewards_at: RewardsAt = _REWARDS_AT
     at_termination: Annotated[float | dict[str, float], BeforeValidator(rewards_by_text)] | None = _AT_TERMINATION
@@ -249,7 +267,7 @@ def load_dataset(
                 )
             dataset = generate_random_dataset(env_id, config.size, config.seed)
         case FileDatasetConfig():
-            dataset = _read_file(config)
+            dataset = TransitionDataset.load(config.path, columns=config.columns, **_said(config))
         case MinariDatasetConfig():
             dataset = _read_minari(config)
         case MixtureDatasetConfig():
@@ -327,27 +345,11 @@ def _title(config: DatasetConfig) -> str:
 
 def table_choices(config: FileDatasetConfig) -> TableChoices:
     """What a section says of the cells and rows of its table."""
-    return TableChoices(config.end_reasons, tuple(config.missing_words), config.duplicates, config.words)
+    return apart(_said(config))[0]
 
 
-def _read_file(config: FileDatasetConfig) -> TransitionDataset:
-    return TransitionDataset.load(
-        config.path,
-        columns=config.columns,
-        time_limits=config.time_limits,
-        max_episode_steps=config.max_episode_steps,
-        dones_are=config.dones_are,
-        rewards_are=config.rewards_are,
-        rewards_at=config.rewards_at,
-        at_termination=config.at_termination,
-        end_reasons=config.end_reasons,
-        action_low=config.action_low,
-        action_high=config.action_high,
-        missing=config.missing,
-        missing_words=config.missing_words,
-        duplicates=config.duplicates,
-        words=config.words,
-    )
+def _said(config: FileDatasetConfig) -> Choices:
+    return cast(Choices, {name: getattr(config, name) for name in Choices.__annotations__})
 
 
 def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:

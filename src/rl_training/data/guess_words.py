@@ -99,6 +99,7 @@ _MESSAGES = {
 _LONG = 5  # letters
 # Other words for what should be small, at the end of a longer one as well: `Energiekosten`. An error may be seen, too.
 LIKE_COST = ("cost", "costs", "kosten", "penalty", "penalties", "strafe", "verbrauch", "consumption", "fehler", "error")
+_SURELY_COSTS = ("cost", "costs", "kosten", "penalty", "penalties", "strafe")
 # In the name of an amount, which may be a cost or a yield.
 MONEY = {"eur", "euro", "euros", "usd", "dollar", "dollars", "chf", "gbp", "aufwand", "ausgaben", "expense", "expenses"}
 MONEY_SIGNS = "€$£"
@@ -147,6 +148,12 @@ def is_cost(name: str, *, sure: bool = False) -> bool:
         return True
     endings = tuple(word for word in LIKE_COST if not (sure and word in ("fehler", "error")))
     return any(word.endswith(endings) for word in words_in(name))
+
+
+def is_surely_cost(name: str) -> bool:
+    """Whether a word of the name can mean nothing else, as `cost` and `Stromkosten`; a loss may be one of heat."""
+    sure = COST - {"loss", "losses", "verlust", "regret"}
+    return any(word in sure or word.endswith(_SURELY_COSTS) for word in words_in(name))
 
 
 def is_money(name: str) -> bool:

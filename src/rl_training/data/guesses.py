@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rl_training.reading_choices import DonesAre
+from rl_training.reading_choices import DonesAre, RewardsAre
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,7 @@ class Guesses:
     fields: tuple[Guess, ...]
     left: tuple[str, ...]
     dones_are: DonesAre | None = None  # where the names tell what the only flag of ends means
+    rewards_are: RewardsAre | None = None  # where the name of the rewards tells that they are costs
 
     def column_of(self, field: str) -> str | None:
         """The one column of a field that was found."""

@@ -41,6 +41,7 @@ from rl_training.data.guess_words import (
     is_message,
     is_money,
     is_reward,
+    is_surely_cost,
     may_be_control,
     words_in,
 )
@@ -59,9 +60,11 @@ from rl_training.data.value_looks import (
     marked_ends,
     mostly_empty,
     names_several,
+    only_grows,
     starts_at_ends,
     tells_apart,
 )
+from rl_training.reading_choices import DonesAre, RewardsAre
 from rl_training.validation import shown
 
 Columns = Mapping[str, npt.NDArray[Any]]
@@ -114,7 +117,8 @@ def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
             fields.append(Guess("terminations", (), _NO_ENDS, binary))
     open_to = {name for guess in fields for columns in guess.candidates for name in columns}
     left = tuple(name for name in table.free if name not in open_to)
-    return Guesses(tuple(fields), left, "truncations" if only_cuts and only_cuts[0] not in fields else None)
+    dones_are: DonesAre | None = "truncations" if only_cuts and only_cuts[0] not in fields else None
+    return Guesses(tuple(fields), left, dones_are, table.rewards_are)
 
 
 class _Table:
@@ -124,6 +128,7 @@ class _Table:
         self.columns = columns
         self.exact_names = exact_names
         self.free = list(columns)
+        self.rewards_are: RewardsAre | None = None
 
     def _take(self, guess: Guess) -> Guess:
         taken = set(guess.columns)
@@ -234,6 +239,9 @@ class _Table:
         likely = [name for name in numeric if name in {*costs, *money} or first_of(name, LIKE_REWARD) is not None]
         if not likely:
             return None
+        if len(likely) == 1 and is_surely_cost(likely[0]) and not only_grows(self.columns[likely[0]]):
+            self.rewards_are = "costs"
+            return self._take(Guess("rewards", (likely[0],), "the only one that is named like a cost"))
         why = "it may be the reward of each step, or a running sum"
         if costs:
             why = f"{listed(costs)} looks like a cost, where lower is better: name it and say rewards_are: costs"

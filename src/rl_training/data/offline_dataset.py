@@ -26,6 +26,7 @@ from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASE
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.flags import complete_flags, dones_hide_time_limits, refuse_mixed_dones, resolve_names
 from rl_training.data.formats import Columns, RawData, is_there, read, read_table, writers
+from rl_training.data.formats.calendar_episodes import with_time_after_ends
 from rl_training.data.formats.columns import SCHEMA, open_columns
 from rl_training.data.formats.places import expand, locate, text_of
 from rl_training.data.formats.raw import by_the_files_rows
@@ -104,8 +105,8 @@ class TransitionDataset:
         Without `next_obs`, each row's successor is the next row of its episode; the last row of an episode that did
         not terminate then has none. Without `truncations`, `episode_terminals` tell where episodes end.
 
-        `[N, 1]` rewards and flags are flattened, `[N]` observations and actions become `[N, 1]`, numbers become
-        float32, and 0/1 flags become booleans. Actions are checked against the bounds when both are given.
+        `[N, 1]` rewards and flags are flattened, `[N]` observations and actions become `[N, 1]`, numbers float32, and
+        0/1 flags booleans. Actions are checked against the bounds when both are given.
         """
         if not isinstance(mapping, Mapping):
             raise DataError(
@@ -280,10 +281,8 @@ class TransitionDataset:
         return self._with(next_actions=shift_within_episodes(self.actions, ends, self.actions[ends]))
 
     def with_returns_to_go(self, gamma: float, rewards: npt.NDArray[Any] | None = None) -> TransitionDataset:
-        """Fill `returns_to_go` from `rewards` `[N]` (the raw ones by default), with no value after the last row.
-
-        See `discounted_returns_to_go` for what that assumes of a truncated episode.
-        """
+        """Fill `returns_to_go` from `rewards` `[N]` (the raw ones by default), with no value after the last row; see
+        `discounted_returns_to_go` for what that assumes of a truncated episode."""
         self._require_whole_episodes("returns_to_go")
         source = self.rewards if rewards is None else np.asarray(rewards)
         if source.shape != self.rewards.shape:
@@ -321,7 +320,7 @@ class TransitionDataset:
         """Read a file in any format of `rl_training.data.formats`, with the names of `FIELD_ALIASES`.
 
         columns: which columns hold which field, or which arrays, where a file has other names.
-        end_reasons: what the texts of a table's column of reasons mean, `{"goal": "termination"}`.
+        end_reasons: what the texts of a column of reasons mean, `{"goal": "termination"}`.
         time_limits: `d4rl` converts as D4RL's `qlearning_dataset` does; `keep` keeps rows at a time limit.
         max_episode_steps: where the data have no truncations, an episode is cut after so many rows.
         dones_are: what a plain `dones` flag means: `terminations`, `truncations`, or `ends` of either kind.
@@ -333,6 +332,9 @@ class TransitionDataset:
         missing_words: what else stands for a missing number in a table: `["ERR", "-9999"]`.
         duplicates: `drop` leaves out rows of a step that are copies of the row before.
         words: numbers that the words of a column stand for, `{"door": {"shut": 0, "open": 1}}`.
+        episode_each: `hour`, `day`, `week` or `month`, by the dates of a table's step column, is an episode each.
+        observe_time: sine and cosine of the place in a `day`, `week` or `year`, by these dates, are observed, too.
+        last_rows_are: what the last row of an episode is that ends by its id alone: a `truncation` or `termination`.
         Nothing in the file is executed: no pickle is opened, no external file is followed.
         """
         place = locate(text_of(path))
@@ -366,21 +368,22 @@ class TransitionDataset:
         defaults = {field.name: field.default for field in fields(cls) if field.default is not MISSING}
         told = {"env_id": told_env_id(schema.get("env_id")), "bounds": SpaceBounds.read(schema.get("bounds") or {})}
         told |= {"whole_episodes": schema["whole_episodes"], "origin": "column directory"}
-        made = Provenance(path.name, before=Provenance.read(schema.get(KEY)))
-        known = {KEY: made, "folder": path.resolve()}
+        known = {KEY: Provenance(path.name, before=Provenance.read(schema.get(KEY))), "folder": path.resolve()}
         known |= {"_fingerprint": schema["fingerprint"], "_facts": schema["summary"]}
         return cls._unchecked(defaults | arrays | told | known)
 
     @classmethod
     def from_raw(cls, raw: RawData, **understood: Unpack[Understanding]) -> TransitionDataset:
         """What a reader handed over, checked and completed; options as for `load`."""
-        if np.any(raw.arrays.get(DISCRETE_ACTIONS, False)):
-            mark = f"the file's {DISCRETE_ACTIONS} is set"
-            raise DataError(f"actions: discrete ({mark}); only continuous actions are supported")
+        if np.any(raw.arrays.get(mark := DISCRETE_ACTIONS, False)):
+            raise DataError(f"actions: discrete (the file's {mark} is set); only continuous actions are supported")
         settled = settle(raw, **understood)
         arrays = {name: values for name, values in settled.arrays.items() if name not in MARKS}
         with settled.locating():
             dataset = cls.from_dict(arrays)
+            if dataset.next_obs_derived and raw.time_columns:
+                last = dataset.episode_ends
+                dataset = dataset._with(next_obs=with_time_after_ends(raw, dataset.obs, dataset.next_obs, last))
             if (said := settled.bounds) is not None and said.by_user and said.action_low and said.action_high:
                 ends = dataset.terminations | dataset.truncations
                 check_action_bounds(dataset.actions, said.action_low, said.action_high, ends)

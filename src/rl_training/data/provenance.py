@@ -8,12 +8,13 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 
 from rl_training import __version__
-from rl_training.reading_choices import is_said
+from rl_training.reading_choices import Period, is_said
+from rl_training.time_features import names_of
 from rl_training.validation import printable
 
 KEY = "provenance"  # in the metadata of a file
@@ -52,6 +53,14 @@ class Provenance:
     def applied(self) -> dict[str, Any]:
         """What was said on how the data are read, at whichever stage, the latest word where there are several."""
         return ({} if self.before is None else self.before.applied()) | dict(self.options)
+
+    def time_columns(self) -> dict[str, str]:
+        """Observed values that were computed from the dates of a column, with its name, as far as it is told."""
+        said = self.applied()
+        periods, columns = said.get("observe_time"), said.get("columns")
+        step = columns.get("step") if isinstance(columns, Mapping) else None
+        known = [period for period in get_args(Period) if isinstance(periods, list | tuple) and period in periods]
+        return dict.fromkeys(names_of(known), step if isinstance(step, str) else "step")
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values, without what is not known."""

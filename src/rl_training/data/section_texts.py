@@ -10,7 +10,8 @@ from rl_training.data.formats.words import NAME as WORDS
 from rl_training.data.formats.words import checked as checked_words
 from rl_training.data.termination_rewards import NAME as AT_TERMINATION
 from rl_training.data.termination_rewards import checked as checked_rewards
-from rl_training.errors import DataError
+from rl_training.errors import ConfigError, DataError
+from rl_training.reading_choices import checked_periods
 
 
 def missing_texts(given: Any) -> Any:
@@ -18,6 +19,14 @@ def missing_texts(given: Any) -> Any:
     if not isinstance(given, list) or any(isinstance(word, bool) or word is None for word in given):
         return given
     return [str(word) for word in given]
+
+
+def period_alone(given: Any) -> Any:
+    """One period may stand without a list; none stands twice."""
+    try:
+        return list(checked_periods(given)) if isinstance(given, str | list) else given
+    except (ConfigError, TypeError) as error:
+        raise ValueError(str(error).removeprefix("observe_time: ")) from None
 
 
 def reasons_by_text(given: Any) -> Any:

@@ -18,6 +18,7 @@ from rl_training.data.flags import (
     settle_dones,
 )
 from rl_training.data.formats import RawData
+from rl_training.data.last_rows import with_last_rows
 from rl_training.data.late_rewards import from_next_rows
 from rl_training.data.missing_rows import with_held, without_missing
 from rl_training.data.space_bounds import SpaceBounds
@@ -26,6 +27,7 @@ from rl_training.errors import DataError
 from rl_training.reading_choices import (
     AtTermination,
     DonesAre,
+    LastRowsAre,
     Missing,
     RewardsAre,
     RewardsAt,
@@ -46,6 +48,7 @@ def settle(
     rewards_are: RewardsAre = "rewards",
     rewards_at: RewardsAt = "same",
     at_termination: AtTermination | None = None,
+    last_rows_are: LastRowsAre = "truncation",
     action_low: Side | None = None,
     action_high: Side | None = None,
     missing: Missing = "refuse",
@@ -56,6 +59,7 @@ def settle(
     raw = replace(raw, bounds=_bounds(raw, action_low, action_high))
     said = {"rewards_are": rewards_are, "rewards_at": rewards_at, "time_limits": time_limits}
     raw = _told_of_repeats(raw, said | {"at_termination": at_termination})
+    raw = with_last_rows(raw, last_rows_are)
     if rewards_are == "costs":
         raw = _negated(raw)
     marks = {name: raw.arrays[name] for name in MARKS if name in raw.arrays}

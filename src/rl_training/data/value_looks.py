@@ -9,14 +9,16 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats.cells import is_flag_word
+from rl_training.data.formats.clocks import clock_of
 from rl_training.data.formats.end_reasons import text_of
-from rl_training.data.formats.times import moments
+from rl_training.data.formats.times import steps_of
 from rl_training.errors import DataError
 
 _FEWEST = 4  # rows that say anything
 _FILLED = 0.5  # of the rows of a column that is mostly empty
 _MOST_TEXTS = 30
 _TWO = 2
+_MOSTLY_GROWS = 0.9  # of the rows
 _LIKE_TIME = 8  # characters of a text that may be a date with a time
 
 
@@ -89,7 +91,7 @@ def is_time(name: str, values: npt.NDArray[Any]) -> bool:
     if values.dtype.kind not in "OU" or not all(len(str(cell)) >= _LIKE_TIME for cell in values[:3]):
         return False
     try:
-        return bool(np.isfinite(moments(name, values)).all())
+        return bool(np.isfinite(clock_of(name, steps_of(name, values)).at).all())
     except DataError:
         return False
 
@@ -136,6 +138,13 @@ def starts_at_ends(counter: npt.NDArray[Any], flags: Mapping[str, npt.NDArray[An
 def is_whole(values: npt.NDArray[Any]) -> bool:
     """Numbers without a fraction."""
     return values.dtype.kind in "iuf" and bool((values == np.round(values)).all())
+
+
+def only_grows(values: npt.NDArray[Any]) -> bool:
+    """Whether numbers hardly ever fall from row to row, as a running sum does; one that starts again falls then."""
+    changes = np.diff(values.astype(np.float64)) if values.dtype.kind in "iuf" else np.zeros(0)
+    changes = changes[np.isfinite(changes)]
+    return len(changes) >= _FEWEST and bool((changes > 0).mean() > _MOSTLY_GROWS)
 
 
 def repeats(columns: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:

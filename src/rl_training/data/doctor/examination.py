@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rl_training.data.doctor.action_checks import check_actions, find_bounds
+from rl_training.data.doctor.clock_checks import check_going_on, check_observed_dates
 from rl_training.data.doctor.coverage import (
     action_range_visited,
     action_spread,
@@ -78,6 +79,7 @@ def examine(
         obs_bounds = raw.bounds.of_observations(subject.obs)
     if subject.rows:
         findings += check_flags(fields, subject, raw.end_text)
+        findings += [*check_going_on(raw, subject), *check_observed_dates(raw)]
         facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds, raw.bounds)
         findings += [*more, *check_early_ends(subject, costs=raw.negated)]
     coarse = () if dataset is None else dataset.coarse

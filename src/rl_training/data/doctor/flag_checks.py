@@ -23,6 +23,7 @@ EndText: TypeAlias = Callable[[int], str | None]
 _LIMIT_LEAST = 20  # rows: shorter episodes end at the same length by chance
 _LIMIT_EPISODES = 3
 _SINGLE = 0.9  # of the episodes: where so many have one row, that is what the task is like
+_SAY_SO = "as a day that is settled does, leave it so (ends by ids or dates alone: last_rows_are: termination)"
 _LEAST_PAIRS = 3  # fewer may be chance
 
 
@@ -159,7 +160,7 @@ def check_ends(subject: Subject) -> Iterator[Finding]:
 
 def _time_limits(fields: RawFields, subject: Subject, end_text: EndText | None) -> Iterator[Finding]:
     """Terminations that pile up at one length, the largest but for a few; some may be marked as truncated besides."""
-    if subject.terminations is None:
+    if subject.terminations is None or subject.ends_are_said:
         return
     terminated = subject.terminations[subject.ends]
     lengths = subject.lengths[terminated]
@@ -178,7 +179,10 @@ def _time_limits(fields: RawFields, subject: Subject, end_text: EndText | None) 
         what = f"By {name!r}, {everyone} in a termination after exactly {limit:,} rows: that looks like a time limit."
         written = ", ".join(f"{printable(text)}: truncation" for text in sorted(said))
         way = f"write `{written}` under end_reasons" if said else "mark these rows as truncated instead"
-        advice = f"If it is one, {way}; a termination tells the algorithm that no reward follows."
+        advice = (
+            f"Does anything carry over into the next episode? Then {way}: a termination tells the algorithm that no"
+        )
+        advice += f" reward follows. If the task truly ends there, {_SAY_SO}."
         place = subject.place(ends[0])
         yield Finding("warning", "flags.time-limit", "terminations", what, advice, at_limit, place)
     elif name in DONES and "truncations" not in fields.arrays and not np.any(subject.truncations):

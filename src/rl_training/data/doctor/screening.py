@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rl_training.data.doctor.action_checks import check_bounds, find_bounds
+from rl_training.data.doctor.clock_checks import check_observed_dates
 from rl_training.data.doctor.episode_checks import check_early_ends, check_reward_name
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.flag_checks import check_flags, check_left_out
@@ -42,6 +43,7 @@ def _findings(dataset: TransitionDataset, fields: RawFields, subject: Subject, b
     yield from check_flags(fields, subject)
     if dataset.in_file is not None:
         yield from check_left_out(dataset.in_file)
+        yield from check_observed_dates(dataset.in_file)
         if not dataset.in_file.negated:
             yield from check_reward_name(dataset.in_file.column_in_file("rewards", None), subject)
     yield from check_early_ends(subject, costs=dataset.in_file is not None and dataset.in_file.negated)

@@ -14,6 +14,7 @@ from rl_training.data.doctor.findings import Place
 from rl_training.data.doctor.raw_checks import RawFields, chunks, place_of
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF
 from rl_training.data.flags import complete_flags
+from rl_training.data.formats.calendar_episodes import days_of
 from rl_training.data.formats.raw import RawData, Recorded
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.returns import episode_lengths
@@ -39,6 +40,8 @@ class Subject:
     action_names: tuple[str, ...] | None = None  # [A]
     ends_told: bool = False  # episodes have ids or reasons of their ends, so that none can be unmarked
     recorded: Recorded | None = None  # the file's own episodes, where these are pieces of them
+    ends_are_said: bool = False  # that last rows of episodes are terminations
+    days: IndexArray | None = None  # [N]; counted, where steps are dates
     lost_in_float32: tuple[int, ...] = ()  # columns of obs that change, but not by enough for float32
 
     @classmethod
@@ -86,6 +89,8 @@ class Subject:
             action_names=names["actions"],
             ends_told=raw.ends_told or ids,
             recorded=recorded,
+            ends_are_said=raw.ends_are_said,
+            days=days_of(raw, self.rows),
         )
 
     @cached_property
@@ -111,7 +116,8 @@ class Subject:
         arrays = {name: getattr(self, name) for name in names}
         some: dict[str, Any] = {name: values[:rows] for name, values in arrays.items() if values is not None}
         recorded = None if self.recorded is None else self.recorded.of_rows(np.arange(rows))
-        return replace(self, rows=rows, ends=ends, recorded=recorded, **some)
+        days = None if self.days is None else self.days[:rows]
+        return replace(self, rows=rows, ends=ends, recorded=recorded, days=days, **some)
 
     @cached_property
     def lengths(self) -> IndexArray:

@@ -125,11 +125,11 @@ def _ends_that_go_on(subject: Subject, columns: Columns) -> Iterator[Finding]:
     truncated = np.zeros(subject.rows, dtype=np.bool_) if subject.truncations is None else subject.truncations
     cut = same[truncated[same]]
     cuts = np.count_nonzero(truncated[ends])
-    usual = np.percentile(_step_sizes(obs, sample_rows(subject.inner), columns), _USUAL_STEP)
-    if cut.size > max(1, _MOST * cuts) and np.median(_step_sizes(obs, cut, columns)) > usual:
+    usual = np.percentile(step_sizes(obs, sample_rows(subject.inner), columns), _USUAL_STEP)
+    if cut.size > max(1, _MOST * cuts) and np.median(step_sizes(obs, cut, columns)) > usual:
         yield _reset(subject, cut)
     elif same.size <= _MOST * ends.size:  # else one long episode, cut into pieces
-        far = _step_sizes(obs, same, columns) > _FAR_STEP * usual
+        far = step_sizes(obs, same, columns) > _FAR_STEP * usual
         if (far & truncated[same]).any():
             yield _reset(subject, same[far & truncated[same]])
         if not far.all():
@@ -164,7 +164,7 @@ def _no_ends(subject: Subject, rows: IndexArray) -> Iterator[Finding]:
     yield Finding("warning", "flags.mid-episode", field, what, advice, int(going_on.size), place)
 
 
-def _step_sizes(obs: FloatArray, rows: IndexArray, columns: Columns) -> npt.NDArray[np.float64]:
+def step_sizes(obs: FloatArray, rows: IndexArray, columns: Columns) -> npt.NDArray[np.float64]:
     """Length of the step to the next row, in standard deviations per column."""
     scale = np.where(columns.std > 0, columns.std, 1.0)
     step = (obs[rows + 1].astype(np.float64) - obs[rows]) / scale
@@ -201,6 +201,11 @@ def _jumps(subject: Subject, columns: Columns) -> Iterator[Finding]:
     advice = "Probably unmarked ends of episodes: mark these rows as truncated (or terminated, where the task ended)."
     if subject.ends_told:
         advice = "Rows that are missing, a faulty sensor, or a change from outside; the policy cannot foresee it."
+    if subject.days is not None and 2 * (between := int((subject.days[jumps] != subject.days[jumps + 1]).sum())) > len(
+        jumps
+    ):
+        what += f" {between:,} of them {'lies' if between == 1 else 'lie'} between two days."
+        advice = "Is each day an episode? Then say episode_each: day."
     place = subject.place(int(jumps[0]))
     yield Finding("warning", "successors.jump", "obs", what, advice, int(jumps.size), place)
 

@@ -128,7 +128,8 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
             _require_table(name, columns, choices)
         if columns is not None and name == "columns":
             raise DataError("columns: a column directory holds the fields by their own names; leave them out")
-        return replace(_read(path, name, columns, choices), provenance=told)
+        raw = replace(_read(path, name, columns, choices), provenance=told)
+        return raw if raw.time_columns or told is None else replace(raw, time_columns=told.time_columns())
     except DataError as error:
         if any(sign in str(error) for sign in _NO_ENDS) and (beside := alike_beside(path)) is not None:
             raise DataError(f"{error}; {beside}") from error
@@ -171,10 +172,13 @@ def _read(path: Path, name: str, columns: Columns | None, choices: TableChoices)
 
 
 _ARRAYS = ("npz", "hdf5")
+_DATES = "a table's column of dates (CSV, Parquet)"
 _HOLDERS = {
     END_REASONS: "a column that columns names (CSV, Parquet, HDF5, .npz)",
     "missing_words": "a table's column (CSV, Parquet)",
     WORDS: "a table's column (CSV, Parquet)",
+    "episode_each": _DATES,
+    "observe_time": _DATES,
 }
 
 
@@ -185,6 +189,8 @@ def _require_table(name: str, columns: Columns | None, choices: TableChoices) ->
         and (choices.end_reasons is not None or END_REASONS in (columns or {})),
         "missing_words": bool(choices.missing_words),
         WORDS: bool(choices.words),
+        "episode_each": choices.episode_each is not None,
+        "observe_time": bool(choices.observe_time),
     }
     for key in (key for key, said in given.items() if said):
         raise DataError(f"{key}: is for the text of {_HOLDERS[key]}; leave it out here")

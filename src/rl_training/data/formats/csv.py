@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from rl_training.data.formats import csv_text
 from rl_training.data.formats.cells import Faults, labels, marks_with_points, with_points
+from rl_training.data.formats.clocks import in_one
 from rl_training.data.formats.csv_files import common_notes, described, layouts_of, readable, refuse_empty
 from rl_training.data.formats.csv_text import Layout
 from rl_training.data.formats.folders import files_of, joined, order_note, plan_of, rows_by_file
@@ -176,7 +177,7 @@ def _read_plainly(path: Path, layout: Layout, planned: Plan, most: int | None = 
             parts[name].append(faults.reading(values, name, cells[position], done))
         done += len(rows)
     faults.refuse(lambda wanted: _lines_of(path, layout, wanted))
-    return {name: np.concatenate(found) if found else np.empty(0) for name, found in parts.items()}
+    return {name: in_one(found) if found else np.empty(0) for name, found in parts.items()}
 
 
 Reading: TypeAlias = Callable[[str, Any, int], npt.NDArray[Any]]  # of a column's cells, the first of which is a row

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.fields import EPISODE_IDS, FILE_NAME
+from rl_training.data.formats.clocks import in_one
 from rl_training.data.formats.limits import check_file
 from rl_training.data.formats.names import listed, natural
 from rl_training.data.formats.raw import Columns
@@ -116,7 +117,7 @@ def joined(name: str, parts: list[npt.NDArray[Any]], paths: Sequence[Path]) -> n
     whole = [part for part, _ in filled]
     if all(part.dtype.kind in "iu" for part in whole) and np.result_type(*whole).kind == "f":
         return _as_whole_numbers(np.concatenate([part.astype(object) for part in whole]))  # numpy would make floats
-    return first if len(filled) == 1 else np.concatenate(whole)
+    return first if len(filled) == 1 else in_one(whole)
 
 
 def _as_whole_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -15,11 +15,12 @@ import numpy.typing as npt
 
 from rl_training.data.checks import BoolArray, FaultyValueError, IndexArray
 from rl_training.data.fields import EPISODE_IDS, FIELD_OF, TELL_ENDS
+from rl_training.data.formats.clocks import Clock
 from rl_training.data.formats.names import LONGEST_NAME, doubled
 from rl_training.data.provenance import Provenance
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
-from rl_training.reading_choices import EndReasons, Words
+from rl_training.reading_choices import EndReasons, LastRowsAre, Words
 from rl_training.validation import printable
 
 if TYPE_CHECKING:
@@ -67,6 +68,9 @@ class RawData:
     recorded: its own episodes, where those of the arrays are pieces of them.
     provenance: what the file itself tells of where it comes from.
     words: numbers that the words of its columns stand for, by column.
+    clock: the steps of its rows.
+    time_columns: observed values that were computed from the dates of a column, with its name.
+    last_rows_are: what was said of last rows that no flag or text tells of.
     left_out: rows without a value that are not among the arrays, and how many of them mark a termination.
     """
 
@@ -87,6 +91,9 @@ class RawData:
     end_reasons: EndReasons | None = None
     provenance: Provenance | None = None
     words: Words = field(default_factory=dict)
+    clock: Clock | None = None
+    time_columns: Mapping[str, str] = field(default_factory=dict)
+    last_rows_are: LastRowsAre = "truncation"
 
     def row_in_file(self, row: int) -> tuple[int, str | None]:
         """Where the data have a row of the arrays: the row in its file, and the file's name where there are several."""
@@ -95,6 +102,15 @@ class RawData:
     def end_text(self, row: int) -> str | None:
         """What the data say of how the episode ended whose last row is this one of the arrays."""
         return (self.end_texts or {}).get(row if self.rows is None else int(self.rows[row]))
+
+    def in_table(self, rows: IndexArray) -> IndexArray:
+        """The table's own rows of these rows of the arrays."""
+        return rows if self.rows is None else self.rows[rows]
+
+    @property
+    def ends_are_said(self) -> bool:
+        """Whether somebody has said that the task ends with the last rows of episodes, now or when it was written."""
+        return self.last_rows_are == "termination" or bool(self.provenance and self.provenance.says("last_rows_are"))
 
     def of_rows(self, rows: IndexArray) -> RawData:
         """Where the data have these rows of the arrays."""

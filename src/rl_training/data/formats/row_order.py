@@ -15,15 +15,14 @@ import numpy.typing as npt
 
 from rl_training.data.checks import IndexArray
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF
+from rl_training.data.formats.clocks import HOLE
 from rl_training.data.formats.raw import Arrays, Files, Recorded, file_numbers, place_in, row_named
 from rl_training.errors import DataError
 from rl_training.reading_choices import Duplicates
 from rl_training.wording import amount
 
 _LARGEST_SHARE_OF_CUTS = 0.1  # more rows that do not follow mean that observations cannot be compared that way
-# Of strides of a time that is no counter, by the usual one: what is a hole, and what is a clock that cannot tell one.
-_HOLE = 1.5
-_SCATTER = 0.2
+_SCATTER = 0.2  # of the usual stride of a time that is no counter: of a clock that cannot tell a hole
 
 
 @dataclass(frozen=True)
@@ -40,12 +39,14 @@ class Ordered:
 @dataclass(frozen=True)
 class Steps:
     """The column that counts the rows of an episode, `[N]`, what is done where one comes twice, and how the table
-    writes a row's."""
+    writes a row's. are_dates: it holds dates; names_days: ids are made of them."""
 
     values: npt.NDArray[Any]
     name: str
     duplicates: Duplicates
     written: Callable[[int], str]
+    are_dates: bool = False
+    names_days: bool = False
 
 
 def in_order(
@@ -100,6 +101,8 @@ def _at_borders(arrays: Arrays, steps: Steps | None, key: str | None, last: Inde
     if key is not None:
         count = int((arrays[key][last] == arrays[key][last + 1]).sum())
         told = f"in {amount(count, 'place')} an episode goes on in the next file, by its id"
+        if steps is not None and steps.names_days:
+            return []  # a day may well
         return [f"{told}; if ids start again in each file, give every episode its own"] if count else []
     rows = len(next(iter(arrays.values())))
     unmarked = _inside(arrays, np.zeros(rows, dtype=np.int64))[last]
@@ -148,7 +151,7 @@ def _by_step(
         doubled &= ~restarts[np.cumsum(changes)[:-1] - 1]  # else episodes of one row
     else:
         doubled &= np.diff(episode) == 0
-    copies = doubled & _same_as_next(arrays) if doubled.any() else doubled
+    copies = doubled & same_as_next(arrays) if doubled.any() else doubled
     if steps.duplicates == "drop" and copies.any():
         kept = np.flatnonzero(np.r_[True, ~copies])
         arrays, step, doubled = _taken(arrays, kept), step[kept], doubled[~copies]
@@ -164,7 +167,7 @@ def _by_step(
         if not episode.any() and all(_field(arrays, flag) is None for flag in ("terminations", EPISODE_ENDS)):
             raise DataError(
                 f"column {name!r}: never starts again, and nothing else tells where episodes end;"
-                " give terminations, or episode_ids"
+                f" give terminations, or episode_ids{', or say episode_each: day' * steps.are_dates}"
             )
     ids = None if key is None else arrays[key]
     gaps, note = _gaps(step, _inside(arrays, episode), name, lambda row: _place(row, files, moved, ids))
@@ -192,7 +195,7 @@ def _as_recorded(
 _A_COPY = ("it is a copy", "each is a copy")
 
 
-def _same_as_next(arrays: Arrays) -> npt.NDArray[np.bool_]:
+def same_as_next(arrays: Arrays) -> npt.NDArray[np.bool_]:
     """Rows that the next one repeats in everything that is read, `[N - 1]`."""
     same = np.ones(len(next(iter(arrays.values()))) - 1, dtype=np.bool_)
     for values in arrays.values():
@@ -248,9 +251,9 @@ def _gaps(
         resolution = 2 * np.spacing(np.abs(step).max())
         # Missing rows only lengthen strides, and few of them: anything else is a clock that scatters.
         low, high = np.percentile(strides[inside], [10, 75])
-        uneven = low < (1 - _SCATTER) * usual - resolution or high > _HOLE * usual + resolution
+        uneven = low < (1 - _SCATTER) * usual - resolution or high > HOLE * usual + resolution
         odd = inside & (np.abs(strides - usual) > _SCATTER * usual + resolution)
-        gaps = inside & (strides > _HOLE * usual + resolution)
+        gaps = inside & (strides > HOLE * usual + resolution)
     if uneven:
         first = place(int(np.argmax(odd)))
         what = f"column {name!r} is not evenly spaced (first after {first})"

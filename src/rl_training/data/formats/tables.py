@@ -25,12 +25,14 @@ from rl_training.data.fields import (
     missing_fields,
 )
 from rl_training.data.flags import DONES
+from rl_training.data.formats.calendar_episodes import require_dates, with_days, with_observed_time, with_open_ends
 from rl_training.data.formats.cells import Faults, flags, labels, numbers, numbers_of_words
+from rl_training.data.formats.clocks import Clock, as_date, clock_of
 from rl_training.data.formats.end_reasons import ends_by_reason
 from rl_training.data.formats.names import check_names, doubled, listed, natural, split_number, suggest
 from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, file_numbers
 from rl_training.data.formats.row_order import Steps, in_order
-from rl_training.data.formats.times import Times, moments
+from rl_training.data.formats.times import Times, steps_of
 from rl_training.data.formats.words import check_columns, checked
 from rl_training.data.resolution import is_coarse
 from rl_training.errors import DataError, did_you_mean
@@ -94,7 +96,7 @@ class Plan:
         if name in self.texts:
             return cells
         if name == self.step:
-            return self.times.moments(name, cells, first_row)
+            return self.times.steps(name, cells, first_row)
         is_flag = any(FIELD_OF[key] in _FLAGS and name in columns for key, columns in self.fields.items())
         return self.numbers(name, cells, first_row, is_flag=is_flag)
 
@@ -287,6 +289,61 @@ def assemble(
         agents = np.unique(labels(planned.agents, columns[planned.agents]))
         if len(agents) > 1:
             raise DataError(f"column {planned.agents!r}: rows of {len(agents)} agents; keep those of one")
+    choices = planned.choices
+    clock, steps = _steps(planned, columns, written)
+    require_dates(clock, choices)
+    arrays, widths = _fields(planned, columns)
+    ids = next((values for key, values in arrays.items() if FIELD_OF[key] == EPISODE_IDS), None)
+    counted: list[str] = []
+    said: dict[int, str] | None = None
+    if clock is not None and choices.episode_each is not None:
+        arrays, counted = with_days(arrays, clock, choices.episode_each, files)
+    if planned.reasons is not None:
+        alone = file_numbers(files) if apart and files and steps is None else None
+        episodes = alone if ids is None else ids
+        counts = None if steps is None else steps.values
+        texts, meanings = columns[planned.reasons], choices.end_reasons
+        ended, said, note = ends_by_reason(planned.reasons, texts, meanings, episodes, counts, files)
+        arrays, counted = arrays | ended, [note, *counted]
+    ordered = in_order(arrays, steps, files, apart=apart, check_successors=planned.rllib)
+    raw = RawData(
+        ordered.arrays,
+        described,
+        notes=(*planned.notes, *counted, *ordered.notes),
+        hints=planned.hints,
+        rows=ordered.rows,
+        columns=widths,
+        files=files,
+        ends_told=said is not None,
+        end_texts=said,
+        end_reasons=choices.end_reasons,
+        recorded=ordered.recorded,
+        words={name: (choices.words or {})[name] for name in planned.words if name in columns},
+        clock=clock,
+    )
+    if choices.episode_each is not None:
+        raw = with_open_ends(raw, choices.episode_each, ids)
+    return with_observed_time(raw, choices)
+
+
+def _steps(
+    planned: Plan, columns: Arrays, written: Callable[[str, int], str] | None
+) -> tuple[Clock | None, Steps | None]:
+    """The clock of the rows, and how they are counted by it; its column is numbers from then on."""
+    if (counter := planned.step) is None:
+        return None, None
+    cells = columns[counter]
+    read = steps_of(counter, cells)
+    clock = clock_of(counter, read)
+    columns[counter] = clock.at
+    shown_as = written or (lambda _, row: _as_text(cells[row]))
+    dated, by_day = clock.wall is not None, planned.choices.episode_each is not None
+    duplicates = planned.choices.duplicates
+    return clock, Steps(clock.at, counter, duplicates, lambda row: shown_as(counter, row), dated, by_day)
+
+
+def _fields(planned: Plan, columns: Arrays) -> tuple[Arrays, dict[str, list[tuple[str, int]]]]:
+    """The arrays by the names they are handed over with, and the columns of each with how many values they hold."""
     faults = Faults()
     arrays: Arrays = {}
     widths: dict[str, list[tuple[str, int]]] = {}
@@ -300,38 +357,12 @@ def assemble(
         arrays[key] = _matrix(parts) if field in MATRIX_FIELDS else parts[names[0]]
         widths.setdefault(field, [(name, math.prod(part.shape[1:])) for name, part in parts.items()])
     faults.refuse()
-    steps = None
-    if (counter := planned.step) is not None:
-        shown_as = written or (lambda name, row: _as_text(columns[name][row]))
-        values = moments(counter, columns[counter])
-        steps = Steps(values, counter, planned.choices.duplicates, lambda row: shown_as(counter, row))
-    counted: tuple[str, ...] = ()
-    said: dict[int, str] | None = None
-    if planned.reasons is not None:
-        alone = file_numbers(files) if apart and files and steps is None else None
-        episodes = next((values for key, values in arrays.items() if FIELD_OF[key] == EPISODE_IDS), alone)
-        counts = None if steps is None else steps.values
-        meanings = planned.choices.end_reasons
-        ended, said, note = ends_by_reason(planned.reasons, columns[planned.reasons], meanings, episodes, counts, files)
-        arrays, counted = arrays | ended, (note,)
-    ordered = in_order(arrays, steps, files, apart=apart, check_successors=planned.rllib)
-    return RawData(
-        ordered.arrays,
-        described,
-        notes=(*planned.notes, *counted, *ordered.notes),
-        hints=planned.hints,
-        rows=ordered.rows,
-        columns=widths,
-        files=files,
-        ends_told=said is not None,
-        end_texts=said,
-        end_reasons=planned.choices.end_reasons,
-        recorded=ordered.recorded,
-        words={name: (planned.choices.words or {})[name] for name in planned.words if name in columns},
-    )
+    return arrays, widths
 
 
 def _as_text(cell: Any) -> str:
+    if isinstance(cell, np.void):
+        return as_date(cell["wall"])
     return f"{cell:g}" if isinstance(cell, float | np.floating) else printable(str(cell))
 
 

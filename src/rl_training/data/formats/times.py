@@ -1,4 +1,4 @@
-"""Moments from the cells of a column of steps: numbers, dates with times, or times alone."""
+"""The cells of a table's step column: numbers, dates with times, or times alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats.cells import numbers
+from rl_training.data.formats.clocks import DATED
 from rl_training.errors import DataError
+from rl_training.time_features import Seconds
 from rl_training.validation import shown
 
 # Days first where points stand between, years first where slashes do; 3/1/2024 could be either and is refused.
@@ -23,14 +25,15 @@ _Kind: TypeAlias = Literal["number", "with a zone", "without"]
 
 
 class Times:
-    """The moments of one column in however many parts it is read: what is ordered by them must be of one kind."""
+    """The steps of one column in however many parts it is read: what is ordered by them must be of one kind."""
 
     def __init__(self) -> None:
         self._kind: _Kind | None = None  # of the rows so far
 
-    def moments(self, name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
-        """`[N]` numbers, where a date with a time is its seconds since 1970 and a time alone its seconds since
-        midnight."""
+    def steps(self, name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
+        """`[N]` numbers as they are; dates, and times of a day, as `DATED`."""
+        if values.dtype.names:  # read before
+            return values
         try:
             found = numbers(name, values, first_row)
         except DataError:
@@ -44,12 +47,13 @@ class Times:
             if np.isnat(values).any():
                 raise DataError(f"column {name!r}: row {first_row + int(np.argmax(np.isnat(values)))} has no time")
             self._require_one_kind(name, "without", first_row)
-            return values.astype("datetime64[ns]").astype(np.int64) / 1e9
+            return _dated(values.astype("datetime64[ns]").astype(np.int64) / 1e9)
         times = [_moment(name, row, cell) for row, cell in enumerate(values.tolist(), first_row)]
         zoned = [time.tzinfo is not None for time in times]
         for zone in dict.fromkeys(zoned):
             self._require_one_kind(name, "with a zone" if zone else "without", first_row + zoned.index(zone))
-        return np.array([(time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp() for time in times])
+        wall = np.array([time.replace(tzinfo=UTC).timestamp() for time in times])
+        return _dated(wall, np.array([time.timestamp() for time in times]) if any(zoned) else None)
 
     def _require_one_kind(self, name: str, kind: _Kind, row: int) -> None:
         before, self._kind = self._kind or kind, kind
@@ -62,9 +66,15 @@ class Times:
         raise DataError(f"column {name!r}: {differ}, as at row {row}; {rule}")
 
 
-def moments(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
+def steps_of(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
     """Those of one part by itself."""
-    return Times().moments(name, values, first_row)
+    return Times().steps(name, values, first_row)
+
+
+def _dated(wall: Seconds, at: Seconds | None = None) -> npt.NDArray[Any]:
+    found = np.empty(len(wall), dtype=DATED)
+    found["wall"], found["at"] = wall, wall if at is None else at
+    return found
 
 
 def _moment(name: str, row: int, cell: Any) -> datetime:

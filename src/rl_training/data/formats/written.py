@@ -88,6 +88,12 @@ def with_known(raw: RawData, known: Mapping[str, Any]) -> RawData:
     )
 
 
+def names_beside(path: Path) -> dict[str, Any]:
+    """What the values of fields are called, `{"obs": ["speed", …]}`, by the file beside a CSV file."""
+    names = _beside(path).get(NAMES)
+    return names if isinstance(names, dict) else {}
+
+
 def known_alike(
     paths: Sequence[Path], told: Sequence[Mapping[str, Any]], tellers: str
 ) -> tuple[dict[str, Any], tuple[str, ...]]:

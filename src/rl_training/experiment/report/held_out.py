@@ -25,8 +25,12 @@ from rl_training.runtime.config import TrainConfig
 Sums = npt.NDArray[np.uint64]
 
 _WHERE = ("path", "id", "download")  # of a section: which data, not how they are read
-_NAME_COLUMNS = ("columns", "dones_are", "end_reasons", "missing_words", "words", "duplicates")
-_CHANGE_VALUES = ("rewards_are", "rewards_at", AT_TERMINATION, "time_limits", "max_episode_steps", "missing")
+_NAME_COLUMNS = (
+    *("columns", "dones_are", "end_reasons", "missing_words", "words", "duplicates", "episode_each", "observe_time"),
+)
+_CHANGE_VALUES = (
+    *("rewards_are", "rewards_at", AT_TERMINATION, "last_rows_are", "time_limits", "max_episode_steps", "missing"),
+)
 _MOST = 4_000  # held-out rows that are looked for
 _BLOCK = 1 << 16  # rows summed at once, so that a memory-mapped field is read through and let go
 

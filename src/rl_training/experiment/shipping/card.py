@@ -26,6 +26,7 @@ from rl_training.experiment.shipping.network import Floats, PolicyNetwork
 from rl_training.paths import bare_paths
 from rl_training.runtime.records import EVALUATION_METRICS, OFFLINE_EVALUATIONS, is_estimate
 from rl_training.runtime.run_directory import RunDirectory, run_of
+from rl_training.time_features import formula
 
 CARD_FORMAT = 1
 NON_FINITE = "a row with NaN or infinity is answered with NaN in every action of that row, and of no other"
@@ -202,9 +203,15 @@ def _columns(columns: Sequence[NamedColumn]) -> dict[str, Any]:
     named = [
         {"name": column.name, "observed": [column.low, column.high]}
         | ({"words": dict(column.words)} if column.words else {})
+        | ({"computed": computed_from(column)} if column.time else {})
         for column in columns
     ]
     return {"columns": named} if named else {}
+
+
+def computed_from(column: NamedColumn) -> str:
+    """How the value is computed, for whoever calls the policy."""
+    return f"{formula(column.name)}, of the local time as in the data's column {column.time!r}"
 
 
 def _action(network: PolicyNetwork, batch: int | None, columns: Sequence[NamedColumn]) -> dict[str, Any]:

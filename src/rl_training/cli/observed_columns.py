@@ -1,0 +1,81 @@
+"""Which columns of a CSV file are a policy's observations: by its names, those that were written here, and by dates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.fields import STEP
+from rl_training.data.formats.cells import BadCellsError
+from rl_training.data.formats.clocks import DATES, clock_of
+from rl_training.data.formats.csv_text import Layout
+from rl_training.data.formats.names import listed, suggest
+from rl_training.data.formats.times import steps_of
+from rl_training.data.formats.written import names_beside
+from rl_training.environments import NamedColumn
+from rl_training.errors import DataError
+from rl_training.time_features import feature
+
+_ALSO = (STEP, "t")  # what a column of dates may be called, where nobody named it
+
+
+def by_their_names(path: Path, layout: Layout, known: Sequence[NamedColumn]) -> Layout:
+    """The layout with `obs_0`, `obs_1`, … as they are called in the file beside it; without one, as the policy does."""
+    numbered = [f"obs_{place}" for place in range(len(known))]
+    if not known or not set(numbered) <= set(layout.names) or f"obs_{len(known)}" in layout.names:
+        return layout
+    told = names_beside(path).get("obs")
+    own = told if isinstance(told, list) and len(told) == len(known) else [column.name for column in known]
+    called = dict(zip(numbered, map(str, own), strict=True))
+    return replace(layout, names=[called.get(name, name) for name in layout.names])
+
+
+def dates_of(column: NamedColumn, names: Sequence[str]) -> str | None:
+    """The column of dates that a value is computed from, where the file has that and not the value itself."""
+    if not column.time or column.name in names:
+        return None
+    return next((name for name in (column.time, *_ALSO) if name in names), None)
+
+
+def require_all(known: Sequence[NamedColumn], names: Sequence[str]) -> None:
+    """Refuse a file that lacks a column that the policy sees, or is computed from."""
+    lacking = [column for column in known if column.name not in names and dates_of(column, names) is None]
+    if not lacking:
+        return
+    dates = {column.time for column in lacking if column.time}
+    way = f" (or {listed(dates)}, the dates that they are computed from)" if dates else ""
+    meant = suggest(lacking[0].name, names)
+    seen = listed(column.name for column in known)
+    raise DataError(f"lacks {listed(column.name for column in lacking)}{way}; the policy sees {seen}{meant}")
+
+
+def computed(name: str, dates: str, cells: Iterable[str]) -> npt.NDArray[np.float64]:
+    """The values of one name from the cells of a column of dates, `[N]`."""
+    clock = clock_of(dates, steps_of(dates, np.array(list(cells), dtype=object)))
+    if clock.wall is None:
+        raise DataError(f"column {dates!r}: holds no dates ({DATES}), and {name} is computed from them")
+    return feature(clock.wall, name)
+
+
+def refuse_missing(name: str, values: npt.NDArray[np.float64], lines: Sequence[int], cells: Sequence[str]) -> None:
+    """Tell the first cell without a value by its line, and what to do."""
+    lacking = np.flatnonzero(np.isnan(values))
+    if not lacking.size:
+        return
+    first = int(lacking[0])
+    written = cells[first].strip()
+    what = f"has no value{f', but {written!r}' if written else ''}"
+    more = f" ({lacking.size:,} such rows, the last in line {lines[int(lacking[-1])]})" if lacking.size > 1 else ""
+    count = "lines count from 1 with the header, as rows of a spreadsheet do"
+    way = "fill it in, with the value before where it changes slowly, or leave out the row"
+    raise DataError(f"column {name!r}: line {lines[first]} {what}{more}; {way} ({count})")
+
+
+def in_lines(error: BadCellsError, lines: Sequence[int]) -> DataError:
+    """Cells that are no numbers, with the line of the first, and what to do."""
+    told = error.told({row: lines[row] for row in error.cells if row < len(lines)})
+    return DataError(f"{told}; write what it stands for, or leave out the row")
