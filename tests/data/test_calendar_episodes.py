@@ -183,7 +183,7 @@ class TestFormats:
         (tmp_path / "log").mkdir()
         write_csv(tmp_path / "log" / "a.csv", log())
         write_csv(tmp_path / "log" / "b.csv", {**log(), "when": list(range(96))})
-        with pytest.raises(DataError, match="episode_each: column 'when' holds no dates"):
+        with pytest.raises(DataError, match="column 'when': some rows hold times and others numbers, as at row 0"):
             TransitionDataset.load(tmp_path / "log", columns=COLUMNS, episode_each="day")
 
 
