@@ -62,12 +62,18 @@ def test_what_does_not_fit_is_passed_over(told: str, tmp_path: Path) -> None:
     assert names_of(TransitionDataset.load(tmp_path / "made.npz"), "obs", 2) == []
 
 
-@pytest.mark.parametrize("name", ["made.npz", "made.h5"])
-def test_without_end_they_are_left_out_with_a_note(name: str, tmp_path: Path) -> None:
-    wide = dataset([f"{'x' * 400}{i}" for i in range(90)], tmp_path)
+@pytest.mark.parametrize(("name", "columns"), [("made.npz", 700), ("made.h5", 90)])
+def test_without_end_they_are_left_out_with_a_note(name: str, columns: int, tmp_path: Path) -> None:
+    wide = dataset([f"{'x' * 400}{i}" for i in range(columns)], tmp_path)
     with pytest.warns(UserWarning, match="names of columns are too many, or too long, to be kept in it"):
         wide.save(tmp_path / name)
-    assert names_of(TransitionDataset.load(tmp_path / name), "obs", 90) == []
+    assert names_of(TransitionDataset.load(tmp_path / name), "obs", columns) == []
+
+
+def test_only_an_attribute_has_no_place_for_many(tmp_path: Path) -> None:
+    names = [f"sensor {i:04} of the northern hall °C" for i in range(1_200)]
+    dataset(names, tmp_path).save(tmp_path / "made.npz")
+    assert names_of(TransitionDataset.load(tmp_path / "made.npz"), "obs", 1_200) == names
 
 
 def test_no_format_is_proposed_that_cannot_be_written(monkeypatch: pytest.MonkeyPatch) -> None:

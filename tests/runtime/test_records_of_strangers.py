@@ -19,7 +19,7 @@ from rl_training.experiment.shipping.exporting import export_policy
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.records import Records, is_estimate, is_evaluation
 from rl_training.runtime.run_directory import RunDirectory
-from rl_training.runtime.trackers import _keep_its_thread_quiet
+from rl_training.runtime.trackers import QUIET_THREAD
 from rl_training.runtime.trainer import train
 from small_runs import StopAt, small_config
 
@@ -162,16 +162,35 @@ def test_observations_that_are_too_large_are_told_from_weights(run: Path) -> Non
 
 def test_only_tensorboards_own_thread_is_kept_quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    monkeypatch.setattr(threading, "excepthook", lambda failed: told.append(str(failed.exc_value)))
-    _keep_its_thread_quiet()
-    _keep_its_thread_quiet()  # a second tracker
+
+    def tell(failed: Any) -> None:
+        told.append(str(failed.exc_value))
+
+    monkeypatch.setattr(threading, "excepthook", tell)
 
     class Writer(threading.Thread):
         def run(self) -> None:
             raise OSError("no space left")
 
-    plain, theirs = Writer(), type("_AsyncWriterThread", (Writer,), {"__module__": "tensorboard.summary.writer"})()
-    for thread in (plain, theirs):
-        thread.start()
-        thread.join()
-    assert told == ["no space left"]
+    theirs = type("_AsyncWriterThread", (Writer,), {"__module__": "tensorboard.summary.writer"})
+
+    def fail(*kinds: type[threading.Thread]) -> int:
+        for kind in kinds:
+            thread = kind()
+            thread.start()
+            thread.join()
+        return len(told)
+
+    with QUIET_THREAD:
+        with QUIET_THREAD:  # a second tracker
+            assert fail(Writer, theirs) == 1
+        assert fail(Writer, theirs) == 2
+    assert threading.excepthook is tell
+    assert fail(theirs) == 3
+
+
+def test_a_hook_that_came_later_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threading, "excepthook", threading.excepthook)
+    with QUIET_THREAD:
+        later = threading.excepthook = lambda failed: None
+    assert threading.excepthook is later

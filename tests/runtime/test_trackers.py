@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -76,7 +77,9 @@ class TestTensorBoard:
         pytest.importorskip("tensorboard", reason="the extra tracking is not installed")
 
     def test_a_resumed_run(self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        before = threading.excepthook
         run = cut_and_resumed(data_file, tmp_path, monkeypatch, "tensorboard")
+        assert threading.excepthook is before
         events, records = read_events(run), run.records("metrics")
         losses = [(event.step, event.value) for event in events.Scalars("seed-2/actor/loss")]
         assert losses == [(record["step"], pytest.approx(record["actor/loss"][1])) for record in records]
@@ -91,6 +94,18 @@ class TestTensorBoard:
         assert text["status"] == b"finished"
         assert len(list((run.path / "tensorboard").iterdir())) == 1
         assert b"algo_kwargs.batch_size" in events.SummaryMetadata("_hparams_/session_start_info").plugin_data.content
+
+    def test_one_that_fails_leaves_no_hook(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: Any, **__: Any) -> None:
+            raise OSError("no space left")
+
+        before = threading.excepthook
+        monkeypatch.setattr("torch.utils.tensorboard.SummaryWriter.add_scalar", full)
+        run = train(small_config(data_file, tmp_path, tracking="tensorboard")).run
+        assert run.describe()["tracking"]["tensorboard"]["failed"] == "OSError: no space left"
+        assert threading.excepthook is before
 
     def test_a_working_folder_that_changes(
         self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,36 @@ _MLFLOW_NAMES = {"databricks", "databricks-uc", "uc"}  # stores of MLflow that a
 _IS_ELSEWHERE = {"TRACKIO_SPACE_ID", "TRACKIO_SERVER_URL"}  # then what Trackio has is not here to be asked
 
 
+class _QuietThread:
+    """What TensorBoard's own thread fails with, as on a full disk, it raises again where the next value is added: there
+    is no need for a traceback as well, as long as one of its trackers is open."""
+
+    def __init__(self) -> None:
+        self._lock, self._open = threading.Lock(), 0
+        self._hook: partial[Any] | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._open += 1
+            if threading.excepthook is not self._hook:
+                self._hook = partial(_unless_of_tensorboard, threading.excepthook)
+                threading.excepthook = self._hook
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._open -= 1
+            if not self._open and self._hook is not None and threading.excepthook is self._hook:
+                (threading.excepthook,) = self._hook.args
+
+
+def _unless_of_tensorboard(before: Callable[[Any], Any], failed: threading.ExceptHookArgs) -> None:
+    if type(failed.thread).__module__.partition(".")[0] != "tensorboard":
+        before(failed)
+
+
+QUIET_THREAD = _QuietThread()
+
+
 class TensorBoardTracker(Tracker):
     """Event files in `<run>/tensorboard`, written anew from the run's records when it is resumed."""
 
@@ -40,6 +71,7 @@ class TensorBoardTracker(Tracker):
             raise ConfigError("tracking: tensorboard is not installed; pip install 'rl-training[tracking]'") from None
         self._writer_type = SummaryWriter
         self._writer: Any = None
+        self._open = ExitStack()
         self._folder = Path()
         self._hyperparameters: dict[str, Any] = {}
 
@@ -47,10 +79,11 @@ class TensorBoardTracker(Tracker):
         self._folder = run.folder / "tensorboard"
         for old in self._folder.glob("events.out.tfevents.*"):
             old.unlink()
-        _keep_its_thread_quiet()
-        # A server that has read what was there before forgets it at this mark.
-        self._writer = self._writer_type(str(self._folder), purge_step=0)
-        self._writer.add_text("config", f"```yaml\n{yaml_dialect.write(run.config)}```", 0)
+        self._open.enter_context(QUIET_THREAD)
+        with self._closed_if_it_fails():
+            # A server that has read what was there before forgets it at this mark.
+            self._writer = self._writer_type(str(self._folder), purge_step=0)
+            self._writer.add_text("config", f"```yaml\n{yaml_dialect.write(run.config)}```", 0)
         plain = flat(run.config).items()
         self._hyperparameters = {k: v if isinstance(v, bool | int | float | str) else str(v) for k, v in plain}
         return None
@@ -62,32 +95,29 @@ class TensorBoardTracker(Tracker):
         self.log_at(step, values, None)
 
     def log_at(self, step: int, values: Mapping[str, float], seconds: float | None) -> None:
-        for tag, value in values.items():
-            self._writer.add_scalar(tag, value, step, walltime=seconds)
+        with self._closed_if_it_fails():
+            for tag, value in values.items():
+                self._writer.add_scalar(tag, value, step, walltime=seconds)
 
     def finish(self, status: str) -> None:
         from torch.utils.tensorboard.summary import hparams
 
-        for summary in hparams({**self._hyperparameters, "status": status}, {_SCORE: 0.0}):
-            self._writer.file_writer.add_summary(summary)
-        self._writer.add_text("status", status, 0)
-        self._writer.close()
+        with self._open:
+            for summary in hparams({**self._hyperparameters, "status": status}, {_SCORE: 0.0}):
+                self._writer.file_writer.add_summary(summary)
+            self._writer.add_text("status", status, 0)
+            self._writer.close()
+
+    @contextmanager
+    def _closed_if_it_fails(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:  # after which nobody comes to finish
+            self._open.close()
+            raise
 
     def address(self) -> str | None:
         return str(self._folder)
-
-
-def _keep_its_thread_quiet() -> None:
-    """What TensorBoard's own thread fails with, as on a full disk, it raises again where the next value is added: there
-    is no need for a traceback as well."""
-    before = threading.excepthook
-    if not (isinstance(before, partial) and before.func is _unless_of_tensorboard):
-        threading.excepthook = partial(_unless_of_tensorboard, before)
-
-
-def _unless_of_tensorboard(before: Callable[[Any], Any], failed: threading.ExceptHookArgs) -> None:
-    if type(failed.thread).__module__.partition(".")[0] != "tensorboard":
-        before(failed)
 
 
 class WandbTracker(Tracker):

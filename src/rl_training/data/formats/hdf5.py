@@ -183,7 +183,10 @@ def check_sizes(datasets: Iterable[h5py.Dataset]) -> None:
             whole = math.prod(-(-length // width) for length, width in zip(dataset.shape, dataset.chunks, strict=True))
             if 0 < (written := dataset.id.get_num_chunks()) < whole:
                 name = str(dataset.name).rpartition("/")[2]
-                raise DataError(f"{name}: {written:,} of its {whole:,} chunks were written, and the rest is made up")
+                raise DataError(
+                    f"{name}: {written:,} of its {whole:,} chunks were written, and the rest is made up;"
+                    " write all rows, or make the array smaller"
+                )
     check_size(size, stored)
 
 

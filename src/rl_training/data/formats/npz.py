@@ -30,6 +30,7 @@ from rl_training.validation import shortened
 _DESCRIBED = "NumPy archive (.npz)"
 TOLD = "metadata/"  # before the names of what is told beside the fields: env_id, action_low, obs_high, …
 _TOLD_LIMIT = 1 << 20  # bytes of one of them
+MOST_TOLD = _TOLD_LIMIT // 4 - 256  # characters: each takes four bytes, and a header stands before them
 
 
 def write(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:

@@ -39,7 +39,7 @@ _D4RL_NAMES = {
     "truncations": "timeouts",
 }
 _ROWS_AT_A_TIME = 10_000
-_MOST_TOLD = 32_768  # characters of names; HDF5 has no place for more than twice as many
+_MOST_IN_HDF5 = 32_768  # characters of names; an attribute has no place for more than twice as many
 _ABOUT = "about"  # where a file is written, what will stand beside it
 
 
@@ -260,7 +260,7 @@ def _npz(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
     arrays = dataset.to_dict()
     if not dataset.whole_episodes:
         arrays[BORDERS_LOST] = np.array(True)
-    kept, notes = _named(dataset)
+    kept, notes = _named(dataset, npz.MOST_TOLD)
     about = _told(dataset) | kept | {KEY: target.provenance}
     npz.write(target.path, arrays | {f"{npz.TOLD}{name}": np.array(value) for name, value in about.items()})
     return notes
@@ -272,12 +272,12 @@ def _told(dataset: TransitionDataset) -> dict[str, Any]:
     return {**named, **({} if dataset.bounds is None else dataset.bounds.told())}
 
 
-def _named(dataset: TransitionDataset) -> tuple[dict[str, str], tuple[str, ...]]:
+def _named(dataset: TransitionDataset, most: int) -> tuple[dict[str, str], tuple[str, ...]]:
     """Names of columns, and their words, as JSON texts that a file of arrays has a place for, and a note if it has
-    none."""
+    none. most: characters of one of them."""
     known = _told_of_table(dataset)
     texts = {name: json.dumps(known[name]) for name in (NAMES, WORDS) if name in known}
-    kept = {name: text for name, text in texts.items() if len(text) <= _MOST_TOLD}
+    kept = {name: text for name, text in texts.items() if len(text) <= most}
     return kept, () if kept == texts else ("names of columns are too many, or too long, to be kept in it",)
 
 
@@ -297,7 +297,7 @@ def _hdf5(dataset: TransitionDataset, target: Target) -> tuple[str, ...]:
         for name, values in dataset.to_dict().items():
             file.create_dataset(_D4RL_NAMES.get(name, name), data=values, compression="gzip", shuffle=True)
         file.attrs.update(_told(dataset))
-        kept, notes = _named(dataset)
+        kept, notes = _named(dataset, _MOST_IN_HDF5)
         for name, text in (kept | {KEY: target.provenance}).items():
             file.attrs[name] = np.bytes_(text)  # of a fixed length, which is read without a risk
     target.path.write_bytes(image.getbuffer())
