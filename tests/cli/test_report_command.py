@@ -152,7 +152,8 @@ class TestTwoRuns:
         tight = f"{MemoryNeed('cpu', 1, 2**30, 0, 2**30)}: it may run short"
         path = copied(folder, "one", tmp_path / "noted")
         facts = json.loads((path / "run.json").read_text())
-        (path / "run.json").write_text(json.dumps({**facts, "notices": [busy, tight, "weights were taken from x"]}))
+        notices = {"notices": [busy, tight, "weights were taken from x"], "machine_notices": [busy, tight]}
+        (path / "run.json").write_text(json.dumps(facts | notices))
         before, after = write(path, options=("--no-data",)).text.split("How to reproduce")[-2:]
         assert "weights were taken from x" in before
         assert f"noted at its start {busy}; {tight}" in after
