@@ -30,6 +30,14 @@ class DataError(RLTrainingError):
     """A dataset is missing, malformed or inconsistent; the message names the field, the episode and the row."""
 
 
+class ColumnsError(DataError):
+    """Columns were not found by the names that were looked for. advice: what the message says of naming others."""
+
+    def __init__(self, message: str, advice: str = "") -> None:
+        super().__init__(message)
+        self.advice = advice
+
+
 class EnvironmentUnsupportedError(RLTrainingError):
     """An environment is unknown or has spaces this package does not train on."""
 

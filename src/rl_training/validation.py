@@ -89,8 +89,9 @@ class _Place:
     field: FieldInfo | None
 
 
-def explain(error: ValidationError, model: type[BaseModel], prefix: str = "") -> str:
-    """The first fault in one line: the key, what was given, what is allowed, the nearest valid name."""
+def explain(error: ValidationError, model: type[BaseModel], prefix: str = "", *, every_option: bool = False) -> str:
+    """The first fault in one line: the key, what was given, what is allowed, the nearest valid name. every_option: name
+    them all where none is like a misspelt one."""
     faults = error.errors(include_url=False)
     places = [_follow(model, fault["loc"], is_unknown=fault["type"] == "extra_forbidden") for fault in faults]
     # A misspelt key explains most else. Of complaints about one key, a union's deepest branch came nearest.
@@ -102,7 +103,7 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str = "") ->
             (i for i, p in enumerate(places) if p.path[:1] == places[0].path[:1]), key=lambda i: len(places[i].path)
         )
     )
-    lines = [_line(faults[chosen], places[chosen], prefix)]
+    lines = [_line(faults[chosen], places[chosen], prefix, every_option)]
     if faults[chosen]["type"] == "value_error":  # what a user is told to do in several places: all of it at once
         also = [i for i, fault in enumerate(faults) if fault["type"] == "value_error" and i != chosen]
         lines += [_line(faults[i], places[i], prefix) for i in also if places[i].path[:1] == places[chosen].path[:1]]
@@ -111,9 +112,12 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str = "") ->
     return f"{line} (and {others} more)" if others else line
 
 
-def _line(fault: Mapping[str, Any], place: _Place, prefix: str) -> str:
+def _line(fault: Mapping[str, Any], place: _Place, prefix: str, every_option: bool = False) -> str:
     where = f"{prefix}{'.'.join(place.path)}: " if place.path else prefix
-    return where + _complaint(fault, place)
+    if fault["type"] != "extra_forbidden":
+        return where + _complaint(fault, place)
+    listed = f"; choose from {', '.join(sorted(place.options))}" if every_option and place.options else ""
+    return f"{where}no such option{did_you_mean(place.path[-1], place.options) or listed}"
 
 
 _PHRASES = {
@@ -128,8 +132,6 @@ _PHRASES = {
 def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
     context = fault.get("ctx", {})
     match fault["type"]:
-        case "extra_forbidden":
-            return f"no such option{did_you_mean(place.path[-1], place.options)}"
         case "missing":
             return "is required"
         case "union_tag_invalid":

@@ -15,11 +15,14 @@ import torch
 
 from rl_training.cli import evaluating_offline, judging, training
 from rl_training.cli.known_quality import quality
+from rl_training.cli.other_data import read_as_the_runs
 from rl_training.data.doctor.wording import number
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.errors import ColumnsError, DataError
 from rl_training.experiment import offline_evaluation
 from rl_training.experiment.costs import RETURNS, Shown
 from rl_training.experiment.manager import load_policy
+from rl_training.experiment.offline_doubts import Doubt
 from rl_training.experiment.report.estimates import gain_between
 from rl_training.experiment.shipping import hub
 from rl_training.runtime.fitted_evaluation import OfflineEvaluationConfig
@@ -76,7 +79,7 @@ def test_runs_on_the_same_episodes_are_compared(
     assert found["low"] < found["value"] < found["high"]
     assert 0.5 < found["probability"] <= 1.0
     assert "improvement of one run over another, on the same episodes" in command(*words).out
-    monkeypatch.setattr(offline_evaluation, "doubts", lambda *_: ["of a test"])
+    monkeypatch.setattr(offline_evaluation, "doubts", lambda *_: [Doubt("of a test")])
     assert json.loads(command(*words, "--json").out)["improvement"] == []
     assert "not compared" in command(*words).out
 
@@ -110,16 +113,17 @@ def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
 @pytest.mark.parametrize(
     ("reasons", "expected"),
     [
-        (["the value still moved; go further with --updates 10000"], ["--updates 10000  # about 1:40"]),
+        ([Doubt("the value still moved", updates=10_000)], ["--updates 10000  # about 1:40"]),
         (
-            ["it diverged; look less far ahead with a smaller --gamma"],
+            [Doubt("it diverged", nearer=True)],
             ["--gamma 0.95  # counts the next 20 steps or so, and nothing that comes later; about 0:50"],
         ),
-        (["it diverged; a smaller --gamma", "there are only 5 episodes; record more"], []),
+        ([Doubt("it diverged", nearer=True), Doubt("there are only 5 episodes; record more")], []),
+        ([Doubt("a run called --gamma, trained with --updates 700")], []),  # what a text says is not looked at
         ([], []),
     ],
 )
-def test_what_to_do_next(runs: dict[str, Path], reasons: list[str], expected: list[str]) -> None:
+def test_what_to_do_next(runs: dict[str, Path], reasons: list[Doubt], expected: list[str]) -> None:
     """Where nothing is trusted: one command, and how long it takes."""
     found = load_policy(runs["two"]).evaluate_offline(updates=10, repeats=2, store=False)
     refused = tuple(replace(policy, why_not=tuple(reasons)) for policy in found.policies)
@@ -134,8 +138,8 @@ def test_the_next_command_asks_for_the_same(runs: dict[str, Path]) -> None:
     asked = evaluating_offline.AskedOffline(None, 5_000, 7, 0.9995, "last", [1, 0], stochastic=True)
     kept = "next: rl-training evaluate run --offline --repeats 7 --seeds 1,0 --stochastic "
     for reason, words in (
-        ("go further with --updates 9000", "--gamma 0.9995 --updates 9000  "),
-        ("a smaller --gamma", "--gamma 0.9975  "),
+        (Doubt("it still moves", updates=9_000), "--gamma 0.9995 --updates 9000  "),
+        (Doubt("it went away", nearer=True), "--gamma 0.9975  "),
     ):
         refused = tuple(replace(policy, why_not=(reason,)) for policy in found.policies)
         one = evaluating_offline.Estimated(Path("run"), "last", replace(found, policies=refused, gamma=0.9995), 50.0)
@@ -196,6 +200,17 @@ def test_data_with_names_of_their_own(mistake: Any, runs: dict[str, Path], tmp_p
     np.savez(tmp_path / "log.npz", x=np.zeros((9, 3)), u=np.zeros((9, 1)))
     said = mistake("evaluate", runs["one"], "--offline", *QUICK, "--data", "log.npz")
     assert "; --data is read as the run's own data are, so bring it into form: rl-training data convert log.npz" in said
+    assert "say which columns" not in said
+
+
+def test_what_columns_have_nothing_to_do_with_is_told_as_it_is() -> None:
+    """By the kind of the error, whatever a file's name makes of its text."""
+    odd = "columns.obs: no column ; say which columns hold them.npz: damaged"
+    with pytest.raises(DataError, match="^" + re.escape(odd) + "$"), read_as_the_runs("--data", "log.npz"):
+        raise DataError(odd)
+    lacks = DataError("x.npz: lacks obs; name it; and so on")
+    with pytest.raises(DataError, match=r"^x\.npz: lacks obs; --data is read as"), read_as_the_runs("--data", "x.npz"):
+        raise lacks from ColumnsError("lacks obs; name it", "; name it")
 
 
 def test_a_configuration_or_a_run_is_no_data(mistake: Any, runs: dict[str, Path], tmp_path: Path) -> None:
@@ -313,7 +328,7 @@ def test_refused_seeds_are_not_passed_over(
     names = re.findall(r'class="name"[^>]*>([^<]*)<', drawn)
     assert [name.split(", ")[1] for name in names] == ["seed 0", "seed 1", "mean of 2 of 3 seeds"]
     assert drawn.count('class="rule"') == 1  # where nothing is gained
-    said = iter([["so few"], [], []] * 2)
+    said = iter([[Doubt("so few")], [], []] * 2)
     monkeypatch.setattr(offline_evaluation, "doubts", lambda *_: next(said))
     assert "  mean of 2 of 3 seeds  " in command("evaluate", path, "--offline", *QUICK).out
 
@@ -504,7 +519,9 @@ def test_export_names_the_seed_that_was_trusted(
 ) -> None:
     run = train(small_config(data_file, tmp_path / "runs", name="own", seed=[4, 2])).run.path
     plain = offline_evaluation.doubts
-    monkeypatch.setattr(offline_evaluation, "doubts", lambda fitted, column, *more: [] if column else ["it is odd"])
+    monkeypatch.setattr(
+        offline_evaluation, "doubts", lambda fitted, column, *more: [] if column else [Doubt("it is odd")]
+    )
     command("evaluate", "runs/own", "--offline", *QUICK)
     monkeypatch.setattr(offline_evaluation, "doubts", plain)
     _, _, said = command("export", "runs/own", "-o", "a.pt2")

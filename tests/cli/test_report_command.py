@@ -152,7 +152,8 @@ class TestTwoRuns:
         tight = f"{MemoryNeed('cpu', 1, 2**30, 0, 2**30)}: it may run short"
         path = copied(folder, "one", tmp_path / "noted")
         facts = json.loads((path / "run.json").read_text())
-        (path / "run.json").write_text(json.dumps({**facts, "notices": [busy, tight, "weights were taken from x"]}))
+        notices = {"notices": [busy, tight, "weights were taken from x"], "machine_notices": [busy, tight]}
+        (path / "run.json").write_text(json.dumps(facts | notices))
         before, after = write(path, options=("--no-data",)).text.split("How to reproduce")[-2:]
         assert "weights were taken from x" in before
         assert f"noted at its start {busy}; {tight}" in after
@@ -377,8 +378,16 @@ class TestRunsOfEveryKind:
             assert "bounds of actions [0, 70], [0, 100] (as given when the data were written)" in text
             assert "columns: (obs: Aussen [°C]; actions: Rohr [°C], Luken [%]; rewards: r; terminations: end)" in text
             assert "Bounds: [0, 100] (solid lines)." in page.text
-            drawn = [attrs for _, attrs in page.elements if attrs.get("class") == "bound"]
-            assert len(drawn) in (4, 6)  # an odd last one is drawn for two widths
+            told = [attrs.get("aria-label") or "" for name, attrs in page.elements if name == "svg"]
+            pictures = [label.partition(":")[0] for label in told if ": from " in label]
+            actions = ["Action Rohr [°C]", "Action Luken [%]"]
+            assert pictures == [
+                "Return of an episode",
+                "Reward of a step",
+                *actions,
+            ]  # none is left over and drawn twice
+            bounds = [attrs for _, attrs in page.elements if attrs.get("class") == "bound"]
+            assert len(bounds) == 2 * len(actions)
 
     def test_columns_of_an_array_are_counted(self, write: Any) -> None:
         rows = np.random.default_rng(0).uniform(-1, 1, (32, 4))

@@ -85,6 +85,7 @@ class TestDoubts:
         (said,) = doubts(fitted(behind=np.full(20, 0.8)), 0, 0.0)
         assert said.startswith("80% of an episode's discounted weight lies behind its cut")
         assert said.endswith("a smaller --gamma")
+        assert (said.updates, said.nearer) == (None, True)
 
     @pytest.mark.parametrize(("extreme", "told"), [(60.0, "Q reaches 60.0"), (np.nan, "not finite")])
     def test_divergence(self, extreme: float, told: str) -> None:
@@ -92,6 +93,7 @@ class TestDoubts:
         (said,) = doubts(fitted(extremes=ends), 0, 0.0)
         assert said.startswith("the fit diverged")
         assert told in said
+        assert (said.updates, said.nearer) == (None, not np.isnan(extreme))
 
     def test_a_fit_that_ran_away_is_judged_by_the_part_before(self) -> None:
         """Where that had settled; the sentence is of the part that ran away, and no seed is told to go further."""
@@ -116,6 +118,7 @@ class TestDoubts:
             (said,) = doubts(short, 0, 0.0)
             assert said.startswith("a fit of fewer than 5,000 updates stays near the data's own returns")
             assert said.endswith("leave out --updates")
+            assert (said.updates, said.nearer) == (None, False)
 
     def test_what_ran_away_does_not_make_the_others_go_on(self) -> None:
         away = np.concatenate([np.full((3, 1, 20), np.nan), fitted().starts], 1)
@@ -141,10 +144,12 @@ class TestDoubts:
         nearing[:8, :, 0] += np.array([-4.0, 0.0, 4.0])
         (said,) = doubts(replace(sound, starts=apart, course=nearing), 0, 0.0)
         assert "go further with --updates 10000 --repeats 10" in said
+        assert (said.updates, said.nearer) == (10_000, False)
         parting[8:, :, 0] += np.array([-2.0, 0.0, 2.0])
         (said,) = doubts(replace(sound, starts=apart, course=parting), 0, 0.0)
         assert "go further" not in said
         assert "it moves outwards, and more updates would lead it further; record more episodes" in said
+        assert (said.updates, said.nearer) == (None, True)
         faster = np.array(sound.course)
         faster[:, :, 0] += np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1, 0.2, 1.0, 3.0])[:, None]
         assert "it moves outwards" in doubts(fitted(course=faster), 0, 0.0)[0]

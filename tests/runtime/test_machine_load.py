@@ -74,3 +74,18 @@ def test_a_run_keeps_them(data_file: Path, tmp_path: Path) -> None:
         torch.set_num_threads(before)
     machine = RunDirectory.open(path).describe()["machine"]
     assert (machine["threads"], machine["threads_resumed"]) == (before, [before + 1])
+
+
+@pytest.mark.usefixtures("busy")
+def test_the_run_keeps_them_apart(data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said of the machine tells nothing of what is trained."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    monkeypatch.setattr("rl_training.runtime.memory._TIGHT", 0.0)
+    facts = train(small_config(data_file, tmp_path), notices=["the machine is busy (load 1)"]).run.describe()
+    other, *of_machine = facts["notices"][:3]
+    assert other == "the machine is busy (load 1)"
+    assert facts["machine_notices"] == of_machine
+    assert [text.partition(" (load")[0].partition(": about")[0] for text in of_machine] == [
+        "the machine is busy",
+        "memory",
+    ]

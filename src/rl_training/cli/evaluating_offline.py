@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import re
 import shlex
 import sys
 import time
@@ -229,13 +228,13 @@ def _next(one: Estimated, asked: AskedOffline) -> Iterator[str]:
     reasons = [reason for policy in found.policies for reason in policy.why_not]
     if found.trusted or not reasons:
         return
-    updates = [int(told) for reason in reasons for told in re.findall(r"--updates (\d+)", reason)]
+    updates = [reason.updates for reason in reasons if reason.updates is not None]
     words = " ".join([program(), "evaluate", in_shell(one.run), "--offline", shlex.join(asked.options())]).rstrip()
     if updates:
         takes = one.seconds * max(updates) / max(found.updates, 1)
         gamma = "" if asked.gamma is None else f" --gamma {asked.gamma!r}"
         yield f"next: {words}{gamma} --updates {max(updates)}  # about {clock(takes)}"
-    elif all("--gamma" in reason for reason in reasons) and found.gamma > _LEAST_GAMMA:
+    elif all(reason.nearer for reason in reasons) and found.gamma > _LEAST_GAMMA:
         nearer = max(1.0 - _NEARER * (1.0 - found.gamma), _LEAST_GAMMA)
         counts = f"counts the next {1 / (1 - nearer):.0f} steps or so, and nothing that comes later"
         yield f"next: {words} --gamma {nearer:.6g}  # {counts}; about {clock(one.seconds)}"
@@ -260,9 +259,9 @@ def _doubted(found: OfflineEvaluation) -> Iterator[tuple[str, str]]:
     for policy in found.policies:
         for reason in policy.why_not:
             of.setdefault(reason, []).append(policy.seed)
-    for reason, seeds in of.items():
+    for said, seeds in of.items():
         one = len(seeds) == 1
-        yield reason, f"seed{'' if one else 's'} {', '.join(map(str, seeds))} {'is' if one else 'are'}"
+        yield said, f"seed{'' if one else 's'} {', '.join(map(str, seeds))} {'is' if one else 'are'}"
 
 
 def _value(found: Estimate, shown: Shown) -> tuple[str, str]:

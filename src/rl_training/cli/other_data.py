@@ -14,11 +14,10 @@ from rl_training.data.formats.mapping_checks import check_columns
 from rl_training.data.formats.places import expand
 from rl_training.data.formats.written import provenance_in
 from rl_training.data.provenance import Provenance
-from rl_training.errors import DataError, RLTrainingError
+from rl_training.errors import ColumnsError, DataError, RLTrainingError
 from rl_training.paths import in_shell
 from rl_training.runtime.config import TrainConfig
 
-_LACKS, _NO_COLUMN = "; say which columns hold them", ": no column "
 _ANY = "--columns obs=… --columns actions=… (or -c CONFIG, with a configuration that says so)"
 
 
@@ -29,14 +28,23 @@ def read_as_the_runs(option: str, given: str | None, own: Iterable[DatasetConfig
     try:
         yield
     except DataError as error:
-        fault, advice, _ = str(error).partition(_LACKS)
-        if given is None or not (advice or ("columns." in fault and _NO_COLUMN in fault)):
+        about_columns = _of_columns(error)
+        if given is None or about_columns is None:
             raise
+        advice = about_columns.advice
+        fault = str(error).partition(advice)[0] if advice else str(error)  # which is of no use here
         options = next((found for section in own if (found := _as_written(section, given)) is not None), _ANY)
         convert = f"rl-training data convert {in_shell(given)} NEW.npz {options}"
         raise DataError(
             f"{fault}; {option} is read as the run's own data are, so bring it into form: {convert}"
         ) from error
+
+
+def _of_columns(error: BaseException | None) -> ColumnsError | None:
+    """The error that another one, which may name its file, was raised for."""
+    while error is not None and not isinstance(error, ColumnsError):
+        error = error.__cause__ or error.__context__
+    return error
 
 
 def _as_written(section: DatasetConfig | None, given: str) -> str | None:

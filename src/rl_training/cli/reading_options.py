@@ -6,7 +6,6 @@ import csv
 import io
 import re
 import shlex
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from functools import wraps
@@ -148,10 +147,10 @@ class Reading:
             pairs = [[part.strip() for part in pair.rpartition(":")] for pair in split_at_commas(given)]
             if not column or not pairs or any(not sign or _as_number(number) is None for _, sign, number in pairs):
                 raise ConfigError(f"--words {entry}: must give words their numbers, such as door=shut:0,open:1")
-            words = Counter(word for word, _, _ in pairs)
-            twice = [name for name in (column,) if name in found] or [word for word, n in words.items() if n > 1]
-            if twice:
-                raise ConfigError(f"--words {entry}: {twice[0]} is given twice")
+            words = [word for word, _, _ in pairs]
+            twice = column if column in found else next((word for word in words if words.count(word) > 1), None)
+            if twice is not None:
+                raise ConfigError(f"--words {entry}: {twice} is given twice")
             found[column] = {word: float(number) for word, _, number in pairs}
         return found or None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Self
 
 import numpy as np
 
@@ -31,70 +32,98 @@ _FEWEST_PARTS = 5  # that can have settled: the first tenth of a fit regresses r
 _APART = 1.1  # how far repeats move apart, in what they were apart, to be on their way out
 
 
-def doubts(fitted: FittedValues, column: int, outside: float, modelled: ModelledValues | None = None) -> list[str]:
-    """Why the value of one policy is not to be trusted, in sentences that end in what to do; none where nothing speaks
-    against it. modelled: a second opinion, if there is one."""
+class Doubt(str):
+    """A reason not to trust a value, in a sentence that ends in what to do. updates: as many may be enough. nearer: a
+    smaller discount may help."""
+
+    updates: int | None
+    nearer: bool
+
+    def __new__(cls, text: str, *, updates: int | None = None, nearer: bool = False) -> Self:
+        made = super().__new__(cls, text)
+        made.updates, made.nearer = updates, nearer
+        return made
+
+
+def doubts(fitted: FittedValues, column: int, outside: float, modelled: ModelledValues | None = None) -> list[Doubt]:
+    """Why the value of one policy is not to be trusted; none where nothing speaks against it. modelled: a second
+    opinion, if there is one."""
     episodes, spread = len(fitted.observed), _spread(fitted)
-    found = []
+    found: list[Doubt] = []
     if episodes < FEWEST_EPISODES:
-        found.append(
-            f"there are only {episodes} episodes, and an interval needs {FEWEST_EPISODES} at the least; record more"
-        )
+        few = f"there are only {episodes} episodes, and an interval needs {FEWEST_EPISODES} at the least; record more"
+        found.append(Doubt(few))
     if runaway := _runaway(fitted, column):
         return [*found, runaway]
     if stopped := _stopped(fitted, column):
         return [*found, stopped]
     if outside > MOST_OUTSIDE:
-        found.append(
+        strange = (
             f"in {outside:.0%} of the states the policy does what no similar state of the data has seen"
             f" (at most {MOST_OUTSIDE:.0%}); train one that stays closer to the data (bc, or a stronger constraint)"
         )
-    behind = float(fitted.behind.mean())
-    if behind > MOST_BEHIND_CUTS:
-        found.append(
-            f"{behind:.0%} of an episode's discounted weight lies behind its cut, where the fit alone speaks (at most"
-            f" {MOST_BEHIND_CUTS:.0%}); record longer episodes, or ask for a nearer horizon with a smaller --gamma"
-        )
-    left_out = fitted.left_out[:, column]
-    missed = float(mean_left_out(fitted)[column])
-    if abs(missed) > max(LARGEST_MISS * spread, _half_of_finite(left_out)):
-        found.append(
-            f"on episodes left out of a resample the value misses what followed by {readable(missed)} (episodes differ"
-            f" by ± {readable(spread)}): these are learned by heart; record more episodes"
-        )
+        found.append(Doubt(strange))
+    found += [*_behind_cuts(fitted), *_missed(fitted, column, spread)]
     if _short(fitted):
         return [*found, _TOO_SHORT]
     half = _half(statistics.student_estimate(0.0, fitted.repeats[:, column]))
     if half > LARGEST_INTERVAL * spread:
-        found.append(
+        apart = (
             f"the repeats disagree: ± {readable(half)} of them alone, more than the data's own episodes differ"
-            f" (± {readable(spread)}); {_way_on(fitted, column, ' --repeats 10, or record more')}"
+            f" (± {readable(spread)})"
         )
+        found.append(_unsettled(apart, fitted, column, " --repeats 10, or record more"))
     if (drift := _drift(fitted, column)) > LARGEST_DRIFT * spread:
-        found.append(f"the value still moved by {readable(drift)} at the end of the fit; {_way_on(fitted, column)}")
+        moved = f"the value still moved by {readable(drift)} at the end of the fit"
+        found.append(_unsettled(moved, fitted, column))
     return found + _behaviour_lost(fitted, spread) + _contradicted(fitted, column, modelled)
 
 
-def _contradicted(fitted: FittedValues, column: int, modelled: ModelledValues | None) -> list[str]:
+def _behind_cuts(fitted: FittedValues) -> list[Doubt]:
+    behind = float(fitted.behind.mean())
+    if not behind > MOST_BEHIND_CUTS:
+        return []
+    said = (
+        f"{behind:.0%} of an episode's discounted weight lies behind its cut, where the fit alone speaks (at most"
+        f" {MOST_BEHIND_CUTS:.0%}); record longer episodes, or ask for a nearer horizon with a smaller --gamma"
+    )
+    return [Doubt(said, nearer=True)]
+
+
+def _missed(fitted: FittedValues, column: int, spread: float) -> list[Doubt]:
+    left_out = fitted.left_out[:, column]
+    missed = float(mean_left_out(fitted)[column])
+    if not abs(missed) > max(LARGEST_MISS * spread, _half_of_finite(left_out)):
+        return []
+    said = (
+        f"on episodes left out of a resample the value misses what followed by {readable(missed)} (episodes differ"
+        f" by ± {readable(spread)}): these are learned by heart; record more episodes"
+    )
+    return [Doubt(said)]
+
+
+def _contradicted(fitted: FittedValues, column: int, modelled: ModelledValues | None) -> list[Doubt]:
     """Whether a model that foretells left-out episodes says something else than the fit."""
     if modelled is None or not modelled.foretold >= LEAST_FORETOLD:  # not a number, where nothing was left out
         return []
     opinion, value = statistics.student_mean(modelled.values[:, column]), float(fitted.values[column])
     if not abs(opinion.value - value) > max(LARGEST_GAP * _spread(fitted), _half(opinion)):
         return []
-    return [
+    said = (
         f"played in a model of the dynamics, the policy is worth {readable(opinion.value)}, and the fit says"
         f" {readable(value)}: the model foretells {modelled.foretold:.0%} of how left-out episodes differ over"
         f" {amount(modelled.window, 'step')}, so these data do not tell which is right; record more episodes, with"
         " other actions, too, or of this policy if it is safe to try"
-    ]
+    )
+    return [Doubt(said)]
 
 
-def _way_on(fitted: FittedValues, column: int, besides: str = "") -> str:
-    """What may help a fit that has not settled: more updates, unless these lead further away."""
+def _unsettled(said: str, fitted: FittedValues, column: int, besides: str = "") -> Doubt:
+    """Of a fit that has not settled. More updates may help, unless these lead further away."""
     if _outwards(fitted, column):
-        return f"it moves outwards, and more updates would lead it further; {_REMEDY}"
-    return f"go further with --updates {2 * fitted.updates}{besides}"
+        return Doubt(f"{said}; it moves outwards, and more updates would lead it further; {_REMEDY}", nearer=True)
+    updates = 2 * fitted.updates
+    return Doubt(f"{said}; go further with --updates {updates}{besides}", updates=updates)
 
 
 # In the order of what helps most.
@@ -102,7 +131,7 @@ _REMEDY = (
     "record more episodes, or look less far ahead with a smaller --gamma (0.99 counts some 100 steps, 0.9 some 10, and"
     " nothing that comes later)"
 )
-_TOO_SHORT = (
+_TOO_SHORT = Doubt(
     f"a fit of fewer than {DEFAULT_UPDATES:,} updates stays near the data's own returns, from which it starts, and"
     " looks settled there; leave out --updates"
 )
@@ -197,7 +226,7 @@ def _moving(fitted: FittedValues, column: int) -> bool:
     return _drift(fitted, column) > LARGEST_DRIFT * spread or half > LARGEST_INTERVAL * spread
 
 
-def _stopped(fitted: FittedValues, column: int) -> str | None:
+def _stopped(fitted: FittedValues, column: int) -> Doubt | None:
     """Of a fit that ran away before it had settled."""
     if fitted.left is None:
         return None
@@ -214,7 +243,7 @@ def mean_left_out(fitted: FittedValues) -> statistics.Scores:
     return np.asarray(np.where(there, fitted.left_out, 0.0).sum(0) / np.maximum(count, 1))
 
 
-def _behaviour_lost(fitted: FittedValues, spread: float) -> list[str]:
+def _behaviour_lost(fitted: FittedValues, spread: float) -> list[Doubt]:
     """Whether the behaviour's fitted value of the recorded steps is not what its episodes returned in them."""
     recorded = float(fitted.values[-1] - fitted.tails[-1])  # the fit behind the cuts takes no part
     known = float(fitted.observed.mean())
@@ -227,11 +256,9 @@ def _behaviour_lost(fitted: FittedValues, spread: float) -> list[str]:
         f" {readable(known)}"
     )
     if _drift(fitted, -1) > LARGEST_DRIFT * spread or fitted.updates < _LONG:
-        return [f"{said}: the fit is not there yet; {_way_on(fitted, -1)}"]
-    return [
-        f"{said}, although the fit has settled: the observations do not tell what decides the return (a mode, a goal, a"
-        " time left?); add it to them"
-    ]
+        return [_unsettled(f"{said}: the fit is not there yet", fitted, -1)]
+    unseen = "the observations do not tell what decides the return (a mode, a goal, a time left?); add it to them"
+    return [Doubt(f"{said}, although the fit has settled: {unseen}")]
 
 
 _LONG = 20_000  # updates after which a fit that has settled is taken at its word
@@ -248,26 +275,25 @@ def _back(parts: int) -> int:
     return _PARTS if parts > _PARTS else parts // 5
 
 
-def _runaway(fitted: FittedValues, column: int) -> str | None:
+def _runaway(fitted: FittedValues, column: int) -> Doubt | None:
     """Divergence: no number, or a Q that no rewards of this data can add up to (if they are not always the same)."""
     low, high = fitted.allowed
     if low == high:
-        return (
-            f"whatever is done, rewards of these data add up to {readable(low)}: no policy can be told from another;"
-            " it takes rewards that differ"
-        )
+        same = f"whatever is done, rewards of these data add up to {readable(low)}: no policy can be told from another"
+        return Doubt(f"{same}; it takes rewards that differ")
     ends = fitted.extremes[:, :, column]
     reached = [*ends.ravel().tolist(), *fitted.repeats[:, column].tolist(), *fitted.repeats[:, -1].tolist()]
     if not np.isfinite(reached).all():
-        return "the fit diverged, its values are not finite; look for odd values with `rl-training data check`"
+        return Doubt("the fit diverged, its values are not finite; look for odd values with `rl-training data check`")
     slack = BEYOND * (max(high, 0.0) - min(low, 0.0))  # rewards that hardly differ allow next to no range
     worst = max(reached, key=lambda value: max(low - value, value - high))
     if low - slack <= worst <= high + slack:
         return None
-    return (
+    said = (
         f"the fit diverged and was stopped after {fitted.updates:,} updates: Q reaches {readable(worst)}, and rewards"
         f" of these data add up to {readable(low)} to {readable(high)}; {_REMEDY}"
     )
+    return Doubt(said, nearer=True)
 
 
 def _spread(fitted: FittedValues) -> float:

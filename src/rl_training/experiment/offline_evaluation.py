@@ -22,6 +22,7 @@ from rl_training.experiment.horizon import caution_of_horizon
 from rl_training.experiment.offline_data import DataUsed, episodes_to_evaluate_on
 from rl_training.experiment.offline_doubts import (
     MOST_ROUNDS,
+    Doubt,
     caution_of_a_stop,
     caution_of_cuts,
     doubts,
@@ -55,7 +56,7 @@ class PolicyValue:
     outside: float  # share of states with an action that the data know nothing of
     td_error: float
     td_error_held_out: float
-    why_not: tuple[str, ...] = ()
+    why_not: tuple[Doubt, ...] = ()
     tail: float = 0.0  # of the value, what lies behind the cuts
     missed: float = 0.0  # by how much left-out episodes came out better than fitted
     modelled: Estimate | None = None  # what models of the dynamics say, and how far they agree

@@ -6,34 +6,35 @@ The number of threads is never chosen by it: sums, and so the last bits of weigh
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rl_training.wording import amount
 
 BY_HAND = "OMP_NUM_THREADS=1 in the environment"  # where no configuration is read
-_BEGINNINGS = ("the machine is busy (load ", "memory: about ")  # of notices on the machine, as they are written
 BUSY = 1.5  # load of each core: what was trained here a minute ago makes 1 of it
 
 
-def busy_notice(threads: int, remedy: str | None = "--set threads=1") -> list[str]:
+class MachineNotice(str):
+    """A notice on the machine of the moment, and not on what is trained."""
+
+
+def of_machine(notices: Iterable[str]) -> list[str]:
+    """Those that are on the machine."""
+    return [notice for notice in notices if isinstance(notice, MachineNotice)]
+
+
+def busy_notice(threads: int, remedy: str | None = "--set threads=1") -> list[MachineNotice]:
     """A sentence where so many threads will wait for other programs, and so for each other; none where they won't."""
     load, cores = _load(), os.cpu_count() or 1
     if threads < 2 or load <= BUSY * cores:
         return []
     way = "" if remedy is None else f"; {remedy} is faster then"
-    return [
-        f"{_BEGINNINGS[0]}{load:.1f} on {amount(cores, 'core')}): {threads} threads that wait for each other"
-        f" make this slow{way}"
-    ]
+    said = f"the machine is busy (load {load:.1f} on {amount(cores, 'core')})"
+    return [MachineNotice(f"{said}: {threads} threads that wait for each other make this slow{way}")]
 
 
-def is_of_machine(notice: str) -> bool:
-    """Whether a notice is on the machine of the moment, and not on what is trained."""
-    return notice.startswith(_BEGINNINGS)
-
-
-def use_threads(asked: int | None, device: str, *, resumed: bool) -> list[str]:
+def use_threads(asked: int | None, device: str, *, resumed: bool) -> list[MachineNotice]:
     """Compute with so many threads, if they are given; what the user should know of it. No run changes its own."""
     import torch
 

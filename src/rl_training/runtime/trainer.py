@@ -48,7 +48,7 @@ from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluator
 from rl_training.runtime.going_on import goes_past_its_end, require_its_data, set_back
 from rl_training.runtime.initial_values import first_value
 from rl_training.runtime.loop import Loop
-from rl_training.runtime.machine_load import use_threads
+from rl_training.runtime.machine_load import MachineNotice, of_machine, use_threads
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk, verify_folder
 from rl_training.runtime.memory import DataBytes, MemoryNeed, data_bytes, predict
 from rl_training.runtime.online import OnlineSource, check_prior, goes_without_data, updates_in
@@ -166,7 +166,7 @@ class Trainer:
         blocked = uses_blocks(device, mode, self.config.precision, self.config.kernels)
         engine = {"compiled": compiled, "captured": compiled and self.online is None, "blocked": blocked}
         needs = predict(learner_type, params, spaces, data, members, device, **engine)
-        self.notices += [f"{need}: it may run short" for need in needs if need.is_tight]
+        self.notices += [MachineNotice(f"{need}: it may run short") for need in needs if need.is_tight]
         return needs
 
     def open_run(self, parts: Parts) -> RunDirectory:
@@ -198,7 +198,7 @@ class Trainer:
         if self.run_directory is not None:
             self.notices += set_back(run, self.config, parts.progress, self.checkpoint)
         if self.notices:
-            run.note(notices=self.notices)
+            run.note(notices=self.notices, machine_notices=of_machine(self.notices))
         writer = CheckpointWriter()
         loop = Loop(
             self.config,

@@ -86,10 +86,7 @@ class Learner(ABC):
         try:
             return cls.Params(**knobs)
         except ValidationError as error:
-            said, none, more = explain(error, cls.Params, prefix="algo_kwargs.").partition("no such option")
-            if none and not more.startswith(";"):  # nothing is like it
-                more = f"; choose from {', '.join(sorted(cls.Params.model_fields))}{more}"
-            raise ConfigError(f"{said}{none}{more}") from None
+            raise ConfigError(explain(error, cls.Params, prefix="algo_kwargs.", every_option=True)) from None
 
     # What an algorithm writes -----------------------------------------------------------------------------------
 

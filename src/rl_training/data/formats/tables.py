@@ -35,7 +35,7 @@ from rl_training.data.formats.row_order import Steps, in_order
 from rl_training.data.formats.times import Times, steps_of
 from rl_training.data.formats.words import check_columns, checked
 from rl_training.data.resolution import is_coarse
-from rl_training.errors import DataError, did_you_mean
+from rl_training.errors import ColumnsError, DataError, did_you_mean
 from rl_training.reading_choices import AS_IT_STANDS, EndReasons, TableChoices
 from rl_training.validation import printable, shown
 from rl_training.wording import amount
@@ -162,10 +162,9 @@ def left_aside(names: Iterable[str], used: Container[str | None], given: Set[str
     missing = [name for name in missing_fields(given) if not (name == "terminations" and STEP in given)]
     if missing:
         told = ", ".join("terminations (or episode_ids)" if name == "terminations" else name for name in missing)
-        raise DataError(
-            f"lacks {told}; the data have {listed(present)}; say which columns hold them with"
-            f" columns: {{{missing[0]}: …}}" + "".join(f"; {said}" for said in hints)
-        )
+        advice = f"; say which columns hold them with columns: {{{missing[0]}: …}}"
+        more = "".join(f"; {said}" for said in hints)
+        raise ColumnsError(f"lacks {told}; the data have {listed(present)}{advice}{more}", advice)
     return ([f"columns not used: {listed(unused)}"] if unused else []), hints
 
 
@@ -200,11 +199,11 @@ def _expand(key: str, wanted: list[str], names: Sequence[str], notes: list[str])
             before, after = word.split("*")
             found = [name for name in names if matches(name, before, after)]
             if not found:
-                raise DataError(f"columns.{key}: no column matches {word!r}; the data have {listed(names)}")
+                raise ColumnsError(f"columns.{key}: no column matches {word!r}; the data have {listed(names)}")
             chosen += sorted(found, key=natural)
             notes.append(f"{key} from {_range(sorted(found, key=natural))}")
         else:
-            raise DataError(f"columns.{key}: no column {word!r}{suggest(word, names)}")
+            raise ColumnsError(f"columns.{key}: no column {word!r}{suggest(word, names)}")
     if (twice := doubled(chosen)) is not None:
         raise DataError(f"columns.{key}: {twice!r} is given twice")
     if len(chosen) > 1 and FIELD_OF.get(key) not in MATRIX_FIELDS:

@@ -22,7 +22,6 @@ from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
 from rl_training.paths import bare_name, without_folder
 from rl_training.run_places import DAMAGED, STOPPED
-from rl_training.runtime.machine_load import is_of_machine
 from rl_training.runtime.records import LONGEST_LINE, entries, fault
 from rl_training.runtime.run_description import read_description, read_plain_config
 from rl_training.wording import amount
@@ -184,23 +183,23 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
     metrics = metrics[_thin(len(metrics), points)]
     names = sorted({name for record in metrics for name in record if name not in _COUNTERS})
     curves = {name: _curve(metrics, name, seeds) for name in names}
-    notes = _notes(summary, facts)
     estimates, refused = _estimates(_records(path, "offline_evaluations", faults))
+    of_machine = _texts(facts, "machine_notices")
     return RunContents(
-        number,
-        path,
-        label,
-        summary,
-        facts,
-        config,
-        curve,
-        next((int(r["episodes"]) for r in evaluations if isinstance(r.get("episodes"), int)), None),
-        _curve(evaluations, "terminations", seeds),
-        {name: found for name, found in curves.items() if found is not None},
-        _reference(config, summary.env_id),
-        tuple(dict.fromkeys(without_folder(fault, path) for fault in faults)),
-        tuple(note for note in notes if not is_of_machine(note)),
-        tuple(note for note in notes if is_of_machine(note)),
+        number=number,
+        path=path,
+        label=label,
+        summary=summary,
+        facts=facts,
+        config=config,
+        evaluations=curve,
+        episodes=next((int(r["episodes"]) for r in evaluations if isinstance(r.get("episodes"), int)), None),
+        terminations=_curve(evaluations, "terminations", seeds),
+        metrics={name: found for name, found in curves.items() if found is not None},
+        reference=_reference(config, summary.env_id),
+        faults=tuple(dict.fromkeys(without_folder(fault, path) for fault in faults)),
+        notes=tuple(note for note in _notes(summary, facts) if note not in of_machine),
+        machine_notes=tuple(of_machine),
         offline=estimates,
         refused=refused,
     )
@@ -313,11 +312,18 @@ def _notes(summary: RunSummary, facts: Mapping[str, Any]) -> list[str]:
     elif summary.status not in ("finished", DAMAGED):
         why = f": {summary.reason}" if summary.reason else "."
         notes.append(f"This run ended {summary.status}{why}")
-    for kind in ("divergences", "notices"):
-        entries = facts.get(kind)
-        for entry in entries if isinstance(entries, list) else []:
-            notes.append(_divergence(entry) if isinstance(entry, Mapping) else str(entry))
-    return [" ".join(note.split()) for note in notes]
+    notes = [" ".join(note.split()) for note in notes]
+    return [*notes, *_texts(facts, "divergences"), *_texts(facts, "notices")]
+
+
+def _texts(facts: Mapping[str, Any], kind: str) -> list[str]:
+    """What run.json lists of a kind."""
+    entries = facts.get(kind)
+    told = [
+        _divergence(entry) if isinstance(entry, Mapping) else str(entry)
+        for entry in (entries if isinstance(entries, list) else [])
+    ]
+    return [" ".join(text.split()) for text in told]
 
 
 def _divergence(entry: Mapping[str, Any]) -> str:

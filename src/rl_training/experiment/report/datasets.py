@@ -117,6 +117,7 @@ class Shelf:
     def __init__(self, held_out: str | None = None) -> None:
         self.held_out = held_out
         self._opened: dict[str, TransitionDataset | str] = {}
+        self._errors: dict[str, Exception] = {}  # by the sentence that was made of each
         self._shown: list[_ToBeShown] = []
 
     def of_run(self, run: RunContents, spaces: Spaces | None) -> TransitionDataset | str:
@@ -174,7 +175,7 @@ class Shelf:
         found = [] if self.held_out is None else [self._held_out(run) for run in runs]
         faults = [fault for fault in found if isinstance(fault, str)]
         if faults and len(faults) == len(found):
-            raise DataError(f"--held-out {faults[0]}")
+            raise DataError(f"--held-out {faults[0]}") from self._errors.get(faults[0])
 
     def _held_out(self, run: RunContents) -> TransitionDataset | str:
         assert self.held_out is not None
@@ -188,19 +189,20 @@ class Shelf:
         local = _local(section)
         key = json.dumps([local.model_dump(mode="json"), env_id, spaces and spaces.to_json()], default=str)
         if key not in self._opened:
-            self._opened[key] = _attempt(local, env_id, spaces)
+            try:
+                self._opened[key] = _load(local, env_id, spaces)
+            except (RLTrainingError, OSError, MemoryError) as error:
+                fault = " ".join(str(error).split()) or type(error).__name__
+                self._opened[key], self._errors[fault] = fault, error
         return self._opened[key]
 
 
-def _attempt(section: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset | str:
+def _load(section: DatasetConfig, env_id: str | None, spaces: Spaces | None) -> TransitionDataset:
     if isinstance(section, RandomDatasetConfig) and ":" in (env_id or ""):
-        return f"environment {env_id!r} names code to import, which a report does not do"
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return load_dataset(section, env_id, spaces)
-    except (RLTrainingError, OSError, MemoryError) as error:
-        return " ".join(str(error).split()) or type(error).__name__
+        raise DataError(f"environment {env_id!r} names code to import, which a report does not do")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return load_dataset(section, env_id, spaces)
 
 
 def _local(section: DatasetConfig) -> DatasetConfig:
@@ -290,15 +292,22 @@ def _group(found: Sequence[_Opened]) -> list[DataContents]:
 
 def _contents(members: Sequence[_Opened]) -> DataContents:
     first, opened, _ = next((one for one in members if not isinstance(one.data, str)), members[0])
-    numbers = tuple(one.run.number for one in members)
     bounds = common_bounds([one.bounds for one in members])
     fingerprint = first.data_facts.get("fingerprint")
-    title = data_title(first)
-    about = (title, numbers, first.data_facts, None if fingerprint is None else str(fingerprint))
     read = (first.config.get("dataset"), first.data_facts)
-    shown, ends, added = first.shown, how_episodes_end(*read), added_at_termination(*read)
+    shown = first.shown
+    about = DataContents(
+        title=data_title(first),
+        runs=tuple(one.run.number for one in members),
+        facts=first.data_facts,
+        fingerprint=None if fingerprint is None else str(fingerprint),
+        shown=shown,
+        bounds=bounds,
+        ends=how_episodes_end(*read),
+        added=added_at_termination(*read),
+    )
     if isinstance(opened, str):
-        return DataContents(*about, why_not=opened, shown=shown, bounds=bounds, ends=ends, added=added)
+        return replace(about, why_not=opened)
     named: dict[str, Any] = {}
     if opened.whole_episodes:
         named |= {shown.title("an episode"): shown.values(opened.episode_returns())}
@@ -309,11 +318,13 @@ def _contents(members: Sequence[_Opened]) -> DataContents:
     limits = {name: None if bounds is None else bounds.of(column) for name, column in actions.items()}
     named |= {name: opened.actions[:, column] for name, column in actions.items()}
     varying = {name for name, values in named.items() if values.min() < values.max()}
-    spread = {name: Spread.of(values, limits.get(name)) for name, values in named.items() if name in varying}
-    constant = {name: f"{float(values[0]):g}" for name, values in named.items() if name not in varying}
-    notes = tuple(" ".join(note.split()) for note in data_notices(opened, first.summary.env_id))
-    more = opened.act_dim - drawn
-    return DataContents(*about, spread, constant, None, more, notes, shown, bounds, ends, added)
+    return replace(
+        about,
+        drawn={name: Spread.of(values, limits.get(name)) for name, values in named.items() if name in varying},
+        constant={name: f"{float(values[0]):g}" for name, values in named.items() if name not in varying},
+        more_dimensions=opened.act_dim - drawn,
+        notes=tuple(" ".join(note.split()) for note in data_notices(opened, first.summary.env_id)),
+    )
 
 
 def _action_title(dataset: TransitionDataset, column: int) -> str:
