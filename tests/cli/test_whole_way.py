@@ -53,14 +53,13 @@ def test_from_a_log_to_a_file_to_ship(command: Any, mistake: Any, tmp_path: Path
     assert "step          Time (a date with a time in every row)" in out
     assert "arrived (2 rows): termination\n" in out
     assert "zzz (1 row): TODO: termination, truncation or ongoing?\n" in out
-    assert "to fill in: dataset.columns.rewards, dataset.end_reasons.zzz in config.yaml" in out
+    assert "to fill in: dataset.end_reasons.zzz in config.yaml" in out
     file = tmp_path / "config.yaml"
     text = file.read_text("utf-8")
-    assert "  # rewards_are: costs  # if lower is better, as Energy cost sounds: take the # away\n" in text
+    assert "  rewards_are: costs  # lower is better; if it is not, leave this out\n" in text
     assert re.search(r"  # action_low: 0\.1\d+\n  # action_high: 0\.7\d+\n", text)
 
-    text = text.replace("# rewards_are", "rewards_are")
-    file.write_text(text.replace("rewards: TODO", "rewards: Energy cots"), "utf-8")
+    file.write_text(text.replace("rewards: Energy cost", "rewards: Energy cots"), "utf-8")
     assert mistake("config", "validate", "config.yaml") == (
         "error: config.yaml: dataset.end_reasons: zzz is still TODO; say termination, truncation or ongoing"
     )
