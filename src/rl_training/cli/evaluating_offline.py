@@ -23,6 +23,7 @@ from rl_training.cli.using import load_told
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import statistics
 from rl_training.experiment.costs import RETURNS, Shown, shown_of
+from rl_training.experiment.horizon import beginning, counted_steps
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
@@ -236,7 +237,9 @@ def _next(one: Estimated, asked: AskedOffline) -> Iterator[str]:
         yield f"next: {words}{gamma} --updates {max(updates)}  # about {clock(takes)}"
     elif all(reason.nearer for reason in reasons) and found.gamma > _LEAST_GAMMA:
         nearer = max(1.0 - _NEARER * (1.0 - found.gamma), _LEAST_GAMMA)
-        counts = f"counts the next {1 / (1 - nearer):.0f} steps or so, and nothing that comes later"
+        part = beginning(nearer, found.observed.steps)
+        counts = f"counts the next {counted_steps(nearer):.0f} steps or so, and nothing that comes later"
+        counts = counts if part is None else f"judges {part} of an episode, not the whole"
         yield f"next: {words} --gamma {nearer:.6g}  # {counts}; about {clock(one.seconds)}"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from rl_training import algorithms, yaml_dialect
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import age, beside, fits, table
+from rl_training.experiment.costs import Shown, common
 from rl_training.experiment.run_listing import RunSummary, differences, find, list_runs, summarise
 from rl_training.paths import in_shell
 from rl_training.run_places import DAMAGED, STOPPED
@@ -17,7 +18,7 @@ from rl_training.wording import amount, readable
 
 _OFFLINE = "offline: value by the newest evaluate --offline, if trusted; alike only for the same data and --gamma"
 _ORDERS: dict[str, Callable[[RunSummary], Any]] = {
-    "score": lambda run: (run.last is None, -(run.last or 0.0)),
+    "score": lambda run: (run.last is None, -(run.last or 0.0), run.offline is None, -(run.offline or 0.0)),
     "best": lambda run: (run.best is None, -(run.best or 0.0)),
     "updates": lambda run: -(run.steps or 0),
     "name": lambda run: run.name,
@@ -50,12 +51,13 @@ def _list(found: list[RunSummary]) -> list[str]:
     scores = _scores(found)
     heads = ("run", "algo", "data", "environment", "seeds", "updates", "status", *scores, "age")
     sound = [run for run in found if run.fault is None]
-    cells = {run.path: _cells(run) for run in sound}
+    shown = _shown(sound)
+    cells = {run.path: _cells(run, shown) for run in sound}
     rows = [
         tuple(cells[run.path][head] if run.fault is None else _of_damaged(run, head) for head in heads) for run in found
     ]
     lines = table(heads, rows, right=("updates", *scores, "age"))
-    about = [_OFFLINE] if "offline" in scores else []
+    about = _about(scores, shown)
     if fits(lines):
         return [
             *lines,
@@ -79,7 +81,18 @@ def _scores(found: Sequence[RunSummary]) -> tuple[str, ...]:
     return ("last", "best", "offline") if any(run.offline is not None for run in found) else ("last", "best")
 
 
-def _cells(run: RunSummary) -> dict[str, str]:
+def _shown(found: Sequence[RunSummary]) -> Shown:
+    """As costs where all runs are of costs."""
+    return common([Shown(run.costs) for run in found])
+
+
+def _about(scores: Sequence[str], shown: Shown) -> list[str]:
+    """What has to be known of the columns."""
+    about = [_OFFLINE] if "offline" in scores else []
+    return [*about, f"{', '.join(scores)}: costs, lower is better"] if shown.costs else about
+
+
+def _cells(run: RunSummary, shown: Shown) -> dict[str, str]:
     total = "" if run.total_steps is None else f"/{run.total_steps:,}"
     unit = "" if run.unit == "updates" else f" {run.unit}"
     return {
@@ -90,11 +103,19 @@ def _cells(run: RunSummary) -> dict[str, str]:
         "seeds": ",".join(map(str, run.seeds)) if len(run.seeds) < 4 else str(len(run.seeds)) + " seeds",
         "updates": f"{run.steps or 0:,}{total}{unit}",
         "status": run.status,
-        "last": "-" if run.last is None else readable(run.last),
-        "best": "-" if run.best is None else readable(run.best),
-        "offline": "-" if run.offline is None else readable(run.offline),
+        "last": "-" if run.last is None else readable(shown.number(run.last)),
+        "best": "-" if run.best is None else readable(shown.number(run.best)),
+        "offline": _estimated(run, shown),
         "age": age(run.age_seconds),
     }
+
+
+def _estimated(run: RunSummary, shown: Shown) -> str:
+    """The value, and of which weights it is if the run has gone on since."""
+    if run.offline is None:
+        return "-"
+    stale = run.offline_step is not None and run.offline_step != run.steps
+    return readable(shown.number(run.offline)) + (f" (at {run.offline_step:,})" if stale else "")
 
 
 def _of_damaged(run: RunSummary, head: str) -> str:
@@ -129,7 +150,8 @@ def compare(one: str, other: str, folder: Path, *, as_json: bool) -> None:
         told = {"runs": [left.to_json(), right.to_json()], "differences": differing}
         tell(json.dumps(told, indent=1))
         return
-    cells = [_cells(run) if run.fault is None else {} for run in (left, right)]
+    shown_as = _shown([run for run in (left, right) if run.fault is None])
+    cells = [_cells(run, shown_as) if run.fault is None else {} for run in (left, right)]
     names = [run.name if left.name != right.name else str(run.path) for run in (left, right)]
     scores = _scores((left, right))
     shown = ("status", "updates", *scores, "data", "environment", "seeds", "age")
@@ -138,8 +160,8 @@ def compare(one: str, other: str, folder: Path, *, as_json: bool) -> None:
     lines = table(("", *names), rows)
     for line in [*lines[: len(shown) + 1], "", *lines[len(shown) + 1 :]]:
         tell(line)
-    if "offline" in scores:
-        tell(_OFFLINE)
+    for line in _about(scores, shown_as):
+        tell(line)
     if not differing:
         tell("the configurations are the same")
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rl_training.data.provenance import readings
 from rl_training.experiment.statistics import Estimate
-from rl_training.runtime.config import TrainConfig
-from rl_training.runtime.run_directory import RunDirectory
 from rl_training.validation import printable
+
+if TYPE_CHECKING:
+    from rl_training.runtime.config import TrainConfig
+    from rl_training.runtime.run_directory import RunDirectory
 
 _SAYS_NO_MORE = ("cost", "costs", "reward", "rewards")  # names of columns that are no unit
 

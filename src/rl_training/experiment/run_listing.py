@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rl_training.errors import CheckpointError, RLTrainingError, did_you_mean
+from rl_training.experiment.costs import shown_as
 from rl_training.paths import user_path
 from rl_training.run_places import DAMAGED, STOPPED, is_locked, is_run, run_folders
 from rl_training.runtime.records import OFFLINE_EVALUATIONS, Records
@@ -33,6 +34,8 @@ class RunSummary:
     last: float | None = None
     best: float | None = None
     offline: float | None = None  # value by the newest offline evaluation, over the seeds that are trusted there
+    offline_step: int | None = None  # of the weights that were evaluated
+    costs: bool = False  # last, best and offline are sums of negated costs
     created: str | None = None
     age_seconds: float | None = None
     reason: str | None = None
@@ -70,6 +73,7 @@ def _summary(path: Path, facts: Mapping[str, Any], config: Mapping[str, Any]) ->
     seed = config.get("seed", 0)
     total = config.get("total_timesteps")
     status = status_of(path)
+    offline, offline_step = _offline(path)
     return RunSummary(
         name=path.name,
         path=path,
@@ -83,7 +87,9 @@ def _summary(path: Path, facts: Mapping[str, Any], config: Mapping[str, Any]) ->
         unit=str(facts.get("unit") or "updates"),
         last=_score(facts.get("last")),
         best=_score(facts.get("best")),
-        offline=_offline(path),
+        offline=offline,
+        offline_step=offline_step,
+        costs=shown_as(config.get("dataset"), facts.get("dataset") or {}).costs,
         created=_text(created),
         age_seconds=_age(path, created),
         reason="killed" if status == STOPPED else _text(facts.get("reason")),
@@ -98,14 +104,15 @@ def _score(record: Any) -> float | None:
     return None if record is None else float(record["return_mean"])
 
 
-def _offline(path: Path) -> float | None:
-    """None where nothing was estimated, or nothing to be trusted; a damaged record is told by who reads it."""
+def _offline(path: Path) -> tuple[float | None, int | None]:
+    """Value and step; none where nothing was estimated, or nothing to be trusted. A damaged record is told by who reads
+    it."""
     try:
         records = Records(path / f"{OFFLINE_EVALUATIONS}.jsonl", once=False).read()
         value = records[-1]["value"]
-        return None if value is None else float(value["value"])
+        return (None, None) if value is None else (float(value["value"]), int(records[-1]["step"]))
     except (CheckpointError, OSError, LookupError, TypeError, ValueError):
-        return None
+        return None, None
 
 
 def _age(path: Path, created: Any) -> float:

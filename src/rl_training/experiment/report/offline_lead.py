@@ -50,7 +50,7 @@ def lead(runs: Sequence[RunContents]) -> str:
     text += ", the most of the runs that could be judged so" if len(found) > 1 else ""
     if mapping(record.get("data")).get("trained_on") is True:
         text += ", on the episodes that it was trained on, which flatters it"
-    text += f".{'' if is_shown else _alone(record)}{_not_told(best, record, part)}"
+    text += f".{'' if is_shown else _alone(record)}{_not_told(best, record, part)}{_gone_on(best, record)}"
     judged = [run for _, run in found]
     refused = [run.label for run in unscored if run.offline and run not in judged]
     if refused:
@@ -74,6 +74,14 @@ def _not_told(run: RunContents, record: Record, part: str | None) -> str:
     further = [one for one in run.refused if as_number(one.get("gamma"), 0.0) > as_number(record.get("gamma"), 1.0)]
     told += [f" One that looks further ahead, {discounted(one)}, was refused." for one in further[-1:]]
     return escape("".join(told))
+
+
+def _gone_on(run: RunContents, record: Record) -> str:
+    """Of which weights the estimate is, if the run has gone on since."""
+    step, now = as_number(record.get("step"), None), run.summary.steps
+    if step is None or now is None or int(step) == now:
+        return ""
+    return f" It is of the policy after {int(step):,} of the {now:,} {escape(run.unit)} that were trained by now."
 
 
 def _leading(run: RunContents) -> Record:
