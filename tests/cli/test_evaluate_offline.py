@@ -116,7 +116,7 @@ def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
         ([Doubt("the value still moved", updates=10_000)], ["--updates 10000  # about 1:40"]),
         (
             [Doubt("it diverged", nearer=True)],
-            ["--gamma 0.95  # counts the next 20 steps or so, and nothing that comes later; about 0:50"],
+            ["--gamma 0.95  # judges the first 20 or so of 200 steps of an episode, not the whole; about 0:50"],
         ),
         ([Doubt("it diverged", nearer=True), Doubt("there are only 5 episodes; record more")], []),
         ([Doubt("a run called --gamma, trained with --updates 700")], []),  # what a text says is not looked at
@@ -351,6 +351,17 @@ def test_an_estimate_of_first_steps_is_told_as_one(
     assert "; an estimate that looks further ahead was refused" in out
     card = json.loads((tmp_path / "policy.pt2.json").read_text())["offline_evaluation"]
     assert card["cautions"][-1] == "an estimate that looks further ahead was refused, because so far"
+
+
+def test_weights_that_have_been_trained_on(
+    command: Any, estimated: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    path, record = estimated
+    (path / "offline_evaluations.jsonl").write_text(json.dumps(record) + "\n")
+    command("resume", path, "--total-timesteps", 30)
+    command("report", path, "-o", "page.html", "--no-data")
+    lead = (tmp_path / "page.html").read_text().split("<main>")[0]
+    assert "It is of the policy after 20 of the 30 updates that were trained by now." in lead
 
 
 def test_the_newest_trusted_of_each_data_and_every_refusal(

@@ -49,10 +49,33 @@ def names(command: Any, *options: Any) -> list[str]:
 class TestOffline:
     """Estimates by data alone, where an environment gave no score."""
 
-    def estimated(self, name: str, *values: float | None) -> None:
-        path = make_run(name, last=None)
+    def estimated(self, name: str, *values: float | None, **changes: Any) -> None:
+        path = make_run(name, last=None, **changes)
         records = [{"step": 50, "value": None if value is None else {"value": value}} for value in values]
         (path / "offline_evaluations.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+
+    def test_of_weights_that_have_been_trained_on(self, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "140")
+        self.estimated("a", -12.5, step=90)
+        assert "-12.5 (at 50)" in command("runs").out
+        assert json.loads(command("runs", "--json").out)[0]["offline_step"] == 50
+
+    def test_they_order_runs_that_nothing_scored(self, command: Any) -> None:
+        self.estimated("a", -12.5)
+        self.estimated("b", -3.0)
+        make_run("scored", last=-100.0)
+        assert names(command, "--sort", "score") == ["scored", "b", "a"]
+
+    def test_costs_are_shown_as_costs_where_all_are(self, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "140")
+        costs = {"source": "file", "path": "log.csv", "rewards_are": "costs"}
+        self.estimated("a", -12.5, dataset=costs)
+        told = command("runs").out
+        assert (" 12.5 " in told, "-12.5" in told) == (True, False)
+        assert told.splitlines()[-1] == "last, best, offline: costs, lower is better"
+        assert json.loads(command("runs", "--json").out)[0]["offline"] == -12.5
+        self.estimated("b", -3.0)
+        assert "-12.5" in command("runs").out
 
     def test_the_newest_is_shown_where_there_is_one(self, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("COLUMNS", "140")
