@@ -278,6 +278,24 @@ class TestOtherNumbers:
         with pytest.raises(DataError, match=f"b.csv: {said} the policy was trained on Shut 0, open 1"):
             require_order(other, named_spaces(infer_spaces(datasets[0]), datasets[0]), "b.csv")
 
+    def test_of_columns_without_names(self, datasets: list[TransitionDataset]) -> None:
+        """Nothing is called otherwise there, but their words are known."""
+        places = {name: f"column_{place}" for place, name in enumerate(table())}
+        columns = {places[name]: cells for name, cells in table().items()}
+        mapping = COLUMNS | {"obs": [places["x"], places["door"]]}
+        mapping |= {field: places[name] for field, name in COLUMNS.items() if field != "obs"}
+        unnamed, turned = (
+            TransitionDataset.from_table(columns, mapping, words={places["door"]: doors, places["valve"]: valves})
+            for doors, valves in ((WORDS["door"], WORDS["valve"]), ({"shut": 1, "open": 0}, WORDS["valve"]))
+        )
+        mixed = mix_datasets({"a": unnamed, "b": datasets[0]})
+        assert mixed.notes == ()
+        spaces = named_spaces(infer_spaces(mixed), mixed)
+        assert [column.name for column in spaces.obs_columns] == ["x", "door"]
+        for known in (unnamed, datasets[0]):
+            with pytest.raises(DataError, match="mixture: b: words of 'column_2' stand for shut 1, open 0"):
+                mix_datasets({"a": known, "b": turned})
+
     def test_are_not_given_to_a_policy_of_a_mixture(self, datasets: list[TransitionDataset]) -> None:
         """It knows the names of the first part that has some, and the words of all."""
         silent = TransitionDataset.from_dict(datasets[0].to_dict())

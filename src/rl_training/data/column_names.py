@@ -62,24 +62,25 @@ def require_common_order(parts: Mapping[str, TransitionDataset]) -> list[str]:
     told = {source: _told(dataset) for source, dataset in parts.items()}
     notes = []
     for field in _FIELDS:
-        named = [source for source, columns in told.items() if columns[field]]
-        for place, source in enumerate(named):
-            for number, other in enumerate(named[:place]):
-                found, known = ({field: told[name][field]} for name in (source, other))
-                about = _require_alike(found, known, f"mixture: {source}", f"those of {other} are", other)
-                notes += [] if number else about
+        known = [source for source, columns in told.items() if columns[field]]
+        first = next((source for source in known if told[source][field][0].is_named), None)
+        for place, source in enumerate(known):
+            for other in known[:place]:
+                here, there = ({field: told[name][field]} for name in (source, other))
+                about = _require_alike(here, there, f"mixture: {source}", f"those of {other} are", other)
+                notes += about if other == first else []
     return notes
 
 
 def common_names(parts: Iterable[TransitionDataset]) -> tuple[dict[str, list[tuple[str, int]]], Words]:
     """What the first part that names the values of a field calls them, and their words in all parts: `columns` and
-    `words` of `RawData`. The parts are those that `require_common_order` has let pass."""
+    `words` of `RawData`. Its parts are those that `require_common_order` has let pass."""
     told = [_told(dataset) for dataset in parts]
     columns: dict[str, list[tuple[str, int]]] = {}
     words: dict[str, Mapping[str, float]] = {}
     for field in _FIELDS:
         for alike in zip(*(one[field] for one in told if one[field]), strict=True):
-            name = alike[0].name
+            name = next((column.name for column in alike if column.is_named), alike[0].name)
             columns.setdefault(field, []).append((name, 1))
             if known := united([words.get(name, {}), *(column.words for column in alike)]):
                 words[name] = known
@@ -89,6 +90,7 @@ def common_names(parts: Iterable[TransitionDataset]) -> tuple[dict[str, list[tup
 class _Column(NamedTuple):
     name: str
     words: Mapping[str, float]
+    is_named: bool  # not by its place alone
 
     @property
     def key(self) -> str:
@@ -103,7 +105,8 @@ def _require_alike(found: _Told, known: _Told, source: str, are: str, whose: str
     notes = []
     for field, columns in found.items():
         pairs = list(zip(columns, known[field], strict=False))
-        if _stand_elsewhere(pairs):
+        named = [pair for pair in pairs if all(column.is_named for column in pair)]
+        if _stand_elsewhere(named):
             here, there = (listed(column.name for column in side) for side in (columns, known[field]))
             raise DataError(
                 f"{source}: {field} are {here}, in that order, and {are} {there};"
@@ -115,7 +118,7 @@ def _require_alike(found: _Told, known: _Told, source: str, are: str, whose: str
                     f"{source}: words of {column.name!r} stand for {in_words(column.words)}, and {are}"
                     f" {in_words(other.words)}; write the data anew with the words of {whose}"
                 )
-        if differ := [f"{column.name} for {other.name}" for column, other in pairs if column.key != other.key]:
+        if differ := [f"{column.name} for {other.name}" for column, other in named if column.key != other.key]:
             notes.append(
                 f"{source}: {field} are called otherwise than in {whose}: {listed(differ)}; taken for the same"
             )
@@ -133,15 +136,13 @@ def _told(dataset: TransitionDataset) -> _Told:
     return {field: _with_words(names_of(dataset, field, width), words) for field, width in widths.items()}
 
 
-def _with_words(names: Sequence[str], words: Words) -> list[_Column]:
-    """None where nothing names them."""
-    if all(map(_BY_PLACE.fullmatch, names)):
-        return []
-    return [_Column(name, words.get(name, {})) for name in names]
-
-
 def _told_by(columns: Sequence[NamedColumn]) -> list[_Column]:
-    return [_Column(column.name, dict(column.words)) for column in columns]
+    return _with_words([column.name for column in columns], {column.name: dict(column.words) for column in columns})
+
+
+def _with_words(names: Sequence[str], words: Words) -> list[_Column]:
+    is_named = not all(map(_BY_PLACE.fullmatch, names))
+    return [_Column(name, words.get(name, {}), is_named) for name in names]
 
 
 def _words_of(dataset: TransitionDataset) -> Words:
