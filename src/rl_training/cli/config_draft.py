@@ -13,7 +13,7 @@ from rl_training.cli.day_proposals import DayProposal
 from rl_training.cli.recommendation import Recommendation
 from rl_training.data.fields import END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP, TO_FILL_IN
 from rl_training.data.formats.names import first_of, listed
-from rl_training.data.formats.words import proposed
+from rl_training.data.formats.words import PAIR, proposed
 from rl_training.data.guess_words import is_cost
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.reason_guesses import ReasonGuess
@@ -28,7 +28,6 @@ _LONGEST_KEY = 1000  # characters; YAML reads a longer one only where it is mark
 _WITHOUT_CRITICS = ("bc", "awr")
 _WEIGHING = ("iql", "awac", "crr")  # by exp of advantages; AWR standardises them first
 _MOST_SPOKEN = 10  # columns that are named one by one
-_TWO = 2  # words, of which no third lies between
 _LAYERNORM = "layernorm"  # a preset that several algorithms have
 _NEEDED = ("obs", "actions", "rewards")
 ENDS = ("terminations", "dones", END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP)
@@ -215,12 +214,12 @@ class Draft:
             return []
         about = "Numbers that the words of a column stand for, once it is among obs or actions; any others will do"
         entries = {name: proposed(own) for name, own in self.words.items()}
-        active = any(len(numbers) <= _TWO for numbers, _ in entries.values())
+        active = any(len(numbers) <= PAIR for numbers, _ in entries.values())
         lines = [*_comment(f"{about}.", "  "), "  words:" if active else "  # words:"]
         for name, (numbers, is_pair) in entries.items():
             entry = f"{yaml_dialect.inline(name)}: {yaml_dialect.inline(numbers)}"
             rows = ", ".join(f"{printable(word)} {self.words[name][word]:,}" for word in numbers)
-            if len(numbers) > _TWO:
+            if len(numbers) > PAIR:
                 lines += _comment(
                     f"{printable(name)}: {len(numbers)} words ({rows} rows); numbers say that one lies between others,"
                     " which words need not do. If they have an order, give it; else write a column of 0 and 1 of each:",

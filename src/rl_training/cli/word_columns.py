@@ -14,12 +14,11 @@ from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.peek import Peek
 from rl_training.data.formats.places import expand
 from rl_training.data.formats.whole_columns import Text, texts_of
-from rl_training.data.formats.words import MOST_PROPOSED, as_number, key_of, proposed
+from rl_training.data.formats.words import MOST_PROPOSED, PAIR, as_number, key_of, proposed
 from rl_training.data.guess_words import is_control
 from rl_training.data.guesses import Guess, Guesses
 
 _MOST_COLUMNS = 8  # that are read to their end for this
-_TWO = 2
 _FILLED = 0.5  # of the rows that were looked at
 _ROWS_FOR_EACH = 2  # of every word, on average; where each stands once they are names
 _NO_MARK = "none"  # a word for nothing among numbers, and a state among words
@@ -32,13 +31,13 @@ def columns_of_words(place: Path, first: Peek, guesses: Guesses) -> tuple[Guesse
         return guesses, {}
     likely = [name for name in guesses.left if _may_be(first.columns[name])][:_MOST_COLUMNS]
     counted = {name: _words(texts) for name, texts in texts_of(expand(place), first.kind, likely).items()}
-    words = {name: own for name, own in counted.items() if _TWO <= len(own) <= MOST_PROPOSED}
+    words = {name: own for name, own in counted.items() if PAIR <= len(own) <= MOST_PROPOSED}
     return _with_words(guesses, words), words
 
 
 def _with_words(guesses: Guesses, words: Mapping[str, Mapping[str, int]]) -> Guesses:
     """What is switched, by its name, is done; what else has two words may be seen, where that is not clear."""
-    two = [name for name, own in words.items() if len(own) == _TWO]
+    two = [name for name, own in words.items() if len(own) == PAIR]
     is_told = any(guess.field == "actions" and guess.found_by_name for guess in guesses.fields)
     switched = tuple(name for name in two if is_control(name) and not is_told)
     seen = tuple(name for name in two if name not in switched)
@@ -57,7 +56,7 @@ def _wider(guess: Guess, more: tuple[str, ...]) -> Guess:
 
 def numbers_of(words: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, int]]:
     """The numbers that are proposed: of two words, which can be in no wrong order but by their sign."""
-    return {name: proposed(own)[0] for name, own in words.items() if len(own) == _TWO}
+    return {name: proposed(own)[0] for name, own in words.items() if len(own) == PAIR}
 
 
 def _may_be(values: npt.NDArray[np.generic]) -> bool:

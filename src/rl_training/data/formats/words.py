@@ -15,6 +15,7 @@ from rl_training.validation import printable, shown
 
 NAME = "words"  # in a `dataset:` section, and in the metadata of a file
 MOST_PROPOSED = 6  # kinds of words that a column may have to be one of them
+PAIR = 2  # words, of which none lies between others
 _LARGEST = 3.4e38  # that float32 holds
 _MUST = f"must give words their numbers by column: {NAME}: {{door: {{shut: 0, open: 1}}}}"
 # What is off, closed or not so first.
