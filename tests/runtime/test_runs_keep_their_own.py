@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from rl_training import yaml_dialect
+from rl_training.data.generation import generate_random_dataset
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import manager
 from rl_training.runtime import checkpoint_folder, checkpoint_writer, new_runs
@@ -20,6 +23,7 @@ from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.records import Records
 from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.trainer import Trainer
 from small_runs import digest, one_update_at_a_time, small_config
 
 
@@ -109,6 +113,36 @@ class TestABudgetThatWasGiven:
         stands_at_its_end = run.steps()[-1] == 9
         assert manager.resume(run.path).progress.steps == (12 if stands_at_its_end else 6)
 
+    @pytest.mark.parametrize("gone", [0, 1, 2, 3])
+    def test_a_return_with_a_budget_is_whole_or_not_at_all(
+        self, data_file: Path, tmp_path: Path, killed_in: Any, gone: int
+    ) -> None:
+        """Killed after so many of the three later checkpoints were set aside."""
+        config = small_config(data_file, tmp_path, total_timesteps=12, checkpoint_interval=3, keep_checkpoints=9)
+        run, left = manager.start(config).run, iter([True] * gone)
+        patch, rename = killed_in(RunDirectory, "write_config"), Path.rename
+
+        def or_killed(path: Path, target: Path) -> Path:
+            if ".aside" in Path(target).name and not next(left, False):
+                raise KilledError
+            return rename(path, target)
+
+        patch.setattr(Path, "rename", or_killed)
+        if gone == 3:  # and before it was noted
+            note = RunDirectory.note
+            patch.setattr(RunDirectory, "note", lambda own, **told: _or_killed(own, note, told))
+        with pytest.raises(KilledError):
+            manager.resume(run.path, which=3, total_timesteps=24)
+        patch.undo()
+        assert (run.steps()[-1], run.describe()["config"]["total_timesteps"]) == (3 if gone == 3 else 12, 12)
+        if gone == 3:
+            resumed = manager.resume(run.path)
+            assert resumed.progress.steps == 24
+            assert resumed.run.describe()["budgets"] == [{"step": 3, "before": 12, "after": 24}]
+        else:
+            assert manager.resume(run.path).progress.steps == 12
+        assert run.describe()["returning"] is None
+
     def test_auto_finds_the_run_by_what_run_json_keeps(self, data_file: Path, tmp_path: Path, killed_in: Any) -> None:
         """An edit of config.yaml, or a kill before it is written, begins no other run."""
         settings = {"name": None, "checkpoint_interval": 3}
@@ -121,6 +155,13 @@ class TestABudgetThatWasGiven:
         result = manager.start_or_resume(small_config(data_file, tmp_path, total_timesteps=12, **settings))
         assert result.run.path == run.path
         assert result.progress.steps == 12
+
+
+def _or_killed(run: RunDirectory, note: Any, told: dict[str, Any]) -> None:
+    """Notes that a run is going back; the process ends before it notes that it has."""
+    if "config" in told or isinstance(sys.exception(), KilledError):
+        raise KilledError
+    note(run, **told)
 
 
 class FailsAt(Callback):
@@ -153,6 +194,25 @@ class TestAModelThatIsTrainedOn:
         assert resumed.run.describe()["status"] == "finished"
         assert digest(resumed.checkpoint.tensors) == digest(whole.checkpoint.tensors)
 
+    @pytest.mark.parametrize("place", [(Trainer, "build_loop"), (RunDirectory, "lock"), (Loop, "run")])
+    def test_killed_as_soon_as_it_has_a_name(
+        self, data_file: Path, tmp_path: Path, killed_in: Any, place: tuple[Any, str]
+    ) -> None:
+        """Other data than the policy was trained on: whoever begins anew ends elsewhere."""
+        other = tmp_path / "other.npz"
+        generate_random_dataset("Pendulum-v1", 300, seed=7).save(other)
+        first = manager.start(small_config(data_file, tmp_path, total_timesteps=6))
+        loaded, config = manager.load_policy(first.run.path).checkpoint, small_config(other, tmp_path)
+        patch = killed_in(*place)
+        with pytest.raises(KilledError):
+            manager.branch(config, loaded, total_timesteps=12)
+        patch.undo()
+        (cut,) = [path.parent for path in tmp_path.glob("*/run.json") if path.parent != first.run.path]
+        assert RunDirectory(cut).steps() == [6]
+        resumed, whole = manager.resume(cut), manager.branch(config, loaded, total_timesteps=12)
+        assert digest(resumed.checkpoint.tensors) == digest(whole.checkpoint.tensors)
+        assert resumed.run.records("metrics") == whole.run.records("metrics")
+
     def test_callbacks_remember_what_they_did(self, data_file: Path, tmp_path: Path) -> None:
         class Counts(Callback):
             n = 0
@@ -175,7 +235,41 @@ class TestAModelThatIsTrainedOn:
         assert branched.run.load(6).progress["callbacks"] == {"Counts": {"n": 3}}
 
 
+class TestABudgetThatIsAnothers:
+    def test_a_checkpoint_is_not_taken(self, data_file: Path, tmp_path: Path) -> None:
+        """Schedules span the budget: the weights of a run that differs in nothing else are others."""
+        ours, theirs = (
+            manager.start(
+                small_config(
+                    data_file, tmp_path, total_timesteps=total, checkpoint_interval=4, keep_checkpoints=9, name=n
+                )
+            ).run
+            for n, total in (("ours", 12), ("theirs", 8))
+        )
+        shutil.rmtree(ours.checkpoint_path(8))
+        shutil.copytree(theirs.checkpoint_path(8), ours.checkpoint_path(8))
+        with pytest.raises(CheckpointError, match=r"step-8: is of another run \(total_timesteps: 8, not 12\)"):
+            ours.load(8)
+        assert ours.load("last").progress["steps"] == 12
+
+
 class TestAConfigurationThatIsEdited:
+    @pytest.mark.parametrize(("key", "value"), [("seed", 1), ("total_timesteps", 9), ("log_interval", 3)])
+    def test_in_run_json_it_is_noticed(
+        self, data_file: Path, tmp_path: Path, killed_in: Any, key: str, value: int
+    ) -> None:
+        """Before the first checkpoint, when nothing else could tell."""
+        patch = killed_in(Loop, "run")
+        with pytest.raises(KilledError):
+            manager.start(small_config(data_file, tmp_path))
+        patch.undo()
+        file = tmp_path / "run" / "run.json"
+        facts = json.loads(file.read_text())
+        facts["config"][key] = value
+        file.write_text(json.dumps(facts))
+        with pytest.raises(CheckpointError, match=r"run\.json: config: was changed since it was written"):
+            manager.resume(tmp_path / "run")
+
     def test_one_that_cannot_be_read_stops_nothing(self, data_file: Path, tmp_path: Path) -> None:
         run = manager.start(small_config(data_file, tmp_path, total_timesteps=4)).run
         (run.path / "config.yaml").write_text("a: [" * 10)

@@ -15,6 +15,7 @@ from rl_training.run_places import DESCRIPTION, RUNS_DIR, run_folders
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, is_checkpoint
 from rl_training.runtime.config import TrackerConfig, TrainConfig
+from rl_training.runtime.going_on import complete_return
 from rl_training.runtime.parts import TrainResult
 from rl_training.runtime.run_description import began
 from rl_training.runtime.run_directory import RunDirectory
@@ -70,6 +71,7 @@ def resume(
     if total_timesteps is None and facts["status"] == "finished" and which in ("last", "latest"):
         raise FinishedError(path, int(run.load("last").progress["steps"]))
     with run.lock():
+        complete_return(run)
         at_end = which in ("last", "latest")
         checkpoint = _last(run) if at_end else run.load(which)
         return _continue(run, checkpoint, total_timesteps, dataset, callbacks, tracking=tracking, at_end=at_end)
@@ -103,6 +105,7 @@ def start_or_resume(
             )
         raise FinishedError(run.path, step)
     with run.lock():
+        complete_return(run)
         try:
             checkpoint, told = _last(run), []
         except CheckpointError as error:

@@ -14,6 +14,7 @@ from rl_training import streams
 from rl_training.algorithms.base import Learner
 from rl_training.data.transforms import Transforms
 from rl_training.models.live_arrays import LiveArrays
+from rl_training.runtime.torch_state import is_own, own_torch_state
 
 FloatArray = npt.NDArray[np.float32]
 
@@ -28,6 +29,9 @@ class Actor:
 
     def __call__(self, obs: npt.NDArray[Any], noise: Mapping[str, Tensor] | None = None) -> FloatArray:
         """Actions `[M, B, act]` for raw observations `[M, B, obs]`; with `noise`, sampled ones."""
+        if not is_own():
+            with own_torch_state():
+                return self(obs, noise)
         # A copy in torch's own memory: numpy's is aligned by chance, and matrix products may round by alignment. It may
         # also run backwards, which torch does not take.
         transformed = torch.tensor(np.ascontiguousarray(self.transforms.observations(obs)))

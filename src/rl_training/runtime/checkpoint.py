@@ -37,6 +37,7 @@ from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, RLTrainingError
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
+from rl_training.runtime.torch_state import own_torch_state
 from rl_training.validation import is_count, printable, shortened, shown
 
 FORMAT = 1
@@ -90,6 +91,7 @@ class Checkpoint:
             if value.dim() and not bool(value.view(members, -1)[trains].isfinite().all()):
                 raise CheckpointError(f"{name}: holds values that are not finite, which no run saves")
 
+    @own_torch_state()
     def _new_learner(self, seeds: Sequence[int], device: str = "cpu", total_updates: int | None = None) -> Learner:
         learner_type = load_algorithm(self.config.algo)
         params = learner_type.parse(self.config.algo_kwargs)

@@ -24,6 +24,7 @@ from rl_training.models.layers import Arithmetic
 from rl_training.runtime.ahead import WorkAhead
 from rl_training.runtime.allocation import keep_freed_memory
 from rl_training.runtime.sources import Source
+from rl_training.runtime.torch_state import is_own, own_torch_state
 
 EngineMode = Literal["auto", "eager", "compiled"]
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
@@ -135,6 +136,10 @@ class Engine:
 
     def begin(self, first: int, count: int) -> None:
         """The same without waiting for the device."""
+        if not is_own():  # an environment or a callback may have set it since
+            with own_torch_state():
+                self.begin(first, count)
+            return
         phases = tuple(self.learner.phase(update) for update in range(first, first + count))
         while phases:
             size = next(n for n in CAPTURED_BLOCKS if n <= len(phases)) if self._captures else 1

@@ -27,6 +27,7 @@ from rl_training.runtime.acting import Actor
 from rl_training.runtime.action_support import policy_actions, rows_like_those_after_cuts, share_of_lone_cuts
 from rl_training.runtime.engine import Engine, arithmetic_kept, choose_device, choose_mode, set_arithmetic
 from rl_training.runtime.fitted_checks import EpisodeBootstrap, Logged, Values, check, start_values
+from rl_training.runtime.torch_state import own_torch_state
 from rl_training.validation import Section
 
 __all__ = [
@@ -97,6 +98,7 @@ class FittedValues:
         return np.asarray(self.starts.mean((0, 2)))
 
 
+@own_torch_state()
 def fit_values(
     actor: Actor,
     members: Sequence[int],

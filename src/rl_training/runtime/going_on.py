@@ -1,10 +1,13 @@
 """A run's files set back to where the checkpoint left them that it goes on from.
 
-In this order, wherever a process is killed on the way the run stands where it stood, or where it goes on: it is running
-again; checkpoints that lie behind are set aside, the last one last; its new budget counts; its records follow.
+In this order, wherever a process is killed on the way the run stands where it stood, or where it goes on: run.json says
+where it is to go on and with what; checkpoints that lie behind are set aside, the last one last; from then on that
+counts, whoever notes it; its records follow.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import torch
 
@@ -15,7 +18,9 @@ from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.machine_load import with_threads
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.run_identity import CONFIG_KEYS, told_config
 
+RETURNING = "returning"  # in run.json: the step that the run is set back to, and what it goes on with from there
 PAST_END = "past_end"  # in run.json: the step of an end that the run was told to go past
 
 
@@ -35,15 +40,28 @@ def require_its_data(run: RunDirectory, dataset: TransitionDataset) -> None:
         raise CheckpointError(f"dataset: not the one {run.path} was started with (SHA-256 differs)")
 
 
+def complete_return(run: RunDirectory) -> None:
+    """Note what a process that was killed had all but noted: it was setting the run back, and the last of the later
+    checkpoints had gone. Where one is left, the run stands where it stood."""
+    told = run.describe().get(RETURNING)
+    if told is None:
+        return
+    changes = dict(told) if isinstance(told, Mapping) else {}
+    step = changes.pop("step", None)
+    is_there = type(step) is int and not run.steps_after(step)
+    known = {name: changes[name] for name in (*CONFIG_KEYS, "machine", "budgets", PAST_END) if name in changes}
+    run.note(**{**(known if is_there else {}), RETURNING: None})
+
+
 def set_back(run: RunDirectory, config: TrainConfig, progress: Progress, checkpoint: Checkpoint | None) -> list[str]:
     """What the user should know of it."""
-    if run.steps_after(progress.steps):
-        run.note(status="running", reason=None)
-        run.set_aside_after(progress.steps)
     machine = with_threads(run.describe().get("machine"), torch.get_num_threads())
-    changes = {"config": config.to_plain(), "machine": machine, **run.budgets(progress, checkpoint)}
+    changes = {**told_config(config), "machine": machine, **run.budgets(progress, checkpoint)}
     if checkpoint is not None and checkpoint.progress.get("ended") is not None and progress.ended is None:
         changes[PAST_END] = progress.steps
-    run.note(status="running", reason=None, **changes)
+    if run.steps_after(progress.steps):
+        run.note(status="running", reason=None, **{RETURNING: {"step": progress.steps, **changes}})
+        run.set_aside_after(progress.steps)
+    run.note(status="running", reason=None, **{**changes, RETURNING: None})
     run.write_config(config)
     return run.rewind(progress.steps, progress.last["step"] if progress.last else 0, progress.records)

@@ -67,7 +67,6 @@ class Loop:
         self.stop_reason: str | None = None
         self.stop_status = "finished"
         self.steps_per_second: float | None = None  # over the last log interval
-        self.keeps_start = False  # nothing else tells where this run begins
         self._is_ending = False
         self._writer = writer
         self._saved_at: tuple[int, int] | None = None  # steps and updates
@@ -109,8 +108,6 @@ class Loop:
         for name, callback in self._named_callbacks():
             if name in self.progress.callbacks:
                 callback.restore(self.progress.callbacks[name])
-        if self.keeps_start:
-            self.run_directory.keep(self.snapshot())
         if self.progress.ended is not None:
             self.stop(self.progress.ended)
         try:
@@ -126,6 +123,8 @@ class Loop:
                 self.save()
             self._announce(self._writer.finish())
             if not self._is_interrupted:
+                if self.stop_status == "interrupted":  # by a signal that came when all was done
+                    self.stop_reason = self.progress.ended
                 self.stop_status = "finished"
             self.run_directory.note(status=self.stop_status, reason=self.stop_reason)
         finally:

@@ -31,6 +31,7 @@ from rl_training.runtime.fitted_evaluation import (
     first_rows,
     usable_episodes,
 )
+from rl_training.runtime.torch_state import own_torch_state
 
 Rows = npt.NDArray[np.int64]
 
@@ -53,6 +54,7 @@ class ModelledValues:
     window: int  # steps
 
 
+@own_torch_state()
 def roll_out(
     actor: Actor,
     members: Sequence[int],

@@ -16,6 +16,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,7 @@ from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import ASIDE, OFFLINE_EVALUATIONS, Records, entries, is_evaluation
 from rl_training.runtime.run_description import lack_of_checkpoints, read_description, read_plain_config
-from rl_training.runtime.run_identity import circumstances, differing, require_own
+from rl_training.runtime.run_identity import circumstances, data_of, differing, require_own
 
 _GLANCES = 10
 
@@ -54,14 +55,19 @@ class RunDirectory:
     # Making and opening -----------------------------------------------------------------------------------------
 
     @classmethod
-    def create(cls, config: TrainConfig, dataset: Mapping[str, Any] | None, **facts: Any) -> RunDirectory:
-        """A new directory `runs_dir/name` with its configuration and `run.json`; facts: further entries of it."""
+    def create(
+        cls, config: TrainConfig, dataset: Mapping[str, Any] | None, start: Checkpoint | None = None, **facts: Any
+    ) -> RunDirectory:
+        """A new directory `runs_dir/name` with its configuration and `run.json`; start: the checkpoint that it begins
+        with; facts: further entries of run.json."""
 
         def fill(folder: Path) -> None:
             run = cls(folder)
             run.write_config(config)
             told = {"status": "running", **circumstances(config), "dataset": dataset, **facts}
             run._write_json(DESCRIPTION, told)
+            if start is not None:
+                run.keep(replace(start, data=data_of(told), progress={**start.progress, "records": run.tallies()}))
 
         return cls(new_runs.make(config, fill))
 

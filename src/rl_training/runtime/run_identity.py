@@ -6,6 +6,8 @@ and place of the data, from when they were changed). Where an earlier version di
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import platform
 import time
@@ -28,12 +30,25 @@ from rl_training.validation import shown
 _MAY_CHANGE = ("name", "runs_dir", "dataset", "tracking", "total_timesteps", "n_epochs")
 
 
+CONFIG_KEYS = ("config", "config_sha256")  # of run.json
+
+
+def told_config(config: TrainConfig) -> dict[str, Any]:
+    """Entries of run.json: the configuration in force, and the sum by which a change of it is noticed."""
+    plain = config.to_plain()
+    return dict(zip(CONFIG_KEYS, (plain, _sum(plain)), strict=True))
+
+
+def _sum(plain: Any) -> str:
+    return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()
+
+
 def circumstances(config: TrainConfig) -> dict[str, Any]:
     """Entries of run.json that stay what they are: which run it is, when and where it was started."""
     return {
         "algo": config.algo,
         "seeds": list(config.seeds),
-        "config": config.to_plain(),
+        **told_config(config),
         "created": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "versions": {
             "rl_training": __version__,
@@ -54,7 +69,10 @@ def own_config(facts: Mapping[str, Any], run: Path | None = None) -> TrainConfig
     try:
         if not isinstance(told, Mapping):
             raise ConfigError(f"must be the values of a configuration, got {shown(told)}")
-        return TrainConfig.parse(dict(told))
+        config = TrainConfig.parse(dict(told))
+        if facts.get("config_sha256", _sum(told)) != _sum(told):
+            raise ConfigError("was changed since it was written (SHA-256 differs); put it back as it was")
+        return config
     except ConfigError as error:
         place = DESCRIPTION if run is None else run / DESCRIPTION
         raise CheckpointError(f"{place}: config: {error}") from None
@@ -85,6 +103,18 @@ def require_own(checkpoint: Checkpoint, step: int, facts: Mapping[str, Any]) -> 
             raise CheckpointError(f"is of another run ({name}: {shown(value)}, not {shown(own[name])})")
     if (config := own_config(facts)) is not None:
         _require_alike(_settings(checkpoint.config), _settings(config))
+        _require_own_budget(int(checkpoint.progress["total_steps"]), config, facts)
+
+
+def _require_own_budget(total: int, config: TrainConfig, facts: Mapping[str, Any]) -> None:
+    """Refuse a budget that the run never had; epochs are counted in steps by the data, which run.json does not tell."""
+    if config.total_timesteps is None or config.n_epochs is not None:
+        return
+    told = facts.get("budgets")
+    changes = [change for change in told if isinstance(change, Mapping)] if isinstance(told, list) else []
+    known = {config.total_timesteps, *(change.get(when) for change in changes for when in ("before", "after"))}
+    if total not in known:
+        raise CheckpointError(f"is of another run (total_timesteps: {total}, not {config.total_timesteps})")
 
 
 def _require_alike(found: Mapping[str, Any], own: Mapping[str, Any]) -> None:

@@ -11,7 +11,7 @@ import importlib.util
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any, TypeVar
 
 import torch
@@ -60,6 +60,7 @@ from rl_training.runtime.rehearsal import first_rows, rehearsed_metrics
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source
+from rl_training.runtime.torch_state import own_torch_state
 from rl_training.runtime.trackers import tracking_of
 
 T = TypeVar("T")
@@ -111,6 +112,7 @@ class Trainer:
 
     # The run ----------------------------------------------------------------------------------------------------
 
+    @own_torch_state()
     def train(self) -> TrainResult:
         """Prepare, run the loop, report."""
         parts = self.assemble()
@@ -122,6 +124,7 @@ class Trainer:
             note_between(loop.run_directory, loop.actor, parts.dataset)
         return TrainResult(loop.run_directory, loop.actor, loop.snapshot(), loop.stop_status, loop.stop_reason)
 
+    @own_torch_state()
     def assemble(self) -> Parts:
         """Data, spaces, budget, learner and transforms: everything that can be wrong, nothing that is written."""
         device = choose_device(self.config.device)
@@ -170,9 +173,15 @@ class Trainer:
         return needs
 
     def open_run(self, parts: Parts) -> RunDirectory:
-        """The directory of the run that is continued, or a new one."""
+        """The directory of the run that is continued, or a new one, with where it begins if nothing else tells."""
+        if self.run_directory is not None:
+            return self.run_directory
         facts = None if parts.dataset is None else known_facts(parts.dataset) | parts.spaces.columns_to_json()
-        return self.run_directory or RunDirectory.create(self.config, facts, **told_of(self.ancestor))
+        start = None
+        if self.checkpoint is not None:
+            progress = asdict(parts.progress)
+            start = replace(self.checkpoint, config=self.config, spaces=parts.spaces, progress=progress)
+        return RunDirectory.create(self.config, facts, start, **told_of(self.ancestor))
 
     def prepare(self) -> Loop:
         """Every part of the run and its directory, ready for `Loop.run`."""
@@ -200,7 +209,7 @@ class Trainer:
         if self.notices:
             run.note(notices=self.notices, machine_notices=of_machine(self.notices))
         writer = CheckpointWriter()
-        loop = Loop(
+        return Loop(
             self.config,
             engine,
             Actor(parts.learner, parts.transforms),
@@ -213,8 +222,6 @@ class Trainer:
             guard=self.guard(source, parts, run, writer),
             writer=writer,
         )
-        loop.keeps_start = self.checkpoint is not None and self.run_directory is None
-        return loop
 
     def guard(self, source: Source, parts: Parts, run: RunDirectory, writer: CheckpointWriter) -> DivergenceGuard:
         def start() -> dict[str, torch.Tensor]:

@@ -1,0 +1,40 @@
+"""What the program around us may have set for all of torch; training and acting need float32, gradients, no autocast.
+
+Networks built under another default type could not be loaded elsewhere, and updates under autocast would not be those
+that resuming repeats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+
+@contextmanager
+def own_torch_state() -> Iterator[None]:
+    """Within it, torch is as it is when it is imported; then as it was."""
+    before = torch.get_default_dtype()
+    try:
+        torch.set_default_dtype(torch.float32)
+        with (
+            torch.inference_mode(False),
+            torch.enable_grad(),
+            torch.autocast("cpu", enabled=False),
+            torch.autocast("cuda", enabled=False),
+        ):
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def is_own() -> bool:
+    """Whether nothing of it is set otherwise: asking takes no time, entering does."""
+    return (
+        torch.get_default_dtype() is torch.float32
+        and torch.is_grad_enabled()
+        and not torch.is_inference_mode_enabled()
+        and not torch.is_autocast_enabled("cpu")
+        and not torch.is_autocast_enabled("cuda")
+    )
