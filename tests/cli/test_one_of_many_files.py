@@ -57,6 +57,20 @@ class TestBeside:
         write_config(tmp_path / "c.yaml", "days")
         assert "more files" not in command("data", "check", "-c", "c.yaml").out
 
+    def test_no_link_beside_it_is_opened(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Some files can be opened and never read to an end, such as /proc/kmsg."""
+        write_days(tmp_path / "days")
+        (tmp_path / "elsewhere.txt").write_text(text_of(1))
+        for name in ("e.csv", "f.csv"):
+            (tmp_path / "days" / name).symlink_to(tmp_path / "elsewhere.txt")
+        os.mkfifo(tmp_path / "days" / "pipe.csv")
+        opened, open_file = [], Path.open
+        monkeypatch.setattr(Path, "open", lambda path, mode: opened.append(path.name) or open_file(path, mode))
+        said = str(alike_beside(tmp_path / "days" / "day1.csv"))
+        assert said.startswith("3 more files")
+        assert said.endswith("in a folder of their own they can be read together: rl-training init FOLDER")
+        assert sorted(opened) == ["day1.csv", "day2.csv", "day3.csv", "day4.csv"]
+
     def test_where_nothing_tells_where_episodes_end(self, mistake: Any, tmp_path: Path) -> None:
         write_days(tmp_path / "days")
         write_config(tmp_path / "c.yaml", "days/day1.csv")

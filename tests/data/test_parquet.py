@@ -15,6 +15,7 @@ from rl_training.data import TransitionDataset
 from rl_training.data.doctor import examine
 from rl_training.data.formats import read
 from rl_training.data.formats.folders import files_of
+from rl_training.data.formats.parquet_footer import Footer
 from rl_training.errors import DataError
 
 pa = pytest.importorskip("pyarrow")
@@ -198,8 +199,30 @@ class TestRefusals:
         assert (tmp_path / "a.parquet").stat().st_size < 2**20
         monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", lambda *_, **__: pytest.fail("was read"))
         assert refusal(tmp_path / "a.parquet").startswith(
-            "needs 35.8 MiB of memory to be read, but only 1.0 MiB are free"
+            "needs 71.5 MiB of memory to be read, but only 1.0 MiB are free"
         )
+
+    @pytest.mark.parametrize("is_folder", [False, True])
+    def test_what_was_packed_to_mislead_is_refused_before_it_is_read(
+        self, is_folder: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """However much memory is free."""
+        zeros = pa.array(np.zeros(1_500_000 if is_folder else 3_000_000))
+        names = ("obs", "actions", "rewards", "terminated", "truncated")
+        plain = {"compression": "none", "data_page_size": 2**30, "write_statistics": False}
+        place = tmp_path / "data" if is_folder else tmp_path
+        place.mkdir(exist_ok=True)
+        for name in ("a", "b")[: 1 + is_folder]:
+            file = place / f"{name}.parquet"
+            pq.write_table(pa.table(dict.fromkeys(names, zeros)), file, row_group_size=len(zeros), **plain)
+        monkeypatch.setattr("rl_training.data.formats.limits.free_memory", lambda: 2**50)
+        monkeypatch.setattr("rl_training.data.formats.limits._ALWAYS_FINE", 2**25)
+        monkeypatch.setattr("pyarrow.parquet.ParquetFile.read", lambda *_, **__: pytest.fail("was read"))
+        assert "declares 114.4 MiB of values but stores 0.0 MiB" in refusal(place if is_folder else file)
+
+    def test_no_more_is_taken_as_stored_than_the_file_has(self) -> None:
+        footer = Footer(file_size=1000, stored={"obs": 900, "actions": 2**40, "other": 5})
+        assert (footer.stored_of(["obs"]), footer.stored_of(["obs", "actions"])) == (900, 1000)
 
     def test_long_words_in_every_row(self, tmp_path: Path) -> None:
         """One word of a megabyte, a gigabyte in the end."""

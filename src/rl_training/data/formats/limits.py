@@ -20,21 +20,23 @@ _MEMORY_LIMIT_FALLBACK = 64 * 2**30  # bytes, where the system does not say how 
 
 LONGEST_TEXT = 256  # bytes of a cell; a number or the name of an episode needs fewer
 _COPIES = 3  # of what is read, at the worst moment: as the file has it, as float32, and the successors
+_BYTES_OF_A_ROW = 150  # at the worst moment of examining data, however few columns there are
 _LARGEST_RATIO = 200  # that real data are packed by
 _ALWAYS_FINE = 2**28  # bytes of constant fields, whose ratio is any
 
 
-def check_size(size: int, stored: int | None = None, purpose: str = "read") -> None:
-    """Refuse `size` bytes that would not fit into the free memory, or of which next to nothing is `stored`."""
+def check_size(size: int, stored: int | None = None, purpose: str = "read", rows: int = 0) -> None:
+    """Refuse `size` bytes in so many rows that would not fit into the free memory, or of which next to nothing is
+    `stored`."""
     if stored is not None and size > most_unpacked(stored):
         raise DataError(
             f"declares {_amount(size)} of values but stores {_amount(stored)}: they were never written,"
             " or packed to mislead"
         )
     limit = free_memory()
-    if _COPIES * size > limit:
-        needed = f"{_amount(_COPIES * size)} of memory to be {purpose}"
-        raise DataError(f"needs {needed}, but only {_amount(limit)} are free")
+    needed = max(_COPIES * size, _BYTES_OF_A_ROW * rows)
+    if needed > limit:
+        raise DataError(f"needs {_amount(needed)} of memory to be {purpose}, but only {_amount(limit)} are free")
 
 
 def is_stored(size: int, stored: int) -> bool:

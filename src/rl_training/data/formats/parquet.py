@@ -53,7 +53,11 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
         with blamed_on(entry, path):
             for name in sorted(set(planned.columns) & set(names)):
                 check_type(name, own.field(name).type)
-    check_size(sum(footer.size_of(planned.columns) for footer in footers))
+    check_size(
+        sum(footer.size_of(planned.columns) for footer in footers),
+        sum(footer.stored_of(planned.columns) for footer in footers),
+        rows=sum(footer.rows for footer in footers),
+    )
     parts = [_values(entry, path, footer, planned) for entry, footer in zip(paths, footers, strict=True)]
     whole = {name: joined(name, [part[name] for part in parts], paths) for name in planned.columns}
     rows = rows_by_file(paths, [len(part[planned.columns[0]]) for part in parts])

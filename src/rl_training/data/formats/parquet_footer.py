@@ -6,7 +6,7 @@ The footer is a Thrift structure in the compact protocol: https://parquet.apache
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,9 +25,10 @@ _ASIDE = 2**20  # bytes of pages that are no values: their heads and statistics
 @dataclass
 class Footer:
     """What a file declares: bytes by column, as a path with points, unpacked and as they are stored, the columns whose
-    values are text, and how many groups of rows there are. uneven: columns, and what they lie in, of which a single row
-    may hold nearly all bytes: lists of more than one length, long texts."""
+    values are text, and how many groups of rows there are. file_size: what it really has. uneven: columns, and what
+    they lie in, of which a single row may hold nearly all bytes: lists of more than one length, long texts."""
 
+    file_size: int = 0
     sizes: dict[str, int] = field(default_factory=dict)
     stored: dict[str, int] = field(default_factory=dict)
     texts: set[str] = field(default_factory=set)
@@ -37,8 +38,11 @@ class Footer:
 
     def size_of(self, columns: Collection[str]) -> int:
         """Bytes that the columns take; pyarrow reads `obs.x` with `obs`, be it inside it or beside it."""
-        wanted = tuple(f"{name}." for name in columns)
-        return sum(size for path, size in self.sizes.items() if f"{path}.".startswith(wanted))
+        return _sum_of(self.sizes, columns)
+
+    def stored_of(self, columns: Collection[str]) -> int:
+        """Bytes that the columns are packed in, which may be declared to be more than there are."""
+        return min(self.file_size, _sum_of(self.stored, columns))
 
 
 def read_footer(path: Path, first: int | None = None) -> Footer:
@@ -47,9 +51,10 @@ def read_footer(path: Path, first: int | None = None) -> Footer:
     A column takes what its pages do, or so many values, whichever is larger: repeated values are packed into next to
     nothing, so the pages alone do not tell.
     """
-    about_file = _Thrift(_footer(path)).struct()
+    contents, file_size = _footer(path)
+    about_file = _Thrift(contents).struct()
     _check_depth(_list(about_file.get(2)))
-    footer = Footer()
+    footer = Footer(file_size)
     widths: dict[str, int] = {}
     for group in map(_fields, _list(about_file.get(4))):
         if first is not None and footer.rows >= first:
@@ -73,6 +78,11 @@ def read_footer(path: Path, first: int | None = None) -> Footer:
     return footer
 
 
+def _sum_of(sizes: Mapping[str, int], columns: Collection[str]) -> int:
+    wanted = tuple(f"{name}." for name in columns)
+    return sum(size for path, size in sizes.items() if f"{path}.".startswith(wanted))
+
+
 def _check_depth(elements: list[Any]) -> None:
     """Refuse columns too deep inside each other; the schema lists every element before its children."""
     open_: list[int] = []  # children still to come, of each element around
@@ -86,7 +96,8 @@ def _check_depth(elements: list[Any]) -> None:
             raise _damaged()
 
 
-def _footer(path: Path) -> bytes:
+def _footer(path: Path) -> tuple[bytes, int]:
+    """Its bytes, and how many the whole file has."""
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 8))
@@ -97,7 +108,7 @@ def _footer(path: Path) -> bytes:
         if length > _LARGEST:
             raise DataError(f"its footer has {length:,} bytes; at most {_LARGEST:,} are read")
         file.seek(size - 8 - length)
-        return file.read(length)
+        return file.read(length), size
 
 
 def _fields(value: Any) -> dict[int, Any]:

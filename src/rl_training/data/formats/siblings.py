@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import stat
 from itertools import islice
 from pathlib import Path
 
@@ -44,7 +45,7 @@ def _may_be_one(entry: os.DirEntry[str], own: str) -> bool:
 
 def _first_line_if_any(path: Path) -> bytes | None:
     try:
-        return _first_line(path) if path.is_file() else None
+        return _first_line(path) if stat.S_ISREG(path.lstat().st_mode) else None  # links may lead anywhere
     except OSError:
         return None
 
