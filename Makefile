@@ -99,6 +99,7 @@ docs: $(INSTALLED) ## build the documentation as a site: site/index.html
 	$(BIN)/python docs/build.py
 
 install: $(INSTALLED) ## create .venv with everything the other targets need
+	@echo "ready: $(BIN)/rl-training, or rl-training alone after: source $(BIN)/activate"
 
 $(INSTALLED): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \

@@ -51,6 +51,21 @@ class TestHowReturnsAreShown:
     def test_a_name_that_is_no_unit(self, name: Any) -> None:
         assert shown_as({"rewards_are": "costs", "columns": {"rewards": name}}, {}) == Shown(True)
 
+    @pytest.mark.parametrize(
+        ("name", "unit"),
+        [
+            ("cost of interval EUR", "EUR"),
+            ("cost_EUR", "EUR"),
+            ("energy [kWh]", "kWh"),
+            ("price (€/h)", "€/h"),
+            ("energy", "energy"),
+            ("total price", "total price"),
+            ("Kosten_gesamt", "Kosten_gesamt"),
+        ],
+    )
+    def test_the_unit_at_the_end_of_a_name(self, name: str, unit: str) -> None:
+        assert shown_as({"rewards_are": "costs", "columns": {"rewards": name}}, {}) == Shown(True, unit)
+
     def test_of_several_runs(self) -> None:
         assert common([Shown(True, "eur"), Shown(True, "eur")]) == Shown(True, "eur")
         assert common([Shown(True, "eur"), Shown(True, "kWh")]) == Shown(True)

@@ -3,6 +3,7 @@ costs."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from rl_training.runtime.run_directory import RunDirectory
 
 _SAYS_NO_MORE = ("cost", "costs", "reward", "rewards")  # names of columns that are no unit
+_UNIT_LAST = re.compile(
+    r"[\[(]\s*([^\[\]()]{1,12}?)\s*[\])]$|(?<=[\s_])([A-Z€$£¥%][A-Za-z€$£¥%/]{0,5})$"
+)  # `price [EUR]`
 
 
 @dataclass(frozen=True)
@@ -79,8 +83,16 @@ def shown_as(section: Any, facts: Mapping[str, Any]) -> Shown:
         return RETURNS
     columns = said[-1].get("columns")
     name = columns.get("rewards") if isinstance(columns, Mapping) else None
-    known = isinstance(name, str) and name.strip() != "" and name.strip().lower() not in _SAYS_NO_MORE
-    return Shown(True, printable(str(name)) if known else None)
+    return Shown(True, _unit(name.strip()) if isinstance(name, str) else None)
+
+
+def _unit(name: str) -> str | None:
+    """What a column's name says costs are counted in: the unit at its end, `EUR` of `cost of interval EUR`, or all of
+    it."""
+    if not name or name.lower() in _SAYS_NO_MORE:
+        return None
+    last = _UNIT_LAST.search(name)
+    return printable(name if last is None else last[1] or last[2])
 
 
 def shown_of(config: TrainConfig, run: RunDirectory | None) -> Shown:
