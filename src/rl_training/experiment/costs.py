@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from rl_training.runtime.run_directory import RunDirectory
 
 _SAYS_NO_MORE = ("cost", "costs", "reward", "rewards")  # names of columns that are no unit
-_UNIT_LAST = re.compile(
+_UNIT_LAST = re.compile(  # `price [EUR]`, `price_EUR`
+    r"[\[(]\s*([^\[\]()]{1,12}?)\s*[\])]$|(?<=[\s_])([A-Z€$£¥%][A-Za-z€$£¥%/]{0,5})$"
+)
     r"[\[(]\s*([^\[\]()]{1,12}?)\s*[\])]$|(?<=[\s_])([A-Z€$£¥%][A-Za-z€$£¥%/]{0,5})$"
 )  # `price [EUR]`
 
