@@ -20,8 +20,6 @@ _SAYS_NO_MORE = ("cost", "costs", "reward", "rewards")  # names of columns that 
 _UNIT_LAST = re.compile(  # `price [EUR]`, `price_EUR`
     r"[\[(]\s*([^\[\]()]{1,12}?)\s*[\])]$|(?<=[\s_])([A-Z€$£¥%][A-Za-z€$£¥%/]{0,5})$"
 )
-    r"[\[(]\s*([^\[\]()]{1,12}?)\s*[\])]$|(?<=[\s_])([A-Z€$£¥%][A-Za-z€$£¥%/]{0,5})$"
-)  # `price [EUR]`
 
 
 @dataclass(frozen=True)
