@@ -380,9 +380,7 @@ class TestLoad:
         facts = run.describe()
         assert run.load("best").progress["steps"] == 10
         run.note(best={**facts["best"], "step": 15})
-        told = (
-            r"run\.json: best\.step: is 15, and 10 as step-20, the newest checkpoint, has it; put it right, or choose"
-        )
+        told = r"run\.json: best\.step: is 15, and 10 as step-20, the newest checkpoint, has it; put it right"
         with pytest.raises(CheckpointError, match=told):
             run.load("best")
         assert run.load().progress["steps"] == 20
