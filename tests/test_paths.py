@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+import rl_training
 from rl_training.data import TransitionDataset
 from rl_training.errors import CheckpointError, ConfigError, DataError
 from rl_training.experiment.config import read_config
-from rl_training.paths import in_shell, user_path
+from rl_training.paths import in_shell, resolved, user_path
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_description import read_description, read_plain_config
+from rl_training.runtime.trainer import train
 
 IMPOSSIBLE = {
     "~nobody-of-this-name/x": "there is no home folder for ~nobody-of-this-name",
@@ -59,3 +61,21 @@ def test_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 )
 def test_words_of_a_command_can_be_pasted(path: Path | str, word: str) -> None:
     assert in_shell(path) == word
+
+
+def test_links_in_a_circle_are_told_when_they_are_opened(tmp_path: Path) -> None:
+    loop = tmp_path / "loop.csv"
+    loop.symlink_to(loop)
+    assert resolved(loop) == loop
+    config = TrainConfig.parse({"algo": "bc", "total_timesteps": 1, "runs_dir": tmp_path, "dataset": str(loop)})
+    with pytest.raises(DataError, match=r"loop\.csv: cannot be read: Too many levels of symbolic links$"):
+        train(config)
+
+
+def test_links_are_followed_in_one_place() -> None:
+    """`Path.resolve` fails on links in a circle. Where a folder has been opened already, it cannot."""
+    package = Path(rl_training.__file__).parent
+    using = {
+        str(file.relative_to(package)) for file in package.rglob("*.py") if ".resolve()" in file.read_text("utf-8")
+    }
+    assert using == {"paths.py", "data/offline_dataset.py"}

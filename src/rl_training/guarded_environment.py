@@ -43,10 +43,10 @@ class GuardedEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
         try:
             obs, reward, terminated, truncated, info = self.env.step(action)
             self._require_numbers(obs)
-            reward = float(reward)
+            reward = _number(reward, "a reward", "a number is")
             if _LARGEST < abs(reward) < math.inf:
                 raise ValueError(f"a reward of {reward:g}, which float32 does not hold")
-            return obs, reward, bool(terminated), bool(truncated), info
+            return obs, reward, _flag(terminated, "terminated"), _flag(truncated, "truncated"), info
         except KeyboardInterrupt:
             raise
         except BaseException as error:
@@ -72,6 +72,23 @@ class GuardedEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
         if isinstance(error, RLTrainingError):
             raise error
         raise EnvironmentFailedError(f"environment {self.name!r} failed {where}: {in_words(error)}") from error
+
+
+def _flag(value: Any, name: str) -> bool:
+    """What is true or false, or 1 or 0. Anything is either to Python: NaN and `"False"` are true."""
+    if isinstance(value, bool):
+        return value
+    expected = "true or false are"
+    if (number := _number(value, name, expected)) not in (0.0, 1.0):
+        raise ValueError(f"{name} of {number:g}, where {expected} expected")
+    return bool(number)
+
+
+def _number(value: Any, what: str, expected: str) -> float:
+    answer = np.asarray(value)
+    if answer.dtype.kind not in "biuf":
+        raise ValueError(f"{what} of {_said(repr, value)} ({type(value).__name__}), where {expected} expected")
+    return float(answer.item())
 
 
 def in_words(error: BaseException) -> str:

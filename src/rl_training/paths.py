@@ -48,6 +48,14 @@ def user_path(text: str | Path) -> Path:
     return path
 
 
+def resolved(path: Path) -> Path:
+    """The absolute path with links followed; one of a circle of links as it stands: whoever opens it says so."""
+    try:
+        return path.resolve()
+    except RuntimeError:
+        return path.absolute()
+
+
 def leading_to(place: Path, given: Path) -> Path:
     """`given` while it leads to the absolute `place`, as it does until the working folder is changed; then `place`."""
     try:

@@ -271,6 +271,24 @@ class TestSaving:
         monkeypatch.chdir(tmp_path / "else")
         assert loaded.learn(total_timesteps=14).policy.checkpoint.progress["updates"] == 14
 
+    @pytest.mark.parametrize("branches", [False, True])
+    def test_bounds_that_the_networks_were_trained_with_go_on(
+        self, dataset: TransitionDataset, branches: bool, make: Any, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "log.csv"
+        dataset.save(path)
+        section = {"source": "file", "path": str(path), "action_low": -2.5, "action_high": 2.5}
+        run = make(dataset=section).learn().run_dir
+        place = run / "checkpoints" / "step-10" if branches else run
+        told = (
+            r"^dataset\.action_low: gives bounds \[-50, 50\], and the networks were trained with \[-2\.5, 2\.5\], which"
+        )
+        with pytest.raises(DataError, match=told):
+            BC.load(place, dataset={**section, "action_low": -50, "action_high": 50}).learn(total_timesteps=12)
+        again = BC.load(place, dataset=path).learn(total_timesteps=12).policy.checkpoint
+        assert (again.spaces.action_low, again.spaces.action_high) == ((-2.5,), (2.5,))
+        assert again.transforms.to_json()["action_high"] == [2.5]
+
     def test_a_bare_name_learns_on_in_its_run(self, make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         make().learn()
         monkeypatch.chdir(tmp_path)

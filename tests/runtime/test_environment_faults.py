@@ -13,6 +13,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from rl_training.data.generation import generate_random_dataset
 from rl_training.environments import make_env
 from rl_training.errors import CheckpointError, DivergenceError, EnvironmentFailedError
 from rl_training.experiment import manager
@@ -38,6 +39,16 @@ RAISED = {
 }
 
 
+PLACES = {"reward": 0, "terminated": 1, "truncated": 2}  # in what a step returns after the observation
+ODD = {
+    "terminated of nan": (math.nan, "terminated of nan, where true or false are expected"),
+    "terminated of none": (None, r"terminated of None \(NoneType\), where true or false are expected"),
+    "truncated of a text": ("False", r"truncated of 'False' \(str\), where true or false are expected"),
+    "truncated of two": (np.int64(2), "truncated of 2, where true or false are expected"),
+    "reward of a text": ("5", r"a reward of '5' \(str\), where a number is expected"),
+}
+
+
 class Fickle(Cliff):
     """Does what `fault` says at the second step of an episode that was reset with the seed `hit`."""
 
@@ -59,11 +70,16 @@ class Fickle(Cliff):
         if self.time == 2 and self.is_hit:
             if Fickle.fault in RAISED:
                 raise RAISED[Fickle.fault]
-            answers = {"texts": (np.array(["1", "2"]), reward), "large reward": (obs, 1e308)}
-            obs, reward = answers.get(Fickle.fault, (obs, reward))
+            odd = {"texts": (np.array(["1", "2"]), reward), "large reward": (obs, 1e308)}
+            obs, reward = odd.get(Fickle.fault, (obs, reward))
             reward = math.nan if Fickle.fault == "nan reward" else reward
             obs = np.full(2, 1e300) if Fickle.fault == "huge obs" else obs
             obs = obs * math.nan if Fickle.fault == "nan obs" else obs[:1] if Fickle.fault == "short obs" else obs
+            name, _, _ = Fickle.fault.partition(" of ")
+            if name in PLACES:
+                answers = [reward, *rest]
+                answers[PLACES[name]] = ODD[Fickle.fault][0]
+                reward, *rest = answers
         return obs, reward, *rest  # type: ignore[return-value]
 
     def close(self) -> None:
@@ -84,6 +100,7 @@ TOLD = {
     "large reward": r"failed at step 2 of an episode: ValueError: a reward of 1e\+308, which float32 does not hold",
     "does not open": "cannot be opened: OSError: no licence",
     "short obs": r"failed at step 2 of an episode: ValueError: an observation of shape \(1,\), where its space",
+    **{fault: f"failed at step 2 of an episode: ValueError: {told}" for fault, (_, told) in ODD.items()},
     "nan reward": r"gave a reward that is not finite, after 2 steps of episode 0 \(reset with seed 10000\)",
     "nan obs": r"gave an observation that is not finite, after 2 steps of episode 0",
 }
@@ -131,6 +148,28 @@ def test_closing_badly_spoils_nothing(fault: str, raised: str, fickle: Any) -> N
     fickle(fault)
     with pytest.warns(UserWarning, match=f"environment '{FICKLE}' could not be closed: {raised}"):
         make_env(FICKLE).close()
+
+
+@pytest.mark.parametrize("fault", ODD)
+def test_neither_are_odd_answers_learned_from_nor_collected(fault: str, fickle: Any, tmp_path: Path) -> None:
+    fickle(fault)
+    own = {"learning_starts": 4, "buffer_capacity": 100, "batch_size": 8}
+    config = small_config(None, tmp_path, "sac", env_id=FICKLE, algo_kwargs=own, evaluation={"episodes": 1})
+    told = f"environment '{FICKLE}' failed at step 2 of an episode: ValueError: {ODD[fault][1]}"
+    with pytest.raises(EnvironmentFailedError, match=told):
+        train(config)
+    with pytest.raises(EnvironmentFailedError, match=told):
+        generate_random_dataset(FICKLE, 40, 0)
+
+
+@pytest.mark.parametrize("one", [True, np.True_, 1, np.uint8(1), np.array([True])])
+def test_flags_may_be_of_any_kind_that_is_one(one: Any, fickle: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ODD, "terminated of one", (one, ""))
+    fickle("terminated of one")
+    env = make_env(FICKLE)
+    env.reset(seed=0)
+    env.step(np.zeros(1))
+    assert env.step(np.zeros(1))[2] is True
 
 
 def test_ctrl_c_in_an_environment_is_the_user_s(fickle: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,7 +24,7 @@ from rl_training.runtime.loop import Loop
 from rl_training.runtime.records import EVALUATION_METRICS, Records, entries
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trainer import train
-from small_runs import StopAt, files_under, small_config
+from small_runs import StopAt, files_under, script_scores, small_config
 
 pytestmark = pytest.mark.usefixtures("saved_at_once")
 
@@ -371,6 +371,21 @@ class TestLoad:
         with pytest.raises(CheckpointError) as caught:
             run.load("best")
         assert "last, best" not in str(caught.value)
+
+    def test_a_best_that_run_json_alone_knows(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        script_scores(monkeypatch, {5: 1.0, 10: 3.0, 15: 2.0, 20: 0.0})
+        run = train(small_config(data_file, tmp_path, eval_interval=5, keep_checkpoints=9)).run
+        facts = run.describe()
+        assert run.load("best").progress["steps"] == 10
+        run.note(best={**facts["best"], "step": 15})
+        told = r"run\.json: best\.step: is 15, and 10 as step-20, the newest checkpoint, has it; put it right"
+        with pytest.raises(CheckpointError, match=told):
+            run.load("best")
+        assert run.load().progress["steps"] == 20
+        run.note(step=15)  # as where a process is killed before it tells of the last
+        assert run.load("best").progress["steps"] == 10
 
     def test_a_number_as_text(self, data_file: Path, tmp_path: Path) -> None:
         run = train(small_config(data_file, tmp_path)).run

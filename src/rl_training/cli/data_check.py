@@ -35,7 +35,7 @@ from rl_training.environments import Spaces, env_spaces, make_env, observation_b
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError, RLTrainingError
 from rl_training.experiment.output_file import require_place, write_output
 from rl_training.harmless import escaped, for_page
-from rl_training.paths import in_shell
+from rl_training.paths import in_shell, resolved
 from rl_training.plain_console import plain_console
 
 _SAMPLE = 1_000  # rows that show which columns hold little text
@@ -72,7 +72,7 @@ def _require_page(html: Path, data: Path) -> None:
     """Refuse, before any work, a place for the page where none can be, and the data themselves."""
     require_place(html, force=True, option="--html")
     place = expand(data)
-    inside = place.is_dir() and place.resolve() in html.resolve().parents
+    inside = place.is_dir() and resolved(place) in resolved(html).parents
     if html.exists() and place.exists() and (inside or html.samefile(place)):
         raise ConfigError(f"--html {html}: is the data, which the page would replace; name another file")
 

@@ -17,6 +17,7 @@ from rl_training.data.formats import writers
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.provenance import Provenance
 from rl_training.errors import ConfigError, DataError
+from rl_training.paths import resolved
 from rl_training.wording import amount, readable
 
 _NAMES = ("train", "held_out")
@@ -138,7 +139,7 @@ def _lone_terminations(parts: list[TransitionDataset]) -> list[str]:
 
 
 def _require_apart(first: Path, second: Path) -> None:
-    one, other = first.resolve(), second.resolve()
+    one, other = resolved(first), resolved(second)
     if one == other or one in other.parents or other in one.parents:
         raise ConfigError(f"--output {first} {second}: must be two places, neither inside the other")
 

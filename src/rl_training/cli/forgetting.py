@@ -13,6 +13,7 @@ from rl_training.data.formats.names import first_of
 from rl_training.errors import ConfigError
 from rl_training.experiment.continuing import find_run
 from rl_training.experiment.offline_data import fingerprint_of
+from rl_training.paths import resolved
 from rl_training.runtime.records import OFFLINE_EVALUATIONS
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.validation import printable
@@ -59,7 +60,7 @@ def _meant(directory: RunDirectory, data: str | None) -> _IsMeant:
         then = _data(record).get("fingerprint")
         if now is not None and then is not None:
             return bool(now == then)
-        return _title(record) == data or Path(_title(record)).resolve() == Path(data).resolve()
+        return _title(record) == data or resolved(Path(_title(record))) == resolved(Path(data))
 
     return is_meant
 

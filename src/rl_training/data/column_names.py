@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from rl_training.data.checks import FloatArray, column_extremes
 from rl_training.data.formats.names import listed
 from rl_training.data.formats.words import contradict, in_words, united
+from rl_training.data.space_bounds import require_trained_bounds
 from rl_training.environments import NamedColumn, Spaces
 from rl_training.errors import DataError
 from rl_training.reading_choices import Words
@@ -30,7 +31,7 @@ def names_of(dataset: TransitionDataset, field: str, width: int) -> list[str]:
 def named_spaces(spaces: Spaces, dataset: TransitionDataset | None, before: Spaces | None = None) -> Spaces:
     """The spaces with the names that the data have for their values, and the range that each was seen in.
 
-    before: those of a run that goes on, whose data may by now lie in a file that has no names.
+    before: those of a run that goes on, whose data may by now lie in a file that tells neither names nor bounds.
     """
     seen = done = ()  # type: tuple[NamedColumn, ...]
     if dataset is not None:
@@ -40,7 +41,10 @@ def named_spaces(spaces: Spaces, dataset: TransitionDataset | None, before: Spac
         seen = tuple(column._replace(time=times.get(column.name, "")) for column in seen)
         done = _columns(names_of(dataset, "actions", dataset.act_dim), dataset.actions, words)
     if before is not None:
+        require_trained_bounds(None if dataset is None else dataset.bounds, before)
         seen, done = seen or before.obs_columns, done or before.action_columns
+        if spaces.act_dim == before.act_dim:
+            spaces = replace(spaces, action_low=before.action_low, action_high=before.action_high)
     return replace(spaces, obs_columns=seen, action_columns=done)
 
 

@@ -28,6 +28,7 @@ from rl_training.data.space_bounds import action_bounds
 from rl_training.data.termination_rewards import check_reasons
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
+from rl_training.paths import resolved
 from rl_training.reading_choices import (
     Choices,
     DonesAre,
@@ -242,7 +243,7 @@ def with_absolute_paths(config: DatasetConfig) -> DatasetConfig:
     """The same data from any folder: a run can be resumed from elsewhere."""
     match config:
         case FileDatasetConfig():
-            return config.model_copy(update={"path": expand(config.path).resolve()})
+            return config.model_copy(update={"path": resolved(expand(config.path))})
         case MixtureDatasetConfig():
             parts = [p.model_copy(update={"dataset": with_absolute_paths(p.dataset)}) for p in config.parts]
             return config.model_copy(update={"parts": parts})

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.checks import Float64Array, FloatArray, column_extremes, inferred_bounds, rounding_slack
-from rl_training.environments import env_spaces, make_env, observation_bounds
+from rl_training.environments import Spaces, env_spaces, make_env, observation_bounds
 from rl_training.errors import DataError
 from rl_training.reading_choices import Side
 from rl_training.wording import amount
@@ -137,6 +137,22 @@ def action_bounds(told: SpaceBounds | None, least: npt.ArrayLike, most: npt.Arra
     sides = (np.select([both, one], values) for values in zip((low, high), within, strict=True))
     chosen = [np.where(both | one, side, other) for side, other in zip(sides, inferred, strict=True)]
     return ActionBounds(chosen[0], chosen[1], told="all" if both.all() else "some" if (both | one).any() else "none")
+
+
+def require_trained_bounds(said: SpaceBounds | None, spaces: Spaces) -> None:
+    """Refuse bounds of actions that the user says, and that are not those networks were trained with: they go on."""
+    if said is None or not said.by_user or said.action_low is None or said.action_high is None:
+        return
+    known = (spaces.action_low, spaces.action_high)
+    given = (said.action_low, said.action_high)
+    if len(given[0]) == spaces.act_dim and not np.allclose(given, known):
+        ours, theirs = (
+            ", ".join(f"[{low:g}, {high:g}]" for low, high in zip(*one, strict=True)) for one in (given, known)
+        )
+        raise DataError(
+            f"dataset.action_low: gives bounds {ours}, and the networks were trained with {theirs}, which go on;"
+            " leave them out, or train anew"
+        )
 
 
 def of_environment(env: Env) -> SpaceBounds:

@@ -42,6 +42,7 @@ from rl_training.experiment.continuing import (
     start,
     start_or_resume,
 )
+from rl_training.paths import resolved
 from rl_training.runtime.acting import Actor, FloatArray
 from rl_training.runtime.behaviour import TrainedBehaviour
 from rl_training.runtime.callbacks import Callback
@@ -102,7 +103,7 @@ def finetune(
         "n_epochs": None,
         "name": None,
         "early_stopping": None,
-        "init_from": str(place.resolve()),
+        "init_from": str(resolved(place)),
         "online": None if mixes_itself else dict(online or {}),
         "algo_kwargs": knobs,
     }

@@ -8,6 +8,7 @@ from typing import Any
 
 from rl_training.data.column_names import require_order
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.data.space_bounds import require_trained_bounds
 from rl_training.data.transforms import TransformConfig
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.runtime.checkpoint import Checkpoint, is_checkpoint
@@ -40,8 +41,8 @@ def find_ancestor(config: TrainConfig, run: RunDirectory | None, checkpoint: Che
 
 
 def require_its_transforms(config: TrainConfig, ancestor: Checkpoint, dataset: TransitionDataset | None) -> list[str]:
-    """Refuse transforms that are asked for and not those its networks were trained with, which go on, and data whose
-    columns are its own in another order; what they call otherwise is told."""
+    """Refuse transforms and bounds that are asked for and not those its networks were trained with, which go on, and
+    data whose columns are its own in another order; what they call otherwise is told."""
     asked, known = (one.transforms.model_dump() for one in (config, ancestor.config))
     known["normalise_observations"] = ancestor.transforms.obs_mean is not None  # it may have them of another itself
     known["snap_actions"] |= bool(ancestor.transforms.action_gaps)
@@ -52,7 +53,10 @@ def require_its_transforms(config: TrainConfig, ancestor: Checkpoint, dataset: T
                 f"transforms.{name}: is {inline(value)}, and the networks of {config.init_from} were trained with"
                 f" {inline(known[name])}, which goes on; leave it out, or train anew"
             )
-    return [] if dataset is None else require_order(dataset, ancestor.spaces, "dataset")
+    if dataset is None:
+        return []
+    require_trained_bounds(dataset.bounds, ancestor.spaces)
+    return require_order(dataset, ancestor.spaces, "dataset")
 
 
 def told_of(ancestor: Checkpoint | None) -> dict[str, Any]:

@@ -17,9 +17,11 @@ from typing import Any
 from rl_training.data.formats.atomic import remove, sync
 from rl_training.data.formats.renames import exchange
 from rl_training.errors import CheckpointError
+from rl_training.paths import read_plain_file
 from rl_training.runtime.checkpoint import MANIFEST, STATE, TEMPORARY, Checkpoint, save_checkpoint
 
 _NEXT = ".next"
+_LARGEST = 2**26  # bytes of a state, which names every column of the data
 _STEP = re.compile(rf"step-(0|[1-9][0-9]{{0,17}})(?:{re.escape(_NEXT)})?")
 
 
@@ -45,15 +47,15 @@ def save(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
         path = path.rename(folder / f"step-{step}")
     if not (path / MANIFEST).is_file():
         save_checkpoint(path.absolute(), checkpoint)
-    elif _progress(path) != json.loads(json.dumps(checkpoint.progress)):
+    elif progress_of(path) != json.loads(json.dumps(checkpoint.progress)):
         _supersede(path, checkpoint)
     return path
 
 
-def _progress(path: Path) -> Any:
+def progress_of(path: Path) -> Any:
     """What a checkpoint says of its progress; none if it is damaged."""
     try:
-        return json.loads((path / STATE).read_bytes())["progress"]
+        return json.loads(read_plain_file(path / STATE, _LARGEST))["progress"]
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return None
 

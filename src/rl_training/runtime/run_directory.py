@@ -30,7 +30,7 @@ from rl_training.runtime.checkpoint import TEMPORARY, Checkpoint, is_checkpoint,
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import ASIDE, OFFLINE_EVALUATIONS, Records, entries, is_evaluation
-from rl_training.runtime.run_description import lack_of_checkpoints, read_description, read_plain_config
+from rl_training.runtime.run_description import is_score, lack_of_checkpoints, read_description, read_plain_config
 from rl_training.runtime.run_identity import circumstances, data_of, differing, require_own
 
 _GLANCES = 10
@@ -270,12 +270,31 @@ class RunDirectory:
         steps = next(filter(None, (self.steps() for _ in range(_GLANCES))), None)
         if steps is None:
             raise CheckpointError(f"{self.path}: {lack_of_checkpoints(facts)}")
-        best = (facts.get("best") or {}).get("step")
-        named = {"last": steps[-1], **({"best": best} if best in steps else {}), **{str(step): step for step in steps}}
         wanted = {"latest": "last"}.get(str(which), str(which)).removeprefix("step-")
+        best = (facts.get("best") or {}).get("step") if wanted != "best" else self._best(steps[-1], facts)
+        named = {"last": steps[-1], **({"best": best} if best in steps else {}), **{str(step): step for step in steps}}
         if wanted not in named:
             raise CheckpointError(f"{self.path}: no checkpoint {which!r}; choose from {', '.join(named)}")
         return int(named[wanted])
+
+    def _best(self, newest: int, facts: Mapping[str, Any]) -> int | None:
+        """The step of the best evaluation, as the newest checkpoint has it; where that is damaged, as run.json has it.
+
+        run.json is told after a checkpoint is saved, and may be behind; that it says otherwise has no other reason.
+        """
+        told = (facts.get("best") or {}).get("step")
+        progress = checkpoint_folder.progress_of(self.checkpoint_path(newest))
+        own = progress.get("best", 0) if isinstance(progress, Mapping) else 0
+        if own is not None and not is_score(own):
+            return told
+        step = own["step"] if own is not None else None
+        is_behind = facts.get("step") != newest or step == newest
+        if step != told and not is_behind:
+            raise CheckpointError(
+                f"{self.path / DESCRIPTION}: best.step: is {told}, and {step} as step-{newest}, the newest checkpoint,"
+                f" has it; put it right, or choose a step: {', '.join(map(str, self.steps()))}"
+            )
+        return step
 
     def newest_sound(self, steps: list[int] | None = None, damaged: int | None = None) -> int | None:
         """The step of the newest checkpoint that can be loaded; `damaged` is known not to."""

@@ -26,6 +26,7 @@ from rl_training.data.formats.words import NAME as WORDS
 from rl_training.data.formats.written import beside, write_about
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.errors import DataError
+from rl_training.paths import resolved
 from rl_training.postponing import stopping_later
 from rl_training.wording import taken
 
@@ -238,14 +239,14 @@ def _require_apart(target: Path, source: str) -> None:
     given = place_of(source)
     try:
         same = target.exists() and target.samefile(given)
-        resolved, own = target.resolve(), given.resolve()
-    except (OSError, RuntimeError):  # no such source, or links in a circle: said when it is opened
+        place, own = resolved(target), resolved(given)
+    except OSError:  # no such source, or links in a circle: said when it is opened
         return
-    if same or resolved == own:
+    if same or place == own:
         raise DataError(f"{target}: is the source itself; choose another name")
-    if own in resolved.parents:
+    if own in place.parents:
         raise DataError(f"{target}: lies inside the source {source}; choose a place outside")
-    if resolved in own.parents and target.is_dir():
+    if place in own.parents and target.is_dir():
         raise DataError(f"{target}: holds the source {source} and will not be replaced")
 
 

@@ -20,7 +20,7 @@ from rl_training.experiment.metric_doubts import metric_doubts, metric_notes
 from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
-from rl_training.paths import bare_name, without_folder
+from rl_training.paths import bare_name, resolved, without_folder
 from rl_training.run_places import DAMAGED, STOPPED
 from rl_training.runtime.records import LONGEST_LINE, entries, fault
 from rl_training.runtime.run_description import read_description, read_plain_config
@@ -143,8 +143,8 @@ class RunContents:
 
 def read_runs(paths: Sequence[Path]) -> list[RunContents]:
     """Every run, numbered in the order given; a run given twice is shown once."""
-    distinct = list({path.resolve(): path for path in paths}.values())
-    labels = [_label(path.resolve(), [other.resolve() for other in distinct]) for path in distinct]
+    distinct = list({resolved(path): path for path in paths}.values())
+    labels = [_label(resolved(path), [resolved(other) for other in distinct]) for path in distinct]
     points = min(_MOST_POINTS, max(_FEWEST_POINTS, _POINTS_OF_A_FIGURE // max(len(distinct), 1)))
     named = enumerate(zip(distinct, labels, strict=True))
     return [_read(number, path, label, points) for number, (path, label) in named]

@@ -12,7 +12,7 @@ from typing import Any
 from rl_training import yaml_dialect
 from rl_training.experiment.report import tables
 from rl_training.experiment.report.contents import RunContents
-from rl_training.paths import bare_paths, in_shell
+from rl_training.paths import bare_paths, in_shell, resolved
 
 
 def reproduce(runs: Sequence[RunContents]) -> str:
@@ -51,7 +51,7 @@ def _run(run: RunContents, facts: Mapping[str, str]) -> str:
     parts = [f'<div data-run="{run.number}"><h3>{escape(run.label)}</h3>']
     config = in_shell(_from_here(run.path) / "config.yaml")
     if run.config:
-        name = shlex.quote(f"{run.path.resolve().name}-again")
+        name = shlex.quote(f"{resolved(run.path).name}-again")
         commands, told = _training(run, f"rl-training train -c {config} --name {name}", name)
         parts += [f'<p class="callout small">{escape(told)}</p>'] if told else []
         commands += [f"rl-training evaluate {name} --episodes 100"] if run.summary.env_id else []
