@@ -14,12 +14,14 @@ from rl_training.errors import ConfigError
 from rl_training.runtime.config import TrainConfig
 
 
+def has_critics(config: TrainConfig) -> bool:
+    return "n_critics" in config.algo_kwargs
+
+
 def first_value(config: TrainConfig, dataset: TransitionDataset | None, transforms: Transforms) -> float | None:
     """Of the rewards as the networks see them; none where critics begin around zero."""
-    if config.initial_values == "zero":
+    if config.initial_values == "zero" or not has_critics(config):
         return None
-    if "n_critics" not in config.algo_kwargs:
-        raise ConfigError(f"initial_values: {config.algo} has no critics that could begin elsewhere; leave it out")
     if dataset is None:
         raise ConfigError("initial_values: data needs a dataset, and there is none; leave it out")
     return usual_value(transforms.rewards(dataset.rewards), dataset.terminations, float(config.algo_kwargs["gamma"]))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rl_training.algorithms.base import OnlineParams, PriorDataParams
 from rl_training.data.summaries import known_facts
 from rl_training.runtime.config import OnlineConfig, TrainConfig
+from rl_training.runtime.initial_values import has_critics
 from rl_training.runtime.new_runs import new_path
 from rl_training.wording import amount, notice_line, readable
 
@@ -22,6 +23,8 @@ def unusual(config: TrainConfig, params: Any, online: OnlineParams | None, *, ha
             f"{config.algo} is not an offline algorithm: with no experience of its own it overrates actions that the"
             " data lack; good as a negative control"
         ]
+    if config.initial_values == "data" and not has_critics(config):  # as of a file that was written for another
+        return [f"initial_values: has no effect, as {config.algo} has no critics"]
     if isinstance(online, OnlineConfig) and not has_data:
         return [f"there is no dataset: {config.algo} learns from its own experience alone"]
     return []

@@ -284,7 +284,7 @@ class RunDirectory:
         """
         told = (facts.get("best") or {}).get("step")
         progress = checkpoint_folder.progress_of(self.checkpoint_path(newest))
-        own = progress.get("best", 0) if isinstance(progress, Mapping) else 0
+        own: Any = progress.get("best", 0) if isinstance(progress, Mapping) else 0
         if own is not None and not is_score(own):
             return told
         step = own["step"] if own is not None else None
