@@ -275,7 +275,7 @@ class TestSaving:
     def test_bounds_that_the_networks_were_trained_with_go_on(
         self, dataset: TransitionDataset, branches: bool, make: Any, tmp_path: Path
     ) -> None:
-        path = tmp_path / "log.csv"
+        path = tmp_path / "log.npz"
         dataset.save(path)
         section = {"source": "file", "path": str(path), "action_low": -2.5, "action_high": 2.5}
         run = make(dataset=section).learn().run_dir

@@ -24,7 +24,7 @@ from rl_training.data.section_texts import (
     rewards_by_text,
     words_by_column,
 )
-from rl_training.data.space_bounds import action_bounds
+from rl_training.data.space_bounds import action_bounds, bounds_in_words
 from rl_training.data.termination_rewards import check_reasons
 from rl_training.environments import Spaces
 from rl_training.errors import ConfigError, DataError
@@ -329,7 +329,7 @@ def _refuse_other_bounds(config: DatasetConfig, spaces: Spaces, env_id: str | No
         return
     said = (np.broadcast_to(side, spaces.act_dim) for side in (config.action_low, config.action_high))
     if not all(np.allclose(one, own) for one, own in zip(said, (spaces.action_low, spaces.action_high), strict=True)):
-        own = ", ".join(f"[{low:g}, {high:g}]" for low, high in zip(spaces.action_low, spaces.action_high, strict=True))
+        own = bounds_in_words(spaces.action_low, spaces.action_high)
         where = env_id or "the environment"
         raise ConfigError(f"dataset.action_low: {where} has bounds of its own, {own}; leave out these, or env_id")
 

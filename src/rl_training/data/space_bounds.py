@@ -146,13 +146,15 @@ def require_trained_bounds(said: SpaceBounds | None, spaces: Spaces) -> None:
     known = (spaces.action_low, spaces.action_high)
     given = (said.action_low, said.action_high)
     if len(given[0]) == spaces.act_dim and not np.allclose(given, known):
-        ours, theirs = (
-            ", ".join(f"[{low:g}, {high:g}]" for low, high in zip(*one, strict=True)) for one in (given, known)
-        )
         raise DataError(
-            f"dataset.action_low: gives bounds {ours}, and the networks were trained with {theirs}, which go on;"
-            " leave them out, or train anew"
+            f"dataset.action_low: gives bounds {bounds_in_words(*given)}, and the networks were trained with"
+            f" {bounds_in_words(*known)}, which go on; leave them out, or train anew"
         )
+
+
+def bounds_in_words(low: Numbers, high: Numbers) -> str:
+    """Those of every column: `[-1, 1], [0, 5]`."""
+    return ", ".join(f"[{least:g}, {most:g}]" for least, most in zip(low, high, strict=True))
 
 
 def of_environment(env: Env) -> SpaceBounds:

@@ -280,14 +280,13 @@ class RunDirectory:
     def _best(self, newest: int, facts: Mapping[str, Any]) -> int | None:
         """The step of the best evaluation, as the newest checkpoint has it; where that is damaged, as run.json has it.
 
-        run.json is told after a checkpoint is saved, and may be behind; that it says otherwise has no other reason.
+        run.json is told after a checkpoint is saved, and may be behind; otherwise both say the same.
         """
         told = (facts.get("best") or {}).get("step")
         progress = checkpoint_folder.progress_of(self.checkpoint_path(newest))
-        own: Any = progress.get("best", 0) if isinstance(progress, Mapping) else 0
-        if own is not None and not is_score(own):
+        if not isinstance(progress, Mapping) or not (progress.get("best") is None or is_score(progress["best"])):
             return told
-        step = own["step"] if own is not None else None
+        step = (progress.get("best") or {}).get("step")
         is_behind = facts.get("step") != newest or step == newest
         if step != told and not is_behind:
             raise CheckpointError(
