@@ -141,6 +141,13 @@ def test_a_short_run_is_judged_as_well(records: int, status: str) -> None:
     assert metric_doubts(curve_of(settled, records)) == ()
 
 
+@pytest.mark.parametrize(("travelled", "warned"), [(100.0, True), (62.0, True), (10.0, False)])
+def test_a_critic_that_began_near_its_values_is_held_to_the_way_it_goes(travelled: float, warned: bool) -> None:
+    run = curve_of(np.linspace(-280.0, -280.0 + travelled, 40), 40)
+    near = replace(run, config={**run.config, "initial_values": "data"})
+    assert bool(metric_doubts(near)) == warned
+
+
 @pytest.mark.parametrize(("measured", "warned"), [(-100.0, False), (-700.0, True)])
 def test_a_moving_critic_is_a_note_where_the_policy_was_measured_to_be_better(measured: float, warned: bool) -> None:
     scores = Curve((1_000, 9_000), (0,), np.array([[-900.0], [measured]]))

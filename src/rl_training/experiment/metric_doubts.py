@@ -22,6 +22,7 @@ NEAR_ONE = 0.05
 # Of its largest value, over a whole run: a critic that still moves so fast is far from where it goes. One that nears
 # its level like 1 - exp(-t) moves by less once three time constants are over.
 STILL_MOVING = 0.25
+_LEAST_TRAVELLED = 0.2  # of the largest value: a smaller way is not worth a word
 # Of its variance, explained by a straight line: noise around a settled level explains next to none.
 STRAIGHT = 0.9
 _LAST, _HALF = 0.2, 0.5  # of the run, that is looked at
@@ -59,11 +60,11 @@ def _between(run: RunContents) -> list[str]:
 
 def _unfinished(run: RunContents) -> str | None:
     curve = run.metrics.get("critic/q_data")
-    moving = None if _measured_well(run) else _moving_critic(curve)
+    moving = None if _measured_well(run) else _moving_critic(run)
     if moving is None or curve is None:
         return None
     far = f", to {longer(int(curve.steps[-1]), run.config):,} updates or more"
-    near = "" if run.config.get("initial_values") == "data" else ", or anew with initial_values: data"
+    near = "" if _begins_near(run) else ", or anew with initial_values: data"
     return f"{moving}: the critic is not finished; train longer{far + near if run.summary.status == 'finished' else ''}"
 
 
@@ -85,9 +86,14 @@ def metric_notes(run: RunContents) -> tuple[str, ...]:
     a critic that still moves."""
     if run.unit != "updates" or not _measured_well(run):
         return ()
-    moving = _moving_critic(run.metrics.get("critic/q_data"))
+    moving = _moving_critic(run)
     told = "the critic is not finished, and longer training may still help; returns are measured without it"
     return () if moving is None else (f"{moving}: {told}",)
+
+
+def _begins_near(run: RunContents) -> bool:
+    """Whether values began near where they go."""
+    return run.config.get("initial_values") == "data"
 
 
 def _measured_well(run: RunContents) -> bool:
@@ -116,13 +122,18 @@ def _scaling(config: Mapping[str, Any]) -> str:
     return "" if scaled else "scale the rewards (transforms.reward_range_scaling) or "
 
 
-def _moving_critic(curve: Curve | None) -> str | None:
+def _moving_critic(run: RunContents) -> str | None:
+    """The curve of a critic that has not arrived."""
+    curve, near = run.metrics.get("critic/q_data"), _begins_near(run)
     if curve is None or not curve.sound:
         return None
     at, values = _line(curve)
     if len(values) < _FEWEST_OF_A_LINE or at[-1] <= at[0]:
         return None
-    level = np.nanmax(np.abs(curve.values[:, curve.sound]), axis=0)
+    sound = curve.values[:, curve.sound]
+    level = np.nanmax(np.abs(sound), axis=0)
+    if near:  # then their level says nothing of the way that they have gone
+        level = np.maximum(np.nanmax(np.abs(sound - sound[0]), axis=0), _LEAST_TRAVELLED * level)
     moving = [_moves(at, values[:, seed], float(level[seed])) for seed in range(values.shape[1])]
     if 2 * sum(moving) <= len(moving):
         return None
