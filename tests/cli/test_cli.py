@@ -316,11 +316,8 @@ class TestMistakes:
             ),
             ("train log.csv", "`rl-training init log.csv` writes one"),
             ("train my.yaml", "Missing option '--config' / '-c': rl-training train -c my.yaml"),
-            ("train -c my.yaml --total-timesteps 10", "did you mean --set total_timesteps=10?"),
-            (
-                "train --total-timesteps=10",
-                "and --set total_timesteps=10 changes it",
-            ),
+            ("train -c my.yaml --total-timestep 10", "did you mean --total-timesteps"),
+            ("train --timesteps=10", "and --set total_timesteps=10 changes it"),
             ("train -c my.yaml --max-timesteps 10", "did you mean --set total_timesteps=10?"),
             ("train -c my.yaml --discount 0.9", "did you mean --set algo_kwargs.gamma=0.9?"),
             ("train -c my.yaml --batch-size 64", "did you mean --set algo_kwargs.batch_size=64?"),

@@ -185,7 +185,7 @@ def test_the_help_has_the_defaults_and_bounds_of_the_settings() -> None:
         (["--updates", 20], "--updates: is an option of --offline"),
         (["--data", "log.npz"], "--data: is an option of --offline"),
         (["--gamma", "0.9"], "--gamma: is an option of --offline"),
-        (["--offline", "--gamma", "1"], "gamma: must be at least 0 and below 1, got 1"),
+        (["--offline", "--gamma", "1"], "gamma: must be at least 0 and below 1, got 1; 0.999 counts some 1,000 steps"),
         (["--offline", "--data", "nowhere.npz"], "nowhere.npz"),
         (["--offline", "--seeds", "9"], "9 is not in this run"),
         ([], "--offline` estimates from the data without one"),

@@ -53,3 +53,8 @@ def test_no_key_is_named_that_nobody_wrote(section: str, said: str, mistake: Any
     """pydantic names the branch of a union, `dataset.file`, as if it were a key."""
     (tmp_path / "c.yaml").write_text(f"algo: bc\ntotal_timesteps: 10\ndataset: {section}\n")
     assert mistake("config", "validate", "c.yaml").startswith(f"error: c.yaml: {said}")
+
+
+def test_a_budget_of_its_own(command: Any) -> None:
+    told = command("train", "-c", "bc/pendulum", "--total-timesteps", 7, "--dry-run").out
+    assert "\ntotal_timesteps: 7\n" in told

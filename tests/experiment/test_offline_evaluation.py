@@ -530,7 +530,7 @@ def test_mistakes(run: Path, dataset: TransitionDataset) -> None:
         ({"updates": 3}, "updates"),
         ({"repeats": 1}, "repeats"),
         ({"update": 20}, "update: no such option; did you mean 'updates'?"),
-        ({"gamma": 1.0}, "gamma: must be at least 0 and below 1, got 1"),
+        ({"gamma": 1.0}, "gamma: must be at least 0 and below 1, got 1; 0.999 counts some 1,000 steps"),
         ({"members": [7]}, "7 is not in this run; it has 4, 2"),
     ):
         with pytest.raises(ConfigError, match=said):

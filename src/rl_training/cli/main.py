@@ -100,6 +100,7 @@ def train(
     config: Config,
     set_: Overrides = None,
     seed: Annotated[list[int] | None, typer.Option(help="Seed; repeat it to train several members together.")] = None,
+    total_timesteps: Annotated[int | None, typer.Option(min=1, help="Budget, if not the configuration's.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the run directory.")] = None,
     runs_dir: Annotated[str | None, typer.Option(help="Folder for run directories.")] = None,
     resume: Annotated[
@@ -114,7 +115,7 @@ def train(
     """Train a policy as a configuration says."""
     from rl_training.cli import training
 
-    options = {"seed": seed or None, "name": name, "runs_dir": runs_dir}
+    options = {"seed": seed or None, "total_timesteps": total_timesteps, "name": name, "runs_dir": runs_dir}
     given = {key: value for key, value in options.items() if value is not None}
     training.train(
         config,

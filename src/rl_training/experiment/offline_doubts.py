@@ -158,8 +158,9 @@ def behind_the_cuts(share: float, values: Iterable[tuple[str, float, float]]) ->
         return []
     told = ", ".join(f"{readable(tail)} of {name}'s {readable(value)}" for name, value, tail in values)
     return [
-        "episodes were cut by a time limit, and the values count what would have come after it, which nobody recorded"
-        f" and the fit guesses: {share:.0%} of the discounted weight" + (f", {told}" if told else "")
+        "where episodes were cut (by a time limit, at a hole in the log), the values count what would have come after,"
+        f" which nobody recorded and the fit guesses: {share:.0%} of the discounted weight"
+        + (f", {told}" if told else "")
     ]
 
 

@@ -228,7 +228,8 @@ def evaluate_offline(
     is_number = isinstance(discount, int | float | np.floating)
     if not (is_number and 0.0 <= discount < 1.0):
         got = f"{discount:g}" if is_number else shown(discount)
-        raise ConfigError(f"gamma: must be at least 0 and below 1, got {got}")
+        far = "; 0.999 counts some 1,000 steps" if is_number and discount == 1.0 else ""
+        raise ConfigError(f"gamma: must be at least 0 and below 1, got {got}{far}")
     places = np.flatnonzero((policy.chosen(options.get("members")) & learner.active).cpu().numpy()).tolist()
     data, used, cautions = episodes_to_evaluate_on(policy, dataset)
     mode = config.evaluation.deterministic if deterministic is None else require_flag("deterministic", deterministic)
