@@ -201,6 +201,17 @@ class TestSummerTime:
         assert noon[1:].tolist() == pytest.approx([0.0, -1.0], abs=1e-6)
         assert "skips" not in notes(data)
 
+    @pytest.mark.parametrize("offset", ["+05:00", "-08:00", "Z"])
+    @pytest.mark.parametrize("gap", ["T", " "])
+    def test_of_a_csv_file_the_clock_is_its_own(self, offset: str, gap: str, tmp_path: Path) -> None:
+        """Four whole days by the clock that wrote them, whatever day it was in Greenwich."""
+        written = table([when.replace(" ", gap) + offset for when in log()["when"]])
+        said: dict[str, Any] = {"columns": COLUMNS, "episode_each": "day", "observe_time": ["day"]}
+        data = TransitionDataset.load(write_csv(tmp_path / "a.csv", written), **said)
+        assert data.episode_lengths().tolist() == [24] * 4
+        np.testing.assert_allclose(data.obs[0, 1:], [0.0, 1.0], atol=1e-6)
+        np.testing.assert_allclose(data.obs[6, 1:], [1.0, 0.0], atol=1e-6)
+
     def test_without_them_the_hour_that_comes_again_is_a_cut(self) -> None:
         bare = [when[:19] for when in self.zoned(datetime(2025, 10, 25), 73)["when"]]
         data = load(table(bare), episode_each="day", last_rows_are="termination")

@@ -6,6 +6,7 @@ import json
 import struct
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -138,3 +139,46 @@ def test_a_mark_of_discrete_actions_is_read_from_this_file_alone(tmp_path: Path)
     with h5py.File(tmp_path / "log", "a") as file:
         file.create_dataset("discrete_action", (), "i4", external=[(str(tmp_path / "mark"), 0, 4)])
     assert "discrete_action" not in hdf5.read(tmp_path / "log").arrays
+
+
+def packed(path: Path, stream: bytes, *, twice: bool = False) -> Path:
+    """A file whose observations are one deflated piece of twelve rows, which holds what `stream` unpacks to."""
+    write(path)
+    with h5py.File(path, "a") as file:
+        del file["observations"]
+        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plan.set_chunk((12, 3))
+        plan.set_deflate(9)
+        if twice:
+            plan.set_filter(h5py.h5z.FILTER_DEFLATE, 0, (9,))
+        space = h5py.h5s.create_simple((12, 3))
+        made = h5py.h5d.create(file.id, b"observations", h5py.h5t.IEEE_F32LE, space, plan)
+        made.write_direct_chunk((0, 0), zlib.compress(stream) if twice else stream)
+    return path
+
+
+def deflated(size: int) -> bytes:
+    packer = zlib.compressobj(9)
+    return b"".join(packer.compress(bytes(2**24)) for _ in range(size // 2**24)) + packer.flush()
+
+
+def test_a_piece_that_unpacks_to_more_than_it_holds(tmp_path: Path) -> None:
+    """libhdf5 would unpack all of it, whatever the array declares."""
+    path = packed(tmp_path / "a.h5", deflated(400 * 2**20))
+    with pytest.raises(DataError, match=r"observations: the piece at \(0, 0\) unpacks to more than it holds"):
+        hdf5.read(path)
+
+
+def test_packed_twice_over(tmp_path: Path) -> None:
+    path = packed(tmp_path / "a.h5", zlib.compress(bytes(144)), twice=True)
+    with pytest.raises(DataError, match="observations: is packed 2 times over"):
+        hdf5.read(path)
+
+
+def test_a_large_piece_that_is_sound_is_read(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).normal(size=(100_000, 3)).astype(np.float32)  # hardly packs
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("observations", data=values, chunks=values.shape, compression="gzip", shuffle=True)
+        file["actions"], file["rewards"] = np.zeros((100_000, 2), np.float32), np.zeros(100_000, np.float32)
+        file["terminals"] = np.arange(100_000) % 100 == 99
+    np.testing.assert_array_equal(hdf5.read(tmp_path / "a.h5").arrays["observations"], values)

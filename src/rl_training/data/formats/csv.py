@@ -121,7 +121,6 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
     """The planned columns by way of pyarrow; None where it is missing or the file is not plain enough for it."""
     try:
         import pyarrow as pa
-        from pyarrow import csv as arrow_csv
 
         from rl_training.data.formats.arrow import column_values
     except ImportError:
@@ -132,21 +131,12 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
         return None
     values = reading(layout, planned)
     wanted = {name: f"c{positions[name]}" for name in planned.columns if name in positions}
-    column_names = [f"c{i}" for i in range(len(layout.names))]
+    texts = {wanted[name] for name in planned.as_written & wanted.keys()}
     try:
-        with pa.input_stream(str(path), compression="gzip" if layout.is_packed else None) as stream:
-            table = arrow_csv.read_csv(
-                stream,
-                read_options=arrow_csv.ReadOptions(column_names=column_names, skip_rows=layout.lines_above),
-                parse_options=arrow_csv.ParseOptions(delimiter=layout.separator),
-                convert_options=arrow_csv.ConvertOptions(
-                    include_columns=list(wanted.values()),
-                    column_types={wanted[name]: pa.string() for name in planned.as_written & wanted.keys()},
-                    null_values=["", "nan", "NaN"],
-                    timestamp_parsers=[],
-                    decimal_point="," if layout.decimal_commas else ".",
-                ),
-            )
+        table = _table(path, layout, list(wanted.values()), texts)
+        zoned = {field.name for field in table.schema if getattr(field.type, "tz", None) is not None}
+        if zoned:  # made UTC: the log's own clock is lost
+            table = _table(path, layout, list(wanted.values()), texts | zoned)
     except (pa.ArrowException, OSError):  # read it again in a way that can say where the fault lies
         return None
     if any(pa.types.is_binary(field.type) for field in table.schema):  # text in another encoding
@@ -155,6 +145,27 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
     read = {name: faults.reading(values, name, column_values(name, table.column(key))) for name, key in wanted.items()}
     faults.refuse(lambda rows: _lines_of(path, layout, rows))
     return read
+
+
+def _table(path: Path, layout: Layout, include: list[str], as_text: set[str]) -> Any:
+    """The columns `include` as pyarrow reads them: by their position, c0, c1, …"""
+    import pyarrow as pa
+    from pyarrow import csv as arrow_csv
+
+    names = [f"c{i}" for i in range(len(layout.names))]
+    with pa.input_stream(str(path), compression="gzip" if layout.is_packed else None) as stream:
+        return arrow_csv.read_csv(
+            stream,
+            read_options=arrow_csv.ReadOptions(column_names=names, skip_rows=layout.lines_above),
+            parse_options=arrow_csv.ParseOptions(delimiter=layout.separator),
+            convert_options=arrow_csv.ConvertOptions(
+                include_columns=include,
+                column_types=dict.fromkeys(as_text, pa.string()),
+                null_values=["", "nan", "NaN"],
+                timestamp_parsers=[],
+                decimal_point="," if layout.decimal_commas else ".",
+            ),
+        )
 
 
 def check_first_rows(path: Path, layout: Layout, planned: Plan, rows: int) -> None:

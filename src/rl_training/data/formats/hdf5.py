@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import MATRIX_FIELDS
 from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, missing_fields
+from rl_training.data.formats.hdf5_chunks import check_chunks
 from rl_training.data.formats.hdf5_files import DAMAGE, attributes, opened
 from rl_training.data.formats.hdf5_texts import is_text, texts_in
 from rl_training.data.formats.limits import check_size
@@ -176,6 +177,7 @@ def check_sizes(datasets: Iterable[h5py.Dataset]) -> None:
     """Refuse arrays that together are too large, or were never written: their values would come from nowhere."""
     size = stored = 0
     for dataset in datasets:
+        check_chunks(dataset)
         chunk = math.prod(dataset.chunks or (0,))  # unpacked whole, even where it is larger than the array
         size += max(dataset.size, chunk) * dataset.dtype.itemsize
         stored += dataset.id.get_storage_size()
