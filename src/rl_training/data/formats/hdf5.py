@@ -176,8 +176,8 @@ def _member(group: h5py.Group, name: str, said: str) -> Any:
 def check_sizes(datasets: Iterable[h5py.Dataset]) -> None:
     """Refuse arrays that together are too large, or were never written: their values would come from nowhere."""
     size = stored = 0
-    for dataset in datasets:
-        check_chunks(dataset)
+    several = list(datasets)
+    for dataset in several:
         chunk = math.prod(dataset.chunks or (0,))  # unpacked whole, even where it is larger than the array
         size += max(dataset.size, chunk) * dataset.dtype.itemsize
         stored += dataset.id.get_storage_size()
@@ -190,6 +190,8 @@ def check_sizes(datasets: Iterable[h5py.Dataset]) -> None:
                     " write all rows, or make the array smaller"
                 )
     check_size(size, stored)
+    for dataset in several:
+        check_chunks(dataset)
 
 
 def _marks_discrete_actions(file: h5py.File) -> bool:

@@ -13,6 +13,7 @@ from rl_training.errors import DataError
 _DEFLATE, _LZF = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_LZF
 _MOST_PACKED = 1_032  # bytes that one byte of a deflated stream can stand for
 _MOST_BYTES = 256 * 2**20  # that a piece may come to without being looked at
+_AT_A_TIME = 2**20
 _CHECKSUM = 4  # bytes that a filter before it may have added
 
 
@@ -28,7 +29,7 @@ def check_chunks(dataset: h5py.Dataset) -> None:
     def look(piece: Any) -> None:
         if piece.size * _MOST_PACKED > _MOST_BYTES and not piece.filter_mask:
             _, stream = dataset.id.read_direct_chunk(piece.chunk_offset)
-            if len(_begun(stream, whole + 1)) > whole:
+            if _is_longer(stream, whole):
                 raise DataError(f"{name}: the piece at {piece.chunk_offset} unpacks to more than it holds; refused")
 
     dataset.id.chunk_iter(look)
@@ -41,9 +42,13 @@ def _packers(dataset: h5py.Dataset) -> list[int]:
     return [code for place in range(plan.get_nfilters()) if (code := plan.get_filter(place)[0]) in (_DEFLATE, _LZF)]
 
 
-def _begun(stream: bytes, most: int) -> bytes:
-    """The first bytes that a stream unpacks to; none where it is damaged, which whoever reads it will say."""
+def _is_longer(stream: bytes, most: int) -> bool:
+    """Whether a stream unpacks to more bytes; not where it is damaged, which whoever reads it will say."""
+    unpacking, length = zlib.decompressobj(), 0
     try:
-        return zlib.decompressobj().decompress(stream, most)
+        while stream and length <= most:
+            length += len(unpacking.decompress(stream, _AT_A_TIME))
+            stream = unpacking.unconsumed_tail
     except zlib.error:
-        return b""
+        return False
+    return length > most
