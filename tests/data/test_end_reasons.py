@@ -13,7 +13,7 @@ from rl_training.data import TransitionDataset
 from rl_training.data.dataset_loaders import FileDatasetConfig, infer_spaces, load_dataset
 from rl_training.data.doctor import examine
 from rl_training.data.formats import read, read_table
-from rl_training.data.formats.times import steps_of
+from rl_training.data.formats.times import Times, steps_of
 from rl_training.data.reason_guesses import meaning_of
 from rl_training.data.settling import settle
 from rl_training.environments import Spaces
@@ -255,6 +255,9 @@ class TestTimes:
             ["2024/03/01 08:00:00", "2024/03/01 08:00:01", "2024/03/01 08:00:03"],
             ["2024-03-01T08:00:00+01:00", "2024-03-01T07:00:01Z", "2024-03-01T09:00:03+02:00"],
             ["8:00:00", "8:00:01", "08:00:03"],
+            ["12/31/2024 11:59:58 PM", "12/31/2024 11:59:59 pm", "1/1/2025 12:00:01 AM"],
+            ["31/12/2024, 23:59:58", "31/12/2024, 23:59:59", "1/1/2025, 0:00:01"],
+            ["1.3.2024 8:00:00", "1.3.2024 8:00:01", "1.3.2024 8:00:03"],
         ],
     )
     def test_how_they_may_be_written(self, times: list[str]) -> None:
@@ -263,9 +266,23 @@ class TestTimes:
 
     def test_what_could_be_either_is_refused(self) -> None:
         with pytest.raises(
-            DataError, match=r"'03/01/2024 08:00' at row 5 is neither a number nor a time; write times as"
+            DataError,
+            match=r"'03/01/2024 08:00' at row 5 is neither a number nor a time; days or months may come first, and no "
+            r"row tells which; write times as",
         ):
             steps_of("time", np.array(["03/01/2024 08:00"], dtype=object), 5)
+
+    def test_what_comes_first_is_told_once_for_all_parts(self) -> None:
+        times = Times()
+        times.steps("time", np.array(["03/31/2024 08:00"], dtype=object))
+        assert times.steps("time", np.array(["04/01/2024 08:00"], dtype=object))["at"] == 1711958400.0
+        with pytest.raises(DataError, match=r"'31/03/2024 08:00' at row 0 is neither a number nor a time; write times"):
+            times.steps("time", np.array(["31/03/2024 08:00"], dtype=object))
+
+    @pytest.mark.parametrize("text", ["13:00 PM", "0:30 AM", "31.02.2024 08:00", "12/13/14 08:00", "08:00 XM"])
+    def test_no_times(self, text: str) -> None:
+        with pytest.raises(DataError, match="is neither a number nor a time"):
+            steps_of("time", np.array([text], dtype=object))
 
 
 class TestCosts:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import listed
+from rl_training.data.formats.units import Units, advice_on, quantity_of
 from rl_training.data.formats.words import MOST_PROPOSED, as_number, key_of, proposed
 from rl_training.data.formats.words import NAME as WORDS
 from rl_training.errors import DataError, did_you_mean
@@ -167,7 +168,7 @@ def with_points(
     """Cells whose decimals have commas, with points in their place. A number that has a point already is refused: it
     may be thousands, `1.234`. among_words: only numbers change, as words may have commas."""
     pointed = {first_row + row: cell for row, cell in enumerate(cells) if cell and "." in cell}
-    if bad := {row: cell for row, cell in pointed.items() if as_number(cell) is not None}:
+    if bad := {row: cell for row, cell in pointed.items() if as_number(cell) is not None or quantity_of(cell)}:
         raise BadCellsError(name, bad)
     given = [cell and cell.replace(",", ".", 1) for cell in cells]
     if not among_words:
@@ -182,14 +183,16 @@ def numbers(
     *,
     also: Mapping[str, float] | None = None,
     missing: Sequence[str] = (),
+    units: Units | None = None,
 ) -> npt.NDArray[Any]:
-    """`[N]` numbers, or `[N, …]` where cells hold lists. Text may be numbers or true, yes, on
+    """`[N]` numbers, or `[N, …]` where cells hold lists. Text may be numbers, all with the same unit, or true, yes, on
     and their opposites; nothing, and a word for it, is NaN.
 
     first_row: the number of the first cell in the whole column, where `values` is only a part of it.
     also: further words that stand for a number. missing: further words, or numbers, that stand for nothing.
+    units: those of the parts before.
     """
-    return _without_marks(_numbers(name, values, first_row, also, missing), missing)
+    return _without_marks(_numbers(name, values, first_row, also, missing, units or Units()), missing)
 
 
 def _without_marks(found: npt.NDArray[Any], missing: Sequence[str]) -> npt.NDArray[Any]:
@@ -201,7 +204,12 @@ def _without_marks(found: npt.NDArray[Any], missing: Sequence[str]) -> npt.NDArr
 
 
 def _numbers(
-    name: str, values: npt.NDArray[Any], first_row: int, also: Mapping[str, float] | None, missing: Sequence[str]
+    name: str,
+    values: npt.NDArray[Any],
+    first_row: int,
+    also: Mapping[str, float] | None,
+    missing: Sequence[str],
+    units: Units,
 ) -> npt.NDArray[Any]:
     if values.dtype.kind in "biuf":
         return values
@@ -210,17 +218,20 @@ def _numbers(
     if values.ndim > 1 or any(isinstance(cell, _NESTED) for cell in values[:1]):
         return _stacked(name, values)
     try:
-        return values.astype(np.float64)
+        found = values.astype(np.float64)
     except (ValueError, TypeError, OverflowError):
-        pass
+        values = units.without(name, values) if also is None else values
+    else:
+        units.plain(name, found, first_row)
+        return found
     none = dict.fromkeys(map(str.casefold, map(str.strip, missing)), np.nan)
     words = _WORDS | (dict.fromkeys(_MISSING_WORDS, np.nan) | none if also is None else dict(also))
     cells = values.tolist()
-    found = [_number(cell, words) for cell in cells]
-    bad = {first_row + place: _decoded(cells[place]) for place, value in enumerate(found) if value is None}
+    read = [_number(cell, words) for cell in cells]
+    bad = {first_row + place: _decoded(cells[place]) for place, value in enumerate(read) if value is None}
     if bad:
         raise BadCellsError(name, bad, is_flag=also is not None)
-    return np.array(found, dtype=np.float64)
+    return np.array(read, dtype=np.float64)
 
 
 def flags(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
@@ -270,7 +281,7 @@ def _advice(text: str) -> str:
         return "; decimals have commas in this file, so write it without a point, or with a comma in its place"
     if text in _MISSING_WORDS:
         return "; a missing value: fill it in, or leave out its row where a step column shows the hole"
-    return "; write 1 and 0 for such letters, or yes and no" if text in _FLAG_WORDS else ""
+    return "; write 1 and 0 for such letters, or yes and no" if text in _FLAG_WORDS else advice_on(text)
 
 
 def is_missing_word(text: str) -> bool:

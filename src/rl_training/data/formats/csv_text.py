@@ -33,7 +33,9 @@ _MOST_ABOVE = 50  # lines above the header that do not begin with #
 _MOST_REMARKS = 1_000  # lines that do
 _LONGEST_UNIT = 20  # characters
 _LONGEST_NUMBER = 100  # characters
-_POINT, _COMMA = re.compile(rb"[-+]?\d*\.\d+"), re.compile(rb"[-+]?(?:\d*,(?:\d{1,2}|\d{4,})|0,\d+)")
+_BESIDE = r"(?:\$|€|£|%|°?[A-Za-z][A-Za-z/0-9]{0,11})".encode()  # a number: its unit
+_POINT = re.compile(rb"(?:%b *)?[-+]?\d*\.\d+(?: *%b)?" % (_BESIDE, _BESIDE))
+_COMMA = re.compile(rb"(?:%b *)?[-+]?(?:\d*,(?:\d{1,2}|\d{4,})|0,\d+)(?: *%b)?" % (_BESIDE, _BESIDE))
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
@@ -15,12 +16,16 @@ from rl_training.errors import DataError
 from rl_training.time_features import Seconds
 from rl_training.validation import shown
 
-# Days first where points stand between, years first where slashes do; 3/1/2024 could be either and is refused.
+_END = r"(?=[ T,]|$)"
 _DATES = (
-    (re.compile(r"(?P<d>\d\d)\.(?P<m>\d\d)\.(?P<y>\d{4})(?=[ T]|$)"), "ymd"),
-    (re.compile(r"(?P<y>\d{4})/(?P<m>\d\d)/(?P<d>\d\d)(?=[ T]|$)"), "ymd"),
+    re.compile(rf"(?P<y>\d{{4}})([-/])(?P<m>\d{{1,2}})\2(?P<d>\d{{1,2}}){_END}"),
+    re.compile(rf"(?P<d>\d{{1,2}})\.(?P<m>\d{{1,2}})\.(?P<y>\d{{4}}){_END}"),
 )
-_CLOCK = re.compile(r"\d{1,2}:\d\d(:\d\d(\.\d{1,6})?)?")
+# 3/1/2024 could be either: other rows of the column tell.
+_DAY_FIRST = re.compile(rf"(?P<d>\d{{1,2}})/(?P<m>\d{{1,2}})/(?P<y>\d{{4}}){_END}")
+_MONTH_FIRST = re.compile(rf"(?P<m>\d{{1,2}})/(?P<d>\d{{1,2}})/(?P<y>\d{{4}}){_END}")
+_CLOCK = re.compile(r"(?P<hour>\d{1,2})(?P<rest>:\d\d(:\d\d(\.\d{1,6})?)?)(?: ?(?P<half>[AP])\.?M\.?)?", re.IGNORECASE)
+_HALF_DAY, _MONTHS = 12, 12
 _Kind: TypeAlias = Literal["number", "with a zone", "without"]
 
 
@@ -29,6 +34,7 @@ class Times:
 
     def __init__(self) -> None:
         self._kind: _Kind | None = None  # of the rows so far
+        self._slashed: re.Pattern[str] | None = None  # dates with slashes, once it is known what comes first in them
 
     def steps(self, name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
         """`[N]` numbers as they are; dates, and times of a day, as `DATED`."""
@@ -48,7 +54,9 @@ class Times:
                 raise DataError(f"column {name!r}: row {first_row + int(np.argmax(np.isnat(values)))} has no time")
             self._require_one_kind(name, "without", first_row)
             return _dated(values.astype("datetime64[ns]").astype(np.int64) / 1e9)
-        times = [_moment(name, row, cell) for row, cell in enumerate(values.tolist(), first_row)]
+        texts = [str(cell).strip() for cell in values.tolist()]
+        self._slashed = self._slashed or _order_of(texts)
+        times = [_moment(name, row, text, self._slashed) for row, text in enumerate(texts, first_row)]
         zoned = [time.tzinfo is not None for time in times]
         for zone in dict.fromkeys(zoned):
             self._require_one_kind(name, "with a zone" if zone else "without", first_row + zoned.index(zone))
@@ -77,15 +85,37 @@ def _dated(wall: Seconds, at: Seconds | None = None) -> npt.NDArray[Any]:
     return found
 
 
-def _moment(name: str, row: int, cell: Any) -> datetime:
-    text = str(cell).strip()
-    for pattern, order in _DATES:
-        if found := pattern.match(text):
-            text = "-".join(found[part] for part in order) + text[found.end() :]
+def _order_of(texts: Iterable[str]) -> re.Pattern[str] | None:
+    """Dates with slashes, by the first that has a number above twelve; none where no date tells."""
+    dates = filter(None, map(_DAY_FIRST.match, texts))
+    told = next((date for date in dates if max(int(date["d"]), int(date["m"])) > _MONTHS), None)
+    return None if told is None else _DAY_FIRST if int(told["d"]) > _MONTHS else _MONTH_FIRST
+
+
+def _moment(name: str, row: int, text: str, slashed: re.Pattern[str] | None) -> datetime:
     try:
-        if _CLOCK.fullmatch(text):
-            text = f"1970-01-01T{text.zfill(len(text) + (text[1] == ':'))}"
-        return datetime.fromisoformat(text)
+        return datetime.fromisoformat(_iso(text, slashed))
     except ValueError:
         rule = "write times as 2024-03-31 08:15:00, or as numbers"
-        raise DataError(f"column {name!r}: {shown(cell)} at row {row} is neither a number nor a time; {rule}") from None
+        if slashed is None and _DAY_FIRST.match(text):
+            rule = f"days or months may come first, and no row tells which; {rule}"
+        raise DataError(f"column {name!r}: {shown(text)} at row {row} is neither a number nor a time; {rule}") from None
+
+
+def _iso(text: str, slashed: re.Pattern[str] | None) -> str:
+    """A date with a time as ISO 8601 has it; times of a day are of the first of 1970. What is not understood stays."""
+    date, clock = None, text
+    for pattern in (*_DATES, *([slashed] if slashed else [])):
+        if found := pattern.match(text):
+            date, clock = f"{found['y']}-{int(found['m']):02}-{int(found['d']):02}", text[found.end() :].lstrip(" T,")
+    if date is not None and not clock:
+        return date
+    time = _CLOCK.fullmatch(clock)
+    if time is None:
+        return text if date is None else f"{date}T{clock}"
+    hour = int(time["hour"])
+    if time["half"]:
+        if not 0 < hour <= _HALF_DAY:
+            return text
+        hour = hour % _HALF_DAY + (_HALF_DAY if time["half"].upper() == "P" else 0)
+    return f"{date or '1970-01-01'}T{hour:02}{time['rest']}"
