@@ -64,6 +64,25 @@ class TestMode:
             Trainer(small_config(data_file, tmp_path / "runs", engine="compiled")).train()
         assert not (tmp_path / "runs").exists()
 
+    def test_a_compiler_that_fails_is_done_without(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setenv("CXX", "/bin/false")
+        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
+        torch.compiler.reset()
+        config = small_config(data_file, tmp_path / "runs", "bc", engine="compiled", name="by-name")
+        with pytest.raises(
+            ConfigError, match=r"engine: 'compiled', but compiling failed \(InvalidCxxCompiler: No work"
+        ):
+            Trainer(config).train()
+        monkeypatch.setitem(engines._COMPILE_PAYS_FROM, "cpu", 1)
+        weights = [
+            Trainer(config.model_copy(update={"engine": mode, "name": mode})).train().actor.learner.model.state_dict()
+            for mode in ("auto", "eager")
+        ]
+        assert "warning: compiling failed (InvalidCxxCompiler: No working C++ compiler" in caplog.text
+        assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[1])
+
     def test_a_compiler_is_looked_for_on_the_path_and_in_cxx(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

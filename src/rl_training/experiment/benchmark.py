@@ -101,7 +101,8 @@ def prepare(work: Work) -> Prepared:
     dataset = TransitionDataset.from_dict(arrays, action_low=-1.0, action_high=1.0)
     trainer = _offline(trainer_for(work.algo))(config, dataset=dataset)
     parts = trainer.assemble()
-    learner, engine = parts.learner, Engine(parts.learner, trainer.source(parts), parts.mode)
+    learner = parts.learner
+    engine = Engine(learner, trainer.source(parts), parts.mode, must_compile=parts.mode == "compiled")
     done = 0
 
     def run(count: int) -> None:

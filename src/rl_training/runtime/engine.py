@@ -8,6 +8,7 @@ all run the same mathematics.
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal
@@ -25,6 +26,9 @@ from rl_training.runtime.ahead import WorkAhead
 from rl_training.runtime.allocation import keep_freed_memory
 from rl_training.runtime.sources import Source
 from rl_training.runtime.torch_state import is_own, own_torch_state
+from rl_training.validation import shortened
+
+_log = logging.getLogger("rl_training")
 
 EngineMode = Literal["auto", "eager", "compiled"]
 Precision = Literal["auto", "fp32", "tf32", "bf16"]
@@ -97,12 +101,16 @@ def uses_blocks(device: torch.device, mode: str, precision: Precision, kernels: 
 
 
 class Engine:
-    """Drives one learner from one source."""
+    """Drives one learner from one source. must_compile: the mode was asked for by name; else what cannot be compiled is
+    trained without."""
 
-    def __init__(self, learner: Learner, source: Source, mode: EngineMode = "eager") -> None:
+    def __init__(
+        self, learner: Learner, source: Source, mode: EngineMode = "eager", *, must_compile: bool = False
+    ) -> None:
         self.learner = learner
         self.source = source
         self.mode = mode
+        self._must_compile = must_compile
         self._noise = streams.NoiseStreams(learner.noise(learner.params.batch_size))
         self._metrics = _MetricSums(learner)
         self._graphs: dict[Phases, torch.cuda.CUDAGraph] = {}
@@ -156,8 +164,26 @@ class Engine:
             self._graphs[phases].replay()
             return
         for phase in phases:  # the first of its kind: compiled by running it
-            self._metrics.names[phase] = self._update(phase, self._metrics.sums_of(phase))
+            try:
+                self._metrics.names[phase] = self._update(phase, self._metrics.sums_of(phase))
+            except RuntimeError as error:
+                if not self._is_of_compiler(error):
+                    raise
+                self._do_without(error)  # the whole update is one graph: nothing of it has run
+                self._metrics.names[phase] = self._update(phase, self._metrics.sums_of(phase))
             self._ran.add(phase)
+
+    def _is_of_compiler(self, error: RuntimeError) -> bool:
+        return self.mode == "compiled" and isinstance(error, torch._dynamo.exc.TorchDynamoException)
+
+    def _do_without(self, error: RuntimeError) -> None:
+        """Go on in eager mode where the compiler fails, or its disk is full."""
+        told = shortened(next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__))
+        if self._must_compile:
+            advice = "use 'eager', or see rl-training doctor"
+            raise ConfigError(f"engine: 'compiled', but compiling failed ({told}); {advice}") from error
+        _log.warning("warning: compiling failed (%s); training goes on without it, more slowly", told)
+        self.mode, self._update, self._captures = "eager", self._one, False
 
     def _capture(self, phases: Phases) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()

@@ -198,7 +198,7 @@ class Trainer:
             raise
 
     def _loop_from(self, source: Source, parts: Parts, run: RunDirectory) -> Loop:
-        engine = Engine(parts.learner, source, parts.mode)
+        engine = Engine(parts.learner, source, parts.mode, must_compile=self.config.engine == "compiled")
         if self.checkpoint is not None:
             counts, per_seed = parts.progress.metric_counts, torch.zeros(parts.learner.members, dtype=torch.float64)
             require_alike(dict.fromkeys(counts, per_seed), self.checkpoint.metric_sums)
