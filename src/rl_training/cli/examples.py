@@ -6,6 +6,10 @@ import typer
 
 # By command: a line to type, and what it does.
 EXAMPLES: dict[str, dict[str, str]] = {
+    "help": {
+        "rl-training help train": "options and examples of one",
+        "rl-training help data split": "of one in a group",
+    },
     "doctor": {
         "rl-training doctor": "everything, in about ten seconds",
         "rl-training doctor --quick --json": "for a script",
@@ -99,6 +103,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
 }
 # In the list of commands, where the first sentence of the help would be cut.
 SHORT: dict[str, str] = {
+    "help": "Show the help of a command.",
     "doctor": "Check this machine, and say what to do about each fault.",
     "init": "Look at a file and write a commented configuration for it.",
     "resume": "Continue a run exactly as if it had never stopped.",

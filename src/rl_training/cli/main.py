@@ -91,6 +91,7 @@ def _help_alone(context: typer.Context) -> None:
         tell(context.get_help())
 
 
+app.command("help")(first_steps.help_)
 app.command()(first_steps.doctor)
 app.command()(first_steps.init)
 
@@ -99,7 +100,7 @@ app.command()(first_steps.init)
 def train(
     config: Config,
     set_: Overrides = None,
-    seed: Annotated[list[int] | None, typer.Option(help="Seed; repeat it to train several members together.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(min=0, help="Seed; repeat it for several members.")] = None,
     total_timesteps: Annotated[int | None, typer.Option(min=1, help="Budget, if not the configuration's.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the run directory.")] = None,
     runs_dir: Annotated[str | None, typer.Option(help="Folder for run directories.")] = None,
