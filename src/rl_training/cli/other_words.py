@@ -51,7 +51,7 @@ _OPTIONS = {
     "--dest": "--output",
 }
 _NAMED = "a run lies in runs/NAME: --name NAME calls it so, --runs-dir FOLDER puts it elsewhere"
-_A_RUN = "it takes a run, not a configuration"
+_A_RUN = "it takes a run, not a configuration; `rl-training runs` lists them"
 _OF_COMMANDS = {
     "train": dict.fromkeys(("-o", "--output", "--out"), _NAMED),
     "init": {
@@ -66,7 +66,7 @@ _OF_COMMANDS = {
     "predict": {
         "-c": _A_RUN,
         "--config": _A_RUN,
-        "--time": "the time is named as in the data: --obs-file FILE.csv with its column of dates",
+        "--time": "the time is a part of the observation: --obs NAME=VALUE,DATES=2024-06-01T12:00, by its name in the data",
         "--deterministic": "leave it out: that is what is done unless there is --stochastic",
         "--json": "leave it out: what is printed is JSON",
     },

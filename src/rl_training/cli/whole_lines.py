@@ -68,7 +68,8 @@ def _of_data(place: str, words: Sequence[str]) -> list[str] | None:
         case "init" | "data info" | "data check":
             return source
         case "data convert":
-            return [*source, f"{Path(data).stem}{'.csv' if data.endswith('.npz') else '.npz'}"]
+            stem = "converted" if source[0] == "-c" else Path(data).stem
+            return [*source, f"{stem}{'.csv' if data.endswith('.npz') else '.npz'}"]
         case "data split":
             parts = [word for word in words if word.endswith(SUFFIXES) and word != data]
             return [*source, "-o", *(parts if len(parts) == 2 else ("train.npz", "held_out.npz"))]

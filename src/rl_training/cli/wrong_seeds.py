@@ -31,8 +31,9 @@ def of_seeds(command: str, message: str, option: object, words: Sequence[str]) -
     if not message.startswith("No such option") or not isinstance(option, str):
         return None
     if command == "train" and option == "-n":
-        several = _counted(numbers_after("-n", words) or ["3"])
-        return f"No such option: -n; {several}; for so many updates: --total-timesteps, for a run's name: --name"
+        count = (numbers_after("-n", words) or ["3"])[0]
+        others = f"{count} updates --total-timesteps {count}, and a run's name is --name"
+        return f"No such option: -n; {_counted([count])}, {others}"
     name = option.replace("_", "-")
     if command == "train" and name in (*_COUNTS, "--seed"):
         seeds = numbers_after(option, words)

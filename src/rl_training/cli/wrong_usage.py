@@ -90,6 +90,8 @@ def _place(words: Sequence[str]) -> str:
 def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str | None:
     if command == "train" and message.startswith(("Missing option '--config'", "Option '-c' requires")):
         return f"Missing option '--config' / '-c': {_to_train(words)}"
+    if command == "train" and message.startswith("Option '--resume' requires"):
+        return "--resume: takes auto; a given run is continued by `rl-training resume RUN`"
     if message.startswith("Option '--compare' requires 2"):
         return "--compare: takes two names, --compare RUN RUN"
     if command == "split" and message.startswith(("Option '-o' requires 2", "Option '--output' requires 2")):
