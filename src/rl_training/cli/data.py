@@ -8,12 +8,15 @@ from typing import Annotated, Literal
 import typer
 
 from rl_training.cli.data_collect import collect
+from rl_training.cli.examples import epilog
 from rl_training.cli.reading_options import Reading, reads_data
 from rl_training.cli.telling import tell
 from rl_training.cli.whole_lines import whole_line
 from rl_training.errors import ConfigError
 
-data_app = typer.Typer(help="Look at, check, convert, split and record datasets.", rich_markup_mode=None)
+data_app = typer.Typer(
+    help="Look at, check, convert, split and record datasets.", epilog=epilog("data"), rich_markup_mode=None
+)
 
 EnvId = Annotated[str | None, typer.Option(help="The environment the data come from, if the file does not say so.")]
 Dataset = Annotated[Path | None, typer.Argument(help="A dataset in any format that can be trained on, or minari:ID.")]

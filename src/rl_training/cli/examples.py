@@ -61,6 +61,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "rl-training push my-run --repo me/hopper --dry-run -o for-the-hub": "look first",
         "rl-training push my-run --repo me/hopper --which best": "upload",
     },
+    "demo": {"rl-training demo": "in about a minute"},
     "bench": {
         "rl-training bench --algo iql --members 1 --members 8": "one seed, and eight at once",
     },
@@ -78,8 +79,17 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "rl-training runs --algo iql --sort score --limit 5": "the five best",
         "rl-training runs --compare run-a run-b": "two side by side",
     },
+    "config": {
+        "rl-training config show cql/pendulum": "every default filled in",
+        "rl-training config validate my.yaml": "exit code 2 on a mistake",
+    },
+    "data": {
+        "rl-training data check log.csv": "what is in it, what is wrong, and where",
+        "rl-training data split -c config.yaml -o train.npz aside.npz": "read as it says",
+    },
     "config show": {"rl-training config show cql/pendulum": "every default filled in"},
     "config validate": {"rl-training config validate my.yaml": "exit code 2 on a mistake"},
+    "config list": {"rl-training config list": "their names alone"},
     "config presets": {"rl-training config presets rebrac": "and whose settings they are"},
     "data check": {
         "rl-training data check log.npz": "what is in it, what is wrong, and where",

@@ -20,14 +20,13 @@ def help_(
     command: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]", help="Of which command.")] = None,
 ) -> None:
     """Show the help of a command, as its --help does."""
-    context = context.find_root()
+    place: Any = context.find_root()
     for word in command or []:
-        group: Any = context.command
-        if not hasattr(group, "commands"):
+        if not hasattr(place.command, "commands"):
             break
-        name, found, _ = group.resolve_command(context, [word])
-        context = context.__class__(found, info_name=name, parent=context)
-    tell(context.get_help())
+        name, found, _ = place.command.resolve_command(place, [word])
+        place = place.__class__(found, info_name=name, parent=place)
+    tell(place.get_help())
 
 
 def doctor(

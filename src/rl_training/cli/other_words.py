@@ -66,7 +66,7 @@ _OF_COMMANDS = {
     "predict": {
         "-c": _A_RUN,
         "--config": _A_RUN,
-        "--time": "the time is a part of the observation: --obs NAME=VALUE,DATES=2024-06-01T12:00, by its name in the data",
+        "--time": "the time is given by its name in the data: --obs NAME=VALUE,TIME=2024-06-01T12:00",
         "--deterministic": "leave it out: that is what is done unless there is --stochastic",
         "--json": "leave it out: what is printed is JSON",
     },

@@ -55,7 +55,7 @@ def _of_config(place: str, words: Sequence[str]) -> list[str] | None:
         case "config presets":
             return ["rebrac"]
         case "data collect":
-            return "--env-id Pendulum-v1 --policy random --steps 40000 -o random.npz".split()
+            return ["--env-id", "Pendulum-v1", "--policy", "random", "--steps", "40000", "-o", "random.npz"]
     return None
 
 

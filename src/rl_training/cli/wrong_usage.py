@@ -29,10 +29,10 @@ _SPARE = {
     "export": "one run at a time",
     "init": "one file at a time; a folder that holds several alike is read as one",
     "train": "is more than this command takes; one configuration at a time",
-    "runs": "lists all runs; of one, `rl-training report RUN` writes a page, and --compare RUN RUN shows two",
+    "runs": "this lists all runs; of one, `rl-training report RUN` writes a page, and --compare RUN RUN shows two",
     "bench": "algorithms are named by --algo, as in --algo iql",
-    "configs": "lists all; `rl-training config show NAME` prints one",
-    "list": "lists all; `rl-training config show NAME` prints one",
+    "configs": "this lists all; `rl-training config show NAME` prints one",
+    "list": "this lists all; `rl-training config show NAME` prints one",
 }
 _OF_OBSERVATIONS = (".npy", ".npz", ".csv", ".json")
 
@@ -46,7 +46,9 @@ def told(error: Any, words: Sequence[str]) -> str:
     meant = _dashes(words, known) or _of_command(message, option, words, error.ctx)
     meant = meant or _meant(command, message, option, words) or _number(message, error, words)
     if meant is None and message.startswith("No such option") and isinstance(option, str) and error.ctx:
-        near = _near(command, option, known) or option_elsewhere(option, error.ctx.find_root().command)
+        near = _near(command, option, known)
+        if not near and option not in _REPLACING:
+            near = option_elsewhere(option, error.ctx.find_root().command)
         meant = f"No such option: {option}{near}"
     if meant is None and message.startswith("Missing"):
         _, *named = place.split()
@@ -62,7 +64,7 @@ def _dashes(words: Sequence[str], known: Sequence[str]) -> str | None:
 
 def _of_command(message: str, option: Any, words: Sequence[str], context: Any) -> str | None:
     """Of a word that is no command, and of `--train`."""
-    group = None if context is None else context.command
+    group: Any = None if context is None else context.command
     if not hasattr(group, "commands"):
         return None
     root = context.find_root().command
@@ -104,6 +106,9 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
         return seeds
     if not message.startswith("No such option") or not isinstance(option, str):
         return None
+    if option == "--run" and (name := _given([option], words)):
+        rest = shlex.join(word for word in words if not word.startswith("--run"))
+        return f"No such option: --run; a run is named without: `rl-training {rest or name}`"
     if command == "resume" and option == "--set":
         return "No such option: --set; a resumed run keeps its settings, only --total-timesteps gives it another budget"
     if command in ("train", "finetune") and option in ("--wandb", "--tensorboard", "--mlflow"):
@@ -137,7 +142,7 @@ _THOUSANDS = {"k": 1_000, "K": 1_000, "m": 1_000_000, "M": 1_000_000}
 
 def _number(message: str, error: Any, words: Sequence[str]) -> str | None:
     """Of a number that was written with a comma, and of a whole one that was written in another way."""
-    names = getattr(getattr(error, "param", None), "opts", ())
+    names: Sequence[str] = getattr(getattr(error, "param", None), "opts", ())
     given = _given(names, words) if message.startswith("Invalid value") else None
     if given is not None and "valid integer" in message:
         factor = _THOUSANDS.get(given[-1:], 1)
