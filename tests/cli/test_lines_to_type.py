@@ -142,7 +142,7 @@ FIVE = "--seed 0 --seed 1 --seed 2 --seed 3 --seed 4"
         ("--n_seeds=2", "--n_seeds; 2 seeds are --seed 0 --seed 1, and seed 2 alone is --seed 2"),
         ("--seeds=0-4", f"--seeds; did you mean {FIVE}?"),
         ("--seeds 0:5", f"--seeds; did you mean {FIVE}?"),
-        ("--seeds 10", "--seeds; 10 seeds are --set seed=[0,1,2,3,4,5,6,7,8,9], and"),
+        ("--seeds 10", "--seeds; 10 seeds are --set 'seed=[0,1,2,3,4,5,6,7,8,9]', and"),
         ("-n 5", f"-n; 5 seeds are {FIVE}, 5 updates --total-timesteps 5"),
         ("--seed 0-4", f"takes one number, and is repeated for more: {FIVE}"),
         ("--seed 0 1", "0 1: --seed is repeated for more: --seed 0 --seed 1"),

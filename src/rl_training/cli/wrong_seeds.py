@@ -79,5 +79,5 @@ def _is_list(word: str) -> bool:
 def repeated(seeds: Sequence[str]) -> str:
     """As they are typed: each by itself, or where they are many as one value."""
     if len(seeds) > _MOST_REPEATED:
-        return f"--set seed=[{','.join(seeds)}]"
+        return f"--set 'seed=[{','.join(seeds)}]'"
     return " ".join(f"--seed {seed}" for seed in seeds)
