@@ -67,7 +67,7 @@ def is_locked(run: Path) -> bool:
 def train_first(path: Path) -> str:
     """What to say after `no such run` where no run is anywhere: the command that trains one, with the configuration
     that lies nearby."""
-    found = {file.stem: file for folder in (path.parent, Path()) for file in _configurations(folder)}
+    found = {file.stem: file for folder in (path.parent, Path()) for file in configurations(folder)}
     like = closest(path.name, found)
     if like is None and len(found) == 1:
         (like,) = found
@@ -89,7 +89,7 @@ def is_configuration(path: Path) -> bool:
         return False
 
 
-def _configurations(folder: Path) -> Iterator[Path]:
+def configurations(folder: Path) -> Iterator[Path]:
     """Those that lie in a folder, by name; nothing where it cannot be listed."""
     try:
         with os.scandir(folder) as entries:

@@ -137,7 +137,7 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
         case "union_tag_invalid":
             return f"no {context['discriminator']} {shown(context['tag'])}; choose from {context['expected_tags']}"
         case "union_tag_not_found":
-            return f"needs {context['discriminator']}"
+            return f"needs {context['discriminator']}, as in source: file"
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal" if place.field and _allowed(
             place.field
         ):

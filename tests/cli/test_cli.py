@@ -386,7 +386,7 @@ class TestMistakes:
             (["train"], ["--config", "(see rl-training train --help)"]),
             (["train", "--confg", "x"], ["--confg", "--config"]),
             (["evaluate", "x", "--episodes", "0"], ["--episodes", "1"]),
-            (["evaluate", "x", "--episodes", "two"], ["--episodes", "integer"]),
+            (["evaluate", "x", "--episodes", "two"], ["--episodes", "must be a whole number, got two"]),
             (["evaluate"], ["argument", "(see rl-training evaluate --help)"]),
             (["config", "shwo"], ["'shwo'", "(see rl-training config --help)"]),
         ],

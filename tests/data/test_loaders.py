@@ -154,7 +154,7 @@ def test_a_name_that_no_file_can_have(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("content", "found"),
     [
-        (b"", "it is empty"),
+        (b"", "it is empty; write it anew"),
         (b'{"obs": [1, 2]}', "it is JSON; write it as CSV or Parquet"),
         (b"one word\n", r"it begins with b'one word'"),
         (b"a,b\0\n", r"it begins with b'a,b\x00\n'"),

@@ -379,7 +379,7 @@ class TestChecks:
         assert "'scripted', 'random', 'file'" in message
 
     def test_a_missing_source_of_data(self) -> None:
-        assert refusal(dataset={"size": 5}) == "dataset: needs 'source'"
+        assert refusal(dataset={"size": 5}) == "dataset: needs 'source', as in source: file"
 
     def test_a_misspelt_required_key(self) -> None:
         assert refusal(dataset={"source": "file", "pth": "x.npz"}).startswith(

@@ -404,7 +404,7 @@ class TestMistakes:
 
     def test_no_environment(self, data_file: Path, tmp_path: Path) -> None:
         run = manager.start(small_config(data_file, tmp_path, "iql", total_timesteps=STEPS)).run.path
-        expected = "env_id: is required where iql collects its own experience"
+        expected = "env_id: is required where iql collects its own experience; name it (finetune: --env-id ID)"
         assert self.refused(run, tmp_path / "new") == expected
         result, _ = finetuned(run, tmp_path, env_id="Pendulum-v1")
         assert result.checkpoint.config.env_id == "Pendulum-v1"

@@ -120,7 +120,9 @@ class TestMistakes:
     @pytest.mark.parametrize("algo", ["sac", "td3", "rlpd"])
     def test_no_environment(self, algo: str, data_file: Path, tmp_path: Path) -> None:
         config = online_config(tmp_path, algo, data_file if algo == "rlpd" else None, env_id=None)
-        assert self.refused(config, tmp_path) == f"env_id: is required where {algo} collects its own experience"
+        assert self.refused(config, tmp_path) == (
+            f"env_id: is required where {algo} collects its own experience; name it (finetune: --env-id ID)"
+        )
 
     def test_no_dataset(self, tmp_path: Path) -> None:
         expected = "dataset: is required; a path to a file, minari:ID, `source: scripted` or `random`"

@@ -8,11 +8,15 @@ from typing import Annotated, Literal
 import typer
 
 from rl_training.cli.data_collect import collect
+from rl_training.cli.examples import epilog
 from rl_training.cli.reading_options import Reading, reads_data
 from rl_training.cli.telling import tell
+from rl_training.cli.whole_lines import whole_line
 from rl_training.errors import ConfigError
 
-data_app = typer.Typer(help="Look at, check, convert, split and record datasets.", rich_markup_mode=None)
+data_app = typer.Typer(
+    help="Look at, check, convert, split and record datasets.", epilog=epilog("data"), rich_markup_mode=None
+)
 
 EnvId = Annotated[str | None, typer.Option(help="The environment the data come from, if the file does not say so.")]
 Dataset = Annotated[Path | None, typer.Argument(help="A dataset in any format that can be trained on, or minari:ID.")]
@@ -36,7 +40,8 @@ def _named(
         return path, env_id, reading
     if config is None or (path is not None and verb != "convert"):
         wrong = "Missing argument 'path'" if path is None else f"--config {config}: not beside {path}"
-        raise ConfigError(f"{wrong}; give a dataset, or -c CONFIG for the data it names")
+        line = whole_line(f"data {verb}") if path is None else ""
+        raise ConfigError(f"{wrong}; give a dataset, or -c CONFIG for the data it names{line}")
     from rl_training.cli.data_of_config import data_of_config
 
     own, env_id, said = data_of_config(config, env_id, reading, verb)
@@ -104,7 +109,8 @@ def convert(
     from rl_training.cli import data_convert
 
     if target is None and config is None:
-        raise ConfigError("Missing argument 'target'; give a source and a target, or -c CONFIG and a target")
+        line = whole_line("data convert", [source])
+        raise ConfigError(f"Missing argument 'target'; give a source and a target, or -c CONFIG and a target{line}")
     given = source if target is not None else None
     path, env_id, reading = _named(None if given is None else Path(given), config, env_id, reading, "convert")
     data_convert.convert(given or str(path), target or source, env_id, reading, force=force)

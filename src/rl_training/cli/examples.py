@@ -6,6 +6,10 @@ import typer
 
 # By command: a line to type, and what it does.
 EXAMPLES: dict[str, dict[str, str]] = {
+    "help": {
+        "rl-training help train": "options and examples of one",
+        "rl-training help data split": "of one in a group",
+    },
     "doctor": {
         "rl-training doctor": "everything, in about ten seconds",
         "rl-training doctor --quick --json": "for a script",
@@ -57,6 +61,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "rl-training push my-run --repo me/hopper --dry-run -o for-the-hub": "look first",
         "rl-training push my-run --repo me/hopper --which best": "upload",
     },
+    "demo": {"rl-training demo": "in about a minute"},
     "bench": {
         "rl-training bench --algo iql --members 1 --members 8": "one seed, and eight at once",
     },
@@ -74,8 +79,17 @@ EXAMPLES: dict[str, dict[str, str]] = {
         "rl-training runs --algo iql --sort score --limit 5": "the five best",
         "rl-training runs --compare run-a run-b": "two side by side",
     },
+    "config": {
+        "rl-training config show cql/pendulum": "every default filled in",
+        "rl-training config validate my.yaml": "exit code 2 on a mistake",
+    },
+    "data": {
+        "rl-training data check log.csv": "what is in it, what is wrong, and where",
+        "rl-training data split -c config.yaml -o train.npz aside.npz": "read as it says",
+    },
     "config show": {"rl-training config show cql/pendulum": "every default filled in"},
     "config validate": {"rl-training config validate my.yaml": "exit code 2 on a mistake"},
+    "config list": {"rl-training config list": "their names alone"},
     "config presets": {"rl-training config presets rebrac": "and whose settings they are"},
     "data check": {
         "rl-training data check log.npz": "what is in it, what is wrong, and where",
@@ -99,6 +113,7 @@ EXAMPLES: dict[str, dict[str, str]] = {
 }
 # In the list of commands, where the first sentence of the help would be cut.
 SHORT: dict[str, str] = {
+    "help": "Show the help of a command.",
     "doctor": "Check this machine, and say what to do about each fault.",
     "init": "Look at a file and write a commented configuration for it.",
     "resume": "Continue a run exactly as if it had never stopped.",

@@ -1,17 +1,32 @@
-"""`rl-training doctor` and `rl-training init`: their options. What they do is in modules that import more."""
+"""`rl-training help`, `doctor` and `init`: their options. What they do is in modules that import more."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from rl_training.cli import completion
+from rl_training.cli.telling import tell
 from rl_training.run_places import RUNS_DIR
 
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object on standard output.")]
 RunsDir = Annotated[str, typer.Option(help="Folder of run directories.")]
+
+
+def help_(
+    context: typer.Context,
+    command: Annotated[list[str] | None, typer.Argument(metavar="[COMMAND]", help="Of which command.")] = None,
+) -> None:
+    """Show the help of a command, as its --help does."""
+    place: Any = context.find_root()
+    for word in command or []:
+        if not hasattr(place.command, "commands"):
+            break
+        name, found, _ = place.command.resolve_command(place, [word])
+        place = place.__class__(found, info_name=name, parent=place)
+    tell(place.get_help())
 
 
 def doctor(

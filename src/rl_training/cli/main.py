@@ -12,7 +12,7 @@ import typer
 from rl_training import __version__
 from rl_training.cli import completion, first_steps, judging, listing, standard_streams, wrong_usage
 from rl_training.cli.data import data_app
-from rl_training.cli.examples import complete_help
+from rl_training.cli.examples import complete_help, epilog
 from rl_training.cli.telling import tell
 from rl_training.cli.welcome import WELCOME
 from rl_training.errors import DivergenceError, RLTrainingError
@@ -29,7 +29,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-config_app = typer.Typer(help="Show and check configurations.", rich_markup_mode=None)
+config_app = typer.Typer(help="Show and check configurations.", epilog=epilog("config"), rich_markup_mode=None)
 app.add_typer(config_app, name="config")
 app.add_typer(data_app, name="data")
 
@@ -91,6 +91,7 @@ def _help_alone(context: typer.Context) -> None:
         tell(context.get_help())
 
 
+app.command("help")(first_steps.help_)
 app.command()(first_steps.doctor)
 app.command()(first_steps.init)
 
@@ -99,7 +100,7 @@ app.command()(first_steps.init)
 def train(
     config: Config,
     set_: Overrides = None,
-    seed: Annotated[list[int] | None, typer.Option(help="Seed; repeat it to train several members together.")] = None,
+    seed: Annotated[list[int] | None, typer.Option(min=0, help="Seed; repeat it for several members.")] = None,
     total_timesteps: Annotated[int | None, typer.Option(min=1, help="Budget, if not the configuration's.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the run directory.")] = None,
     runs_dir: Annotated[str | None, typer.Option(help="Folder for run directories.")] = None,

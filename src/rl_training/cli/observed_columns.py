@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +21,7 @@ from rl_training.environments import NamedColumn
 from rl_training.errors import DataError
 from rl_training.time_features import feature
 
+_SOME_TIME = "2024-06-01T12:00"
 _ALSO = (STEP, "t")  # what a column of dates may be called, where nobody named it
 
 
@@ -39,6 +41,26 @@ def dates_of(column: NamedColumn, names: Sequence[str]) -> str | None:
     if not column.time or column.name in names:
         return None
     return next((name for name in (column.time, *_ALSO) if name in names), None)
+
+
+def as_option(known: Sequence[NamedColumn], values: Sequence[float] = ()) -> str:
+    """`--obs x=1,y=2,time=2024-06-01T12:00`: an observation by its names, of these values where they are as many as are
+    not computed from the time, else of ones from the middle of what was seen."""
+    plain = [column for column in known if not column.time]
+    middles = [(column.low + column.high) / 2 for column in plain]
+    given = values if len(values) == len(plain) else middles
+    parts = [f"{column.name}={value:.4g}" for column, value in zip(plain, given, strict=True)]
+    dates = dict.fromkeys(column.time for column in known if column.time)
+    return f"--obs {shlex.quote(','.join([*parts, *(f'{name}={_SOME_TIME}' for name in dates)]))}"
+
+
+def computed_from(known: Sequence[NamedColumn], values: Sequence[float] = ()) -> str:
+    """Which values nobody has to give, and what to type instead; nothing where there are none."""
+    timed = [column for column in known if column.time]
+    if not timed:
+        return ""
+    names = listed(column.name for column in timed)
+    return f"; {names} are computed from {timed[0].time}, which is given by name: {as_option(known, values)}"
 
 
 def require_all(known: Sequence[NamedColumn], names: Sequence[str]) -> None:

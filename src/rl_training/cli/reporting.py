@@ -10,10 +10,11 @@ from rl_training.cli.other_data import read_as_the_runs
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import size
 from rl_training.data.dataset_loaders import DatasetConfig
-from rl_training.errors import RLTrainingError
+from rl_training.errors import ConfigError, RLTrainingError
 from rl_training.experiment.continuing import find_run
 from rl_training.experiment.report import write_report
 from rl_training.experiment.report.saying import by_line, names_of_runs
+from rl_training.paths import in_shell
 from rl_training.run_places import run_folders
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_description import read_plain_config
@@ -32,6 +33,8 @@ def report(
     force: bool,
 ) -> None:
     """Write the page, and say what is on it and what is wrong with the runs."""
+    if page := next((run for run in runs if run.suffix in (".html", ".htm") and not run.is_dir()), None):
+        raise ConfigError(f"{page}: is no run; the page to write is named by -o: -o {in_shell(page)}")
     places = [find_run(run) for run in runs]
     for place in places:
         if not (place.is_dir() or run_folders(place.parent)):

@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.cli.observed_columns import by_their_names, computed, dates_of, in_lines, refuse_missing, require_all
+from rl_training.cli.observed_columns import (
+    as_option,
+    by_their_names,
+    computed,
+    computed_from,
+    dates_of,
+    in_lines,
+    refuse_missing,
+    require_all,
+)
 from rl_training.cli.reading_options import split_at_commas
 from rl_training.cli.telling import tell
 from rl_training.data.column_names import require_named
@@ -28,6 +37,7 @@ from rl_training.data.formats.words import as_number, key_of, with_told
 from rl_training.environments import NamedColumn, Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
+from rl_training.paths import in_shell
 from rl_training.validation import printable, shown
 from rl_training.wording import amount, readable
 
@@ -38,7 +48,10 @@ _OF_FILES = (".csv", ".tsv", ".npy", ".npz", ".json")
 def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: int | None, *, stochastic: bool) -> None:
     """`rl-training predict`."""
     if bool(texts) == (file is not None):
-        raise ConfigError("predict: give observations with --obs 0.1,0.2,… or with --obs-file, one of the two")
+        raise ConfigError(
+            "predict: give observations with --obs 0.1,0.2,… or with --obs-file, one of the two"
+            + ("" if texts else _such_as(run, which))
+        )
     worded = any("=" in text or re.search(r"[^\W\d_eE]", text) for text in texts)
     named = (file is not None and file.suffix in (".csv", ".tsv", ".npz")) or worded
     policy = load_told(run, which) if named else None
@@ -53,6 +66,7 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     for text, row in zip(texts, observations, strict=True) if file is None else ():
         if len(row) != spaces.obs_dim:
             called = f": {listed(column.name for column in spaces.obs_columns)}" if spaces.obs_columns else ""
+            called += computed_from(spaces.obs_columns, row)
             raise DataError(f"--obs {text}: {amount(len(row), 'value')}, {spaces.obs_dim} expected{called}")
     _tell_names(_rectangular(observations), spaces)
     with warnings.catch_warnings(action="ignore"):  # what diverged has just been said
@@ -60,6 +74,13 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     for action in actions:
         # float32 by way of text: 0.3, not 0.30000001192092896
         tell(json.dumps([float(str(value)) for value in action]))
+
+
+def _such_as(run: Path, which: str) -> str:
+    """An observation of this policy, to type."""
+    spaces = load_policy(run, which).checkpoint.spaces
+    option = as_option(spaces.obs_columns) if spaces.obs_columns else f"--obs {','.join(['0'] * spaces.obs_dim)}"
+    return f", such as `rl-training predict {in_shell(run)} {option}`"
 
 
 def _missing_words(section: Any) -> list[str]:
@@ -113,6 +134,8 @@ def _numbers(text: str, columns: Sequence[NamedColumn] = ()) -> list[float]:
         hint = f"; for observations in a file: --obs-file {shlex.quote(text)}" if is_file else ""
         if ";" in text:
             hint = f"; write decimals with a point: --obs {text.replace(',', '.').replace(';', ',')}"
+        elif not hint and columns:
+            hint = f", or by name, such as {as_option(columns)}"
         raise DataError(f"--obs {text}: must be numbers separated by commas{hint}") from None
 
 
@@ -136,16 +159,25 @@ def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
     if not names:
         raise DataError(f"--obs {text}: this policy knows no names of columns; give numbers alone, in their order")
     given: dict[str, float] = {}
+    advice, dates = as_option(columns), {column.time for column in columns if column.time}
+    moments: dict[str, str] = {}
     parts = split_at_commas(_QUOTED_VALUE.sub(r'"\1\2"', text))
     if not parts:
         raise DataError(f"--obs {text}: cannot be split at its commas; double quotes must be closed")
     if nameless := [part for part in parts if "=" not in part]:
+        if as_number(nameless[0]) is not None:
+            raise DataError(f"--obs {text}: {shown(nameless[0])} has no name; write decimals with a point: {advice}")
         quoted = 'a word with a comma goes in double quotes, NAME="a, b"'
         raise DataError(f"--obs {text}: {shown(nameless[0])} is not NAME=VALUE; {quoted}")
     for part in parts:
         name, _, value = (piece.strip() for piece in part.rpartition("="))
+        if name in dates and name not in names:
+            moments[name] = value
+            continue
+        if "=" in name and name not in names:
+            raise DataError(f"--obs {text}: values are separated by commas: {advice}")
         if name not in names:
-            raise DataError(f"--obs {text}: no column {name!r}{suggest(name, names)}")
+            raise DataError(f"--obs {text}: no column {name!r}{suggest(name, [*names, *sorted(dates)])}")
         if name in given:
             raise DataError(f"--obs {text}: column {name!r} is given twice")
         numbers_by_word = {key_of(word): number for word, number in known[name].words}
@@ -154,8 +186,15 @@ def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
         except ValueError:
             allowed = f", or one of {listed(word for word, _ in known[name].words)}" if known[name].words else ""
             raise DataError(f"--obs {text}: column {name!r} must be one number{allowed}, got {shown(value)}") from None
+    for column in columns:
+        if column.time in moments and column.name not in given:
+            try:
+                given[column.name] = float(computed(column.name, column.time, [moments[column.time]])[0])
+            except DataError as error:
+                raise DataError(f"--obs {text}: {error}") from None
     if missing := [name for name in names if name not in given]:
-        raise DataError(f"--obs {text}: lacks {listed(missing)}; expected {listed(names)}")
+        way = computed_from(columns, list(given.values()))
+        raise DataError(f"--obs {text}: lacks {listed(missing)}; expected {listed(names)}{way or f': {advice}'}")
     return [given[name] for name in names]
 
 

@@ -8,21 +8,14 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
+from rl_training.cli.other_words import command_meant, option_elsewhere, option_meant, with_option
+from rl_training.cli.whole_lines import config_here, data_here, whole_line
+from rl_training.cli.wrong_seeds import of_seeds
 from rl_training.errors import closest
 from rl_training.foreign_names import own_place, places_of
 from rl_training.paths import in_shell
 from rl_training.validation import with_a_point
 
-_ONE_SEED = "takes the policy of one seed, --seed 0"
-# What `--seeds` is meant as where it is no option.
-_SEEDS_ELSEWHERE = {
-    "finetune": "a fine-tuned run has the seeds of the run that it starts from",
-    "resume": "a resumed run keeps its seeds",
-    "export": f"export {_ONE_SEED}; --member all writes a file for each",
-    "push": f"push {_ONE_SEED}",
-    "predict": f"predict {_ONE_SEED}",
-    "bench": "how many are trained in one process is --members 2",
-}
 # What other programs call `--force`, and what is said where there is nothing to replace.
 _REPLACING = ("--force", "--overwrite", "--replace", "--exist-ok", "--clobber", "--yes")
 _KEPT = {
@@ -30,6 +23,17 @@ _KEPT = {
     "finetune": "; a run is never replaced: another --name starts a new one",
 }
 _FORMATS = ("onnx", "torch")
+_WRITES = {"export": (".onnx", ".pt2", ".pt"), "init": (".yaml", ".yml")}
+# What is said of one word too many.
+_SPARE = {
+    "export": "one run at a time",
+    "init": "one file at a time; a folder that holds several alike is read as one",
+    "train": "is more than this command takes; one configuration at a time",
+    "runs": "this lists all runs; of one, `rl-training report RUN` writes a page, and --compare RUN RUN shows two",
+    "bench": "algorithms are named by --algo, as in --algo iql",
+    "configs": "this lists all; `rl-training config show NAME` prints one",
+    "list": "this lists all; `rl-training config show NAME` prints one",
+}
 _OF_OBSERVATIONS = (".npy", ".npz", ".csv", ".json")
 
 
@@ -38,10 +42,45 @@ def told(error: Any, words: Sequence[str]) -> str:
     place = error.ctx.command_path if error.ctx else _place(words)
     message = error.format_message().replace("Value error, ", "").replace("Input should be", "must be")
     option, command = getattr(error, "option_name", None), place.rpartition(" ")[2]
-    meant = _meant(command, message, option, words) or _with_a_point(message, error, words)
+    known = _options(error.ctx.command) if error.ctx else []
+    meant = _dashes(words, known) or _of_command(message, option, words, error.ctx)
+    meant = meant or _meant(command, message, option, words) or _number(message, error, words)
     if meant is None and message.startswith("No such option") and isinstance(option, str) and error.ctx:
-        meant = f"No such option: {option}{_near(command, option, _options(error.ctx.command))}"
+        near = _near(command, option, known)
+        if not near and option not in _REPLACING:
+            near = option_elsewhere(option, error.ctx.find_root().command)
+        meant = f"No such option: {option}{near}"
+    if meant is None and message.startswith("Missing"):
+        _, *named = place.split()
+        meant = f"{message.rstrip('.')}{whole_line(' '.join(named), words[len(named) :]) or ''}"
     return f"{meant or message} (see {place} --help)"
+
+
+def _dashes(words: Sequence[str], known: Sequence[str]) -> str | None:
+    """Of a long name behind one dash, which reads as letters of their own."""
+    wrong = next((word for word in words if f"-{word.partition('=')[0]}" in (*known, "--help")), None)
+    return None if wrong is None else f"No such option: {wrong}; did you mean -{wrong}, with two dashes?"
+
+
+def _of_command(message: str, option: Any, words: Sequence[str], context: Any) -> str | None:
+    """Of a word that is no command, and of `--train`."""
+    group: Any = None if context is None else context.command
+    if not hasattr(group, "commands"):
+        return None
+    root = context.find_root().command
+    if message.startswith("No such option") and option in ("-v", "-V"):
+        return f"No such option: {option}; did you mean --version?"
+    if message.startswith("No such option") and isinstance(option, str):
+        line = command_meant(option, words, group, root)
+        return None if line is None else f"No such option: {option}; did you mean `{line}`?"
+    if not message.startswith("No such command"):
+        return None
+    word = message.partition("'")[2].partition("'")[0]
+    if (line := command_meant(word, words, group, root)) is not None:
+        return f"No such command '{word}'; did you mean `{line}`?"
+    if "Did you mean" in message or group is root:
+        return None
+    return f"No such command '{word}'; choose from {', '.join(group.commands)}"
 
 
 def _place(words: Sequence[str]) -> str:
@@ -51,26 +90,31 @@ def _place(words: Sequence[str]) -> str:
 
 
 def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str | None:
-    if command == "train" and message.startswith("Missing option '--config'"):
-        data = next((word for word in words[1:] if Path(word).suffix and not word.startswith("-")), None)
-        if data is not None and Path(data).suffix in (".yaml", ".yml"):
-            return f"Missing option '--config' / '-c': rl-training train -c {shlex.quote(data)}"
-        written = f"rl-training init {'FILE' if data is None else shlex.quote(data)}"
-        return f"Missing option '--config' / '-c': a configuration; for data of your own `{written}` writes one"
+    if command == "train" and message.startswith(("Missing option '--config'", "Option '-c' requires")):
+        return f"Missing option '--config' / '-c': {_to_train(words)}"
+    if command == "train" and message.startswith("Option '--resume' requires"):
+        return "--resume: takes auto; a given run is continued by `rl-training resume RUN`"
     if message.startswith("Option '--compare' requires 2"):
         return "--compare: takes two names, --compare RUN RUN"
     if command == "split" and message.startswith(("Option '-o' requires 2", "Option '--output' requires 2")):
         return "-o: takes two files, one to train on and one held out: -o train.npz held_out.npz"
     if message.startswith("Got unexpected extra argument"):
-        return _too_many(command, message)
+        return of_seeds(command, message, option, words) or _too_many(command, message)
     if command == "predict" and option in ("--data", "--file", "--input"):
         return f"No such option: {option}; did you mean --obs-file?"
-    if (seeds := _of_seeds(command, message, option, words)) is not None:
+    if (seeds := of_seeds(command, message, option, words)) is not None:
         return seeds
     if not message.startswith("No such option") or not isinstance(option, str):
         return None
+    if option == "--run" and (name := _given([option], words)):
+        rest = shlex.join(word for word in words if not word.startswith("--run"))
+        return f"No such option: --run; a run is named without: `rl-training {rest or name}`"
     if command == "resume" and option == "--set":
         return "No such option: --set; a resumed run keeps its settings, only --total-timesteps gives it another budget"
+    if command in ("train", "finetune") and option in ("--wandb", "--tensorboard", "--mlflow"):
+        return f"No such option: {option}; did you mean --track {option.lstrip('-')}?"
+    if command == "finetune" and option == "--total-timesteps":
+        return f"No such option: {option}; did you mean --steps?"
     if command in ("train", "finetune") and (setting := _setting(option, words)):
         if command == "train" and not {"-c", "--config"} & {word.partition("=")[0] for word in words}:
             data = shlex.split(setting)[0].partition("dataset=")[2]
@@ -80,10 +124,36 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
     return None
 
 
-def _with_a_point(message: str, error: Any, words: Sequence[str]) -> str | None:
-    """Of a number that was written with a comma."""
-    names = getattr(getattr(error, "param", None), "opts", ())
-    given = _given(names, words) if message.startswith("Invalid value") and "number" in message else None
+def _to_train(words: Sequence[str]) -> str:
+    """What to type, by the file that was named, else by what lies here."""
+    bare = [word for word in words if word not in ("-c", "--config")]
+    if (line := with_option(bare)) != bare:
+        return shlex.join(["rl-training", *line])
+    config = config_here()
+    data = next((word for word in words[1:] if Path(word).suffix and not word.startswith("-")), None)
+    if data is None and config is not None:
+        return f"rl-training train -c {shlex.quote(config)}"
+    written = f"rl-training init {shlex.quote(data or data_here() or 'FILE')}"
+    return f"a configuration; for data of your own `{written}` writes one"
+
+
+_THOUSANDS = {"k": 1_000, "K": 1_000, "m": 1_000_000, "M": 1_000_000}
+
+
+def _number(message: str, error: Any, words: Sequence[str]) -> str | None:
+    """Of a number that was written with a comma, and of a whole one that was written in another way."""
+    names: Sequence[str] = getattr(getattr(error, "param", None), "opts", ())
+    given = _given(names, words) if message.startswith("Invalid value") else None
+    if given is not None and "valid integer" in message:
+        factor = _THOUSANDS.get(given[-1:], 1)
+        try:
+            number = float(given if factor == 1 else given[:-1]) * factor
+            way = f"; write {number:.0f}" if number.is_integer() else ""
+        except (ValueError, OverflowError):
+            way = ""
+        return f"{names[0]}: must be a whole number, got {given}{way}"
+    if given is None or "number" not in message:
+        return None
     return f"{message}, got {given}{advice}" if (advice := with_a_point(given)) else None
 
 
@@ -112,40 +182,10 @@ def _near(command: str, option: str, known: Sequence[str]) -> str:
         return _KEPT.get(command, "")
     if command == "export" and option.lstrip("-") in _FORMATS:
         return f"; did you mean --format {option.lstrip('-')}?"
+    if (meant := option_meant(command, option, known)) is not None:
+        return meant
     near = closest(option.lstrip("-"), [name.lstrip("-") for name in known])
     return "" if near is None else f"; did you mean --{near}?"
-
-
-def _of_seeds(command: str, message: str, option: Any, words: Sequence[str]) -> str | None:
-    """Several seeds are repeated for training and listed for evaluating: what the other way is here."""
-    if message.startswith("Invalid value for '--seed'") and command in ("train", "evaluate"):
-        seeds = _numbers_after("--seed", words)
-        if command == "train" and len(seeds) > 1:
-            return f"--seed {','.join(seeds)}: takes one number, and is repeated for more: {_repeated(seeds)}"
-        if len(seeds) > 1:
-            way = f"the policies of these seeds are --seeds {','.join(seeds)}"
-            return f"--seed {','.join(seeds)}: is the seed of the first episode, one number; {way}"
-    if not (message.startswith("No such option") and option in ("--seeds", "--seed")):
-        return None
-    if command == "train":
-        return f"No such option: {option}; did you mean {_repeated(_numbers_after(option, words) or ['0', '1'])}?"
-    return f"No such option: {option}; {_SEEDS_ELSEWHERE[command]}" if command in _SEEDS_ELSEWHERE else None
-
-
-def _numbers_after(option: str, words: Sequence[str]) -> list[str]:
-    """`0` and `1` of `--seeds 0,1`, of `--seeds=[0,1]` and of `--seeds 0 1`; nothing where they are no numbers."""
-    place = next((place for place, word in enumerate(words) if word.partition("=")[0] == option), len(words))
-    given = [word.removeprefix(f"{option}=") for word in words[place:] if word != option]
-    near = [part for word in takewhile(_is_list, given) for part in word.strip("[]").split(",")]
-    return [part for part in near if part]
-
-
-def _is_list(word: str) -> bool:
-    return word.strip("[]").replace(",", "").isdecimal()
-
-
-def _repeated(seeds: Sequence[str]) -> str:
-    return " ".join(f"--seed {seed}" for seed in seeds)
 
 
 def _too_many(command: str, message: str) -> str | None:
@@ -157,7 +197,12 @@ def _too_many(command: str, message: str) -> str | None:
         return f"{' '.join(extra)}: one observation is one word, its numbers separated by commas: --obs 0.1,0.2"
     if command in ("check", "info", "split"):
         return f"{message}: one dataset at a time"
-    return None
+    if command in ("train", "finetune") and extra and all("=" in word for word in extra):
+        settings = " ".join(f"--set {shlex.quote(word)}" for word in extra)
+        return f"{' '.join(extra)}: a setting is changed by --set: {settings}"
+    if command in _WRITES and extra and Path(extra[0]).suffix in _WRITES[command]:
+        return f"{extra[0]}: the file to write is named by -o: -o {shlex.quote(extra[0])}"
+    return f"{' '.join(extra)}: {_SPARE.get(command, 'is more than this command takes; leave it out')}"
 
 
 def _setting(option: str, words: Sequence[str]) -> str | None:
@@ -169,4 +214,6 @@ def _setting(option: str, words: Sequence[str]) -> str | None:
     value = _given([option], words)
     if key is None or value is None:
         return None
+    if key == "device" and name != "device":
+        return f"device=cuda:{value}" if value.isdecimal() else "device=cuda"
     return shlex.quote(f"{key}={value}") if value and not value.startswith("--") else f"{key}=VALUE"

@@ -82,6 +82,18 @@ def _laid_over(below: Mapping[str, Any], overrides: Sequence[str], values: Mappi
     return {**merged, **values}
 
 
+def _kind(values: Any) -> str:
+    return "empty; `rl-training init DATA` writes one" if values is None else type(values).__name__
+
+
+# What to do about some of the parser's complaints.
+_WAYS_IN_YAML = {
+    r"'\t'": "; indent with blanks, not with tabs",
+    "got '['": "; names with brackets stand in quotes: ['TI-101 [°C]', PI-205]",
+    "mapping values are not allowed": "; each key is followed by a colon and a blank, and stands in its own line",
+}
+
+
 def _read_file(path: Path) -> dict[str, Any]:
     try:
         values = yaml_dialect.read(read_plain_file(path))
@@ -90,9 +102,10 @@ def _read_file(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not a text file") from None
     except ValueError as error:
-        raise ConfigError(f"{path}: is not valid YAML {error}") from None
+        way = next((told for sign, told in _WAYS_IN_YAML.items() if sign in str(error)), "")
+        raise ConfigError(f"{path}: is not valid YAML {error}{way}") from None
     if not isinstance(values, dict):
-        raise ConfigError(f"{path}: must be a mapping of options, is {type(values).__name__}")
+        raise ConfigError(f"{path}: must be a mapping of options, is {_kind(values)}")
     return {key if isinstance(key, str) else shown(key): value for key, value in values.items()}
 
 

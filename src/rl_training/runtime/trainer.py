@@ -102,7 +102,8 @@ class Trainer:
                 raise ConfigError(f"online: {whose} has these options in algo_kwargs; give them there")
             settings = params
         if settings is not None and self.config.env_id is None:
-            raise ConfigError(f"env_id: is required where {self.config.algo} collects its own experience")
+            who = f"is required where {self.config.algo} collects its own experience"
+            raise ConfigError(f"env_id: {who}; name it (finetune: --env-id ID)")
         return settings
 
     @property

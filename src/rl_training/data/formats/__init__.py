@@ -91,7 +91,7 @@ def recognise(path: Path) -> str:
 
 def _without_separators(start: bytes) -> str | None:
     if not start:
-        return "it is empty"
+        return "it is empty; write it anew"
     words = start.splitlines()[0].split()
     if len(words) < _LEAST_COLUMNS or not start.isascii() or not all(word.decode().isprintable() for word in words):
         return None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rl_training.validation import printable
 
-_SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".gz")
+SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".gz")
 _ALIKE = 0.65  # of difflib's ratio, endings left out: all of a folder may share theirs
 _MOST = 3
 WORKPLACE = "[0-9a-f]{11}-[0-9a-f]{20}"  # after `.NAME.`, the hidden folder beside it in which it is written
@@ -64,7 +64,7 @@ def near_names(path: Path) -> str:
     scores = {
         entry.name: _likeness(path, entry)
         for entry in entries
-        if entry.suffix.lower() in _SUFFIXES or (not path.suffix and entry.is_dir())
+        if entry.suffix.lower() in SUFFIXES or (not path.suffix and entry.is_dir())
     }
     near = sorted((name for name, score in scores.items() if score >= _ALIKE), key=lambda name: (-scores[name], name))
     if near:

@@ -182,7 +182,8 @@ def _checked(columns: Columns | None) -> dict[str, list[str]]:
     for key, value in columns.items():
         if key not in (STEP, END_REASONS) and key not in FIELD_OF:
             known = [*FIELD_ALIASES, STEP, END_REASONS]
-            hint = did_you_mean(str(key), known) or f"; fields are {', '.join(known)}"
+            meant = "; did you mean 'obs'?" if str(key).lower() in ("state", "states", "s") else ""
+            hint = meant or did_you_mean(str(key), known) or f"; fields are {', '.join(known)}"
             raise DataError(f"columns: no field {shown(key)}{hint}")
         wanted = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
         if not wanted or not all(isinstance(name, str) for name in wanted):

@@ -28,6 +28,7 @@ from rl_training.validation import require_flag, shortened, shown
 from rl_training.wording import taken
 
 ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
+_OF_TORCH = ("pt", "pth", "torchscript", "jit", "pytorch")  # what is called so elsewhere
 CHECKED_ROWS = 256
 TOLERANCE = 1e-4  # of an action's range; a file that differs by more is not written
 
@@ -125,6 +126,8 @@ def make_files(
 def choose_format(format: str | None, path: str | Path | None) -> str:  # noqa: A002
     """The format that is asked for and fits the file's name."""
     ending = Path(path).suffix.lower() if path is not None else ""
+    if format in _OF_TORCH or (format is None and ending.lstrip(".") in _OF_TORCH):
+        raise ConfigError(f"{format or path}: torch reads .pt2 here: --format torch, or -o FILE.pt2")
     if format is not None and format not in ENDINGS:
         raise ConfigError(f"format: {shown(format)} is not known{did_you_mean(str(format), ENDINGS)}")
     by_ending = {value: name for name, value in ENDINGS.items()}

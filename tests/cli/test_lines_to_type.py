@@ -1,0 +1,245 @@
+"""Mistakes on the command line are answered with what to type, by the names of what lies here; and that works."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training.experiment.config import read_config
+from rl_training.runtime.trainer import train
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a log, its configuration, and a run that sees the time of the day."""
+    folder = tmp_path_factory.mktemp("plant")
+    draw, lines = np.random.default_rng(0), ["when,batch,x,y,u,gain"]
+    for row in range(80):
+        x, y, u = draw.normal(), draw.normal(), draw.uniform(-1, 1)
+        lines.append(f"2024-03-0{1 + row // 20}T{row % 20:02}:00:00,b{row // 20},{x:.4f},{y:.4f},{u:.4f},{x - u:.4f}")
+    (folder / "log.csv").write_text("\n".join(lines) + "\n")
+    columns = "columns: {obs: [x, y], actions: u, rewards: gain, episode_ids: batch, step: when}"
+    section = f"{{source: file, path: log.csv, {columns}, observe_time: [day]}}"
+    (folder / "plant.yaml").write_text(f"algo: bc\ndataset: {section}\ntotal_timesteps: 4\n")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        train(read_config("plant.yaml", ["name=first"]))
+    return folder
+
+
+@pytest.fixture
+def here(trained: Path, tmp_path: Path) -> Path:
+    """A copy of it in which the command is called."""
+    shutil.copytree(trained, tmp_path, dirs_exist_ok=True)
+    return tmp_path
+
+
+def proposed(said: str) -> list[str]:
+    """The words of the command in an answer, without the program's name."""
+    program, *words = shlex.split(re.findall(r"`(rl-training [^`]*)`", said)[0])
+    assert program == "rl-training"
+    return words
+
+
+@pytest.mark.usefixtures("here")
+class TestWhatIsMissing:
+    @pytest.mark.parametrize(
+        ("words", "line"),
+        [
+            ("config show", "config show plant.yaml"),
+            ("config validate", "config validate plant.yaml"),
+            ("config presets", "config presets rebrac"),
+            ("data check", "data check -c plant.yaml"),
+            ("data convert", "data convert -c plant.yaml converted.npz"),
+            ("data convert plant.yaml", "data convert -c plant.yaml converted.npz"),
+            ("data split", "data split -c plant.yaml -o train.npz held_out.npz"),
+            ("data split plant.yaml", "data split -c plant.yaml -o train.npz held_out.npz"),
+            ("data split -c plant.yaml", "data split -c plant.yaml -o train.npz held_out.npz"),
+            ("export", "export first"),
+            ("predict", "predict first --obs 0,0,0,0"),
+            ("predict first", "predict first --obs"),
+            ("report", "report first"),
+            ("resume", "resume first --total-timesteps 8"),
+        ],
+    )
+    def test_is_shown_in_a_line_that_works(self, words: str, line: str, mistake: Any, command: Any) -> None:
+        found = proposed(mistake(*words.split()))
+        assert shlex.join(found).startswith(line)
+        assert command(*found).code == 0
+
+    @pytest.mark.parametrize(
+        ("words", "line"),
+        [
+            ("init", "init log.csv"),
+            ("data info", "data info log.csv"),
+            ("data convert log.csv", "data convert log.csv log.npz"),
+            ("data split log.csv", "data split log.csv -o train.npz held_out.npz"),
+            ("data split log.csv a.npz b.npz", "data split log.csv -o a.npz b.npz"),
+            ("evaluate", "evaluate first --offline"),
+            ("finetune first", "finetune first --steps 10000 --env-id ID"),
+            ("push first", "push first --repo USER/first --dry-run -o for-the-hub"),
+        ],
+    )
+    def test_is_shown_in_a_line(self, words: str, line: str, mistake: Any) -> None:
+        assert shlex.join(proposed(mistake(*words.split()))) == line
+
+    def test_a_configuration_to_train(self, mistake: Any) -> None:
+        for words in ("train", "train plant.yaml", "train -c"):
+            assert ": rl-training train -c plant.yaml (see" in mistake(*words.split())
+        assert "rl-training train -c plant.yaml --seed 1" in mistake("train", "plant.yaml", "--seed", 1)
+
+
+def test_without_a_run_train_first(mistake: Any, tmp_path: Path) -> None:
+    (tmp_path / "one.yaml").write_text("algo: bc\n")
+    for name in ("report", "export", "evaluate", "predict"):
+        assert "train first: rl-training train -c one.yaml" in mistake(name)
+
+
+class TestHelpOf:
+    @pytest.mark.parametrize("words", ["", "train", "data", "data split"])
+    def test_is_what_its_option_shows(self, words: str, command: Any) -> None:
+        shown, asked = command("help", *words.split()), command(*words.split(), "--help")
+        assert (shown.code, shown.out) == (0, asked.out)
+
+    def test_what_is_not_there(self, mistake: Any) -> None:
+        assert "No such command 'nix'; choose from check, info, " in mistake("help", "data", "nix")
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        ("TRAIN -c bc/pendulum", "train -c bc/pendulum"),
+        ("--train", "train"),
+        ("fit -c bc/pendulum", "train -c bc/pendulum"),
+        ("run my.yaml", "train -c my.yaml"),
+        ("my.yaml", "train -c my.yaml"),
+        ("log.csv", "init log.csv"),
+        ("config my.yaml", "config show my.yaml"),
+        ("data log.csv", "data check log.csv"),
+        ("check log.csv", "data check log.csv"),
+        ("validate my.yaml", "config validate my.yaml"),
+        ("version", "--version"),
+    ],
+)
+def test_commands_by_another_name(words: str, line: str, mistake: Any) -> None:
+    assert f"; did you mean `rl-training {line}`?" in mistake(*words.split())
+
+
+FIVE = "--seed 0 --seed 1 --seed 2 --seed 3 --seed 4"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("--seeds 3", "--seeds; 3 seeds are --seed 0 --seed 1 --seed 2, and seed 3 alone is --seed 3"),
+        ("--num-seeds 2", "--num-seeds; 2 seeds are --seed 0 --seed 1, and seed 2 alone is --seed 2"),
+        ("--n_seeds=2", "--n_seeds; 2 seeds are --seed 0 --seed 1, and seed 2 alone is --seed 2"),
+        ("--seeds=0-4", f"--seeds; did you mean {FIVE}?"),
+        ("--seeds 0:5", f"--seeds; did you mean {FIVE}?"),
+        ("--seeds 10", "--seeds; 10 seeds are --set 'seed=[0,1,2,3,4,5,6,7,8,9]', and"),
+        ("-n 5", f"-n; 5 seeds are {FIVE}, 5 updates --total-timesteps 5"),
+        ("--seed 0-4", f"takes one number, and is repeated for more: {FIVE}"),
+        ("--seed 0 1", "0 1: --seed is repeated for more: --seed 0 --seed 1"),
+        ("--total-timesteps 1e5", "--total-timesteps: must be a whole number, got 1e5; write 100000"),
+        ("--total-timesteps 20k", "--total-timesteps: must be a whole number, got 20k; write 20000"),
+        ("--gpu", "--gpu; did you mean --set device=cuda?"),
+        ("--gpu 1", "--gpu; did you mean --set device=cuda:1?"),
+        ("--wandb", "--wandb; did you mean --track wandb?"),
+        ("algo=cql", "a setting is changed by --set: --set algo=cql"),
+        ("-seed 1", "-seed; did you mean --seed, with two dashes?"),
+        ("--offline", "--offline; it is an option of `rl-training evaluate`"),
+        ("-o model.pt", "-o; a run lies in runs/NAME: --name NAME calls it so"),
+        ("--resume", "--resume: takes auto; a given run is continued by `rl-training resume RUN`"),
+        ("other.yaml", "other.yaml: is more than this command takes; one configuration at a time"),
+    ],
+)
+def test_options_of_train(words: str, told: str, mistake: Any) -> None:
+    assert told in mistake("train", "-c", "bc/pendulum", *words.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("train -help", "-help; did you mean --help, with two dashes?"),
+        ("export first policy.onnx", "policy.onnx: the file to write is named by -o: -o policy.onnx"),
+        ("export first --best", "--best; did you mean --which best?"),
+        ("export --run first", "--run; a run is named without: `rl-training export first`"),
+        ("init log.csv my.yaml", "my.yaml: the file to write is named by -o: -o my.yaml"),
+        ("init log.csv --config my.yaml", "--config; the configuration to write is -o FILE.yaml"),
+        ("init log.csv --algorithm iql", "--algorithm; did you mean --algo?"),
+        ("data split log.csv -o a.npz b.npz --test-size 0.2", "--test-size; did you mean --held-out?"),
+        ("data convert log.csv -o a.npz", "-o; what to write is named without: SOURCE TARGET"),
+        ("report first report.html", "report.html: is no run; the page to write is named by -o: -o report.html"),
+        ("report first --data log.csv", "--data; did you mean --held-out?"),
+        ("resume first --steps 9", "--steps; did you mean --total-timesteps?"),
+        ("finetune first --total-timesteps 9", "--total-timesteps; did you mean --steps?"),
+        ("runs first", "first: this lists all runs; of one, `rl-training report RUN` writes a page"),
+    ],
+)
+def test_options_of_others(words: str, told: str, mistake: Any) -> None:
+    assert told in mistake(*words.split())
+
+
+class TestTheTime:
+    """Of a policy that sees the time of the day."""
+
+    ADVICE = "sin_day, cos_day are computed from when, which is given by name: --obs x=1,y=2,when=2024-06-01T12:00"
+
+    @pytest.mark.usefixtures("here")
+    @pytest.mark.parametrize("given", ["1,2", "x=1,y=2"])
+    def test_what_is_computed_from_it_is_said(self, given: str, mistake: Any, command: Any) -> None:
+        assert mistake("predict", "first", "--obs", given).endswith(self.ADVICE)
+        assert command("predict", "first", *self.ADVICE.split()[-2:]).code == 0
+
+    @pytest.mark.usefixtures("here")
+    def test_is_taken_by_its_name(self, command: Any) -> None:
+        by_name = command("predict", "first", "--obs", "when=2024-06-01T06:00,y=2,x=1")
+        assert (by_name.code, by_name.out) == (
+            0,
+            command("predict", "first", "--obs", f"1,2,1,{np.cos(np.pi / 2)}").out,
+        )
+
+    @pytest.mark.usefixtures("here")
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            ("x=1,y=2,when=noon", "column 'when': 'noon' at row 0 is neither a number nor a time"),
+            ("x=1 y=2", "values are separated by commas: --obs x="),
+            ("x=1,5,y=2", "'5' has no name; write decimals with a point: --obs x="),
+            ("a,b,c", "must be numbers separated by commas, or by name, such as --obs x="),
+        ],
+    )
+    def test_other_mistakes(self, given: str, told: str, mistake: Any) -> None:
+        assert told in mistake("predict", "first", "--obs", given)
+
+
+@pytest.mark.usefixtures("here")
+@pytest.mark.parametrize("words", [["--format", "pt"], ["--format", "torchscript"], ["-o", "policy.pt"]])
+def test_files_for_torch(words: list[str], mistake: Any) -> None:
+    assert ": torch reads .pt2 here: --format torch, or -o FILE.pt2" in mistake("export", "first", *words)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("algo: bc\n\tdataset: a.csv\n", "; indent with blanks, not with tabs"),
+        ("algo:bc\ndataset: a.csv\n", "; each key is followed by a colon and a blank, and stands in its own line"),
+        ("algo: bc\nx: [TI [C], b]\n", "; names with brackets stand in quotes: ['TI-101 [°C]', PI-205]"),
+        ("", "is empty; `rl-training init DATA` writes one"),
+    ],
+)
+def test_yaml(text: str, told: str, mistake: Any, tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text(text)
+    assert mistake("config", "validate", "c.yaml").endswith(told)
+
+
+def test_a_state_is_an_observation(mistake: Any, tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("x,u,r\n" + "1,2,3\n" * 9)
+    words = ["--columns", "state=x", "--columns", "actions=u"]
+    assert "no field 'state'; did you mean 'obs'?" in mistake("data", "info", "log.csv", *words)
