@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from rl_training.data.doctor.wording import listed
 from rl_training.experiment import statistics
+from rl_training.experiment.horizon import discounted_by
 from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.statistics import Estimate
 
@@ -35,7 +36,7 @@ def count(of: Record, name: str) -> str:
 
 def discounted(record: Record) -> str:
     discount = as_number(record.get("gamma"), None)
-    return "discounted" if discount is None else f"discounted by {discount:g}"
+    return "discounted" if discount is None else discounted_by(discount)
 
 
 def policies(record: Record) -> list[Record]:
