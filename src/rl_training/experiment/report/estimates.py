@@ -11,6 +11,7 @@ import numpy.typing as npt
 from rl_training.data.doctor.wording import listed
 from rl_training.experiment import statistics
 from rl_training.experiment.horizon import discounted_by
+from rl_training.experiment.offline_doubts import TRAINED_ON
 from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.statistics import Estimate
 
@@ -23,6 +24,12 @@ def mapping(value: Any) -> Record:
 
 def texts(value: Any) -> list[str]:
     return [" ".join(str(entry).split()) for entry in value] if isinstance(value, list) else []
+
+
+def cautions(record: Record) -> list[str]:
+    """What it was told with, but for what is said of every estimate on the episodes of the training."""
+    is_told = mapping(record.get("data")).get("trained_on") is True
+    return [text for text in texts(record.get("cautions")) if not (is_told and text == TRAINED_ON)]
 
 
 def title(record: Record) -> str:

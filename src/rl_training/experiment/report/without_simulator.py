@@ -15,6 +15,7 @@ from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.drawing import Drawing, fold, grid
 from rl_training.experiment.report.estimates import (
     Record,
+    cautions,
     count,
     discounted,
     estimate,
@@ -25,7 +26,6 @@ from rl_training.experiment.report.estimates import (
     reasons,
     seed,
     seeds_in_words,
-    texts,
     title,
     trusted,
 )
@@ -59,13 +59,13 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
     for run, record in found:
         alike.setdefault(f"{title(record)}, {discounted(record)}", []).append((run, record))
     made += "".join(_drawn(those, shown) for those in alike.values())
-    lines = [[f"{text}." for record in run.offline for text in texts(record.get("cautions"))] for run in runs]
+    lines = [[f"{text}." for record in run.offline for text in cautions(record)] for run in runs]
     doubted = [
         (f"{run.label}, {seeds_in_words(seeds)}{_where(record, len(together))}", why)
         for run, record in found
         for why, seeds in reasons(record).items()
     ]
-    text = f'{made}{_between(found, shown)}<p class="small">{escape(_how(shown))}</p>{said(runs, lines)}'
+    text = f'{made}{_between(found, shown)}<p class="small">{escape(_how(shown, [record for _, record in found]))}</p>{said(runs, lines)}'
     if doubted:
         text += fold(f"Why estimates are not to be trusted ({len(doubted)})", _because("Not to be trusted", doubted))
     refused = [one for run in runs for one in _refusals(run)]
@@ -145,7 +145,7 @@ def _caption(record: Record, shown: Shown) -> str:
     data, behaviour = mapping(record.get("data")), mapping(record.get("behaviour"))
     text = f"{count(data, 'episodes')} episodes of {title(record)}, {count(record, 'repeats')} resamples of them,"
     text += f" {count(record, 'updates')} updates each, {discounted(record)}"
-    text += ", on which these policies were trained" if data.get("trained_on") is True else ""
+    text += ", on which these policies were trained, which flatters them" if data.get("trained_on") is True else ""
     whole = as_number(behaviour.get("undiscounted"), None)
     does = "cost" if shown.costs else "returned"
     text += "" if whole is None else f"; an episode {does} {number(shown.number(whole))}{shown.behind} undiscounted"
@@ -184,7 +184,8 @@ def _cell(value: Any, shown: Shown) -> Cell:
     return Cell.number(found.value, interval(found))
 
 
-def _how(shown: Shown) -> str:
+def _how(shown: Shown, records: Sequence[Record]) -> str:
+    summed = "undiscounted" if all(record.get("gamma") == 1.0 for record in records) else "discounted"
     value = "value, in units of the raw reward"
     if shown.costs:
         value = f"{shown.named}, with the sign of the data's file (lower is better; reasons below speak of rewards,"
@@ -192,7 +193,7 @@ def _how(shown: Shown) -> str:
     does = "cost" if shown.costs else "returned"
     gain = "a saving" if shown.costs else "an improvement"
     return (
-        f"Estimated from logged episodes alone: the discounted {value}, where these episodes begin; a time limit ends"
+        f"Estimated from logged episodes alone: the {summed} {value}, where these episodes begin; a time limit ends"
         f" none. “Recorded” is what the episodes {does} until they ended or were cut; “behaviour” is the data's own"
         " actions, valued by the same fits as the policies, so that common errors cancel in the difference."
         f" [{LEVEL:.0%}]: over resamples of the episodes, each fitted anew; the probability is that of {gain} over the"
