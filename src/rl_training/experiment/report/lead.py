@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from rl_training.data.doctor.wording import alike, capital, number
+from rl_training.data.doctor.wording import alike, capital, listed, number
 from rl_training.experiment.report import tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import data_title
@@ -19,7 +19,7 @@ from rl_training.run_places import DAMAGED, STOPPED
 from rl_training.wording import amount
 
 _MOST_DOUBTED = 3  # runs whose doubts are told at the top
-_MOST_DATA = 3  # that are described there
+_MOST_DATA, _MOST_NAMED = 3, 4  # that are described there
 _FEW_SEEDS = 5
 
 
@@ -46,20 +46,20 @@ def lead(
 
 
 def _trained(runs: Sequence[RunContents]) -> str:
-    """`cold: a policy learned from recorded data (iql, 3 seeds, 4,000 updates).`"""
-    told: dict[str, list[RunContents]] = {}
+    """`Learned from recorded data: cold (iql, 3 seeds, 4,000 updates).`"""
+    told: dict[bool, dict[str, list[RunContents]]] = {}
     for run in runs:
-        summary = run.summary
-        parts = [summary.algo or "an unknown algorithm", amount(len(summary.seeds), "seed")]
-        done = summary.steps
-        if done is not None and summary.total_steps and done < summary.total_steps:
-            parts.append(f"{done:,} of {summary.total_steps:,} {run.unit}")
-        elif done is not None:
-            parts.append(f"{done:,} {run.unit}")
-        source = "from recorded data" if run.data_facts else "by trying"
-        told.setdefault(f"learned {source} ({', '.join(parts)})", []).append(run)
-    lines = [f"<b>{escape(names_of_runs(those, len(runs)))}</b>: {escape(how)}" for how, those in told.items()]
-    return f"{'; '.join(lines[:_MOST_DATA])}{'; others: see below' if len(lines) > _MOST_DATA else ''}."
+        summary, done = run.summary, run.summary.steps
+        parts = [summary.algo or "unknown", amount(len(summary.seeds), "seed")]
+        of = f" of {summary.total_steps:,}" if done is not None and done < (summary.total_steps or 0) else ""
+        parts += [] if done is None else [f"{done:,}{of} {run.unit}"]
+        told.setdefault(bool(run.data_facts), {}).setdefault(", ".join(parts), []).append(run)
+    lines = []
+    for from_data, those in told.items():
+        names = [f"<b>{escape(names_of_runs(same, len(runs)))}</b> ({escape(how)})" for how, same in those.items()]
+        some = names if len(names) <= _MOST_NAMED else [*names[:_MOST_NAMED], f"{len(names) - _MOST_NAMED} more"]
+        lines.append(f"Learned {'from recorded data' if from_data else 'by trying'}: {listed(some)}.")
+    return " ".join(lines)
 
 
 def _recorded(runs: Sequence[RunContents]) -> list[str]:
@@ -121,9 +121,9 @@ def _in_environment(env_id: str, runs: Sequence[RunContents], compared: Sequence
 
 def _of_seeds(seeds: int) -> str:
     if seeds == 1:
-        return "It was played, so the score is a fact of this policy; of one seed, it says nothing about others."
-    few = ", and of so few seeds the interval is too narrow rather than too wide" if seeds < _FEW_SEEDS else ""
-    return f"It was played, so scores are facts of these policies{few}."
+        return "Measured by playing, not estimated; of one seed, it says nothing about others."
+    few = f"; of {seeds} seeds, the interval is too narrow rather than too wide" if seeds < _FEW_SEEDS else ""
+    return f"Measured by playing, not estimated{few}."
 
 
 def _unfinished(runs: Sequence[RunContents]) -> list[str]:

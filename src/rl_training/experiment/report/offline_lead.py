@@ -176,16 +176,18 @@ def _not_judged(runs: Sequence[RunContents]) -> Lead:
     judged = tried or runs
     names = f"<b>{escape(judged[0].label)}</b>" if len(judged) == 1 else f"These {len(judged)} runs"
     name = escape(in_shell(resolved(judged[0].path).name)) if len(judged) == 1 else "RUN"
-    command = f"rl-training evaluate {name} --offline"
-    why = [told for run in tried for told in _first_reasons(run, named=len(tried) > 1)] or [
-        "there was no simulator to score policies in, and nothing was estimated from the data"
-    ]
+    played = all(run.summary.env_id is not None for run in judged)
+    untold = "it was not played yet" if played else "there was no simulator to score policies in, and nothing was"
+    untold += "" if played else " estimated from the data"
+    why = [told for run in tried for told in _first_reasons(run, named=len(tried) > 1)] or [untold]
     text = f"{names} could not be judged: {escape('; '.join(why))}."
     if untried := [run.label for run in runs if tried and not run.offline]:
         text += f" Nothing was estimated of {escape(listed(untried))} yet (rl-training evaluate RUN --offline)."
     if tried:
         return Lead(text, "How good it is, is not known: no number here tells.", "What each reason asks for, below.")
-    return Lead(text, "How good it is, is not known.", f"`{command}` estimates it from the recorded data.")
+    then = f"`rl-training evaluate {name}{'' if played else ' --offline'}`"
+    then += " plays it." if played else " estimates it from the recorded data."
+    return Lead(text, "How good it is, is not known.", then)
 
 
 def _first_reasons(run: RunContents, *, named: bool) -> list[str]:

@@ -65,7 +65,8 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
         for run, record in found
         for why, seeds in reasons(record).items()
     ]
-    text = f'{made}{_between(found, shown)}<p class="small">{escape(_how(shown, [record for _, record in found]))}</p>{said(runs, lines)}'
+    how = escape(_how(shown, [record for _, record in found]))
+    text = f'{made}{_between(found, shown)}<p class="small">{how}</p>{said(runs, lines)}'
     if doubted:
         text += fold(f"Why estimates are not to be trusted ({len(doubted)})", _because("Not to be trusted", doubted))
     refused = [one for run in runs for one in _refusals(run)]
@@ -161,27 +162,31 @@ def _of_run(run: RunContents, record: Record, shown: Shown) -> list[list[Cell]]:
     step = as_number(record.get("step"), 0.0)
     at = Cell.number(step, f"{int(step):,}")
     sound = trusted(record)
-    found = [[name_cell(run), Cell.of(seed(one)), at, *_figures(one, shown), Cell.of("✓ passed")] for one in sound]
+    gains = [found for one in (record, *sound) if (found := estimate(one.get("improvement"))) is not None]
+    beside = [end for gain in gains for end in (gain.value, gain.low, gain.high) if end is not None]
+    found = [
+        [name_cell(run), Cell.of(seed(one)), at, *_figures(one, shown, beside), Cell.of("✓ passed")] for one in sound
+    ]
     if refused := [seed(policy) for policy in policies(record) if policy not in sound]:
         found.append([name_cell(run), Cell.of(", ".join(refused)), at, *[_EMPTY] * 3, Cell.of("✗ failed")])
     if len(sound) > 1:
         mean = mean_of(len(sound), len(policies(record)))
-        found.append([name_cell(run), Cell.of(mean), at, *_figures(record, shown), _EMPTY])
+        found.append([name_cell(run), Cell.of(mean), at, *_figures(record, shown, beside), _EMPTY])
     return found
 
 
-def _figures(of: Record, shown: Shown) -> list[Cell]:
-    """Value, improvement and its probability, of a seed or of all."""
+def _figures(of: Record, shown: Shown, beside: Sequence[float]) -> list[Cell]:
+    """Value, improvement (with the digits of those beside it) and its probability, of a seed or of all."""
     _, chance = improvement(of) or (None, None)
-    gain = _cell(of.get("improvement"), RETURNS)  # as much less as it costs, as much more it earns
+    gain = _cell(of.get("improvement"), RETURNS, beside)  # as much less as it costs, as much more it earns
     return [_cell(of.get("value"), shown), gain, Cell.number(chance, None if chance is None else f"{chance:.2f}")]
 
 
-def _cell(value: Any, shown: Shown) -> Cell:
+def _cell(value: Any, shown: Shown, beside: Sequence[float] = ()) -> Cell:
     if (found := estimate(value)) is None:
         return _EMPTY
     found = shown.estimate(found)
-    return Cell.number(found.value, interval(found))
+    return Cell.number(found.value, interval(found, beside))
 
 
 def _how(shown: Shown, records: Sequence[Record]) -> str:
