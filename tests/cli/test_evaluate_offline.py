@@ -139,10 +139,10 @@ def test_what_to_do_next(runs: dict[str, Path], reasons: list[Doubt], expected: 
         (3.0, 0.5, 40, []),  # decided
         (-3.0, 0.5, 40, []),
         (3.0, 1.0, 40, ["evaluate run --offline --repeats 20 --gamma 0.9  # not decided: more resamples"]),
-        (3.0, 2.0, 40, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 40 episodes that"]),
+        (3.0, 2.0, 40, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 60 episodes that"]),
         (0.1, 2.0, 40, ["resume run --total-timesteps 40  # not decided: it is worth about what the behaviour is"]),
         (-3.0, 2.0, 40, ["resume run --total-timesteps 40  # not decided: it is worth about what the behaviour is"]),
-        (-3.0, 2.0, None, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 40 episodes"]),
+        (-3.0, 2.0, None, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 60 episodes"]),
     ],
 )
 def test_what_may_decide_it(
@@ -318,7 +318,10 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     lead = page.split("<main>")[0]
     before = number(record["behaviour"]["value"]["value"])
     assert "improves on the behaviour that recorded them by 1.5" in lead
-    assert f", from {before} to 1.5 (discounted by 0.99, 95% interval" in lead
+    assert (
+        f"1.5 (95% interval 1.0 to 2.0) an episode, from {before} to 1.5 (probability of an improvement 0.75;" in lead
+    )
+    assert "Nobody has tried the policy: it is an estimate" in lead
     assert "on the episodes that it was trained on" in lead
     assert "refused (1)" in page
     assert page.count("seeds 0 and 1, on pendulum.npz, discounted by 0.99, after 20 updates</b>: so few</li>") == 1

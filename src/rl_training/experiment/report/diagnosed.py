@@ -51,6 +51,8 @@ def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]
 
 def one_episode(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]) -> str:
     """What was done in a recorded episode, and what the policies would do; what was observed in it can be unfolded."""
+    if not diagnostics:
+        return ""
     shown = [found.episode for found in diagnostics]
     drawn, seen = episode_figures(runs, shown), observed_figures(shown)
     made = f"{key(runs, recorded=True)}{grid(drawn)}" if drawn else ""

@@ -162,8 +162,8 @@ def _of_run(run: RunContents, record: Record, shown: Shown) -> list[list[Cell]]:
     step = as_number(record.get("step"), 0.0)
     at = Cell.number(step, f"{int(step):,}")
     sound = trusted(record)
-    gains = [found for one in (record, *sound) if (found := estimate(one.get("improvement"))) is not None]
-    beside = [end for gain in gains for end in (gain.value, gain.low, gain.high) if end is not None]
+    gains = [gain for one in (record, *sound) if (gain := estimate(one.get("improvement"))) is not None]
+    beside = [end for one in gains for end in (one.value, one.low, one.high) if end is not None]
     found = [
         [name_cell(run), Cell.of(seed(one)), at, *_figures(one, shown, beside), Cell.of("✓ passed")] for one in sound
     ]
