@@ -147,7 +147,7 @@ def _caption(record: Record, shown: Shown) -> str:
     text = f"{count(data, 'episodes')} episodes of {title(record)}, {count(record, 'repeats')} resamples of them,"
     text += f" {count(record, 'updates')} updates each, {discounted(record)}"
     text += ", on which these policies were trained, which flatters them" if data.get("trained_on") is True else ""
-    whole = as_number(behaviour.get("undiscounted"), None)
+    whole = None if record.get("gamma") == 1.0 else as_number(behaviour.get("undiscounted"), None)
     does = "cost" if shown.costs else "returned"
     text += "" if whole is None else f"; an episode {does} {number(shown.number(whole))}{shown.behind} undiscounted"
     return escape(f"{text}.")
