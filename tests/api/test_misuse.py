@@ -87,7 +87,7 @@ class TestValues:
         said = refusal(DataError, lambda: model.evaluate_offline(3))
         assert said == "dataset: must be a TransitionDataset or a path, got 3"
         said = refusal(ConfigError, lambda: model.evaluate_offline(gamma="x"))
-        assert said == "gamma: must be at least 0 and below 1, got 'x'"
+        assert said == "gamma: must be from 0 to 1, got 'x'"
 
 
 class TestMaskedArrays:

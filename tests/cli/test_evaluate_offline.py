@@ -25,6 +25,7 @@ from rl_training.experiment.manager import load_policy
 from rl_training.experiment.offline_doubts import Doubt
 from rl_training.experiment.report.estimates import gain_between
 from rl_training.experiment.shipping import hub
+from rl_training.experiment.statistics import Estimate
 from rl_training.runtime.fitted_evaluation import OfflineEvaluationConfig
 from rl_training.runtime.trainer import train
 from small_runs import small_config
@@ -120,7 +121,6 @@ def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
         ),
         ([Doubt("it diverged", nearer=True), Doubt("there are only 5 episodes; record more")], []),
         ([Doubt("a run called --gamma, trained with --updates 700")], []),  # what a text says is not looked at
-        ([], []),
     ],
 )
 def test_what_to_do_next(runs: dict[str, Path], reasons: list[Doubt], expected: list[str]) -> None:
@@ -131,6 +131,34 @@ def test_what_to_do_next(runs: dict[str, Path], reasons: list[Doubt], expected: 
     asked = evaluating_offline.AskedOffline("other.npz", None, None, None, "best", None, stochastic=False)
     start = "next: rl-training evaluate 'a run' --offline --which best --data other.npz "
     assert list(evaluating_offline._next(one, asked)) == [start + words for words in expected]
+
+
+@pytest.mark.parametrize(
+    ("gain", "apart", "longer", "expected"),
+    [
+        (3.0, 0.5, 40, []),  # decided
+        (-3.0, 0.5, 40, []),
+        (3.0, 1.0, 40, ["evaluate run --offline --repeats 20 --gamma 0.9  # not decided: more resamples"]),
+        (3.0, 2.0, 40, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 60 episodes that"]),
+        (0.1, 2.0, 40, ["resume run --total-timesteps 40  # not decided: it is worth about what the behaviour is"]),
+        (-3.0, 2.0, 40, ["resume run --total-timesteps 40  # not decided: it is worth about what the behaviour is"]),
+        (-3.0, 2.0, None, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 60 episodes"]),
+    ],
+)
+def test_what_may_decide_it(
+    runs: dict[str, Path], gain: float, apart: float, longer: int | None, expected: list[str]
+) -> None:
+    """Where a trusted interval holds 0: the one command that may part the two."""
+    found = load_policy(runs["two"]).evaluate_offline(updates=10, repeats=5, store=False)
+    (policy,) = found.policies
+    sure = replace(policy, value=Estimate(gain), why_not=(), missed=0.0)
+    repeats = np.stack([gain + apart * np.array([-1.0, -1.0, 0.0, 1.0, 1.0]), np.zeros(5)], 1)
+    changes = {"policies": (sure,), "behaviour_value": Estimate(0.0), "behaviour_missed": 0.0, "repeats": repeats}
+    one = evaluating_offline.Estimated(Path("run"), "last", replace(found, **changes), 50.0, RETURNS, longer)
+    asked = evaluating_offline.AskedOffline(None, None, None, 0.9, "last", None, stochastic=False)
+    told = list(evaluating_offline._next(one, asked))
+    assert len(told) == len(expected)
+    assert all(line.startswith(f"next: rl-training {words}") for line, words in zip(told, expected, strict=True))
 
 
 def test_the_next_command_asks_for_the_same(runs: dict[str, Path]) -> None:
@@ -185,7 +213,11 @@ def test_the_help_has_the_defaults_and_bounds_of_the_settings() -> None:
         (["--updates", 20], "--updates: is an option of --offline"),
         (["--data", "log.npz"], "--data: is an option of --offline"),
         (["--gamma", "0.9"], "--gamma: is an option of --offline"),
-        (["--offline", "--gamma", "1"], "gamma: must be at least 0 and below 1, got 1; 0.999 counts some 1,000 steps"),
+        (
+            ["--offline", "--gamma", "1"],
+            "gamma: 1 adds up whole episodes, which must all terminate, after much the same number of steps: 10 of 10"
+            " are cut (a task that ends there: last_rows_are: termination); below 1, 0.999 counts some 1,000 steps",
+        ),
         (["--offline", "--data", "nowhere.npz"], "nowhere.npz"),
         (["--offline", "--seeds", "9"], "9 is not in this run"),
         ([], "--offline` estimates from the data without one"),
@@ -286,7 +318,10 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     lead = page.split("<main>")[0]
     before = number(record["behaviour"]["value"]["value"])
     assert "improves on the behaviour that recorded them by 1.5" in lead
-    assert f", from {before} to 1.5 (discounted by 0.99, 95% interval" in lead
+    assert (
+        f"1.5 (95% interval 1.0 to 2.0) an episode, from {before} to 1.5 (probability of an improvement 0.75;" in lead
+    )
+    assert "Nobody has tried the policy: it is an estimate" in lead
     assert "on the episodes that it was trained on" in lead
     assert "refused (1)" in page
     assert page.count("seeds 0 and 1, on pendulum.npz, discounted by 0.99, after 20 updates</b>: so few</li>") == 1

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from rl_training.experiment.horizon import beginning, beginning_of, caution_of_horizon
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.experiment.horizon import beginning, beginning_of, caution_of_horizon, discounted_by, why_not_whole
 
 
 @pytest.mark.parametrize(
@@ -23,6 +25,44 @@ def test_the_part_that_is_judged(gamma: float, steps: float, told: str | None) -
     assert beginning(gamma, steps) == told
     assert beginning_of({"gamma": gamma, "behaviour": {"steps": steps}}) == told
     assert len(caution_of_horizon(gamma, steps)) == (told is not None)
+
+
+def episodes(*lengths: int, cut: int = 0) -> TransitionDataset:
+    """Of such lengths, of which the last `cut` ones do not terminate."""
+    ends = np.cumsum(lengths) - 1
+    last = np.isin(np.arange(sum(lengths)), ends)
+    terminated = last & np.isin(np.arange(len(last)), ends[: len(ends) - cut])
+    zeros = np.zeros(len(last))
+    return TransitionDataset.from_dict(
+        {
+            "obs": zeros,
+            "actions": zeros,
+            "rewards": zeros,
+            "next_obs": zeros,
+            "terminations": terminated,
+            "truncations": last & ~terminated,
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("data", "why"),
+    [
+        (episodes(24, 24, 23, 25), None),
+        (episodes(24, 24, cut=1), "1 of 2 is cut (a task that ends there: last_rows_are: termination)"),
+        (episodes(5, 5, 5, 25), "the longest has 25 steps and the mean one 10 (at most 2 times as many)"),
+        (episodes(1_001, 900), "they have up to 1,001 steps (at most 1,000)"),
+    ],
+)
+def test_which_episodes_may_be_added_up(data: TransitionDataset, why: str | None) -> None:
+    assert why_not_whole(data) == why
+
+
+def test_nothing_is_discounted() -> None:
+    assert (discounted_by(1.0), discounted_by(0.99)) == ("undiscounted", "discounted by 0.99")
+    assert beginning(1.0, 24.0) is None
+    (said,) = caution_of_horizon(1.0, 24.0)
+    assert "end as those of the data do, after some 24 steps" in said
 
 
 @pytest.mark.parametrize(

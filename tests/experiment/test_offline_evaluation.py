@@ -513,6 +513,16 @@ def test_values_that_lie_behind_the_cuts_are_said_to(run: Path, gamma: float, sa
     assert found.observed.behind == pytest.approx(gamma**200)
 
 
+def test_episodes_that_all_end_may_be_added_up(run: Path, dataset: TransitionDataset) -> None:
+    ended = replace(dataset, terminations=dataset.truncations, truncations=np.zeros_like(dataset.truncations))
+    policy = load_policy(run)
+    found = policy.evaluate_offline(ended, **QUICK, gamma=1.0, store=False)
+    assert found.behaviour_return.value == pytest.approx(found.observed.undiscounted)
+    assert found.sums_up
+    assert any(one.startswith("undiscounted: that the policy's episodes end") for one in found.cautions)
+    assert not policy.evaluate_offline(dataset, **QUICK, store=False).sums_up
+
+
 def test_cuts_far_from_all_else_are_told(run: Path, dataset: TransitionDataset) -> None:
     policy = load_policy(run)
     said = "of the cuts are in states that the first half of no other episode comes near"
@@ -530,7 +540,8 @@ def test_mistakes(run: Path, dataset: TransitionDataset) -> None:
         ({"updates": 3}, "updates"),
         ({"repeats": 1}, "repeats"),
         ({"update": 20}, "update: no such option; did you mean 'updates'?"),
-        ({"gamma": 1.0}, "gamma: must be at least 0 and below 1, got 1; 0.999 counts some 1,000 steps"),
+        ({"gamma": 1.5}, "gamma: must be from 0 to 1, got 1.5"),
+        ({"gamma": 1.0}, r"gamma: 1 adds up whole episodes, .*: 10 of 10 are cut"),
         ({"members": [7]}, "7 is not in this run; it has 4, 2"),
     ):
         with pytest.raises(ConfigError, match=said):

@@ -35,6 +35,18 @@ def test_tables_are_numbered_and_each_has_a_caption(page: str) -> None:
     assert len(numbers) == page.count("<table ") > 4
 
 
+def test_the_first_screen_is_for_whoever_reads_nothing_else(page: str) -> None:
+    """Five plain lines; then scores, one recorded episode, and all that is technical."""
+    lead = page.split('<dl class="lead">')[1].split("</dl>")[0]
+    assert re.findall("<dt>(.*?)</dt>", lead) == ["Trained", "Data", "Result", "Trust", "Next"]
+    text = unescape(re.sub("<[^>]*>", "", lead))
+    assert "Learned from recorded data: one (" in text
+    assert re.search(r"8 episodes with 64 steps; as recorded, an episode returned \S+ on average \(.*; higher is", text)
+    assert "Measured by playing, not estimated" in text
+    sections = re.findall(r'<section id="([a-z-]+)">', page)
+    assert sections[:4] == ["scores", "episode", "runs", "curves"]
+
+
 def test_captions_say_how_much_is_behind(page: str) -> None:
     texts = [unescape(re.sub("<[^>]*>", "", found)) for found in re.findall("<figcaption>(.*?)</figcaption>", page)]
     told = "\n".join(texts)

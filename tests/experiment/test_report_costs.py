@@ -115,7 +115,9 @@ def test_scores_are_costs(run: Path, tmp_path: Path) -> None:
     write_report([run], tmp_path / "page.html", with_data=False)
     text = text_of(tmp_path / "page.html")
     assert "costs: 28 [25, 31] eur an episode (interquartile mean over 2 seeds, 95% interval)" in text
-    assert "the data's episodes cost 18 eur on average" in text
+    assert "as recorded, an episode cost 18 eur on average (4 to 32; lower is better)" in text
+    assert "no better than the recorded episodes with 18 eur" in text
+    assert "of 2 seeds, the interval is too narrow rather than too wide" in text
     assert "last − best" in text
     assert "28.0 ± 4.2 25.0 (2) 3.0" in text
     assert "lowest cost seen" in text
@@ -141,7 +143,12 @@ def test_estimates_without_a_simulator_are_costs(run: Path, tmp_path: Path) -> N
     file.write_text(json.dumps(record) + "\n")
     write_report([run], tmp_path / "page.html", with_data=False)
     text = text_of(tmp_path / "page.html")
-    assert "saves, beside the behaviour that recorded them, 4 [1, 7] eur, from a cost of 14 to 10" in text
+    assert (
+        "saves, beside the behaviour that recorded them, 4 eur (95% interval 1 to 7) an episode, from a cost of 14"
+        in text
+    )
+    assert "discounted by 0.9, which counts 72% of what the recorded episodes cost" in text
+    assert "The estimate passed its checks, on episodes that were not trained on." in text
     assert "probability of a saving 0.97" in text
     assert "10 [6, 15] 4 [1, 7] 0.97 ✓ passed" in text
     assert "an episode cost 18 eur undiscounted" in text

@@ -15,6 +15,7 @@ from rl_training.experiment import manager
 from rl_training.experiment.report import datasets, write_report
 from rl_training.experiment.report.contents import read_runs
 from rl_training.experiment.report.episode import EpisodeCheck, check_episode, episode_figures, observed_figures
+from rl_training.experiment.report.times import Times, times_of
 from small_runs import small_config
 
 
@@ -66,6 +67,32 @@ def test_what_was_observed_is_shown_where_it_has_names() -> None:
     assert first.caption == "<b>&lt;T&gt;</b> in episode 1 of log, as it was recorded."
     assert first.draw((440, 280)).count('class="dots"') == 1
     assert observed_figures([replace(one, seen_names=())]) == []
+
+
+def test_the_axis_has_the_times_of_a_dated_table(tmp_path: Path) -> None:
+    """By the table's own dates; of rows that were written anew, by the time of day among the observations."""
+    rows = [f"2025-03-{day:02d} {hour:02d}:00,{day + hour / 24},0.5,1" for day in (1, 2) for hour in range(24)]
+    (tmp_path / "log.csv").write_text("\n".join(["time,temp,u,eur", *rows]))
+    columns = {"obs": "temp", "actions": "u", "rewards": "eur", "step": "time"}
+    options: dict[str, Any] = {"columns": columns, "episode_each": "day", "observe_time": ["day"]}
+    data = TransitionDataset.load(tmp_path / "log.csv", **options)
+    assert data.in_file is not None
+    dated = times_of(data, slice(24, 48))
+    assert dated is not None
+    assert (dated.day, dated.label) == ("2025-03-02", "time, from 2025-03-02")
+    assert dated.ticks() == [(float(hour), f"{hour:02d}:00") for hour in range(0, 24, 3)]
+    bare = times_of(replace(data, in_file=replace(data.in_file, clock=None)), slice(24, 48))
+    assert bare is not None
+    assert (bare.day, bare.label, bare.ticks()) == ("", "time of day", dated.ticks())
+    assert times_of(data, slice(0, 1)) is None  # of a single row there is no axis
+    assert times_of(replace(data, in_file=None), slice(24, 48)) is None
+    long = Times(np.arange(0.0, 12 * 86_400.0, 86_400.0), dated=True)
+    assert [text for _, text in long.ticks()] == ["1970-01-01", "1970-01-08"]
+    recorded, chosen = np.zeros((24, 1)), np.ones((1, 24, 1))
+    seen = np.zeros((24, 3))
+    check = EpisodeCheck(recorded, chosen, ("u",), "episode 2 of log", seen, ("temp", "sin_day", "cos_day"), dated)
+    (drawn,) = observed_figures([check])  # what the axis tells needs no figure
+    assert "21:00" in drawn.draw((440, 280))
 
 
 def test_all_runs_are_shown_on_the_same_episode(policy: manager.LoadedPolicy, data_file: Path, tmp_path: Path) -> None:

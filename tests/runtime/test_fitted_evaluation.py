@@ -51,10 +51,10 @@ def rounds(episodes: int, *, terminate: bool) -> TransitionDataset:
     )
 
 
-def exact(cost: float, *, terminate: bool) -> float:
+def exact(cost: float, *, terminate: bool, gamma: float = GAMMA) -> float:
     """The value in state 0 of acting at this cost: a sum of three, or the geometric series of such sums."""
-    once = sum(GAMMA**t * (WORTH[t] - cost) for t in range(3))
-    return float(once if terminate else once / (1.0 - GAMMA**3))
+    once = sum(gamma**t * (WORTH[t] - cost) for t in range(3))
+    return float(once if terminate else once / (1.0 - gamma**3))
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +90,16 @@ def test_closed_forms(policy: LoadedPolicy, terminate: bool) -> None:
         pytest.approx(data.rewards.min() / (1 - GAMMA)),
         pytest.approx(data.rewards.max() / (1 - GAMMA)),
     )
+
+
+def test_undiscounted_sums_of_episodes_that_end(policy: LoadedPolicy) -> None:
+    data = rounds(400, terminate=True)
+    settings = OfflineEvaluationConfig(updates=600, repeats=2)
+    found = fit_values(policy.actor, [0, 1], data, settings, gamma=1.0, deterministic=True)
+    costs = (DONE**2, 0.0, float((data.actions**2).mean()))
+    assert found.values == pytest.approx([exact(cost, terminate=True, gamma=1.0) for cost in costs], abs=0.06)
+    assert found.observed.mean() == pytest.approx(float(data.episode_returns().mean()))
+    assert found.allowed == (pytest.approx(3 * data.rewards.min()), pytest.approx(3 * data.rewards.max()))
 
 
 @pytest.mark.parametrize("bound", [60, 20, 5])

@@ -69,8 +69,9 @@ def policy(tmp_path_factory: pytest.TempPathFactory) -> LoadedPolicy:
 def played(
     policy: LoadedPolicy, data: TransitionDataset, members: tuple[int, ...] = (0, 1), **changes: Any
 ) -> ModelledValues:
+    gamma = changes.pop("gamma", GAMMA)
     settings = OfflineEvaluationConfig(updates=changes.pop("updates", 1_500), repeats=2, device="cpu", **changes)
-    return roll_out(policy.actor, members, data, settings, gamma=GAMMA, deterministic=True)
+    return roll_out(policy.actor, members, data, settings, gamma=gamma, deterministic=True)
 
 
 def test_closed_form(policy: LoadedPolicy) -> None:
@@ -108,6 +109,7 @@ def test_a_termination_ends_an_episode(policy: LoadedPolicy) -> None:
     found = played(policy, data)
     assert found.values == pytest.approx(np.full((2, 2), 1.0 + GAMMA + GAMMA**2), abs=0.05)
     assert found.foretold > 0.95  # windows that reach over the end return less
+    assert played(policy, data, gamma=1.0).values == pytest.approx(np.full((2, 2), 3.0), abs=0.05)
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import shlex
 import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +24,12 @@ from rl_training.cli.using import load_told
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import statistics
 from rl_training.experiment.costs import RETURNS, Shown, shown_of
-from rl_training.experiment.horizon import beginning, counted_steps
+from rl_training.experiment.horizon import beginning, counted_steps, discounted_by
 from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.metric_doubts import longer
 from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
-from rl_training.experiment.statistics import LEVEL, Estimate
+from rl_training.experiment.statistics import LEVEL, Estimate, student_quantile
 from rl_training.paths import in_shell
 from rl_training.runtime.console import pace
 from rl_training.runtime.display import clock
@@ -37,6 +39,9 @@ from rl_training.runtime.run_directory import run_of
 from rl_training.wording import amount, notice_line, readable
 
 _SELDOM = 30.0  # seconds
+_UPPER = 0.5 * (1.0 + LEVEL)
+_MANY_REPEATS = 20  # Student's factor hardly falls beyond
+_MOST_RECORDED = 10  # times the episodes there are, that may be recorded to decide something
 _NEARER, _LEAST_GAMMA = 5.0, 0.5  # by how much of 1 - gamma a nearer horizon is proposed, and how near at most
 
 
@@ -70,6 +75,7 @@ class Estimated:
     found: OfflineEvaluation
     seconds: float = 0.0  # it took
     shown: Shown = RETURNS
+    longer: int | None = None  # up to which update to train next; none where nothing can be resumed
 
     def to_json(self) -> dict[str, Any]:
         return {"run": str(self.run), "which": self.which, **self.found.to_json()}
@@ -87,7 +93,7 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
         began = time.monotonic()
         found = _estimate(policy, asked)
         shown = shown_of(policy.checkpoint.config, run_of(policy.place))  # as the run's report has it
-        one = Estimated(run, asked.which, found, time.monotonic() - began, shown)
+        one = Estimated(run, asked.which, found, time.monotonic() - began, shown, _longer(policy))
         estimated.append(one)
         if not as_json:
             tell("\n".join([*_lines(one), *_next(one, asked)]))
@@ -215,7 +221,7 @@ def _lines(one: Estimated) -> list[str]:
     return [
         f"{one.run} ({one.which} checkpoint, update {found.step:,}) without a simulator: fitted Q evaluation",
         f"  on {data.title}: {size}; {settings.repeats} resamples of them, {amount(found.updates, 'update')} each",
-        f"  discounted by {found.gamma:g}, {unit}, from where the episodes begin; behaviour: the data's actions",
+        f"  {discounted_by(found.gamma)}, {unit}, from where the episodes begin; behaviour: the data's actions",
         *table(heads, rows, right=(value, better, "probability")),
         *_recorded(found, shown),
         *(f"  {names} not to be trusted, because {reason}" for reason, names in _doubted(found)),
@@ -224,32 +230,73 @@ def _lines(one: Estimated) -> list[str]:
 
 
 def _next(one: Estimated, asked: AskedOffline) -> Iterator[str]:
-    """The command that may find more out, and how long it takes, where nothing is trusted."""
+    """The command that may find more out, and how long it takes, where nothing is trusted or nothing decided."""
     found = one.found
     reasons = [reason for policy in found.policies for reason in policy.why_not]
-    if found.trusted or not reasons:
+    gain = found.mean_improvement()
+    if gain is not None:
+        yield from _undecided(one, asked, gain[0])
+    if gain is not None or not reasons:
         return
     updates = [reason.updates for reason in reasons if reason.updates is not None]
-    words = " ".join([program(), "evaluate", in_shell(one.run), "--offline", shlex.join(asked.options())]).rstrip()
+    words = _again(one, asked)
     if updates:
         takes = one.seconds * max(updates) / max(found.updates, 1)
-        gamma = "" if asked.gamma is None else f" --gamma {asked.gamma!r}"
-        yield f"next: {words}{gamma} --updates {max(updates)}  # about {clock(takes)}"
+        yield f"next: {words}{_same_gamma(asked)} --updates {max(updates)}  # about {clock(takes)}"
     elif all(reason.nearer for reason in reasons) and found.gamma > _LEAST_GAMMA:
-        nearer = max(1.0 - _NEARER * (1.0 - found.gamma), _LEAST_GAMMA)
+        apart = 1.0 - found.gamma if found.gamma < 1.0 else 1.0 / found.observed.steps
+        nearer = max(1.0 - _NEARER * apart, _LEAST_GAMMA)
         part = beginning(nearer, found.observed.steps)
         counts = f"counts the next {counted_steps(nearer):.0f} steps or so, and nothing that comes later"
         counts = counts if part is None else f"judges {part} of an episode, not the whole"
         yield f"next: {words} --gamma {nearer:.6g}  # {counts}; about {clock(one.seconds)}"
 
 
+def _again(one: Estimated, asked: AskedOffline) -> str:
+    return " ".join([program(), "evaluate", in_shell(one.run), "--offline", shlex.join(asked.options())]).rstrip()
+
+
+def _same_gamma(asked: AskedOffline) -> str:
+    return "" if asked.gamma is None else f" --gamma {asked.gamma!r}"
+
+
+def _undecided(one: Estimated, asked: AskedOffline, gain: Estimate) -> Iterator[str]:
+    """Where an interval holds 0: more resamples narrow it a little, more episodes a lot, and neither helps where the
+    policy does what the data do."""
+    if gain.low is None or gain.high is None or not gain.low <= 0.0 <= gain.high:
+        return
+    half, repeats, episodes = gain.value - gain.low, one.found.settings.repeats, one.found.data.episodes
+    narrower = student_quantile(_UPPER, _MANY_REPEATS - 1) / student_quantile(_UPPER, repeats - 1)
+    needed = episodes * (half / abs(gain.value)) ** 2 if gain.value else math.inf
+    same = _same_gamma(asked) + ("" if asked.updates is None else f" --updates {asked.updates}")
+    if repeats < _MANY_REPEATS and abs(gain.value) > narrower * half:
+        again = _again(one, replace(asked, repeats=_MANY_REPEATS))
+        takes = clock(one.seconds * _MANY_REPEATS / repeats)
+        yield f"next: {again}{same}  # not decided: more resamples narrow the interval; about {takes}"
+    elif one.longer is None or (gain.value > 0.0 and needed <= _MOST_RECORDED * episodes):
+        count = f"some {math.ceil(needed / 10) * 10:,}" if math.isfinite(needed) else "many more"
+        what = f"MORE: {count} episodes that were not trained on, as {episodes:,} do not tell so small a difference"
+        yield f"next: {_again(one, replace(asked, data='MORE'))}{same}  # not decided; {what}"
+    else:
+        resumed = f"{program()} resume {in_shell(one.run)} --total-timesteps {one.longer}"
+        yield f"next: {resumed}  # not decided: it is worth about what the behaviour is; evaluate it again then"
+
+
+def _longer(policy: LoadedPolicy) -> int | None:
+    """Up to which update to train next, where a run can be resumed."""
+    config = policy.checkpoint.config
+    if run_of(policy.place) is None or config.dataset is None:
+        return None
+    return longer(int(policy.checkpoint.progress["steps"]), config.to_plain())
+
+
 def _recorded(found: OfflineEvaluation, shown: Shown) -> Iterator[str]:
     """What the episodes returned, and how much of the values no row of them tells."""
     seen, does = found.observed, "cost" if shown.costs else "returned"
-    yield (
-        f"  recorded: what the episodes {does}, discounted, in {seen.steps:,.0f} steps on average;"
-        f" undiscounted {readable(shown.number(seen.undiscounted))}"
-    )
+    whole = f"; undiscounted {readable(shown.number(seen.undiscounted))}"
+    whole += " (which --gamma 1 estimates)" if found.sums_up else ""
+    how, besides = (", discounted", whole) if found.gamma < 1.0 else ("", "")
+    yield f"  recorded: what the episodes {does}{how}, in {seen.steps:,.0f} steps on average{besides}"
     values = [("the behaviour", found.behaviour_value.value, seen.tail)]
     values += [(f"seed {policy.seed}", policy.value.value, policy.tail) for policy in found.trusted]
     told = [(name, shown.number(value), shown.number(tail)) for name, value, tail in values]

@@ -9,11 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from rl_training.data.offline_dataset import TransitionDataset
+
 # What a card says of estimates that were refused beside the one it shows.
 NEWER_REFUSED = "a newer estimate was refused"
 FURTHER_REFUSED = "an estimate that looks further ahead was refused"
 
 LEAST_COUNTED = 0.4  # of an episode's steps, for an estimate that is one of episodes
+_MOST_STEPS = 1_000  # of an episode that is added up whole: as many as a discount of 0.999 counts
+_LONGEST = 2.0  # such an episode, in mean ones: beyond, it is the policy that decides when one ends
 
 
 def counted_steps(gamma: float) -> float:
@@ -23,8 +29,28 @@ def counted_steps(gamma: float) -> float:
 
 def beginning(gamma: float, steps: float) -> str | None:
     """What part of an episode is judged, if it is its beginning alone: `the first 20 or so of 96 steps`."""
+    if gamma == 1.0:
+        return None
     counted = counted_steps(gamma)
     return f"the first {counted:,.0f} or so of {steps:,.0f} steps" if counted < LEAST_COUNTED * steps else None
+
+
+def why_not_whole(data: TransitionDataset) -> str | None:
+    """Why episodes of these data cannot be added up undiscounted; none where all end, and at much the same time.
+
+    Nothing but terminations keeps such a sum finite. Where the actions decide when an episode ends, a policy may well
+    have longer ones than were ever recorded.
+    """
+    if not data.whole_episodes:
+        return "rows that were sampled or reordered have none"
+    lengths = data.episode_lengths()
+    if cut := int((~data.terminations[data.episode_ends]).sum()):
+        said = "is" if cut == 1 else "are"
+        return f"{cut:,} of {len(lengths):,} {said} cut (a task that ends there: last_rows_are: termination)"
+    longest, mean = int(lengths.max()), float(np.mean(lengths))
+    if longest > _LONGEST * mean:
+        return f"the longest has {longest:,} steps and the mean one {mean:,.0f} (at most {_LONGEST:g} times as many)"
+    return f"they have up to {longest:,} steps (at most {_MOST_STEPS:,})" if longest > _MOST_STEPS else None
 
 
 def beginning_of(record: Mapping[str, Any]) -> str | None:
@@ -37,10 +63,20 @@ def beginning_of(record: Mapping[str, Any]) -> str | None:
 
 
 def caution_of_horizon(gamma: float, steps: float) -> list[str]:
-    """A word on what is not judged."""
+    """A word on what is not judged, or taken for granted."""
+    if gamma == 1.0:
+        return [
+            f"undiscounted: that the policy's episodes end as those of the data do, after some {steps:,.0f} steps,"
+            " is taken for granted"
+        ]
     if (part := beginning(gamma, steps)) is None:
         return []
     return [
         f"a discount of {gamma:g} judges {part} of an episode: what a policy gains there it may lose later (by using up"
         " what is stored, say), and which is better over whole episodes this does not tell"
     ]
+
+
+def discounted_by(gamma: float) -> str:
+    """`discounted by 0.99`, or `undiscounted`."""
+    return "undiscounted" if gamma == 1.0 else f"discounted by {gamma:g}"

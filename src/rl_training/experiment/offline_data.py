@@ -14,7 +14,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.provenance import KEY as PROVENANCE
 from rl_training.data.provenance import Provenance, other_rewards
 from rl_training.errors import ConfigError, DataError
-from rl_training.experiment.offline_doubts import FEW_EPISODES, FEWEST_EPISODES, caution_of_few
+from rl_training.experiment.offline_doubts import FEW_EPISODES, FEWEST_EPISODES, TRAINED_ON, caution_of_few
 from rl_training.experiment.report.diagnostics import some_episodes
 from rl_training.experiment.report.held_out import read_alike, share_seen
 from rl_training.runtime.config import TrainConfig
@@ -70,7 +70,7 @@ def episodes_to_evaluate_on(
         cautions.append("the data have changed since the policy was trained")
     seen = 1.0 if own or data.fingerprint() == trained else _share_seen(policy, data)
     if seen > _NEARLY_ALL:
-        cautions.append("the policy was trained on these episodes, which flatters it; other ones say more")
+        cautions.append(TRAINED_ON)
     elif round(seen * data.n_episodes):
         cautions.append(
             f"the policy was trained on about {seen * data.n_episodes:,.0f} of these"

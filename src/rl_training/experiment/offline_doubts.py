@@ -26,6 +26,7 @@ BEYOND = 0.1  # by how much a Q may leave the range that rewards allow, in that 
 MOST_BEHIND_CUTS = 0.5  # of an episode's discounted weight: beyond, nothing in the data can contradict the fit
 LEAST_BEHIND = 0.01  # worth a sentence
 MOST_LONE_CUTS = 0.1  # of the cuts, without a word on them
+TRAINED_ON = "the policy was trained on these episodes, which flatters it; other ones say more"
 MOST_ROUNDS = 4  # of the default updates, while a fit has not settled
 _PARTS = 10  # of one round
 _FEWEST_PARTS = 5  # that can have settled: the first tenth of a fit regresses returns

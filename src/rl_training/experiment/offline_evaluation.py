@@ -1,7 +1,7 @@
 """How good a policy is without a simulator: fitted Q evaluation, and when its answer is not to be trusted.
 
-Values are discounted, in units of the raw reward, at the states in which the data's episodes begin. The behaviour is
-evaluated by the same fits, so that their common errors cancel in the improvement.
+Values are discounted (or not, of episodes that all end), in units of the raw reward, at the states in which the data's
+episodes begin. The behaviour is evaluated by the same fits, so that their common errors cancel in the improvement.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import TransformConfig, fit_transforms
 from rl_training.errors import ConfigError
 from rl_training.experiment import statistics
-from rl_training.experiment.horizon import caution_of_horizon
+from rl_training.experiment.horizon import caution_of_horizon, why_not_whole
 from rl_training.experiment.offline_data import DataUsed, episodes_to_evaluate_on
 from rl_training.experiment.offline_doubts import (
     MOST_ROUNDS,
@@ -111,6 +111,7 @@ class OfflineEvaluation:
     updates: int  # of each fit: the settings', or more where it went on by itself
     behaviour_missed: float = 0.0  # as a policy's `missed`
     allowed: tuple[float, float] = (-math.inf, math.inf)  # what discounted rewards of the data can add up to
+    sums_up: bool = False  # whether episodes may be added up undiscounted
     foretold: float = math.nan  # of the variance of what left-out episodes returned, by models of the dynamics
 
     @property
@@ -226,12 +227,14 @@ def evaluate_offline(
     gamma, deterministic = options.get("gamma"), options.get("deterministic")
     discount: Any = float(getattr(learner.params, "gamma", DEFAULT_GAMMA)) if gamma is None else gamma
     is_number = isinstance(discount, int | float | np.floating)
-    if not (is_number and 0.0 <= discount < 1.0):
-        got = f"{discount:g}" if is_number else shown(discount)
-        far = "; 0.999 counts some 1,000 steps" if is_number and discount == 1.0 else ""
-        raise ConfigError(f"gamma: must be at least 0 and below 1, got {got}{far}")
+    if not (is_number and 0.0 <= discount <= 1.0):
+        raise ConfigError(f"gamma: must be from 0 to 1, got {f'{discount:g}' if is_number else shown(discount)}")
     places = np.flatnonzero((policy.chosen(options.get("members")) & learner.active).cpu().numpy()).tolist()
     data, used, cautions = episodes_to_evaluate_on(policy, dataset)
+    endless = why_not_whole(data)
+    if discount == 1.0 and endless is not None:
+        takes = "adds up whole episodes, which must all terminate, after much the same number of steps"
+        raise ConfigError(f"gamma: 1 {takes}: {endless}; below 1, 0.999 counts some 1,000 steps")
     mode = config.evaluation.deterministic if deterministic is None else require_flag("deterministic", deterministic)
     most = settings.updates * (1 if "updates" in given else MOST_ROUNDS)
     fitted = fit_values(
@@ -269,6 +272,7 @@ def evaluate_offline(
         fitted.updates,
         missed,
         fitted.allowed,
+        endless is None,
         modelled.foretold,
     )
 

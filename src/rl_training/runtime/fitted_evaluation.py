@@ -35,6 +35,7 @@ __all__ = [
     "EpisodeBootstrap",
     "FittedValues",
     "OfflineEvaluationConfig",
+    "counted_steps",
     "draw_resamples",
     "first_rows",
     "fit_values",
@@ -289,6 +290,11 @@ def _after_cuts(data: TransitionDataset, gamma: float) -> Values:
     return np.where(data.terminations[data.episode_ends], 0.0, usual)
 
 
+def counted_steps(data: TransitionDataset, gamma: float) -> float:
+    """Σ γ^t: over the longest episode where nothing is discounted, as that takes episodes which all terminate."""
+    return float(data.episode_lengths().max()) if gamma == 1.0 else 1.0 / (1.0 - gamma)
+
+
 def draw_resamples(episodes: int, settings: OfflineEvaluationConfig) -> Tensor:
     """The episodes of each repeat, with replacement: `[R, E]`."""
     rng = np.random.default_rng(settings.seed)
@@ -309,8 +315,7 @@ def _shares(resamples: Tensor) -> Values:
 def _allowed(data: TransitionDataset, gamma: float) -> tuple[float, float]:
     """The least and the most that discounted rewards of this size can add up to; nothing comes after a termination."""
     low, high = float(data.rewards.min()), float(data.rewards.max())
+    steps = counted_steps(data, gamma)
     if data.terminations.any():
-        low, high = min(low, low / (1.0 - gamma)), max(high, high / (1.0 - gamma))
-    else:
-        low, high = low / (1.0 - gamma), high / (1.0 - gamma)
-    return low, high
+        return min(low, low * steps), max(high, high * steps)
+    return low * steps, high * steps

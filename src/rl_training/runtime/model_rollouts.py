@@ -27,6 +27,7 @@ from rl_training.runtime.engine import Engine, arithmetic_kept, choose_device, s
 from rl_training.runtime.fitted_checks import ResampledEpisodes, Values
 from rl_training.runtime.fitted_evaluation import (
     OfflineEvaluationConfig,
+    counted_steps,
     draw_resamples,
     first_rows,
     usable_episodes,
@@ -157,7 +158,7 @@ def _play(world: _World, actor: Actor, members: Sequence[int], gamma: float, det
     obs = world.obs[starts].expand(*shape, -1)
     value, weight = (torch.full(shape, fill, dtype=torch.float64, device=world.device) for fill in (0.0, 1.0))
     usual, going_on = torch.zeros_like(value), torch.zeros_like(value)
-    steps = _steps(gamma)
+    steps = _steps(world.data, gamma)
     late = range(steps // 2, steps)
     for step in range(steps):
         seen = world.raw(obs.transpose(0, 1).flatten(1, 2))  # of each policy, in every model
@@ -169,12 +170,15 @@ def _play(world: _World, actor: Actor, members: Sequence[int], gamma: float, det
         value, weight = value + weight * rewards, weight * alive * gamma
         if step in late:
             usual, going_on = usual + rewards / len(late), going_on + alive / len(late)
-    value = value + weight * usual / (1.0 - gamma * going_on)
+    if gamma < 1.0:
+        value = value + weight * usual / (1.0 - gamma * going_on)
     return np.asarray(value.mean(-1).cpu().numpy())
 
 
-def _steps(gamma: float) -> int:
-    """After which what follows hardly counts."""
+def _steps(data: TransitionDataset, gamma: float) -> int:
+    """After which what follows hardly counts, or nothing follows."""
+    if gamma == 1.0:
+        return int(counted_steps(data, gamma))
     return 1 if gamma <= _NEGLIGIBLE else min(math.ceil(math.log(_NEGLIGIBLE) / math.log(gamma)), _MOST_STEPS)
 
 
@@ -183,7 +187,7 @@ def _steps(gamma: float) -> int:
 
 def _window(data: TransitionDataset, gamma: float) -> int:
     """Steps over which models are held to the data: before errors grow of themselves, and as far as was recorded."""
-    return max(1, min(math.ceil(_WINDOW / (1.0 - gamma)), int(np.median(data.episode_lengths()))))
+    return max(1, min(math.ceil(_WINDOW * counted_steps(data, gamma)), int(np.median(data.episode_lengths()))))
 
 
 def _foretold(world: _World, window: int, gamma: float) -> float:

@@ -47,6 +47,7 @@ from rl_training.models.layers import LayerNormPlacement, polyak
 class FittedQParams(BootstrapParams):
     """A small network and a fast target: values must travel 1/(1-γ) steps within the budget. The rate falls to zero."""
 
+    gamma: float = Field(0.99, ge=0.0, le=1.0, description="discount γ; 1 where every episode terminates")
     tau: float = Field(0.05, gt=0.0, le=1.0, description="Polyak rate τ of the target network")
     n_critics: PositiveInt = Field(1, description="critics of each fit, averaged")
     layer_norm: LayerNormPlacement = Field("pre", description="LayerNorm, which keeps Q from running away")

@@ -259,7 +259,7 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
         step,
         check_values(learner, transforms, some),
         actions=check_actions(learner, transforms, some),
-        episode=check_episode(learner, transforms, shown, names, named),
+        episode=check_episode(learner, transforms, shown, names, named, run.shown.noun),
     )
     if found.values is None:
         missing = f"{run.summary.algo} learns no values: there is nothing to hold to returns, and no TD error"

@@ -39,19 +39,27 @@ def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]
         parts.append(f'<p class="small faint">Drawn of the first {_MOST_DRAWN} runs; the table has all.</p>')
     of_values = [one for run, found in pairs[:_MOST_DRAWN] for one in _of_values(run, found)]
     parts.append(fold(f"Values and TD errors of each run ({len(of_values)})", grid(of_values)))
-    drawn = []
     if any(found.actions for _, found in pairs):
         caption = (
             "<b>Distance of the policy's action to the data's</b> in the same state, root mean square over dimensions"
             " scaled to [−1, 1]; 0 is cloning. Hatched: what lies beyond the axis."
         )
-        drawn.append(Drawing(caption, partial(histograms.action_distances, runs, diagnostics)))
-    drawn += episode_figures(runs, [found.episode for found in diagnostics])
-    if drawn:
-        parts.append(f"<h3>What the policies do beside the data</h3>{key(runs, recorded=True)}{grid(drawn)}")
-    if seen := observed_figures([found.episode for found in diagnostics]):
-        parts.append(fold(f"What was observed in that episode ({len(seen)})", grid(seen)))
+        drawn = [Drawing(caption, partial(histograms.action_distances, runs, diagnostics))]
+        parts.append(f"<h3>How far the policies are from the data</h3>{key(runs)}{grid(drawn)}")
     return "".join(parts)
+
+
+def one_episode(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]) -> str:
+    """What was done in a recorded episode, and what the policies would do; what was observed in it can be unfolded."""
+    if not diagnostics:
+        return ""
+    shown = [found.episode for found in diagnostics]
+    drawn, seen = episode_figures(runs, shown), observed_figures(shown)
+    made = f"{key(runs, recorded=True)}{grid(drawn)}" if drawn else ""
+    if seen:
+        heading = f"What was observed in that episode ({len(seen)})"
+        made += f"<details><summary>{heading}</summary>{grid(seen)}</details>"
+    return made
 
 
 def _of_values(run: RunContents, found: RunDiagnostics) -> list[Drawing]:

@@ -18,6 +18,8 @@ from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.diagnostics import FloatArray, spread_over_members
 from rl_training.experiment.report.drawing import Drawing, Size, group, look, shortened
 from rl_training.experiment.report.svg import Chart, marker, padded
+from rl_training.experiment.report.times import Times, times_of
+from rl_training.time_features import formula
 from rl_training.validation import printable
 
 _MOST_STEPS = 400  # more could not be told apart
@@ -37,13 +39,27 @@ class EpisodeCheck:
     which: str  # episode, in words
     seen: FloatArray  # [T, O]
     seen_names: tuple[str, ...]  # [O], where the data have names for them
+    times: Times | None = None  # of the steps
+
+    def chart(self, size: Size, values: Sequence[FloatArray], label: str) -> Chart:
+        """Axes for these values over the steps, with the times of these where they are known."""
+        under = "step of the episode" if self.times is None else self.times.label
+        made = Chart(size, (0, max(1, len(self.recorded) - 1)), padded(values), (under, shortened(label)))
+        if self.times is not None:
+            made.x_ticks = self.times.ticks()
+        return made
 
 
 @torch.no_grad()
 def check_episode(
-    learner: Learner, transforms: Transforms, dataset: TransitionDataset, names: Sequence[str], of: str
+    learner: Learner,
+    transforms: Transforms,
+    dataset: TransitionDataset,
+    names: Sequence[str],
+    of: str,
+    noun: str = "return",
 ) -> EpisodeCheck | None:
-    """The episode whose return is the median one; none where there are no whole episodes."""
+    """The episode whose return, or whatever its noun is, is the median one; none where there are no whole episodes."""
     if not dataset.whole_episodes or not learner.active.any():
         return None
     returns = dataset.episode_returns()
@@ -54,10 +70,12 @@ def check_episode(
     unit = learner.policy.mode(spread_over_members(learner, transforms.observations(dataset.obs[rows])))
     chosen = transforms.from_unit_actions(unit.cpu().numpy())[learner.active.cpu().numpy()]
     part = f", its first {_MOST_STEPS} steps" if last + 1 > rows.stop else ""
-    which = f"episode {middle + 1:,} of {of}, whose return is the median one{part}"
+    times = times_of(dataset, rows)
+    day = f" ({times.day})" if times is not None and times.day else ""
+    which = f"episode {middle + 1:,} of {of}{day}, whose {noun} is the median one{part}"
     done, seen = dataset.actions[rows].astype(np.float64), dataset.obs[rows].astype(np.float64)
     seen_names = tuple(names_of(dataset, "obs", dataset.obs_dim))
-    return EpisodeCheck(done, chosen.astype(np.float64), tuple(names), which, seen, seen_names)
+    return EpisodeCheck(done, chosen.astype(np.float64), tuple(names), which, seen, seen_names, times)
 
 
 def episode_figures(runs: Sequence[RunContents], checks: Sequence[EpisodeCheck | None]) -> list[Drawing]:
@@ -83,14 +101,17 @@ def observed_figures(checks: Sequence[EpisodeCheck | None]) -> list[Drawing]:
     of = {(check.which, check.recorded.tobytes()): check for check in checks if check is not None}
     made = []
     for check in list(of.values())[:_MOST_EPISODES]:
-        for column, name in enumerate(check.seen_names[:_MOST_OBSERVED]):
+        told = [] if check.times is None else [name for name in check.seen_names if formula(name)]  # by the axis
+        shown = [(column, name) for column, name in enumerate(check.seen_names) if name not in told]
+        for column, name in shown[:_MOST_OBSERVED]:
             caption = f"<b>{escape(printable(name))}</b> in {escape(check.which)}, as it was recorded."
-            made.append(Drawing(caption, partial(_observation, check.seen[:, column], printable(name))))
+            made.append(Drawing(caption, partial(_observation, check, column, printable(name))))
     return made
 
 
-def _observation(seen: FloatArray, name: str, size: Size) -> str:
-    chart = Chart(size, (0, max(1, len(seen) - 1)), padded([seen]), ("step of the episode", shortened(name)))
+def _observation(check: EpisodeCheck, column: int, name: str, size: Size) -> str:
+    seen = check.seen[:, column]
+    chart = check.chart(size, [seen], name)
     chart.add(f'<g class="data">{chart.dots(np.arange(len(seen)), seen)}</g>')
     return chart.svg(f"{name} over the steps of one episode")
 
@@ -108,8 +129,7 @@ def _action(those: Sequence[tuple[RunContents, EpisodeCheck]], column: int, name
     steps = np.arange(len(recorded))
     every = [recorded, *(check.chosen[..., column].ravel() for _, check in those)]
     bare = name.removeprefix("Action ")
-    label = shortened(name if bare.isdecimal() else bare)
-    chart = Chart(size, (0, max(1, len(recorded) - 1)), padded(every), ("step of the episode", label))
+    chart = those[0][1].chart(size, every, name if bare.isdecimal() else bare)
     chart.add(f'<g class="data">{chart.dots(steps, recorded)}</g>')
     for run, check in those:
         chosen = check.chosen[..., column]

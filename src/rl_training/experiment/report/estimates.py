@@ -10,6 +10,8 @@ import numpy.typing as npt
 
 from rl_training.data.doctor.wording import listed
 from rl_training.experiment import statistics
+from rl_training.experiment.horizon import discounted_by
+from rl_training.experiment.offline_doubts import TRAINED_ON
 from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.statistics import Estimate
 
@@ -24,6 +26,12 @@ def texts(value: Any) -> list[str]:
     return [" ".join(str(entry).split()) for entry in value] if isinstance(value, list) else []
 
 
+def cautions(record: Record) -> list[str]:
+    """What it was told with, but for what is said of every estimate on the episodes of the training."""
+    is_told = mapping(record.get("data")).get("trained_on") is True
+    return [text for text in texts(record.get("cautions")) if not (is_told and text == TRAINED_ON)]
+
+
 def title(record: Record) -> str:
     return str(mapping(record.get("data")).get("title", "unknown data"))
 
@@ -35,7 +43,7 @@ def count(of: Record, name: str) -> str:
 
 def discounted(record: Record) -> str:
     discount = as_number(record.get("gamma"), None)
-    return "discounted" if discount is None else f"discounted by {discount:g}"
+    return "discounted" if discount is None else discounted_by(discount)
 
 
 def policies(record: Record) -> list[Record]:

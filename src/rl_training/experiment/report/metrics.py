@@ -57,7 +57,7 @@ def _first(name: str) -> int:
 def key(runs: Sequence[RunContents], *, recorded: bool = False) -> str:
     """Names and looks once more, beside figures that are far from the boxes; of many runs they would fill the page.
     recorded: with the dots of what was recorded."""
-    if not 1 < len(runs) <= MOST_NAMES:
+    if not (1 if recorded else 2) <= len(runs) <= MOST_NAMES:
         return ""
     names = [f'<span data-run="{run.number}">{tables.name_cell(run).html}</span>' for run in runs]
     names += [f'<span class="name">{dots_swatch()}<span>recorded</span></span>'] if recorded else []

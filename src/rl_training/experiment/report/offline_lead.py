@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from typing import NamedTuple
 
-from rl_training.data.doctor.wording import listed, number
+from rl_training.data.doctor.wording import alike, capital, listed, number
 from rl_training.experiment.costs import Shown
 from rl_training.experiment.horizon import beginning_of
 from rl_training.experiment.offline_doubts import mean_of
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.estimates import (
     Record,
+    cautions,
     count,
     discounted,
     improvement,
@@ -24,38 +26,68 @@ from rl_training.experiment.report.estimates import (
     trusted,
 )
 from rl_training.experiment.report.numbers import as_number
-from rl_training.experiment.report.tables import interval
-from rl_training.experiment.statistics import LEVEL
+from rl_training.experiment.statistics import LEVEL, Estimate
+from rl_training.paths import in_shell, resolved
+from rl_training.wording import amount
 
 
-def lead(runs: Sequence[RunContents]) -> str:
-    """The result of runs without scores in a sentence: the best that was estimated, or why none could be judged."""
+class Lead(NamedTuple):
+    """What is said first of runs, each in HTML; empty where there is nothing to say."""
+
+    result: str
+    trust: str = ""
+    then: str = ""
+
+
+def offline_lead(runs: Sequence[RunContents]) -> Lead | None:
+    """The result of runs without scores: the best that was estimated, or why none could be judged."""
     unscored = [run for run in runs if run.evaluations is None]
     if not unscored:
-        return ""
+        return None
     found = [(of, run) for run in unscored if (of := improvement(_leading(run))) is not None]
     if not found:
-        return f'<p class="lead">{_not_judged(unscored)}</p>' if len(unscored) == len(runs) else ""
+        return _not_judged(unscored) if len(unscored) == len(runs) else None
     (gain, chance), best = max(found, key=lambda pair: pair[0][0].value)
     record = _leading(best)
     is_shown = gain.low is None or gain.low > 0
     text = f"Estimated from the data alone, <b>{escape(best.label)}</b> {_does(best.shown, is_shown=is_shown)}"
-    text += f" {escape(interval(gain) + best.shown.behind + _from_to(record, best.shown))}"
     part = beginning_of(record)
-    text += f" ({_over(record)}{discounted(record)}{'' if part is None else f', which counts {part}'}"
-    text += f", {LEVEL:.0%} interval over"
-    text += escape(f" {count(mapping(record.get('data')), 'episodes')} episodes of {title(record)}")
+    text += f" {escape(_gained(gain, best.shown))} {'an episode' if part is None else f'over {part} of an episode'}"
+    text += f"{escape(_from_to(record, best.shown))}{', the most of the runs that could be judged' * (len(found) > 1)}"
     better = "a saving" if best.shown.costs else "an improvement"
-    text += ")" if chance is None else f"; probability of {better} {chance:.2f})"
-    text += ", the most of the runs that could be judged so" if len(found) > 1 else ""
-    if mapping(record.get("data")).get("trained_on") is True:
-        text += ", on the episodes that it was trained on, which flatters it"
-    text += f".{'' if is_shown else _alone(record)}{_not_told(best, record, part)}{_gone_on(best, record)}"
+    text += f" ({_over(record)}" + ("" if chance is None else f"probability of {better} {chance:.2f}; ")
+    text += escape(f"{count(mapping(record.get('data')), 'episodes')} episodes of {title(record)}; ")
+    text += f"{discounted(record)}{_counted(record, best.shown)}).{'' if is_shown else _alone(record)}"
+    text += _gone_on(best, record)
     judged = [run for _, run in found]
     refused = [run.label for run in unscored if run.offline and run not in judged]
     if refused:
         text += f" What was estimated of {escape(listed(refused))} is not to be trusted."
-    return f'<p class="lead">{text}</p>'
+    return Lead(text, _trust(best, record, part, is_shown=is_shown), _then(best, record, is_shown=is_shown))
+
+
+def _trust(run: RunContents, record: Record, part: str | None, *, is_shown: bool) -> str:
+    """How far the estimate may be believed."""
+    text = "The estimate passed its checks" + ("" if is_shown else ", but the data do not tell the two apart")
+    if mapping(record.get("data")).get("trained_on") is True:
+        text += "; it was made on the episodes that it was trained on, which flatters it"
+    elif is_shown:
+        text += ", on episodes that were not trained on"
+    noted = len(cautions(record))
+    text += f"; {amount(noted, 'note')} below" if noted else ""
+    return f"{text}.{_not_told(run, record, part)} Nobody has tried the policy: it is an estimate, not a measurement."
+
+
+def _then(run: RunContents, record: Record, *, is_shown: bool) -> str:
+    name = escape(in_shell(resolved(run.path).name))
+    if run.training_doubts:
+        return "Train longer or otherwise, as the warning below says, then estimate again."
+    if mapping(record.get("data")).get("trained_on") is True:
+        aside = f"`rl-training data split` sets episodes aside; train on the others, then `rl-training evaluate {name}"
+        return f"{capital(aside)} --offline --data ASIDE`."
+    if is_shown:
+        return f"Try it carefully: `rl-training export {name}` writes the policy as one file."
+    return "Record more episodes, or train longer: `rl-training evaluate` names the command that may decide it."
 
 
 def _does(shown: Shown, *, is_shown: bool) -> str:
@@ -66,6 +98,26 @@ def _does(shown: Shown, *, is_shown: bool) -> str:
     if is_shown:
         return "improves on the behaviour that recorded them by"
     return "is not shown to improve on the behaviour that recorded them: the difference is"
+
+
+def _gained(gain: Estimate, shown: Shown) -> str:
+    """`2.95 EUR (95% interval 0.11 to 5.79)`."""
+    if gain.low is None or gain.high is None:
+        return number(gain.value) + shown.behind
+    value, low, high = alike(gain.value, gain.low, gain.high)
+    return f"{value}{shown.behind} ({LEVEL:.0%} interval {low} to {high})"
+
+
+def _counted(record: Record, shown: Shown) -> str:
+    """How much of what was recorded a discounted sum counts, where that is a share."""
+    behaviour = mapping(record.get("behaviour"))
+    part, whole = (
+        as_number(mapping(behaviour.get("return")).get("value"), None),
+        as_number(behaviour.get("undiscounted"), None),
+    )
+    if record.get("gamma") == 1.0 or not part or not whole or not 0.0 < part / whole < 1.0:
+        return ""
+    return f", which counts {part / whole:.0%} of what the recorded episodes {'cost' if shown.costs else 'returned'}"
 
 
 def _not_told(run: RunContents, record: Record, part: str | None) -> str:
@@ -119,18 +171,23 @@ def _from_to(record: Record, shown: Shown) -> str:
     return f", from {'a cost of ' * shown.costs}{number(shown.number(before))} to {number(shown.number(after))}"
 
 
-def _not_judged(runs: Sequence[RunContents]) -> str:
+def _not_judged(runs: Sequence[RunContents]) -> Lead:
     tried = [run for run in runs if run.offline]
     judged = tried or runs
     names = f"<b>{escape(judged[0].label)}</b>" if len(judged) == 1 else f"These {len(judged)} runs"
-    why = [told for run in tried for told in _first_reasons(run, named=len(tried) > 1)] or [
-        "there was no simulator to score policies in, and nothing was estimated from the data (rl-training evaluate"
-        " RUN --offline)"
-    ]
+    name = escape(in_shell(resolved(judged[0].path).name)) if len(judged) == 1 else "RUN"
+    played = all(run.summary.env_id is not None for run in judged)
+    untold = "it was not played yet" if played else "there was no simulator to score policies in, and nothing was"
+    untold += "" if played else " estimated from the data"
+    why = [told for run in tried for told in _first_reasons(run, named=len(tried) > 1)] or [untold]
     text = f"{names} could not be judged: {escape('; '.join(why))}."
     if untried := [run.label for run in runs if tried and not run.offline]:
         text += f" Nothing was estimated of {escape(listed(untried))} yet (rl-training evaluate RUN --offline)."
-    return text
+    if tried:
+        return Lead(text, "How good it is, is not known: no number here tells.", "What each reason asks for, below.")
+    then = f"`rl-training evaluate {name}{'' if played else ' --offline'}`"
+    then += " plays it." if played else " estimates it from the recorded data."
+    return Lead(text, "How good it is, is not known.", then)
 
 
 def _first_reasons(run: RunContents, *, named: bool) -> list[str]:

@@ -12,14 +12,13 @@ from functools import cached_property, partial
 from html import escape
 from typing import Any
 
-from rl_training.data.doctor.wording import number
 from rl_training.experiment.report import figures, histograms, tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
-from rl_training.experiment.report.diagnosed import diagnosed
+from rl_training.experiment.report.diagnosed import diagnosed, one_episode
 from rl_training.experiment.report.drawing import SMALL, Drawing, figure, first_few, fold, grid, swatch
+from rl_training.experiment.report.lead import few_doubted, lead
 from rl_training.experiment.report.metrics import key, metrics, over_seeds, span
-from rl_training.experiment.report.offline_lead import lead as without_scores
 from rl_training.experiment.report.prose import code_in_prose
 from rl_training.experiment.report.reproducing import reproduce
 from rl_training.experiment.report.saying import names_of_runs, said
@@ -27,12 +26,11 @@ from rl_training.experiment.report.script import SCRIPT
 from rl_training.experiment.report.settings import settings
 from rl_training.experiment.report.style import STYLE
 from rl_training.experiment.report.without_simulator import HEADING, without_simulator
-from rl_training.experiment.statistics import RESAMPLES, may_be_chance
+from rl_training.experiment.statistics import RESAMPLES
 from rl_training.wording import WARNING, amount
 
 _MOST_PAIRS = 6  # in a figure
 _HISTOGRAMS_AT_ONCE = 2  # returns and lengths
-_MOST_DOUBTED = 3  # runs whose doubts are told at the top
 
 
 @dataclass(frozen=True)
@@ -63,11 +61,12 @@ class Contents:
 
 def page(contents: Contents) -> str:
     """The whole document."""
-    told = _few_doubted(contents.runs)
+    told, first = few_doubted(contents.runs), lead(contents.runs, contents.by_environment, contents.compared)
     sections = [
-        ("runs", "What was trained on what", _runs(contents)),
         ("scores", "Scores", _scores(contents)),
         ("without-simulator", HEADING, without_simulator(contents.runs)),
+        ("episode", "One recorded episode", one_episode(contents.runs, contents.diagnostics)),
+        ("runs", "What was trained on what", _runs(contents)),
         ("curves", "Learning curves" if contents.by_environment else "Metrics of training", _curves(contents)),
         ("diagnostics", "Diagnostics", diagnosed(contents.runs, contents.diagnostics, told=told)),
         ("data", "Data", _data(contents)),
@@ -86,7 +85,7 @@ def page(contents: Contents) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(contents.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f'<header><h1>{escape(contents.title)}</h1><p class="faint small">{escape(contents.written)}</p>'
-        f'{code_in_prose(_lead(contents))}<nav aria-label="Contents">{links}</nav></header>\n'
+        f'{code_in_prose(first)}<nav aria-label="Contents">{links}</nav></header>\n'
         f"<main>{code_in_prose(_numbered(body))}</main>\n"
         f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
@@ -115,60 +114,6 @@ def _policy() -> str:
         f"default-src 'none'; style-src 'sha256-{sums(STYLE)}'; script-src 'sha256-{sums(SCRIPT)}';"
         " base-uri 'none'; form-action 'none'"
     )
-
-
-def _lead(contents: Contents) -> str:
-    """The main thing in a sentence or two for each environment."""
-    told = []
-    for env_id, runs in contents.by_environment.items():
-        scored = [(found, run) for run in runs if (found := tables.last_estimate(run)) is not None]
-        if not scored:
-            continue
-        found, best = max(scored, key=lambda pair: pair[0].value)
-        seeds = len(best.sound_seeds)
-        over = f"interquartile mean over {seeds:,} seeds" if seeds > 1 else "one seed"
-        shown = tables.common_of(runs)
-        does = ("costs", "least") if shown.costs else ("scores", "highest")
-        text = f"In {escape(env_id)}, <b>{escape(best.label)}</b> {' '.join(does) if len(scored) > 1 else does[0]}"
-        text += f": {escape(tables.interval(shown.estimate(found)) + shown.behind)}"
-        text += " an episode" if shown.costs else ""
-        text += f" ({over}{', 95% interval' if found.low is not None else ''})"
-        if best.data_return is not None:
-            level = f"{shown.noun} {number(shown.number(best.data_return))}{shown.behind}"
-            text += f"; the data's episodes {escape(level)} on average"
-        others = [(estimate, other) for one, other, estimate in contents.compared[env_id] if one is best]
-        if others:
-            least, rival = min(others, key=lambda pair: pair[0].value)
-            text += f". It is better than {'the other' if len(others) == 1 else 'each other run'} with probability"
-            text += f" {'' if len(others) == 1 else 'at least '}{escape(_chance(least))}"
-            if may_be_chance(least, len(best.sound_seeds), len(rival.sound_seeds)):
-                text += ", which with so few seeds may be chance"
-        told.append(f'<p class="lead">{text}.</p>')
-    return "".join(told) + without_scores(contents.runs) + _doubted(contents.runs)
-
-
-def _doubted(runs: Sequence[RunContents]) -> str:
-    """What the metrics give reason to doubt, before anybody takes a number from the page."""
-    doubted = [run for run in runs if run.training_doubts]
-    if not doubted:
-        return ""
-    if not _few_doubted(runs):
-        text = f"Training gives reason to doubt {len(doubted)} of these {len(runs)} runs: see Diagnostics."
-        return f'<p class="callout small">{text}</p>'
-    if len(runs) > 1:
-        return said(runs, [[f"{doubt}." for doubt in run.training_doubts] for run in runs])
-    return "".join(f'<p class="callout small">{escape(doubt)}.</p>' for doubt in doubted[0].training_doubts)
-
-
-def _few_doubted(runs: Sequence[RunContents]) -> bool:
-    """Whether all that training gives reason to doubt is told at the top."""
-    return sum(bool(run.training_doubts) for run in runs) <= _MOST_DOUBTED
-
-
-def _chance(found: Any) -> str:
-    if found.low is None or found.high is None:
-        return f"{found.value:.2f}"
-    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
 
 
 def _legend(runs: Sequence[RunContents]) -> str:
@@ -217,7 +162,7 @@ def _why_no_score(run: RunContents) -> list[str]:
     if run.summary.env_id is not None:
         return ["no scores yet: it was not evaluated while it trained. `rl-training evaluate RUN` prints some."]
     offline = (
-        "what the data say stands below"
+        "what the data say stands above"
         if run.offline
         else "`rl-training evaluate RUN --offline` estimates from the data what a policy is worth"
     )

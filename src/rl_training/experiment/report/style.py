@@ -25,7 +25,8 @@ h2 { font-size: 1.2rem; margin: 2.8rem 0 .8rem; padding-bottom: .3rem; border-bo
 h3 { font-size: 1rem; margin: 1.6rem 0 .6rem; overflow-wrap: anywhere; }
 p { margin: .5rem 0; max-width: 46rem; }
 a { color: var(--link); }
-.lead { font-size: 1.05rem; } .faint, figcaption, .table + p.small:not(.callout),
+.lead { font-size: 1rem; margin: 1rem 0; } .lead p { margin: 0; max-width: 58rem; }
+.faint, figcaption, .table + p.small:not(.callout),
 .table + p.small + p.small:not(.callout) { color: var(--faint); }
 .small, figcaption { font-size: .85rem; line-height: 1.45; }
 code, pre { font-family: ui-monospace, "SF Mono", Menlo, Consolas, monospace; font-size: .86em; }
@@ -64,7 +65,7 @@ svg .line { stroke: var(--c); stroke-width: 2; fill: none; stroke-linejoin: roun
 svg .thin { stroke: var(--c); stroke-width: 1; fill: none; opacity: .55; stroke-linejoin: round; }
 svg .band { fill: var(--c); opacity: .15; } svg .bar { fill: var(--c); opacity: .85; }
 svg .dots { stroke: var(--c); stroke-width: 4; stroke-linecap: round; opacity: .6; fill: none; }
-svg .data .dots { opacity: .9; }
+svg .data .dots { opacity: .9; stroke-width: 5; }
 svg .run circle, svg .run rect, svg .run path:not([class]), .swatch circle, .swatch rect, .swatch path:not([class]) {
   fill: var(--back); stroke: var(--c); stroke-width: 1.8; }
 svg .beyond { stroke: var(--c); stroke-width: 1.2; fill: none; } svg .bound { stroke: var(--text); fill: none; }

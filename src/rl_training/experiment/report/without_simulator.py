@@ -15,6 +15,7 @@ from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.drawing import Drawing, fold, grid
 from rl_training.experiment.report.estimates import (
     Record,
+    cautions,
     count,
     discounted,
     estimate,
@@ -25,7 +26,6 @@ from rl_training.experiment.report.estimates import (
     reasons,
     seed,
     seeds_in_words,
-    texts,
     title,
     trusted,
 )
@@ -59,13 +59,14 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
     for run, record in found:
         alike.setdefault(f"{title(record)}, {discounted(record)}", []).append((run, record))
     made += "".join(_drawn(those, shown) for those in alike.values())
-    lines = [[f"{text}." for record in run.offline for text in texts(record.get("cautions"))] for run in runs]
+    lines = [[f"{text}." for record in run.offline for text in cautions(record)] for run in runs]
     doubted = [
         (f"{run.label}, {seeds_in_words(seeds)}{_where(record, len(together))}", why)
         for run, record in found
         for why, seeds in reasons(record).items()
     ]
-    text = f'{made}{_between(found, shown)}<p class="small">{escape(_how(shown))}</p>{said(runs, lines)}'
+    how = escape(_how(shown, [record for _, record in found]))
+    text = f'{made}{_between(found, shown)}<p class="small">{how}</p>{said(runs, lines)}'
     if doubted:
         text += fold(f"Why estimates are not to be trusted ({len(doubted)})", _because("Not to be trusted", doubted))
     refused = [one for run in runs for one in _refusals(run)]
@@ -145,8 +146,8 @@ def _caption(record: Record, shown: Shown) -> str:
     data, behaviour = mapping(record.get("data")), mapping(record.get("behaviour"))
     text = f"{count(data, 'episodes')} episodes of {title(record)}, {count(record, 'repeats')} resamples of them,"
     text += f" {count(record, 'updates')} updates each, {discounted(record)}"
-    text += ", on which these policies were trained" if data.get("trained_on") is True else ""
-    whole = as_number(behaviour.get("undiscounted"), None)
+    text += ", on which these policies were trained, which flatters them" if data.get("trained_on") is True else ""
+    whole = None if record.get("gamma") == 1.0 else as_number(behaviour.get("undiscounted"), None)
     does = "cost" if shown.costs else "returned"
     text += "" if whole is None else f"; an episode {does} {number(shown.number(whole))}{shown.behind} undiscounted"
     return escape(f"{text}.")
@@ -161,30 +162,35 @@ def _of_run(run: RunContents, record: Record, shown: Shown) -> list[list[Cell]]:
     step = as_number(record.get("step"), 0.0)
     at = Cell.number(step, f"{int(step):,}")
     sound = trusted(record)
-    found = [[name_cell(run), Cell.of(seed(one)), at, *_figures(one, shown), Cell.of("✓ passed")] for one in sound]
+    gains = [gain for one in (record, *sound) if (gain := estimate(one.get("improvement"))) is not None]
+    beside = [end for one in gains for end in (one.value, one.low, one.high) if end is not None]
+    found = [
+        [name_cell(run), Cell.of(seed(one)), at, *_figures(one, shown, beside), Cell.of("✓ passed")] for one in sound
+    ]
     if refused := [seed(policy) for policy in policies(record) if policy not in sound]:
         found.append([name_cell(run), Cell.of(", ".join(refused)), at, *[_EMPTY] * 3, Cell.of("✗ failed")])
     if len(sound) > 1:
         mean = mean_of(len(sound), len(policies(record)))
-        found.append([name_cell(run), Cell.of(mean), at, *_figures(record, shown), _EMPTY])
+        found.append([name_cell(run), Cell.of(mean), at, *_figures(record, shown, beside), _EMPTY])
     return found
 
 
-def _figures(of: Record, shown: Shown) -> list[Cell]:
-    """Value, improvement and its probability, of a seed or of all."""
+def _figures(of: Record, shown: Shown, beside: Sequence[float]) -> list[Cell]:
+    """Value, improvement (with the digits of those beside it) and its probability, of a seed or of all."""
     _, chance = improvement(of) or (None, None)
-    gain = _cell(of.get("improvement"), RETURNS)  # as much less as it costs, as much more it earns
+    gain = _cell(of.get("improvement"), RETURNS, beside)  # as much less as it costs, as much more it earns
     return [_cell(of.get("value"), shown), gain, Cell.number(chance, None if chance is None else f"{chance:.2f}")]
 
 
-def _cell(value: Any, shown: Shown) -> Cell:
+def _cell(value: Any, shown: Shown, beside: Sequence[float] = ()) -> Cell:
     if (found := estimate(value)) is None:
         return _EMPTY
     found = shown.estimate(found)
-    return Cell.number(found.value, interval(found))
+    return Cell.number(found.value, interval(found, beside))
 
 
-def _how(shown: Shown) -> str:
+def _how(shown: Shown, records: Sequence[Record]) -> str:
+    summed = "undiscounted" if all(record.get("gamma") == 1.0 for record in records) else "discounted"
     value = "value, in units of the raw reward"
     if shown.costs:
         value = f"{shown.named}, with the sign of the data's file (lower is better; reasons below speak of rewards,"
@@ -192,7 +198,7 @@ def _how(shown: Shown) -> str:
     does = "cost" if shown.costs else "returned"
     gain = "a saving" if shown.costs else "an improvement"
     return (
-        f"Estimated from logged episodes alone: the discounted {value}, where these episodes begin; a time limit ends"
+        f"Estimated from logged episodes alone: the {summed} {value}, where these episodes begin; a time limit ends"
         f" none. “Recorded” is what the episodes {does} until they ended or were cut; “behaviour” is the data's own"
         " actions, valued by the same fits as the policies, so that common errors cancel in the difference."
         f" [{LEVEL:.0%}]: over resamples of the episodes, each fitted anew; the probability is that of {gain} over the"

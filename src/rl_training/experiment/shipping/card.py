@@ -181,7 +181,7 @@ def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int
         **{name: last[name] for name in ("behaviour", "gamma", "updates", "repeats", "level")},
         "cautions": [*last["cautions"], *dict.fromkeys(f"{told}, because {why}" for told, why in refused)],
         "data": {**last["data"], "title": PurePath(last["data"]["title"]).name},
-        "how": "fitted Q evaluation: discounted value where the data's episodes begin, raw reward",
+        "how": "fitted Q evaluation: value where the data's episodes begin, raw reward",
     }
 
 

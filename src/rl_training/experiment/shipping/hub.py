@@ -11,6 +11,7 @@ from typing import Any
 from rl_training import yaml_dialect
 from rl_training.data.formats.atomic import new_folder
 from rl_training.errors import ConfigError
+from rl_training.experiment.horizon import discounted_by
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping.card import plain_config
 from rl_training.experiment.shipping.exporting import card_path_of, make_files
@@ -177,7 +178,7 @@ def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
     ends = f"{readable(value['low'])} to {readable(value['high'])}"
     yield f"Estimated from logged episodes, without a simulator: value {readable(value['value'])} ({ends}), an"
     yield f"improvement of {readable(gain['value'])} over the behaviour with probability {gain['probability']:.2f}"
-    yield f"({estimate['how']}, discounted by {estimate['gamma']:g})."
+    yield f"({estimate['how']}, {discounted_by(estimate['gamma'])})."
 
 
 def _data_lines(dataset: Mapping[str, Any] | None) -> Iterator[str]:

@@ -1,0 +1,174 @@
+"""The first screen: what was trained on which data, how good that is, whether to trust it, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from rl_training.data.doctor.wording import alike, capital, listed, number
+from rl_training.experiment.report import tables
+from rl_training.experiment.report.contents import RunContents
+from rl_training.experiment.report.datasets import data_title
+from rl_training.experiment.report.numbers import as_number
+from rl_training.experiment.report.offline_lead import Lead, offline_lead
+from rl_training.experiment.report.saying import names_of_runs, said
+from rl_training.experiment.statistics import may_be_chance
+from rl_training.paths import in_shell, resolved
+from rl_training.run_places import DAMAGED, STOPPED
+from rl_training.wording import amount
+
+_MOST_DOUBTED = 3  # runs whose doubts are told at the top
+_MOST_DATA, _MOST_NAMED = 3, 4  # that are described there
+_FEW_SEEDS = 5
+
+
+def lead(
+    runs: Sequence[RunContents],
+    by_environment: Mapping[str, Sequence[RunContents]],
+    compared: Mapping[str, Sequence[tables.Pair]],
+) -> str:
+    """For somebody who reads nothing else: a line or two each on training, data, result, trust and what next."""
+    found = [_in_environment(env_id, those, compared[env_id]) for env_id, those in by_environment.items()]
+    found.append(offline_lead(runs))
+    told = [one for one in found if one is not None]
+    rows = [
+        ("Trained", [_trained(runs)]),
+        ("Data", _recorded(runs)),
+        ("Result", [one.result for one in told]),
+        ("Trust", [one.trust for one in told if one.trust] + _unfinished(runs)),
+        ("Next", (_go_on(runs) + [one.then for one in told if one.then])[:1]),
+    ]
+    lines = "".join(
+        f"<dt>{name}</dt><dd>{''.join(f'<p>{line}</p>' for line in lines)}</dd>" for name, lines in rows if lines
+    )
+    return f'<dl class="lead">{lines}</dl>{_doubted(runs)}'
+
+
+def _trained(runs: Sequence[RunContents]) -> str:
+    """`Learned from recorded data: cold (iql, 3 seeds, 4,000 updates).`"""
+    told: dict[bool, dict[str, list[RunContents]]] = {}
+    for run in runs:
+        summary, done = run.summary, run.summary.steps
+        parts = [summary.algo or "unknown", amount(len(summary.seeds), "seed")]
+        of = f" of {summary.total_steps:,}" if done is not None and done < (summary.total_steps or 0) else ""
+        parts += [] if done is None else [f"{done:,}{of} {run.unit}"]
+        told.setdefault(bool(run.data_facts), {}).setdefault(", ".join(parts), []).append(run)
+    lines = []
+    for from_data, those in told.items():
+        names = [f"<b>{escape(names_of_runs(same, len(runs)))}</b> ({escape(how)})" for how, same in those.items()]
+        some = names if len(names) <= _MOST_NAMED else [*names[:_MOST_NAMED], f"{len(names) - _MOST_NAMED} more"]
+        lines.append(f"Learned {'from recorded data' if from_data else 'by trying'}: {listed(some)}.")
+    return " ".join(lines)
+
+
+def _recorded(runs: Sequence[RunContents]) -> list[str]:
+    """How much was recorded, and how good the behaviour is that was."""
+    lines = []
+    for run in {
+        str(run.data_facts.get("fingerprint") or data_title(run)): run for run in runs if run.data_facts
+    }.values():
+        facts, shown = run.data_facts, run.shown
+        counts = [
+            amount(int(count), noun)
+            for key, noun in (("episodes", "episode"), ("transitions", "step"))
+            if (count := as_number(facts.get(key), None)) is not None
+        ]
+        text = f"{escape(data_title(run))}: {' with '.join(counts)}" if counts else escape(data_title(run))
+        ends = [as_number(facts.get(f"return_{of}"), None) for of in ("mean", "min", "max")]
+        known = [end for end in ends if end is not None]
+        if len(known) == len(ends):
+            mean, low, high = alike(shown.number(known[0]), *shown.ends(*known[1:]))
+            does, better = ("cost", "lower") if shown.costs else ("returned", "higher")
+            text += f"; as recorded, an episode {does} {mean}{escape(shown.behind)} on average ({low} to {high};"
+            text += f" {better} is better)"
+        lines.append(f"{text}.")
+    return lines if len(lines) <= _MOST_DATA else [*lines[:_MOST_DATA], f"{len(lines) - _MOST_DATA} more: see Data."]
+
+
+def _in_environment(env_id: str, runs: Sequence[RunContents], compared: Sequence[tables.Pair]) -> Lead | None:
+    """What the best run scores where it was played."""
+    scored = [(found, run) for run in runs if (found := tables.last_estimate(run)) is not None]
+    if not scored:
+        return None
+    found, best = max(scored, key=lambda pair: pair[0].value)
+    seeds = len(best.sound_seeds)
+    over = f"interquartile mean over {seeds:,} seeds" if seeds > 1 else "one seed"
+    shown = tables.common_of(runs)
+    does = ("costs", "least") if shown.costs else ("scores", "highest")
+    text = f"In {escape(env_id)}, <b>{escape(best.label)}</b> {' '.join(does) if len(scored) > 1 else does[0]}"
+    text += f": {escape(tables.interval(shown.estimate(found)) + shown.behind)}"
+    text += " an episode" if shown.costs else ""
+    text += f" ({over}{', 95% interval' if found.low is not None else ''})"
+    if best.data_return is not None:
+        beside = "better" if found.value > best.data_return else "no better"
+        level = number(shown.number(best.data_return))
+        text += f", {beside} than the recorded episodes with {escape(level + shown.behind)}"
+    trust = _of_seeds(seeds)
+    others = [(estimate, other) for one, other, estimate in compared if one is best]
+    if others:
+        least, rival = min(others, key=lambda pair: pair[0].value)
+        text += f". It is better than {'the other' if len(others) == 1 else 'each other run'} with probability"
+        text += f" {'' if len(others) == 1 else 'at least '}{escape(_chance(least))}"
+        if may_be_chance(least, len(best.sound_seeds), len(rival.sound_seeds)):
+            text += ", which with so few seeds may be chance"
+    name = in_shell(resolved(best.path).name)
+    then = f"`rl-training evaluate {escape(name)} --episodes 100` plays more episodes"
+    if seeds < _FEW_SEEDS:
+        then = "train more seeds (`--seed 0 --seed 1` and so on) before a number is cited"
+    return Lead(f"{text}.", trust, f"{capital(then)}.")
+
+
+def _of_seeds(seeds: int) -> str:
+    if seeds == 1:
+        return "Measured by playing, not estimated; of one seed, it says nothing about others."
+    few = f"; of {seeds} seeds, the interval is too narrow rather than too wide" if seeds < _FEW_SEEDS else ""
+    return f"Measured by playing, not estimated{few}."
+
+
+def _unfinished(runs: Sequence[RunContents]) -> list[str]:
+    """How runs stand that did not end well, or have not ended."""
+    of: dict[str, list[RunContents]] = {}
+    for run in runs:
+        if run.summary.status != "finished":
+            of.setdefault(run.summary.status, []).append(run)
+    return [f"<b>{escape(names_of_runs(those, len(runs)))}</b>: {escape(_stands(how))}." for how, those in of.items()]
+
+
+def _go_on(runs: Sequence[RunContents]) -> list[str]:
+    names = [run for run in runs if run.summary.status in (STOPPED, "interrupted")]
+    return [
+        f"`rl-training resume {escape(in_shell(resolved(run.path).name))}` goes on where it stopped." for run in names
+    ]
+
+
+def _stands(status: str) -> str:
+    if status == "running":
+        return "still running when this page was written"
+    return "damaged: what could be read is shown" if status == DAMAGED else f"{status}, so not all of it was trained"
+
+
+def _doubted(runs: Sequence[RunContents]) -> str:
+    """What the metrics give reason to doubt, before anybody takes a number from the page."""
+    doubted = [run for run in runs if run.training_doubts]
+    if not doubted:
+        return ""
+    if not few_doubted(runs):
+        text = f"Training gives reason to doubt {len(doubted)} of these {len(runs)} runs: see Diagnostics."
+        return f'<p class="callout small">{text}</p>'
+    if len(runs) > 1:
+        return said(runs, [[f"{doubt}." for doubt in run.training_doubts] for run in runs])
+    return "".join(
+        f'<p class="callout small"><b>Warning</b>: {escape(doubt)}.</p>' for doubt in doubted[0].training_doubts
+    )
+
+
+def few_doubted(runs: Sequence[RunContents]) -> bool:
+    """Whether all that training gives reason to doubt is told at the top."""
+    return sum(bool(run.training_doubts) for run in runs) <= _MOST_DOUBTED
+
+
+def _chance(found: Any) -> str:
+    if found.low is None or found.high is None:
+        return f"{found.value:.2f}"
+    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
