@@ -481,6 +481,19 @@ class TestColumnsInTheWay:
         assert "\n  missing_words: [ERR]  #" in (tmp_path / "config.yaml").read_text()
         assert "not used tmp, press (always 7.5)" in told
         assert "1 of the first 2,001 rows say the same as the row before, t included" in told
+        assert "\n  duplicates: drop  # rows that repeat the row before" in (tmp_path / "config.yaml").read_text()
+
+    def test_doubled_rows_beyond_those_looked_at_are_read_without_them(
+        self, rows: Any, command: Any, tmp_path: Path
+    ) -> None:
+        columns = {"run": rows["episode"], "t": rows["t"], "s": rows["s0"], "a": rows["a"], "r": rows["r"]}
+        many = {name: np.concatenate([values] * 4) for name, values in columns.items()}
+        many["run"] = np.repeat(np.arange(4), len(rows["t"])) * 1000 + many["run"]
+        write_csv(tmp_path / "log.csv", {name: [*values.tolist(), values[-1].item()] for name, values in many.items()})
+        told = command("init", "log.csv").out
+        assert "1 row left out: it is a copy of the row before (duplicates: drop)" in " ".join(told.split())
+        assert "\n  duplicates: drop  #" in (tmp_path / "config.yaml").read_text()
+        assert "8,000 rows" in told
 
     def test_an_id_among_numbers_is_no_missing_value(self, rows: Any, command: Any, tmp_path: Path) -> None:
         ids = [str(i) if i != 7 else "test" for i in range(30) for _ in range(6)]

@@ -18,7 +18,7 @@ from rl_training.data.guess_words import is_cost
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.reason_guesses import ReasonGuess
 from rl_training.data.transforms import RETURN_SPAN
-from rl_training.reading_choices import Ending
+from rl_training.reading_choices import Duplicates, Ending
 from rl_training.runtime.presets import presets
 from rl_training.validation import printable
 from rl_training.wording import amount
@@ -70,6 +70,7 @@ class Draft:
     missing_words: tuple[str, ...] = ()  # that stand for a missing number, most likely
     words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by column, in how many rows each stands
     days: DayProposal | None = None
+    duplicates: Duplicates = "refuse"
 
     @property
     def end_reasons(self) -> dict[str, Ending]:
@@ -168,6 +169,9 @@ class Draft:
         if self.incomplete:
             lines.append(f"  # missing: drop  # {self.incomplete} lack a value: this leaves them out, and cuts there")
             lines.append("  # missing: hold  # or: the last value before is taken, as suits slow sensors")
+        if self.duplicates == "drop":
+            about = "rows that repeat the row before, their step included, are left out; refuse stops at them"
+            lines.append(f"  duplicates: drop  # {about}")
         lines += [*self._words(), *self._reasons(), *self._bounds()]
         if self.unused:
             lines += _comment(f"Not used: {first_of(self.unused)}. Add to obs what the policy should see.", "  ")

@@ -40,6 +40,8 @@ def recommend(dataset: TransitionDataset | None) -> Recommendation:
     returns = dataset.episode_returns()
     low, mean, high = (float(value) for value in (returns.min(), returns.mean(), returns.max()))
     told = f"episodes return {readable(low)} to {readable(high)}"
+    if dataset.in_file is not None and dataset.in_file.costs:
+        told = f"episodes cost {readable(0.0 - high)} to {readable(0.0 - low)}"
     if high - low <= _ALIKE * abs(mean):
         return Recommendation(
             "td3_bc", f"{told}, all about the same: a small step beyond one policy", updates, high - low
