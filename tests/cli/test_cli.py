@@ -118,6 +118,7 @@ class TestDryRun:
         assert "observations 3, actions 1" in out
         assert "# train: bc, 4 updates, seeds 3, 4," in out
         assert "engine eager on cpu" in out
+        assert re.search(r"# time: about 1 second \([\d.]+ ms an update, as measured here just now\)\n# memory: ", out)
         assert "# evaluate: 1 episode per seed in Pendulum-v1, at the end" in out
         assert "# write: runs/run" in out
         assert out.endswith("# dry run: nothing was written\n")

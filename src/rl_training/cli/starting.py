@@ -79,7 +79,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     draft = replace(draft, missing_words=words, words=worded, days=proposed_days(first, guesses))
     doubled = doubled_rows(first, guesses)
     dataset, fault = _try(place, draft)
-    if doubled or DROPPED in (fault or ""):
+    if doubled or (fault is not None and _has_copies(place, draft, fault)):
         draft = replace(draft, duplicates="drop")
         dataset, fault = _try(place, draft)
     if first.kind == "minari" and fault is not None and "columns: {obs" in fault:
@@ -296,6 +296,11 @@ def _try(place: Path, draft: Draft, missing: Missing = "refuse") -> tuple[Transi
     except DataError as error:
         return None, str(error).removeprefix(f"{place}: ")
     return dataset, None
+
+
+def _has_copies(place: Path, draft: Draft, fault: str) -> bool:
+    """Whether rows come twice, be it that missing values are refused before they are."""
+    return DROPPED in fault or DROPPED in (_try(place, draft, missing="drop")[1] or "")
 
 
 def _environment(
