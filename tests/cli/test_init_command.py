@@ -17,6 +17,7 @@ import yaml
 from rl_training.data.guessing import guess_fields
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.experiment.config import read_config
+from rl_training.wording import readable
 
 SHORT = ("--set", "total_timesteps=3", "--set", "algo_kwargs={batch_size: 8}", "--quiet")
 
@@ -464,6 +465,31 @@ class TestRecommendation:
         text = (tmp_path / "other.yaml").read_text()
         assert "\nalgo: cql\n" in text
         assert "Recommended for these data: iql" in text
+
+
+class TestNextSteps:
+    def test_without_a_simulator_episodes_are_set_aside_before_training(
+        self, rows: Any, command: Any, tmp_path: Path
+    ) -> None:
+        columns = {"run": np.arange(2_000) // 50, "cost": -rows["r"]}
+        columns |= {name: rows[name] for name in ("s0", "s1", "s2", "a")}
+        write_csv(tmp_path / "log.csv", columns)
+        told = command("init", "log.csv", "-o", "my.yaml").out
+        steps = [line.removeprefix("next:").strip() for line in told[told.index("next: ") :].splitlines()]
+        assert steps == [
+            "rl-training data check -c my.yaml",
+            "rl-training data split -c my.yaml -o train.csv aside.csv  # no simulator: some episodes to judge by",
+            "rl-training train -c my.yaml --set dataset=train.csv",
+            "rl-training evaluate RUN --offline --data aside.csv",
+        ]
+        costs = (-rows["r"].astype(np.float64)).reshape(40, 50).sum(axis=1)
+        assert f"(episodes cost {readable(costs.min())} to {readable(costs.max())}: mixed data" in " ".join(
+            told.split()
+        )
+        assert command(*shlex.split(steps[1])[1:8]).code == 0
+        assert command(*shlex.split(steps[2])[1:], "--dry-run").code == 0
+        assert "data split" not in command("init", "train.csv").out  # they are set aside already
+        assert "data split" not in command("init", "log.csv", "-o", "few.yaml", "--env-id", "Pendulum-v1").out
 
 
 class TestColumnsInTheWay:
