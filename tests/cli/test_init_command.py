@@ -460,6 +460,20 @@ class TestRecommendation:
         command("init", "log.csv", "--algo", "iql")
         assert "reward_range_scaling" not in (tmp_path / "config.yaml").read_text()
 
+    @pytest.mark.parametrize(("episodes", "preset"), [(10, "layernorm"), (1, None)])
+    def test_iql_takes_layernorm_where_returns_span_something(
+        self, episodes: int, preset: str | None, rows: Any, command: Any, tmp_path: Path
+    ) -> None:
+        columns = {"s": rows["s0"], "a": rows["a"], "r": rows["r"], "done": rows["last"]}
+        write_csv(tmp_path / "log.csv", {name: values[: 200 * episodes] for name, values in columns.items()})
+        command("init", "log.csv")
+        config = read_config("config.yaml")
+        assert (config.algo, config.preset) == ("iql", preset)
+        assert config.algo_kwargs["value_layer_norm"] == ("none" if preset is None else "pre")
+        assert command("train", "-c", "config.yaml", "--dry-run").code == 0
+        again = command("train", "-c", "config.yaml", "--set", "algo=bc", "--set", "preset=null", "--dry-run")
+        assert again.code == 0
+
     def test_another_is_taken_if_asked_for(self, data_file: Path, command: Any, tmp_path: Path) -> None:
         command("init", data_file, "--algo", "cql", "-o", "other.yaml")
         text = (tmp_path / "other.yaml").read_text()
@@ -591,7 +605,7 @@ class TestMistakes:
         )
 
 
-@pytest.mark.parametrize(("algo", "has_it"), [("iql", True), ("bc", False)])
+@pytest.mark.parametrize(("algo", "has_it"), [("td3_bc", True), ("bc", False)])
 def test_a_preset_is_mentioned_where_the_algorithm_has_it(
     command: Any, rows: dict[str, Any], tmp_path: Path, algo: str, has_it: bool
 ) -> None:

@@ -133,8 +133,17 @@ class Draft:
             why = _comment(f"{self.algo}: {own.why}. Others: rl-training algos; which one: docs/choosing.md.")
         else:
             why = _comment(f"As asked for. Recommended for these data: {own.algo} ({own.why}).")
-        more = [f"# preset: {_LAYERNORM}  # often better, at little cost: docs/choosing.md"]
-        return [*why, f"algo: {self.algo}", *(more if _LAYERNORM in presets(self.algo) else [])]
+        return [*why, f"algo: {self.algo}", *self._preset()]
+
+    def _preset(self) -> list[str]:
+        """LayerNorm, where the algorithm has it; IQL takes it, unless there are no returns for its scaling to span."""
+        if _LAYERNORM not in presets(self.algo):
+            return []
+        if self.algo != "iql" or self.recommended.spread == 0.0:
+            return [f"# preset: {_LAYERNORM}  # often better, at little cost: docs/choosing.md"]
+        why = "LayerNorm in the value of states and a constant rate of the actor: steadier where training is short;"
+        why += " without it a policy may end far worse than a clone (docs/choosing.md). With bc or awr: null."
+        return [*_comment(why), f"preset: {_LAYERNORM}"]
 
     def _dataset(self) -> list[str]:
         lines = ["dataset:"]

@@ -78,10 +78,8 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     draft = Draft(_section(source), "", guesses, patterns, (), "", recommend(None), None, "", reasons)
     draft = replace(draft, missing_words=words, words=worded, days=proposed_days(first, guesses))
     doubled = doubled_rows(first, guesses)
+    draft = replace(draft, duplicates="drop" if doubled or _has_copies(place, draft) else "refuse")
     dataset, fault = _try(place, draft)
-    if doubled or (fault is not None and _has_copies(place, draft, fault)):
-        draft = replace(draft, duplicates="drop")
-        dataset, fault = _try(place, draft)
     if first.kind == "minari" and fault is not None and "columns: {obs" in fault:
         guesses = Guesses((Guess("obs", (), fault),), ())
     told = None if guesses.unclear else fault
@@ -298,9 +296,10 @@ def _try(place: Path, draft: Draft, missing: Missing = "refuse") -> tuple[Transi
     return dataset, None
 
 
-def _has_copies(place: Path, draft: Draft, fault: str) -> bool:
-    """Whether rows come twice, be it that missing values are refused before they are."""
-    return DROPPED in fault or DROPPED in (_try(place, draft, missing="drop")[1] or "")
+def _has_copies(place: Path, draft: Draft) -> bool:
+    """Whether rows come twice, which the reader refuses, after missing values where there are some."""
+    _, fault = _try(place, draft)
+    return fault is not None and DROPPED in fault + (_try(place, draft, missing="drop")[1] or "")
 
 
 def _environment(
