@@ -118,6 +118,7 @@ class TestDryRun:
         assert "observations 3, actions 1" in out
         assert "# train: bc, 4 updates, seeds 3, 4," in out
         assert "engine eager on cpu" in out
+        assert re.search(r"# time: about 1 second \([\d.]+ ms an update, as measured here just now\)\n# memory: ", out)
         assert "# evaluate: 1 episode per seed in Pendulum-v1, at the end" in out
         assert "# write: runs/run" in out
         assert out.endswith("# dry run: nothing was written\n")
@@ -126,10 +127,15 @@ class TestDryRun:
         self, command: Any, config_file: Path, data_file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         asked = [("train", "-c", config_file, "--dry-run"), ("data", "check", data_file)]
+
+        def told(words: tuple[Any, ...]) -> tuple[int, str, str]:
+            code, out, err = command(*words)
+            return code, re.sub(r"# time: .*", "", out), err  # measured, and so another each time
+
         monkeypatch.setenv("COLUMNS", "80")
-        wide = [command(*words) for words in asked]
+        wide = [told(words) for words in asked]
         monkeypatch.setenv("COLUMNS", "0")
-        assert [command(*words) for words in asked] == wide
+        assert [told(words) for words in asked] == wide
         assert "\nfinished after 4 updates\n" in command("train", "-c", config_file).out
 
     @pytest.mark.parametrize(

@@ -111,6 +111,11 @@ class TestWay:
         where = "of the local time as in the data's column 'timestamp'"
         assert columns[2]["computed"] == f"sin(2π · seconds since midnight / 86400), {where}"
         assert "computed" not in columns[0]
+        onnx = pytest.importorskip("onnx", reason="onnx is not installed (extra `export` has it)")
+        assert command("export", "first", "-o", "policy.onnx").code == 0
+        kept = {entry.key: entry.value for entry in onnx.load(tmp_path / "policy.onnx").metadata_props}
+        formulas = json.loads(kept["rl_training.computed"])
+        assert formulas == {column["name"]: column["computed"] for column in columns if "computed" in column}
         self.predicts(command, tmp_path, log)
 
     def predicts(self, command: Any, tmp_path: Path, log: Path) -> None:

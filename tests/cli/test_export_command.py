@@ -257,6 +257,16 @@ class TestQuality:
         card = self.BARE | {"scores": {"return_mean": -150.0, "how": how}, "dataset": {"return_mean": of_data}}
         assert quality(card, Path("first"), "last") == told
 
+    def test_costs_keep_their_sign(self) -> None:
+        how = {"environment": "Tank-v0", "episodes": 5}
+        source = {"rewards_are": "costs", "columns": {"rewards": "price [EUR]"}}
+        card = self.BARE | {
+            "scores": {"return_mean": -150.0, "how": how},
+            "dataset": {"source": source, "return_mean": -200.0},
+        }
+        told = "cost 150.0 EUR over 5 episodes of Tank-v0 during training; the data's episodes cost 200.0"
+        assert quality(card, Path("first"), "last") == told
+
     def test_never_evaluated(self) -> None:
         told = "this checkpoint was never evaluated: rl-training evaluate"
         assert quality(self.BARE, Path("my run"), "last") == f"{told} 'my run' --offline"

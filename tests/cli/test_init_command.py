@@ -17,6 +17,7 @@ import yaml
 from rl_training.data.guessing import guess_fields
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.experiment.config import read_config
+from rl_training.wording import readable
 
 SHORT = ("--set", "total_timesteps=3", "--set", "algo_kwargs={batch_size: 8}", "--quiet")
 
@@ -178,7 +179,7 @@ class TestArrays:
         assert code == 0
         assert columns_of(tmp_path / "config.yaml") == {}
         config = read_config("config.yaml")
-        assert (config.algo, config.env_id, config.eval_interval) == ("iql", "Pendulum-v1", 2_000)
+        assert (config.algo, config.env_id, config.eval_interval) == ("iql", "Pendulum-v1", 1_000)
         assert "2,000 rows in 10 episodes" in out
 
     def test_a_group_for_every_episode(self, mistake: Any, tmp_path: Path) -> None:
@@ -459,11 +460,50 @@ class TestRecommendation:
         command("init", "log.csv", "--algo", "iql")
         assert "reward_range_scaling" not in (tmp_path / "config.yaml").read_text()
 
+    @pytest.mark.parametrize(("episodes", "preset"), [(10, "layernorm"), (1, None)])
+    def test_iql_takes_layernorm_where_returns_span_something(
+        self, episodes: int, preset: str | None, rows: Any, command: Any, tmp_path: Path
+    ) -> None:
+        columns = {"s": rows["s0"], "a": rows["a"], "r": rows["r"], "done": rows["last"]}
+        write_csv(tmp_path / "log.csv", {name: values[: 200 * episodes] for name, values in columns.items()})
+        command("init", "log.csv")
+        config = read_config("config.yaml")
+        assert (config.algo, config.preset) == ("iql", preset)
+        assert config.algo_kwargs["value_layer_norm"] == ("none" if preset is None else "pre")
+        assert command("train", "-c", "config.yaml", "--dry-run").code == 0
+        again = command("train", "-c", "config.yaml", "--set", "algo=bc", "--set", "preset=null", "--dry-run")
+        assert again.code == 0
+
     def test_another_is_taken_if_asked_for(self, data_file: Path, command: Any, tmp_path: Path) -> None:
         command("init", data_file, "--algo", "cql", "-o", "other.yaml")
         text = (tmp_path / "other.yaml").read_text()
         assert "\nalgo: cql\n" in text
         assert "Recommended for these data: iql" in text
+
+
+class TestNextSteps:
+    def test_without_a_simulator_episodes_are_set_aside_before_training(
+        self, rows: Any, command: Any, tmp_path: Path
+    ) -> None:
+        columns = {"run": np.arange(2_000) // 50, "cost": -rows["r"]}
+        columns |= {name: rows[name] for name in ("s0", "s1", "s2", "a")}
+        write_csv(tmp_path / "log.csv", columns)
+        told = command("init", "log.csv", "-o", "my.yaml").out
+        steps = [line.removeprefix("next:").strip() for line in told[told.index("next: ") :].splitlines()]
+        assert steps == [
+            "rl-training data check -c my.yaml",
+            "rl-training data split -c my.yaml -o train.csv aside.csv  # no simulator: some episodes to judge by",
+            "rl-training train -c my.yaml --set dataset=train.csv",
+            "rl-training evaluate RUN --offline --data aside.csv",
+        ]
+        costs = (-rows["r"].astype(np.float64)).reshape(40, 50).sum(axis=1)
+        assert f"(episodes cost {readable(costs.min())} to {readable(costs.max())}: mixed data" in " ".join(
+            told.split()
+        )
+        assert command(*shlex.split(steps[1])[1:8]).code == 0
+        assert command(*shlex.split(steps[2])[1:], "--dry-run").code == 0
+        assert "data split" not in command("init", "train.csv").out  # they are set aside already
+        assert "data split" not in command("init", "log.csv", "-o", "few.yaml", "--env-id", "Pendulum-v1").out
 
 
 class TestColumnsInTheWay:
@@ -481,6 +521,19 @@ class TestColumnsInTheWay:
         assert "\n  missing_words: [ERR]  #" in (tmp_path / "config.yaml").read_text()
         assert "not used tmp, press (always 7.5)" in told
         assert "1 of the first 2,001 rows say the same as the row before, t included" in told
+        assert "\n  duplicates: drop  # rows that repeat the row before" in (tmp_path / "config.yaml").read_text()
+
+    def test_doubled_rows_beyond_those_looked_at_are_read_without_them(
+        self, rows: Any, command: Any, tmp_path: Path
+    ) -> None:
+        columns = {"run": rows["episode"], "t": rows["t"], "s": rows["s0"], "a": rows["a"], "r": rows["r"]}
+        many = {name: np.concatenate([values] * 4) for name, values in columns.items()}
+        many["run"] = np.repeat(np.arange(4), len(rows["t"])) * 1000 + many["run"]
+        write_csv(tmp_path / "log.csv", {name: [*values.tolist(), values[-1].item()] for name, values in many.items()})
+        told = command("init", "log.csv").out
+        assert "1 row left out: it is a copy of the row before (duplicates: drop)" in " ".join(told.split())
+        assert "\n  duplicates: drop  #" in (tmp_path / "config.yaml").read_text()
+        assert "8,000 rows" in told
 
     def test_an_id_among_numbers_is_no_missing_value(self, rows: Any, command: Any, tmp_path: Path) -> None:
         ids = [str(i) if i != 7 else "test" for i in range(30) for _ in range(6)]
@@ -552,7 +605,7 @@ class TestMistakes:
         )
 
 
-@pytest.mark.parametrize(("algo", "has_it"), [("iql", True), ("bc", False)])
+@pytest.mark.parametrize(("algo", "has_it"), [("td3_bc", True), ("bc", False)])
 def test_a_preset_is_mentioned_where_the_algorithm_has_it(
     command: Any, rows: dict[str, Any], tmp_path: Path, algo: str, has_it: bool
 ) -> None:

@@ -11,7 +11,9 @@ def test_alone_it_fits_a_screen_and_shows_the_way(command: Any) -> None:
     lines = out.splitlines()
     assert len(lines) <= 24
     assert max(map(len, lines)) <= 80
-    places = [out.index(f"rl-training {word}") for word in ("init", "data check", "train", "runs", "evaluate")]
+    places = [
+        out.index(f"rl-training {word}") for word in ("init", "data check", "data split", "train", "runs", "evaluate")
+    ]
     assert places == sorted(places)
     assert "rl-training COMMAND --help" in out
     assert "rl-training evaluate RUN [--offline]" in out

@@ -114,6 +114,10 @@ def test_merge_by_hand() -> None:
             {"algo": "iql", "preset": "x"},
             "preset: iql has no preset 'x'; choose from corl-adroit, d4rl-adroit, d4rl-antmaze, d4rl-mujoco, layernorm",
         ),
+        (
+            {"algo": "bc", "preset": "layernorm"},
+            "preset: bc has no preset 'layernorm'; choose from best-10-percent, d4rl; null goes without",
+        ),
         ({"algo": "sac", "preset": "paper"}, "preset: sac has no preset 'paper'; sac has none"),
         ({"algo": "rlpdd", "preset": "paper"}, "algo: no algorithm 'rlpdd'; did you mean 'rlpd'?"),
         (

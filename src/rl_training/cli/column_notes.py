@@ -13,6 +13,7 @@ from rl_training.data.formats.cells import is_missing_word, may_stand_for_missin
 from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.names import listed
 from rl_training.data.formats.peek import Peek
+from rl_training.data.formats.row_order import DROPPED
 from rl_training.data.guesses import Guesses
 from rl_training.data.missing_marks import number_of
 from rl_training.data.value_looks import repeats
@@ -54,7 +55,7 @@ def missing_cells(first: Peek, guesses: Guesses) -> list[str]:
 
 
 def doubled_rows(first: Peek, guesses: Guesses) -> list[str]:
-    """A note on rows that come twice with the same step, which no reader takes."""
+    """A note on rows that come twice with the same step, which no reader takes unless it is told to."""
     step = guesses.column_of(STEP)
     doubled = repeats(first.columns)
     if step is None or not doubled.any():
@@ -63,7 +64,7 @@ def doubled_rows(first: Peek, guesses: Guesses) -> list[str]:
     which = "the first is" if doubled.sum() > 1 else "it is"
     where = f" ({which} row {int(np.argmax(doubled)):,}, counted from 0)" if first.files == 1 else ""
     same = f"{rows} say the same as the row before, {printable(step)} included{where}"
-    return [f"{same}; remove the doubled ones, or say duplicates: drop"]
+    return [f"{same}; {DROPPED} the doubled ones out"]
 
 
 def unused(first: Peek, guesses: Guesses, worded: Mapping[str, Collection[str]]) -> tuple[str, ...]:

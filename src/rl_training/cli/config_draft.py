@@ -18,7 +18,7 @@ from rl_training.data.guess_words import is_cost
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.reason_guesses import ReasonGuess
 from rl_training.data.transforms import RETURN_SPAN
-from rl_training.reading_choices import Ending
+from rl_training.reading_choices import Duplicates, Ending
 from rl_training.runtime.presets import presets
 from rl_training.validation import printable
 from rl_training.wording import amount
@@ -70,6 +70,7 @@ class Draft:
     missing_words: tuple[str, ...] = ()  # that stand for a missing number, most likely
     words: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # by column, in how many rows each stands
     days: DayProposal | None = None
+    duplicates: Duplicates = "refuse"
 
     @property
     def end_reasons(self) -> dict[str, Ending]:
@@ -132,8 +133,17 @@ class Draft:
             why = _comment(f"{self.algo}: {own.why}. Others: rl-training algos; which one: docs/choosing.md.")
         else:
             why = _comment(f"As asked for. Recommended for these data: {own.algo} ({own.why}).")
-        more = [f"# preset: {_LAYERNORM}  # often better, at little cost: docs/choosing.md"]
-        return [*why, f"algo: {self.algo}", *(more if _LAYERNORM in presets(self.algo) else [])]
+        return [*why, f"algo: {self.algo}", *self._preset()]
+
+    def _preset(self) -> list[str]:
+        """LayerNorm, where the algorithm has it; IQL takes it, unless there are no returns for its scaling to span."""
+        if _LAYERNORM not in presets(self.algo):
+            return []
+        if self.algo != "iql" or self.recommended.spread == 0.0:
+            return [f"# preset: {_LAYERNORM}  # often better, at little cost: docs/choosing.md"]
+        why = "LayerNorm in the value of states and a constant rate of the actor: steadier where training is short;"
+        why += " without it a policy may end far worse than a clone (docs/choosing.md). With bc or awr: null."
+        return [*_comment(why), f"preset: {_LAYERNORM}"]
 
     def _dataset(self) -> list[str]:
         lines = ["dataset:"]
@@ -168,6 +178,9 @@ class Draft:
         if self.incomplete:
             lines.append(f"  # missing: drop  # {self.incomplete} lack a value: this leaves them out, and cuts there")
             lines.append("  # missing: hold  # or: the last value before is taken, as suits slow sensors")
+        if self.duplicates == "drop":
+            about = "rows that repeat the row before, their step included, are left out; refuse stops at them"
+            lines.append(f"  duplicates: drop  # {about}")
         lines += [*self._words(), *self._reasons(), *self._bounds()]
         if self.unused:
             lines += _comment(f"Not used: {first_of(self.unused)}. Add to obs what the policy should see.", "  ")

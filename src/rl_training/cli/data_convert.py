@@ -22,10 +22,11 @@ from rl_training.data.fields import FIELD_OF
 from rl_training.data.formats import MINARI_PREFIX, RawData, writers
 from rl_training.data.formats.places import locate
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.data.provenance import Provenance, digest_of
+from rl_training.data.provenance import KEY, Provenance, digest_of
 from rl_training.data.space_bounds import SpaceBounds, read_bounds
 from rl_training.environments import read_spaces
 from rl_training.errors import ConfigError, DataError
+from rl_training.experiment.costs import Shown, shown_as
 from rl_training.wording import amount, readable
 
 
@@ -56,7 +57,7 @@ def read_and_describe(source: str, env_id: str | None, reading: Reading) -> tupl
     told += [f"  note: {in_options(note)}" for note in (*dataset.notes, *_narrowed(raw))]
     told += [f"  warning: {finding}" for finding in (*check_resolution(dataset.coarse), *check_left_out(raw))]
     widths = f"observations {dataset.obs_dim}, actions {dataset.act_dim}"
-    told.append(f"  {amount(len(dataset), 'row')}, {_episodes(dataset)}; {widths}")
+    told.append(f"  {amount(len(dataset), 'row')}, {_episodes(dataset, shown_by(source, reading, dataset))}; {widths}")
     if dataset.n_usable < len(dataset):
         told.append(f"  {amount(len(dataset) - dataset.n_usable, 'row')} without a recorded successor")
     return dataset, told
@@ -67,6 +68,12 @@ def provenance_of(source: str, reading: Reading, dataset: TransitionDataset) -> 
     place = locate(source)
     name = source if source.startswith(MINARI_PREFIX) else place.name
     return Provenance.of(name, reading.said(), dataset.provenance, digest_of(place))
+
+
+def shown_by(source: str, reading: Reading, dataset: TransitionDataset) -> Shown:
+    """Whether rewards are shown as costs, by how the data are read and what they say of where they come from."""
+    made = Provenance.of(source, reading.said(), dataset.provenance)
+    return shown_as(None, {KEY: made.to_json()})
 
 
 def written_lines(goal: writers.Target, notes: Sequence[str]) -> list[str]:
@@ -99,10 +106,16 @@ def _held_to(dataset: TransitionDataset, env_id: str, source: str) -> Transition
     return replace(dataset, env_id=env_id, bounds=SpaceBounds(**read_bounds(env_id).told() | told))
 
 
-def _episodes(dataset: TransitionDataset) -> str:
+def _episodes(dataset: TransitionDataset, shown: Shown) -> str:
     if not dataset.whole_episodes:
         return "sampled or reordered"
-    return f"{amount(dataset.n_episodes, 'episode')}, mean return {readable(float(dataset.episode_returns().mean()))}"
+    return f"{amount(dataset.n_episodes, 'episode')}, {mean_return(dataset, shown)}"
+
+
+def mean_return(dataset: TransitionDataset, shown: Shown) -> str:
+    """`mean return 12.3`, `mean cost 12.3 EUR`."""
+    mean = shown.number(float(dataset.episode_returns().mean()))
+    return f"mean {shown.noun} {readable(mean)}{shown.behind}"
 
 
 def _size(path: Path) -> str:

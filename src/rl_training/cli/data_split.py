@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from rl_training.cli.data_check import told_as_json
-from rl_training.cli.data_convert import provenance_of, read_and_describe, written_lines
+from rl_training.cli.data_convert import mean_return, provenance_of, read_and_describe, shown_by, written_lines
 from rl_training.cli.reading_options import Reading
 from rl_training.cli.telling import tell
 from rl_training.data.checks import BoolArray, IndexArray
@@ -17,8 +17,9 @@ from rl_training.data.formats import writers
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.provenance import Provenance
 from rl_training.errors import ConfigError, DataError
+from rl_training.experiment.costs import Shown
 from rl_training.paths import resolved
-from rl_training.wording import amount, readable
+from rl_training.wording import amount
 
 _NAMES = ("train", "held_out")
 
@@ -55,9 +56,14 @@ def split(
         aside = _aside(dataset, choice, source)
         parts = [dataset.select(np.flatnonzero(rows)) for rows in (~aside, aside)]
         made = provenance_of(source, reading, dataset)
+        shown = shown_by(source, reading, dataset)
         drawn = f"{choice.held_out:.4g} of the episodes, drawn with seed {choice.seed}"
         told += _write(
-            parts, goals, [replace(made, part=f"{kind} {drawn}") for kind in ("all but", "set aside:")], force=force
+            parts,
+            goals,
+            [replace(made, part=f"{kind} {drawn}") for kind in ("all but", "set aside:")],
+            shown,
+            force=force,
         )
     if as_json:
         about = {name: _facts(part, goal) for name, part, goal in zip(_NAMES, parts, goals, strict=True)}
@@ -111,14 +117,19 @@ def _recorded(dataset: TransitionDataset) -> IndexArray:
 
 
 def _write(
-    parts: list[TransitionDataset], goals: list[writers.Target], made: list[Provenance], *, force: bool
+    parts: list[TransitionDataset],
+    goals: list[writers.Target],
+    made: list[Provenance],
+    shown: Shown,
+    *,
+    force: bool,
 ) -> list[str]:
     """Both or neither: an old part beside a new one would hold episodes of it."""
     lone = _lone_terminations(parts)
     notes = writers.write_together(list(zip(parts, goals, made, strict=True)), force=force)
     titles = ("to train on", "set aside")
     told = zip(titles, parts, goals, notes, strict=True)
-    lines = [line for title, part, goal, own in told for line in (_line(title, part), *written_lines(goal, own))]
+    lines = [line for title, part, goal, own in told for line in (_line(title, part, shown), *written_lines(goal, own))]
     return [*lines, *lone]
 
 
@@ -144,12 +155,11 @@ def _require_apart(first: Path, second: Path) -> None:
         raise ConfigError(f"--output {first} {second}: must be two places, neither inside the other")
 
 
-def _line(what: str, part: TransitionDataset) -> str:
-    mean = readable(float(part.episode_returns().mean()))
+def _line(what: str, part: TransitionDataset, shown: Shown) -> str:
     whole = len(np.unique(_recorded(part)))
     pieces = f" (pieces of {whole:,} recorded)" if whole < part.n_episodes else ""
     counts = f"{amount(len(part), 'row')}, {amount(int(part.terminations.sum()), 'termination')}"
-    return f"{what}: {amount(part.n_episodes, 'episode')}{pieces}, {counts}, mean return {mean}"
+    return f"{what}: {amount(part.n_episodes, 'episode')}{pieces}, {counts}, {mean_return(part, shown)}"
 
 
 def _facts(part: TransitionDataset, goal: writers.Target) -> dict[str, str | int | float]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rl_training.experiment.costs import Shown, shown_as
 from rl_training.experiment.horizon import FURTHER_REFUSED, NEWER_REFUSED, beginning_of
 from rl_training.paths import in_shell
 from rl_training.validation import shortened
@@ -18,8 +19,8 @@ _BEHAVIOUR = "than the behaviour that recorded the data"
 def quality(card: Mapping[str, Any], run: Path, which: str) -> str:
     """Of the policy that a card describes. run, which: what was asked for, for the command that would tell more."""
     scores, estimate = card["scores"], card["offline_evaluation"]
-    told = [_in_environment(scores, card["dataset"])] if scores is not None else []
-    told += [_estimated(estimate)] if estimate is not None else []
+    told = [_in_environment(scores, card["dataset"] or {}, shown_by_card(card))] if scores is not None else []
+    told += [_estimated(estimate, shown_by_card(card))] if estimate is not None else []
     if not told:
         words = ["rl-training", "evaluate", in_shell(run), *([] if which == "last" else ["--which", which])]
         words += [] if card["environment"] else ["--offline"]
@@ -27,21 +28,27 @@ def quality(card: Mapping[str, Any], run: Path, which: str) -> str:
     return "; ".join(told)
 
 
-def _in_environment(scores: Mapping[str, Any], dataset: Mapping[str, Any] | None) -> str:
+def shown_by_card(card: Mapping[str, Any]) -> Shown:
+    """Whether what a card says of rewards is shown as costs."""
+    data = card["dataset"] or {}
+    return shown_as(data.get("source"), data)
+
+
+def _in_environment(scores: Mapping[str, Any], dataset: Mapping[str, Any], shown: Shown) -> str:
     """Beside what the episodes of the data returned, where that is known."""
     how, own = scores["how"], scores["return_mean"]
     if own is None:
-        return f"its return in {how['environment']} was no number"
+        return f"its {shown.noun} in {how['environment']} was no number"
     where = f"{amount(how['episodes'], 'episode')} of {how['environment']} during training"
-    told = f"return {readable(own)} over {where}"
-    of_data = (dataset or {}).get("return_mean")
+    told = f"{shown.noun} {readable(shown.number(own))}{shown.behind} over {where}"
+    of_data = dataset.get("return_mean")
     if isinstance(of_data, bool) or not isinstance(of_data, int | float):
         return told
-    beside = f"the data's episodes returned {readable(of_data)}"
+    beside = f"the data's episodes {'cost' if shown.costs else 'returned'} {readable(shown.number(of_data))}"
     return f"{told}; {beside}" if own > of_data else f"not shown to be better {_BEHAVIOUR}: {told}, {beside}"
 
 
-def _estimated(estimate: Mapping[str, Any]) -> str:
+def _estimated(estimate: Mapping[str, Any], shown: Shown) -> str:
     gain, reasons = estimate["improvement"], estimate["not_trusted_because"]
     if gain is None:
         why = f", because {shortened(reasons[0].partition('; ')[0], _LONGEST_REASON)}" if reasons else ""
@@ -51,7 +58,8 @@ def _estimated(estimate: Mapping[str, Any]) -> str:
     ends = (
         "" if low is None or high is None else f", {estimate['level']:.0%} interval {readable(low)} to {readable(high)}"
     )
-    found = f"improvement {sign}{readable(gain['value'])}{ends}, estimated from the data alone"
+    better = "saving" if shown.costs else "improvement"
+    found = f"{better} {sign}{readable(gain['value'])}{ends}, estimated from the data alone"
     part = beginning_of(estimate)
     over = "" if part is None else f" over {part} of an episode"
     refused = [

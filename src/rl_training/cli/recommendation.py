@@ -11,7 +11,7 @@ from rl_training.wording import readable
 
 _ALIKE = 0.1  # of the mean return: a spread below it is one policy of one quality
 _SPARSE = 0.95  # share of one value among the rewards
-_SHORT, _LONG = 20_000, 100_000  # updates to begin with
+_SHORT, _LONG = 10_000, 100_000  # updates to begin with: some two minutes of one core, and ten times that
 _MANY_ROWS = 100_000
 
 
@@ -40,6 +40,8 @@ def recommend(dataset: TransitionDataset | None) -> Recommendation:
     returns = dataset.episode_returns()
     low, mean, high = (float(value) for value in (returns.min(), returns.mean(), returns.max()))
     told = f"episodes return {readable(low)} to {readable(high)}"
+    if dataset.in_file is not None and dataset.in_file.costs:
+        told = f"episodes cost {readable(0.0 - high)} to {readable(0.0 - low)}"
     if high - low <= _ALIKE * abs(mean):
         return Recommendation(
             "td3_bc", f"{told}, all about the same: a small step beyond one policy", updates, high - low

@@ -10,11 +10,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rl_training.cli.known_quality import quality
+from rl_training.cli.known_quality import quality, shown_by_card
 from rl_training.cli.telling import tell
 from rl_training.cli.using import load_told
 from rl_training.data.formats.names import listed
 from rl_training.errors import ConfigError
+from rl_training.experiment.costs import Shown
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.run_listing import status_of
 from rl_training.experiment.shipping import hub
@@ -137,7 +138,11 @@ def _tell(exported: Exported) -> None:
     card = exported.card
     policy, file, scores = card["policy"], card["file"], card["scores"]
     difference = card["check"]["largest_difference_over_range"]
-    score = _estimated(card["offline_evaluation"]) if scores is None else f"return {readable(scores['return_mean'])}"
+    sign = shown_by_card(card)
+    if scores is None:
+        score = _estimated(card["offline_evaluation"], sign)
+    else:
+        score = f"{sign.noun} {readable(sign.number(scores['return_mean']))}{sign.behind}"
     tell(
         f"{exported.path}: {policy['algo']} seed {policy['seed']}, {policy['step_unit'][:-1]} {policy['step']:,},"
         f" {score}; {file['bytes'] / 1e3:,.0f} kB, differs from predict by {difference:.0e} of the range"
@@ -145,9 +150,10 @@ def _tell(exported: Exported) -> None:
     tell(f"{exported.card_path}: how to call it, what it is, how to make it again")
 
 
-def _estimated(estimate: Mapping[str, Any] | None) -> str:
+def _estimated(estimate: Mapping[str, Any] | None, sign: Shown) -> str:
     if estimate is None:
         return "not evaluated"
     if estimate["value"] is None:
         return "estimated from the data, not to be trusted"
-    return f"estimated from the data: value {readable(estimate['value']['value'])}"
+    value = readable(sign.number(estimate["value"]["value"]))
+    return f"estimated from the data: {'cost' if sign.costs else 'value'} {value}{sign.behind}"

@@ -10,27 +10,26 @@ import numpy as np
 
 from rl_training import algorithms
 from rl_training.cli.column_notes import cells_used, doubled_rows, missing_cells, unused
-from rl_training.cli.config_draft import ENDS, Draft, described, described_reason
+from rl_training.cli.config_draft import ENDS, Draft
 from rl_training.cli.day_proposals import going_on, proposed_days
+from rl_training.cli.draft_in_words import tell_draft
 from rl_training.cli.recommendation import recommend
 from rl_training.cli.switches import switches
-from rl_training.cli.telling import tell
-from rl_training.cli.text_tables import beside
 from rl_training.cli.word_columns import columns_of_words, numbers_of
 from rl_training.data.checks import column_extremes
 from rl_training.data.column_names import names_of
 from rl_training.data.dataset_loaders import check_spaces, infer_spaces
 from rl_training.data.few_episodes import of_one_episode
-from rl_training.data.fields import END_REASONS, EPISODE_IDS, FILE_NAME, STEP, TO_FILL_IN
+from rl_training.data.fields import END_REASONS, EPISODE_IDS, FILE_NAME, STEP
 from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.formats.end_reasons import ONGOING
 from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.peek import Peek, peek
 from rl_training.data.formats.places import expand, locate
+from rl_training.data.formats.row_order import DROPPED
 from rl_training.data.formats.siblings import alike_beside
 from rl_training.data.formats.tables import matches
 from rl_training.data.formats.whole_columns import last_rows, rare_texts, rows_before_restarts, texts_of
-from rl_training.data.formats.words import in_words
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.guessing import guess_fields
 from rl_training.data.missing_marks import words_as_missing
@@ -78,6 +77,8 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     guesses, reasons, remarks = _without_remarks(first, guesses, reasons)
     draft = Draft(_section(source), "", guesses, patterns, (), "", recommend(None), None, "", reasons)
     draft = replace(draft, missing_words=words, words=worded, days=proposed_days(first, guesses))
+    doubled = doubled_rows(first, guesses)
+    draft = replace(draft, duplicates="drop" if doubled or _has_copies(place, draft) else "refuse")
     dataset, fault = _try(place, draft)
     if first.kind == "minari" and fault is not None and "columns: {obs" in fault:
         guesses = Guesses((Guess("obs", (), fault),), ())
@@ -93,7 +94,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
                 [
                     *first.notes,
                     *missing_cells(first, guesses),
-                    *doubled_rows(first, guesses),
+                    *doubled,
                     *_notes(dataset, told),
                     *_beside(place, told),
                 ]
@@ -116,7 +117,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     complete = not draft.to_fill_in and dataset is not None
     if complete:
         read_config(str(output))  # what is not accepted as it stands is a mistake that is told here
-    _tell(draft, output, complete=complete)
+    tell_draft(draft, output, dataset if complete else None)
 
 
 def _guessed(first: Peek) -> tuple[Peek, Guesses, tuple[str, ...]]:
@@ -283,6 +284,7 @@ def _try(place: Path, draft: Draft, missing: Missing = "refuse") -> tuple[Transi
             dones_are=draft.guesses.dones_are,
             missing=missing,
             missing_words=draft.missing_words,
+            duplicates=draft.duplicates,
             words=numbers_of(draft.words) or None,
             rewards_are=draft.guesses.rewards_are or "rewards",
             episode_each=None if draft.days is None else draft.days.episode_each,
@@ -292,6 +294,12 @@ def _try(place: Path, draft: Draft, missing: Missing = "refuse") -> tuple[Transi
     except DataError as error:
         return None, str(error).removeprefix(f"{place}: ")
     return dataset, None
+
+
+def _has_copies(place: Path, draft: Draft) -> bool:
+    """Whether rows come twice, which the reader refuses, after missing values where there are some."""
+    _, fault = _try(place, draft)
+    return fault is not None and DROPPED in fault + (_try(place, draft, missing="drop")[1] or "")
 
 
 def _environment(
@@ -355,39 +363,3 @@ def _carried(dataset: TransitionDataset) -> list[str]:
         pairs = [f"{low:g} to {high:g}" for low, high in zip(bounds.action_low, bounds.action_high, strict=True)]
         kept.append(f"bounds of actions ({first_of(pairs)})")
     return [f"the file keeps {', '.join(kept)}"] if kept else []
-
-
-def _tell(draft: Draft, output: Path, *, complete: bool) -> None:
-    lines = [draft.found]
-    if draft.by_position:
-        lines += ["  no header line; columns by position begin with", *(f"    {line}" for line in draft.by_position)]
-    for guess in draft.guesses.fields:
-        lines += beside(f"  {guess.field}", described(guess), 16)
-        for text, reason in draft.reasons.items() if guess.field == END_REASONS else ():
-            lines += beside("", f"{printable(text) or 'empty'} {described_reason(reason)}", 18)
-    if draft.missing_words:
-        words = listed(draft.missing_words)
-        lines += beside(
-            "  missing_words", f"{words} (a few cells among numbers; guessed to stand for missing ones)", 16
-        )
-    if draft.guesses.rewards_are is not None:
-        lines += beside("  rewards_are", f"{draft.guesses.rewards_are} (lower is better)", 16)
-    if draft.days is not None and draft.days.is_clear:
-        lines += beside("  episode_each", f"day ({draft.days.why})", 16)
-        lines += beside("  observe_time", "day (as sin_day and cos_day, behind obs)", 16)
-    elif draft.days is not None:
-        lines += beside("  days", "episode_each: day and observe_time: [day] may suit, see the comment there", 16)
-    for name, numbers in numbers_of(draft.words).items():
-        lines += beside("  words", f"{printable(name)}: {in_words(numbers)}", 16)
-    if draft.unused:
-        lines += beside("  not used", first_of(draft.unused), 16)
-    for note in draft.notes:
-        lines += beside("  note", note, 16)
-    lines += beside("  algorithm", f"{draft.recommended.algo} ({draft.recommended.why})", 16)
-    lines.append(f"written: {output}")
-    if draft.to_fill_in:
-        lines.append(f"to fill in: {', '.join(draft.to_fill_in)} in {output}, marked {TO_FILL_IN}")
-    config = in_shell(output)
-    lines.append(f"{'then' if draft.to_fill_in else 'next'}: rl-training data check -c {config}")
-    lines.append(f"      rl-training train -c {config}" + ("" if complete else " --dry-run"))
-    tell("\n".join(lines))

@@ -8,7 +8,8 @@ rl-training {version}: from logged transitions to a policy, and how good it is
 From your file to a policy
   rl-training init log.csv              look at the file, write a config.yaml
   rl-training data check log.csv        what is in it, what is wrong, and where
-  rl-training train -c config.yaml      train (--dry-run: what would be done)
+  rl-training data split --help         no simulator: episodes to judge it by
+  rl-training train -c config.yaml      train (--dry-run: what, and how long)
   rl-training runs                      every run, its status and its scores
   rl-training evaluate RUN [--offline]  its score in an environment, or by data
   rl-training report RUN                a page with curves, scores and more
@@ -25,6 +26,5 @@ What there is (each list also as --json)
 
 Help
   rl-training doctor                    is this machine ready, and if not, why
-  rl-training --help                    all commands
-  rl-training COMMAND --help            options and examples of one
+  rl-training COMMAND --help            its options; --help: all commands
 """

@@ -30,8 +30,9 @@ def unusual(config: TrainConfig, params: Any, online: OnlineParams | None, *, ha
     return []
 
 
-def plan_in_words(trainer: Trainer, parts: Parts) -> list[str]:
-    """Data, updates, memory, evaluation and the folder that would be written, a line each, and what to know before."""
+def plan_in_words(trainer: Trainer, parts: Parts, seconds: float | None) -> list[str]:
+    """Data, updates, memory, evaluation and the folder that would be written, a line each, and what to know before.
+    seconds: that all updates take, where it is known."""
     config, progress, online = trainer.config, parts.progress, trainer.online
     lines = []
     if parts.dataset is not None:
@@ -49,11 +50,19 @@ def plan_in_words(trainer: Trainer, parts: Parts) -> list[str]:
         f"train: {config.algo}, {amount(progress.total_updates, 'update')}, {seeds}, "
         f"observations {parts.spaces.obs_dim}, actions {parts.spaces.act_dim}, {parameters:,} parameters, "
         f"engine {parts.mode} on {parts.learner.device}",
+        *([] if seconds is None else [f"time: {_time(seconds, progress.total_updates)}"]),
         *map(str, parts.memory),
         f"evaluate: {scored if config.env_id else 'no environment; afterwards `rl-training evaluate RUN --offline`'}",
         f"write: {new_path(config)}",
         *map(notice_line, trainer.notices),
     ]
+
+
+def _time(seconds: float, updates: int) -> str:
+    scales = ((5400.0, 3600.0, "hour"), (90.0, 60.0, "minute"), (0.0, 1.0, "second"))
+    size, unit = next((size, unit) for least, size, unit in scales if seconds >= least)
+    each = f"{1000 * seconds / updates:.2g} ms an update, as measured here just now"
+    return f"about {amount(max(1, round(seconds / size)), unit)} ({each})"
 
 
 def _data(facts: dict[str, Any]) -> str:

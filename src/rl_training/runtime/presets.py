@@ -28,6 +28,8 @@ def preset_values(algo: str, name: str) -> dict[str, Any]:
     known = presets(algo)
     if name not in known:
         hint = did_you_mean(name, known) if known else f"; {algo} has none"
+        if known and any(name in presets(file.stem) for file in PRESETS.glob("*.yaml")):  # as of a file for another
+            hint += "; null goes without"
         raise ConfigError(f"preset: {algo} has no preset {shown(name)}{hint}")
     return dict(known[name]["config"])
 

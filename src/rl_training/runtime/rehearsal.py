@@ -1,7 +1,8 @@
-"""What a training will record, found out before it starts."""
+"""What a training will record and how long it will take, found out before it starts."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 
@@ -13,6 +14,7 @@ from rl_training.runtime.engine import Engine
 from rl_training.runtime.sources import Source
 
 _ROWS = 1_000
+_WARM, _BLOCK, _ENOUGH = 10, 10, 1.0  # updates before the clock runs, updates between looks at it, seconds
 
 
 def first_rows(dataset: TransitionDataset) -> TransitionDataset:
@@ -29,3 +31,20 @@ def rehearsed_metrics(learner: Learner, source_for: Callable[[Learner], Source])
         for first in {twin.phase(update): update for update in reversed(range(twin.period))}.values():
             rehearsal.run(first, 1)
     return set(rehearsal.metric_names)
+
+
+def seconds_per_update(learner: Learner, source: Source) -> float:
+    """As measured here and now; the learner and the source are used up."""
+    with closing(source):
+        engine = Engine(learner, source)
+        done = _advanced(engine, 0, _WARM)
+        warm, began = done, time.perf_counter()
+        while (passed := time.perf_counter() - began) < _ENOUGH:
+            done = _advanced(engine, done, _BLOCK)
+    return passed / (done - warm)
+
+
+def _advanced(engine: Engine, done: int, updates: int) -> int:
+    turn = engine.source.advance(updates)
+    engine.run(done, turn.updates)
+    return done + turn.updates

@@ -56,7 +56,7 @@ from rl_training.runtime.parts import Parts, TrainResult
 from rl_training.runtime.plan import plan_in_words, unusual
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import EVALUATION_METRICS
-from rl_training.runtime.rehearsal import first_rows, rehearsed_metrics
+from rl_training.runtime.rehearsal import first_rows, rehearsed_metrics, seconds_per_update
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source
@@ -231,9 +231,20 @@ class Trainer:
         where = (self.config, parts.learner, source, run, parts.progress, writer)
         return DivergenceGuard(*where, start=start, data_reward=largest_reward(parts.dataset, parts.transforms))
 
+    @own_torch_state()
     def plan(self) -> list[str]:
-        """What `train` would do, in words, after the same checks. Writes nothing."""
-        return plan_in_words(self, self.assemble())
+        """What `train` would do, in words, after the same checks and a second of updates. Writes nothing."""
+        parts, seconds = self.assemble(), None
+        if self.online is None and parts.mode == "eager":  # of environments, or a compiler, a second tells little
+            own = self._rehearsing(parts)
+            seconds = parts.progress.total_updates * seconds_per_update(own.learner, self.source(own))
+        return plan_in_words(self, parts, seconds)
+
+    def _rehearsing(self, parts: Parts) -> Parts:
+        """With rows in memory alone: nothing is packed before there is a run."""
+        if not self.from_disk(parts.dataset, parts.learner.device):
+            return parts
+        return replace(parts, dataset=first_rows(_required(parts.dataset)), in_memory=True)
 
     def check_stopping_metric(self, metric: str, parts: Parts) -> None:
         """Refuse a metric that will never be recorded: training ones are learned from a few updates of a twin."""
@@ -241,8 +252,7 @@ class Trainer:
             raise ConfigError(f"early_stopping.metric: {metric!r} needs an env_id to be measured in")
         if metric in EVALUATION_METRICS or self.online is not None:
             return
-        if self.from_disk(parts.dataset, parts.learner.device):  # nothing is packed before there is a run
-            parts = replace(parts, dataset=first_rows(_required(parts.dataset)), in_memory=True)
+        parts = self._rehearsing(parts)
         rehearsed = rehearsed_metrics(parts.learner, lambda twin: self.source(replace(parts, learner=twin)))
         known = rehearsed.union(EVALUATION_METRICS)
         if metric not in known:

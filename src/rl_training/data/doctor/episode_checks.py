@@ -34,7 +34,7 @@ def check_reward_name(name: str | None, subject: Subject) -> Iterator[Finding]:
 
 def check_early_ends(subject: Subject, *, costs: bool = False) -> Iterator[Finding]:
     """Rewards below zero, which an early end spares: worth a warning where it is cheaper than what it spares, and
-    nothing shows that it is wanted. costs: the file has them with the other sign."""
+    nothing shows that it is wanted. costs: at_termination is said with the other sign."""
     if subject.rewards is None or subject.terminations is None or not subject.whole_episodes:
         return
     ended = int(np.count_nonzero(subject.terminations))
@@ -89,7 +89,7 @@ def check_rewards(subject: Subject) -> Iterator[Finding]:
     least, most = float(rewards.min()), float(rewards.max())
     if least == most:
         ends_tell = subject.terminations is not None and bool(subject.terminations.any())
-        what = f"Every reward is {number(least)}."
+        what = f"Every {'cost' if subject.costs else 'reward'} is {_own(subject, least)}."
         if least != 0 and ends_tell:
             what += " Only the terminations tell good from bad."
             advice = "Fine for tasks such as balancing, where it pays to last; else see what the recorder stored."
@@ -102,7 +102,8 @@ def check_rewards(subject: Subject) -> Iterator[Finding]:
     usual = float(np.median(rewards.astype(np.float64)))
     part = float((rewards == np.float32(usual)).mean())
     if part > _SPARSE:
-        what = f"Rewards are sparse: {share(part)} of them are {number(usual)}."
+        kind = "Costs" if subject.costs else "Rewards"
+        what = f"{kind} are sparse: {share(part)} of them are {_own(subject, usual)}."
         advice = "Expect to need an algorithm and settings for sparse rewards (IQL's antmaze preset, for one)."
         yield Finding("note", "rewards.sparse", "rewards", what, advice)
 
@@ -116,11 +117,20 @@ def check_episodes(subject: Subject) -> Iterator[Finding]:
         return
     count = len(subject.ends)
     if 1 < count < _FEW_EPISODES:
-        what = f"There are only {count} episodes: their mean return says little about the behaviour."
+        what = f"There are only {count} episodes: their mean {_noun(subject)} says little about the behaviour."
         yield Finding("note", "episodes.few", "data", what, "Judge the data by rows rather than episodes.", count)
     if subject.returns is not None and count >= _FEW_EPISODES:
         yield from _odd_returns(subject)
         yield from _by_row(subject)
+
+
+def _noun(subject: Subject) -> str:
+    return "cost" if subject.costs else "return"
+
+
+def _own(subject: Subject, reward: float) -> str:
+    """A sum of rewards in the sign of the user's file."""
+    return number(float(0.0 - reward if subject.costs else reward))
 
 
 def mean_by_row(subject: Subject) -> float | None:
@@ -138,8 +148,9 @@ def _odd_returns(subject: Subject) -> Iterator[Finding]:
         return
     odd = np.flatnonzero(np.abs(returns - median) > _FAR_RETURN * spread)
     if 0 < odd.size <= max(1, 0.01 * len(returns)):
-        what = f"{amount(odd.size, 'episode')} {'has a return' if odd.size == 1 else 'have returns'} far from all"
-        what += f" others, such as {number(float(returns[odd[0]]))} where the median is {number(float(median))}."
+        noun = _noun(subject)
+        what = f"{amount(odd.size, 'episode')} {f'has a {noun}' if odd.size == 1 else f'have {noun}s'} far from all"
+        what += f" others, such as {_own(subject, returns[odd[0]])} where the median is {_own(subject, median)}."
         advice = "See whether they are real: unmarked borders and faulty rewards look like this, luck does too."
         place = subject.place(int(subject.starts[odd[0]]))
         yield Finding("note", "returns.far-out", "rewards", what, advice, int(odd.size), place)
@@ -154,7 +165,8 @@ def _by_row(subject: Subject) -> Iterator[Finding]:
         shorter = np.sort(subject.lengths)[: len(subject.lengths) // 2]
         held = float(shorter.sum() / subject.rows)
         what = (
-            f"Short episodes dominate the mean return: {number(by_episode)} by episode, but {number(by_row)} by row;"
+            f"Short episodes dominate the mean {_noun(subject)}: {_own(subject, by_episode)} by episode,"
+            f" but {_own(subject, by_row)} by row;"
             f" the shorter half of the episodes holds only {share(held)} of the rows."
         )
         advice = "Training draws rows, so compare a policy with the mean by row; hold out episodes, not rows."

@@ -223,7 +223,7 @@ def _facts(
     by_row = mean_by_row(subject) if episodic else None
     reference = reference_returns(env_id)
     made_from = None if raw.provenance is None else raw.provenance.in_words()
-    facts = Facts(format=raw.format, rows=subject.rows, fields=fields.shapes, env_id=env_id, made_from=made_from)
+    facts = Facts(raw.format, subject.rows, fields.shapes, env_id, made_from=made_from, costs=raw.costs)
     if "next_obs" in fields.sources or subject.obs is not None:
         facts = replace(facts, successors="stored" if "next_obs" in fields.sources else "derived")
     if dataset is not None:

@@ -11,6 +11,8 @@ from rl_training.wording import amount
 
 def fact_lines(facts: Facts, brief: bool = False) -> list[tuple[str, str]]:
     """Label and text of what is known; `brief` leaves out what takes statistics to understand."""
+    facts = facts.in_own_sign()
+    step, episode = ("step cost", "episode cost") if facts.costs else ("rewards", "returns")
     lines = [
         ("format", facts.format),
         ("made from", facts.made_from or ""),
@@ -18,7 +20,7 @@ def fact_lines(facts: Facts, brief: bool = False) -> list[tuple[str, str]]:
         ("rows", _rows(facts)),
     ]
     lines += [("episodes", _episodes(facts)), ("observations", _observations(facts, brief))]
-    lines += [("actions", _actions(facts, brief)), ("rewards", _rewards(facts)), ("returns", _returns(facts))]
+    lines += [("actions", _actions(facts, brief)), (step, _rewards(facts)), (episode, _returns(facts))]
     lines += [("score", _score(facts)), ("lengths", _lengths(facts))]
     if not brief:
         lines.append(("behaviour", _behaviour(facts)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -103,6 +103,12 @@ class Distribution:
             whole=whole,
         )
 
+    def negated(self) -> Distribution:
+        """Of the same numbers with the other sign."""
+        least, middle, most, mean = (0.0 - value for value in (self.max, self.median, self.min, self.mean))
+        edges = tuple(0.0 - edge for edge in self.edges[::-1])
+        return replace(self, mean=mean, min=least, median=middle, max=most, counts=self.counts[::-1], edges=edges)
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -128,6 +134,7 @@ class Facts:
     returns: Distribution | None = None
     lengths: Distribution | None = None
     return_by_row: float | None = None  # mean return of the episode a row drawn at random belongs to
+    costs: bool = False  # rewards and returns are the negative of the file's own, which people are shown
     score_by_episode: float | None = None  # on D4RL's scale
     score_by_row: float | None = None
     obs_effective_dim: float | None = None
@@ -140,6 +147,18 @@ class Facts:
     def to_json(self) -> dict[str, Any]:
         """The facts as JSON values."""
         return dict(_finite(asdict(self)))
+
+    def in_own_sign(self) -> Facts:
+        """With rewards and returns as the user's file has them."""
+        if not self.costs:
+            return self
+        least, mean, most = self.rewards or (0.0, 0.0, 0.0)
+        return replace(
+            self,
+            rewards=None if self.rewards is None else (0.0 - most, 0.0 - mean, 0.0 - least),
+            returns=None if self.returns is None else self.returns.negated(),
+            return_by_row=None if self.return_by_row is None else 0.0 - self.return_by_row,
+        )
 
 
 @dataclass(frozen=True)

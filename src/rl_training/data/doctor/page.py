@@ -86,7 +86,11 @@ def _item(finding: Finding) -> str:
 
 
 def _plots(report: Report) -> str:
-    drawn = (("Returns by episode", report.facts.returns), ("Rows per episode", report.facts.lengths))
+    facts = report.facts.in_own_sign()
+    drawn = (
+        (f"{'Costs' if facts.costs else 'Returns'} by episode", facts.returns),
+        ("Rows per episode", facts.lengths),
+    )
     figures = [_histogram(title, values) for title, values in drawn if values is not None and worth_drawing(values)]
     return f'<div class="plots">{"".join(figures)}</div>' if figures else ""
 

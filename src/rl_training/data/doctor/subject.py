@@ -42,6 +42,7 @@ class Subject:
     recorded: Recorded | None = None  # the file's own episodes, where these are pieces of them
     ends_are_said: bool = False  # that last rows of episodes are terminations
     days: IndexArray | None = None  # [N]; counted, where steps are dates
+    costs: bool = False  # rewards are the negative of the file's own
     lost_in_float32: tuple[int, ...] = ()  # columns of obs that change, but not by enough for float32
 
     @classmethod
@@ -91,6 +92,7 @@ class Subject:
             recorded=recorded,
             ends_are_said=raw.ends_are_said,
             days=days_of(raw, self.rows),
+            costs=raw.costs,
         )
 
     @cached_property

@@ -103,8 +103,9 @@ def _wrap(text: str, width: int, first: str, rest: str) -> list[str]:
 
 def _histograms(report: Report, width: int, bar: str) -> list[Line]:
     """Returns and lengths side by side where there is room."""
-    facts = report.facts
-    drawn = [(name, d) for name, d in (("Returns", facts.returns), ("Lengths", facts.lengths)) if d is not None]
+    facts = report.facts.in_own_sign()
+    named = {"Costs" if facts.costs else "Returns": facts.returns, "Lengths": facts.lengths}
+    drawn = [(name, values) for name, values in named.items() if values is not None]
     drawn = [(f"{name} (episodes)", d) for name, d in drawn if worth_drawing(d)]
     if not drawn:
         return []

@@ -112,6 +112,12 @@ class RawData:
         """Whether somebody has said that the task ends with the last rows of episodes, now or when it was written."""
         return self.last_rows_are == "termination" or bool(self.provenance and self.provenance.says("last_rows_are"))
 
+    @property
+    def costs(self) -> bool:
+        """Whether rewards are the negative of what the user's own file has, since now or since this one was written."""
+        written_so = self.provenance is not None and self.provenance.applied().get("rewards_are") == "costs"
+        return self.negated != written_so
+
     def of_rows(self, rows: IndexArray) -> RawData:
         """Where the data have these rows of the arrays."""
         recorded = None if self.recorded is None else self.recorded.of_rows(rows)

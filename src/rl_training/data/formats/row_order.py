@@ -192,6 +192,7 @@ def _as_recorded(
     return Recorded(counted, np.r_[cuts, False], ids is not None)
 
 
+DROPPED = "duplicates: drop leaves"  # in what is said of rows that are copies
 _A_COPY = ("it is a copy", "each is a copy")
 
 
@@ -228,8 +229,8 @@ def _refuse_doubled(
     same = 0 if steps.duplicates == "drop" else int((doubled & copies).sum())
     if same == count:
         said = "the row is an exact copy" if count == 1 else f"all {count:,} rows are exact copies"
-        raise DataError(f"{what}; {said}: duplicates: drop leaves {'it' if count == 1 else 'them'} out")
-    some = f"; duplicates: drop leaves out the {same:,} that are exact copies" if same else ""
+        raise DataError(f"{what}; {said}: {DROPPED} {'it' if count == 1 else 'them'} out")
+    some = f"; {DROPPED} out the {same:,} that are exact copies" if same else ""
     ways = "the two rows differ: remove one" if count == 1 else f"{count - same:,} differ: remove one of the two rows"
     raise DataError(f"{what}{some}; {ways}")
 

@@ -19,7 +19,7 @@ from rl_training.data.formats.nearby import REPLACED
 from rl_training.errors import ConfigError, did_you_mean
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping import onnx_graph, torch_program
-from rl_training.experiment.shipping.card import Circumstances, make_card, run_name
+from rl_training.experiment.shipping.card import Circumstances, computed_from, make_card, run_name
 from rl_training.experiment.shipping.network import PolicyNetwork, read_network, require_samples
 from rl_training.paths import user_path
 from rl_training.postponing import stopping_later
@@ -207,6 +207,8 @@ def _facts(policy: LoadedPolicy, member: int) -> dict[str, str]:
     for name, columns in (("obs_columns", spaces.obs_columns), ("action_columns", spaces.action_columns)):
         if columns:
             facts[name] = json.dumps([column.name for column in columns], ensure_ascii=False)
+    if computed := {column.name: computed_from(column) for column in spaces.obs_columns if column.time}:
+        facts["computed"] = json.dumps(computed, ensure_ascii=False)
     return {f"rl_training.{name}": str(value) for name, value in facts.items()}
 
 
