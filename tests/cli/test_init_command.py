@@ -179,7 +179,7 @@ class TestArrays:
         assert code == 0
         assert columns_of(tmp_path / "config.yaml") == {}
         config = read_config("config.yaml")
-        assert (config.algo, config.env_id, config.eval_interval) == ("iql", "Pendulum-v1", 2_000)
+        assert (config.algo, config.env_id, config.eval_interval) == ("iql", "Pendulum-v1", 1_000)
         assert "2,000 rows in 10 episodes" in out
 
     def test_a_group_for_every_episode(self, mistake: Any, tmp_path: Path) -> None:

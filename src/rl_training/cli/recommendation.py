@@ -11,7 +11,7 @@ from rl_training.wording import readable
 
 _ALIKE = 0.1  # of the mean return: a spread below it is one policy of one quality
 _SPARSE = 0.95  # share of one value among the rewards
-_SHORT, _LONG = 20_000, 100_000  # updates to begin with
+_SHORT, _LONG = 10_000, 100_000  # updates to begin with: some two minutes of one core, and ten times that
 _MANY_ROWS = 100_000
 
 
