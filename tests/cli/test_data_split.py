@@ -15,6 +15,7 @@ from rl_training.cli import data_split
 from rl_training.data import TransitionDataset
 from rl_training.data.column_names import names_of
 from rl_training.data.formats import writers
+from rl_training.wording import readable
 
 COLUMNS = (
     "--columns",
@@ -55,7 +56,7 @@ def test_says_what_went_where(command: Any, log: Path) -> None:
     assert any(line.startswith("set aside: 2 episodes, 10 rows, ") for line in lines)
     told = [line.rpartition(", ")[2] for line in lines if line.startswith(("to train on: ", "set aside: "))]
     parts = [-TransitionDataset.load(name).episode_returns().mean() for name in ("train.npz", "aside.npz")]
-    assert told == [f"mean cost {cost:.2f}" for cost in parts]  # in the file's own sign
+    assert told == [f"mean cost {readable(cost)}" for cost in parts]  # in the file's own sign
     assert [line.split()[1] for line in lines if line.startswith("written: ")] == ["train.npz", "aside.npz"]
     assert runs_in("train.npz") + runs_in("aside.npz") != list(range(8))  # drawn, not the last ones
     assert sorted(runs_in("train.npz") + runs_in("aside.npz")) == list(range(8))
@@ -65,7 +66,7 @@ def test_costs_are_told_in_their_own_sign_by_check_before_and_after(command: Any
     command("data", "convert", log, "whole.npz", *READING)
     for source, options in ((log, READING), ("whole.npz", ())):
         out = command("data", "check", source, *options).out
-        assert re.search(r"^  step cost +from 1\.00 to 3\.00, mean 1\.98$", out, re.MULTILINE)
+        assert re.search(r"^  step cost +from 1 to 3, mean 1\.98$", out, re.MULTILINE)
         assert re.search(r"^  episode cost +mean 9\.88 ", out, re.MULTILINE)
         facts = json.loads(command("data", "check", source, *options, "--json").out)["facts"]
         assert (facts["costs"], facts["rewards"][0], facts["returns"]["mean"]) == (True, -3.0, -9.875)
