@@ -471,8 +471,7 @@ class TestRecommendation:
         assert (config.algo, config.preset) == ("iql", preset)
         assert config.algo_kwargs["value_layer_norm"] == ("none" if preset is None else "pre")
         assert command("train", "-c", "config.yaml", "--dry-run").code == 0
-        again = command("train", "-c", "config.yaml", "--set", "algo=bc", "--set", "preset=null", "--dry-run")
-        assert again.code == 0
+        assert command("train", "-c", "config.yaml", "--set", "algo=bc", "--dry-run").code == 0
 
     def test_another_is_taken_if_asked_for(self, data_file: Path, command: Any, tmp_path: Path) -> None:
         command("init", data_file, "--algo", "cql", "-o", "other.yaml")

@@ -78,6 +78,17 @@ def test_in_place_of_the_files_own_preset_which_lies_beneath_the_file(tmp_path: 
     assert (without.algo_kwargs["cql_alpha"], without.algo_kwargs["target_gap"]) == (2.0, None)
 
 
+def test_of_the_files_algorithm_is_none_of_another_that_lacks_it(tmp_path: Path) -> None:
+    (tmp_path / "c.yaml").write_text("algo: iql\npreset: layernorm\ndataset: d.npz\ntotal_timesteps: 9\n")
+    file = str(tmp_path / "c.yaml")
+    assert read_config(file, ["algo=bc"]).preset is None
+    assert read_config(file, ["algo=td3_bc"]).preset == "layernorm"
+    with pytest.raises(ConfigError, match="preset: bc has no preset 'layernorm'"):
+        read_config(file, ["algo=bc", "preset=layernorm"])
+    with pytest.raises(ConfigError, match="has no preset 'layrenorm'; did you mean 'layernorm'"):
+        read_config(file, ["preset=layrenorm"])
+
+
 def test_over_a_configuration_object() -> None:
     config = in_python(read_config("cql/pendulum"), preset="d4rl-mujoco", cql_alpha=2.0)
     assert config == in_python("cql/pendulum", preset="d4rl-mujoco", cql_alpha=2.0)

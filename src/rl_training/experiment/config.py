@@ -12,7 +12,7 @@ from rl_training.experiment.assets import ASSETS, packaged_configs
 from rl_training.foreign_names import places_of
 from rl_training.paths import in_shell, read_plain_file
 from rl_training.runtime.config import TrainConfig
-from rl_training.runtime.presets import with_preset
+from rl_training.runtime.presets import has_preset, with_preset
 from rl_training.validation import printable, shortened, shown
 
 _OF_ALGORITHM = "algo_kwargs."
@@ -62,13 +62,16 @@ def read_config(name: str, overrides: Sequence[str] = (), values: Mapping[str, A
     """A complete configuration from a packaged name or a path, with `key.path=value` overrides applied.
 
     values: options that are what they are, not YAML; they win over everything else. A preset among overrides or values
-    is laid over the file (in place of the file's own, which lies beneath it) and beneath the others.
+    is laid over the file (in place of the file's own, which lies beneath it) and beneath the others. Where they name
+    another algorithm, the file's own preset counts only if that has one of the name.
     """
     file, given = _read_file(find_config(name)), values or {}
     merged = _laid_over(file, overrides, given)
     try:
         if "preset" in given or any(override.partition("=")[0].strip() == "preset" for override in overrides):
             merged = _laid_over(with_preset(file, merged.get("algo"), merged["preset"]), overrides, given)
+        elif file.get("algo") != merged.get("algo") and not has_preset(merged.get("algo"), merged.get("preset")):
+            merged.pop("preset", None)
         return TrainConfig.parse(merged)
     except ConfigError as error:
         line = _misplaced(merged) or str(error)

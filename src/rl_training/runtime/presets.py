@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rl_training import yaml_dialect
-from rl_training.algorithms import require
+from rl_training.algorithms import find, require
 from rl_training.errors import ConfigError, did_you_mean
 from rl_training.validation import shown
 
@@ -32,6 +32,11 @@ def preset_values(algo: str, name: str) -> dict[str, Any]:
             hint += "; null goes without"
         raise ConfigError(f"preset: {algo} has no preset {shown(name)}{hint}")
     return dict(known[name]["config"])
+
+
+def has_preset(algo: Any, name: Any) -> bool:
+    """What is no algorithm, or no name, is refused elsewhere."""
+    return not (isinstance(algo, str) and algo in find() and isinstance(name, str)) or name in presets(algo)
 
 
 def with_preset(values: Mapping[str, Any], algo: Any, name: Any) -> dict[str, Any]:
