@@ -139,10 +139,10 @@ def test_what_to_do_next(runs: dict[str, Path], reasons: list[Doubt], expected: 
         (3.0, 0.5, 40, []),  # decided
         (-3.0, 0.5, 40, []),
         (3.0, 1.0, 40, ["evaluate run --offline --repeats 20 --gamma 0.9  # not decided: more resamples"]),
-        (3.0, 2.0, 40, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 60 episodes that"]),
+        (3.0, 2.0, 40, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 50 episodes that"]),
         (0.1, 2.0, 40, ["resume run --total-timesteps 40  # not decided: it is worth about what the behaviour is"]),
         (-3.0, 2.0, 40, ["resume run --total-timesteps 40  # not decided: it is worth about what the behaviour is"]),
-        (-3.0, 2.0, None, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 60 episodes"]),
+        (-3.0, 2.0, None, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 50 episodes"]),
     ],
 )
 def test_what_may_decide_it(
@@ -319,7 +319,8 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     before = number(record["behaviour"]["value"]["value"])
     assert "improves on the behaviour that recorded them by 1.5" in lead
     assert (
-        f"1.5 (95% interval 1.0 to 2.0) an episode, from {before} to 1.5 (probability of an improvement 0.75;" in lead
+        f"1.50 (95% interval 1.00 to 2.00) an episode, from {before} to 1.5 (probability of an improvement 0.75;"
+        in lead
     )
     assert "Nobody has tried the policy: it is an estimate" in lead
     assert "on the episodes that it was trained on" in lead
@@ -356,7 +357,9 @@ def test_refused_seeds_are_not_passed_over(
     (path / "offline_evaluations.jsonl").write_text(json.dumps(record) + "\n")
     command("report", path, "-o", "page.html", "--no-data")
     lead, page = (tmp_path / "page.html").read_text().split("<main>")
-    assert "(mean of 2 of 3 seeds; discounted by 0.99" in lead
+    assert (
+        "(mean of 2 of 3 seeds; probability of an improvement 0.75; 10 episodes of pendulum.npz; discounted by" in lead
+    )
     assert "Of 3 seeds, seed 1 alone is shown to improve.</p>" in lead
     assert "mean of 2 of 3 seeds" in page
     drawn = page.split("<b>Improvement over the behaviour</b>")[0].rsplit("<svg", 1)[1]
@@ -379,7 +382,8 @@ def test_an_estimate_of_first_steps_is_told_as_one(
     (path / "offline_evaluations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
     command("report", path, "-o", "page.html", "--no-data")
     lead = (tmp_path / "page.html").read_text().split("<main>")[0]
-    assert "discounted by 0.95, which counts the first 20 or so of 96 steps, 95% interval" in lead
+    assert "(95% interval -0.50 to 4.00) over the first 20 or so of 96 steps of an episode, from" in lead
+    assert "discounted by 0.95" in lead
     assert "Which is better over whole episodes it does not tell. One that looks further ahead, discounted by" in lead
     out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 1).out
     assert "better than the behaviour that recorded the data over the first 20 or so of 96 steps of an episode:" in out

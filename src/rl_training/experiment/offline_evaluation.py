@@ -224,7 +224,8 @@ def evaluate_offline(
     given = {name: value for name, value in options.items() if value is not None}
     settings = _settings({name: value for name, value in given.items() if name not in _OF_POLICIES})
     learner, config = policy.actor.learner, policy.checkpoint.config
-    deterministic, discount = options.get("deterministic"), _discount(policy, options.get("gamma"))
+    discount = _discount(getattr(learner.params, "gamma", DEFAULT_GAMMA), options.get("gamma"))
+    deterministic = options.get("deterministic")
     places = np.flatnonzero((policy.chosen(options.get("members")) & learner.active).cpu().numpy()).tolist()
     data, used, cautions = episodes_to_evaluate_on(policy, dataset)
     endless = why_not_whole(data)
@@ -273,13 +274,13 @@ def evaluate_offline(
     )
 
 
-def _discount(policy: LoadedPolicy, given: Any) -> float:
-    """As said, or as the policy was trained with."""
-    discount = float(getattr(policy.actor.learner.params, "gamma", DEFAULT_GAMMA)) if given is None else given
+def _discount(own: float, given: Any) -> float:
+    """The one that was asked for, or the run's own."""
+    discount = float(own) if given is None else given
     is_number = isinstance(discount, int | float | np.floating)
     if not (is_number and 0.0 <= discount <= 1.0):
         raise ConfigError(f"gamma: must be from 0 to 1, got {f'{discount:g}' if is_number else shown(discount)}")
-    return discount
+    return float(discount)
 
 
 def _settings(given: Mapping[str, Any]) -> OfflineEvaluationConfig:
