@@ -47,7 +47,7 @@ class TestHowReturnsAreShown:
         mixture = {"source": "mixture", "parts": [{"dataset": COSTS}]}
         assert shown_as(mixture, {}) == Shown(True, "eur")
 
-    @pytest.mark.parametrize("name", ["cost", "Costs", "", None, 3, ["a"]])
+    @pytest.mark.parametrize("name", ["cost", "Costs", "price (€/h)", "Total $/h", "", None, 3, ["a"]])
     def test_a_name_that_is_no_unit(self, name: Any) -> None:
         assert shown_as({"rewards_are": "costs", "columns": {"rewards": name}}, {}) == Shown(True)
 
@@ -57,7 +57,6 @@ class TestHowReturnsAreShown:
             ("cost of interval EUR", "EUR"),
             ("cost_EUR", "EUR"),
             ("energy [kWh]", "kWh"),
-            ("price (€/h)", "€/h"),
             ("energy", "energy"),
             ("total price", "total price"),
             ("Kosten_gesamt", "Kosten_gesamt"),

@@ -88,11 +88,12 @@ def shown_as(section: Any, facts: Mapping[str, Any]) -> Shown:
 
 def _unit(name: str) -> str | None:
     """What a column's name says costs are counted in: the unit at its end, `EUR` of `cost of interval EUR`, or all of
-    it."""
+    it. Sums of a rate, `EUR/h`, are not counted in it."""
     if not name or name.lower() in _SAYS_NO_MORE:
         return None
     last = _UNIT_LAST.search(name)
-    return printable(name if last is None else last[1] or last[2])
+    unit = name if last is None else last[1] or last[2]
+    return None if "/" in unit else printable(unit)
 
 
 def shown_of(config: TrainConfig, run: RunDirectory | None) -> Shown:
