@@ -213,6 +213,25 @@ class TestAModelThatIsTrainedOn:
         assert digest(resumed.checkpoint.tensors) == digest(whole.checkpoint.tensors)
         assert resumed.run.records("metrics") == whole.run.records("metrics")
 
+    @pytest.mark.parametrize("place", [(Trainer, "build_loop"), (RunDirectory, "lock"), (Loop, "run")])
+    @pytest.mark.parametrize("algo", ["bc", "awr"])
+    def test_in_a_run_that_starts_from_another(
+        self, data_file: Path, tmp_path: Path, killed_in: Any, algo: str, place: tuple[Any, str]
+    ) -> None:
+        """AWR's targets are kept by where its batches come from, which has done nothing at the start."""
+        own = {"algo_kwargs": {"td_lambda": 0.9}} if algo == "awr" else {}
+        first = manager.start(small_config(data_file, tmp_path, algo, name="first", **own)).run
+        values = {"init_from": str(first.path), "total_timesteps": 12, **own}
+        whole = manager.start(small_config(data_file, tmp_path, algo, name="whole", **values))
+        patch = killed_in(*place)
+        with pytest.raises(KilledError):
+            manager.start(small_config(data_file, tmp_path, algo, name="cut", **values))
+        patch.undo()
+        shutil.rmtree(first.path)
+        resumed = manager.resume(tmp_path / "cut")
+        assert digest(resumed.run.load().tensors) == digest(whole.run.load().tensors)
+        assert resumed.run.records("metrics") == whole.run.records("metrics")
+
     def test_callbacks_remember_what_they_did(self, data_file: Path, tmp_path: Path) -> None:
         class Counts(Callback):
             n = 0

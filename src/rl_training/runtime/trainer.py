@@ -173,14 +173,17 @@ class Trainer:
         return needs
 
     def open_run(self, parts: Parts) -> RunDirectory:
-        """The directory of the run that is continued, or a new one, with where it begins if nothing else tells."""
+        """The directory of the run that is continued, or a new one, with where it begins if that is another's: it goes
+        on wherever it is killed, whatever becomes of that one."""
         if self.run_directory is not None:
             return self.run_directory
         facts = None if parts.dataset is None else known_facts(parts.dataset) | parts.spaces.columns_to_json()
         start = None
-        if self.checkpoint is not None:
-            progress = asdict(parts.progress)
-            start = replace(self.checkpoint, config=self.config, spaces=parts.spaces, progress=progress)
+        if (stored := self.checkpoint or self.ancestor) is not None:
+            own = {"config": self.config, "spaces": parts.spaces, "progress": asdict(parts.progress)}
+            if self.checkpoint is None:
+                own |= {"tensors": parts.learner.state(), "metric_sums": {}, "source": {}}
+            start = replace(stored, **own)
         return RunDirectory.create(self.config, facts, start, **told_of(self.ancestor))
 
     def prepare(self) -> Loop:
@@ -203,7 +206,8 @@ class Trainer:
             counts, per_seed = parts.progress.metric_counts, torch.zeros(parts.learner.members, dtype=torch.float64)
             require_alike(dict.fromkeys(counts, per_seed), self.checkpoint.metric_sums)
             engine.restore_metrics(self.checkpoint.metric_sums, counts)
-            source.restore(self.checkpoint.source)
+            if parts.progress.steps or parts.progress.updates:  # else nothing has been collected yet
+                source.restore(self.checkpoint.source)
         if self.run_directory is not None:
             self.notices += set_back(run, self.config, parts.progress, self.checkpoint)
         if self.notices:
