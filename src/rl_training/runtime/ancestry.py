@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rl_training.data.column_names import require_order
+from rl_training.data.dataset_loaders import check_spaces
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.space_bounds import require_trained_bounds
 from rl_training.data.transforms import TransformConfig
@@ -28,7 +29,7 @@ def find_ancestor(config: TrainConfig, run: RunDirectory | None, checkpoint: Che
 
 def require_its_transforms(config: TrainConfig, ancestor: Checkpoint, dataset: TransitionDataset | None) -> list[str]:
     """Refuse transforms and bounds that are asked for and not those its networks were trained with, which go on, and
-    data whose columns are its own in another order; what they call otherwise is told."""
+    data that leave these bounds or whose columns are its own in another order; what they call otherwise is told."""
     asked, known = (one.transforms.model_dump() for one in (config, ancestor.config))
     known["normalise_observations"] = ancestor.transforms.obs_mean is not None  # it may have them of another itself
     known["snap_actions"] |= bool(ancestor.transforms.action_gaps)
@@ -42,6 +43,7 @@ def require_its_transforms(config: TrainConfig, ancestor: Checkpoint, dataset: T
     if dataset is None:
         return []
     require_trained_bounds(dataset.bounds, ancestor.spaces)
+    check_spaces(dataset, ancestor.spaces, "dataset", None, "the run that it starts from")
     return require_order(dataset, ancestor.spaces, "dataset")
 
 

@@ -131,8 +131,9 @@ class Trainer:
         self.notices += use_threads(self.config.threads, device, resumed=self.run_directory is not None)
         known = read_spaces(self.config.env_id) if self.config.env_id else None
         dataset = self.load_data(known)
-        before = None if self.checkpoint is None else self.checkpoint.spaces
-        spaces = named_spaces(known or infer_spaces(_required(dataset)), dataset, before)
+        stored = self.checkpoint or self.ancestor
+        before = None if stored is None else stored.spaces
+        spaces = named_spaces(known or before or infer_spaces(_required(dataset)), dataset, before)
         progress = self.progress(dataset)
         mode = choose_mode(self.config.engine, progress.total_updates, torch.device(device))
         memory = self.require_memory(dataset, spaces, progress, torch.device(device), mode)
@@ -180,7 +181,7 @@ class Trainer:
         facts = None if parts.dataset is None else known_facts(parts.dataset) | parts.spaces.columns_to_json()
         start = None
         if (stored := self.checkpoint or self.ancestor) is not None:
-            own = {"config": self.config, "spaces": parts.spaces, "progress": asdict(parts.progress)}
+            own: dict[str, Any] = {"config": self.config, "spaces": parts.spaces, "progress": asdict(parts.progress)}
             if self.checkpoint is None:
                 own |= {"tensors": parts.learner.state(), "metric_sums": {}, "source": {}}
             start = replace(stored, **own)
