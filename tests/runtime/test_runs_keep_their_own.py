@@ -281,7 +281,7 @@ class TestSpacesOfARunThatStartsFromAnother:
         [
             (
                 (3.0,),
-                r"dataset: actions: -3 at row 0, .* is outside the bounds \[-2, 2\] of the run that it starts from",
+                r"dataset: actions: -3 at row 0, .*outside the bounds \[-2, 2\] of the run that it starts from",
             ),
             ((2.0, 2), "dataset: observations have 2 columns, but the run that it starts from has 3"),
         ],
