@@ -57,36 +57,53 @@ class Dies(Callback):
 
 
 class TestKilledBeforeItsFirstCheckpoint:
-    """It starts again from what it began with, though that was trained on in between."""
+    """It starts again from what it began with, whatever has become of that."""
 
     @pytest.fixture
     def killed(self, offline: Path, tmp_path: Path) -> Path:
         shutil.copytree(offline / "iql", tmp_path / "origin")
         with pytest.raises(KeyboardInterrupt):
             self.start(tmp_path, "cut", Dies())
+        assert RunDirectory.open(tmp_path / "cut").steps() == [0]
         return tmp_path / "cut"
 
     def start(self, tmp_path: Path, name: str, *callbacks: Callback) -> TrainResult:
         changes = {"runs_dir": str(tmp_path), "name": name, "checkpoint_interval": STEPS}
         return manager.finetune(tmp_path / "origin", STEPS, changes=changes, callbacks=callbacks)
 
-    def test_from_the_very_checkpoint(self, killed: Path, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("fate", ["trained on", "without that checkpoint", "removed", "another"])
+    def test_from_the_very_checkpoint(self, fate: str, killed: Path, tmp_path: Path) -> None:
         whole = self.start(tmp_path, "whole")
-        manager.resume(tmp_path / "origin", total_timesteps=30)
-        assert RunDirectory.open(tmp_path / "origin").steps()[-1] == 30
+        origin = tmp_path / "origin"
+        if fate in ("trained on", "without that checkpoint"):
+            manager.resume(origin, total_timesteps=30)
+            assert RunDirectory.open(origin).steps()[-1] == 30
+        if fate == "without that checkpoint":
+            shutil.rmtree(origin / "checkpoints" / "step-20")
+        if fate in ("removed", "another"):
+            shutil.rmtree(origin)
+        if fate == "another":
+            shutil.copytree(self.other(tmp_path), origin)
         resumed = manager.resume(killed)
         assert digest(resumed.actor.learner.state()) == digest(whole.actor.learner.state())
+        assert digest(resumed.run.load().source) == digest(whole.run.load().source)
+        assert resumed.run.records("metrics") == whole.run.records("metrics")
 
-    def test_refused_where_it_is_gone(self, killed: Path, tmp_path: Path) -> None:
-        manager.resume(tmp_path / "origin", total_timesteps=30)
-        shutil.rmtree(tmp_path / "origin" / "checkpoints" / "step-20")
-        with pytest.raises(CheckpointError, match=r"what it began with: .* no checkpoint '20'"):
+    def test_where_a_program_asks_again(self, killed: Path, tmp_path: Path) -> None:
+        """As `train --resume auto` does, with the same configuration."""
+        shutil.rmtree(tmp_path / "origin")
+        result = manager.start_or_resume(RunDirectory.open(killed).config())
+        assert (result.run.path, result.progress.steps) == (killed, STEPS)
+
+    def test_not_where_its_own_start_is_gone(self, killed: Path, tmp_path: Path) -> None:
+        shutil.rmtree(killed / "checkpoints" / "step-0")
+        with pytest.raises(CheckpointError, match=r"tells of a checkpoint at step 0, but there is none"):
             manager.resume(killed)
 
-    def test_refused_where_it_is_another(self, killed: Path, tmp_path: Path) -> None:
-        shutil.rmtree(tmp_path / "origin")
-        shutil.copytree(self.other(tmp_path), tmp_path / "origin")
-        with pytest.raises(CheckpointError, match=r"is no longer what .*cut was started from \(SHA-256 differs\)"):
+    def test_of_an_earlier_version(self, killed: Path, tmp_path: Path) -> None:
+        shutil.rmtree(killed / "checkpoints" / "step-0")
+        RunDirectory.open(killed).note(step=None)
+        with pytest.raises(CheckpointError, match="an earlier version did not save where it began; start another run"):
             manager.resume(killed)
 
     def other(self, tmp_path: Path) -> Path:

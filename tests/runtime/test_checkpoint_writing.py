@@ -12,7 +12,7 @@ import pytest
 
 from rl_training.errors import CheckpointError
 from rl_training.experiment import manager
-from rl_training.runtime import checkpoint_folder, records
+from rl_training.runtime import checkpoint_folder, records, standing
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from rl_training.runtime.loop import Loop
@@ -90,8 +90,8 @@ class TestSavedTwiceAtOneStep:
             patched.setattr(checkpoint_folder, "exchange", lambda one, other: False)
             with pytest.raises(KeyboardInterrupt):
                 checkpoint_folder.save(folder, 5, newer)
-        assert checkpoint_folder.steps_in(folder) == [5]
-        held = load_checkpoint(checkpoint_folder.path_of(folder, 5)).progress["updates"]
+        assert standing.steps_in(folder) == [5]
+        held = load_checkpoint(standing.path_of(folder, 5)).progress["updates"]
         assert held == (77 if cut == 2 else 5)
         newest = replace(newer, progress={**newer.progress, "updates": 99})
         assert load_checkpoint(checkpoint_folder.save(folder, 5, newest)).progress["updates"] == 99

@@ -102,18 +102,25 @@ def command(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return int(ended.value.code or 0)
 
 
-@pytest.mark.parametrize(("code", "stride"), [(errno.ENOSPC, 1), (errno.EROFS, 9)])
+@pytest.mark.parametrize(
+    ("code", "stride", "is_another"), [(errno.ENOSPC, 1, False), (errno.EROFS, 9, False), (errno.ENOSPC, 3, True)]
+)
 def test_every_call_in_turn(
     code: int,
     stride: int,
+    is_another: bool,
     data_file: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Whichever call fails: not exit code 0, one line, what was saved before still loads and leads to the same end."""
+    """Whichever call fails: not exit code 0, one line, what was saved before still loads and leads to the same end.
+
+    is_another: the run starts from another, and has its start from when it has its name."""
     values = small_values(data_file, tmp_path / "whole", total_timesteps=8, checkpoint_interval=4, log_interval=2)
     config = tmp_path / "config.yaml"
+    if is_another:
+        values["init_from"] = str(train(small_config(data_file, tmp_path / "first", total_timesteps=4)).run.path)
     config.write_text(yaml.safe_dump(values))
     with monkeypatch.context() as patched:
         disk = Disk(patched, tmp_path / "whole")
@@ -132,10 +139,12 @@ def test_every_call_in_turn(
         assert len(said) == 1, said
         assert os.strerror(code) in said[0]
         assert code != errno.ENOSPC or f"free space on the disk of {runs}" in said[0]
+        assert ".tmp-" not in said[0]
         left = [path for path in runs.glob("*") if path.name != "run"] if runs.exists() else []
         assert left == [], "an unfinished folder was left"
         if (runs / "run").exists():
             run = RunDirectory.open(runs / "run")
+            assert run.steps() or not is_another
             newest.add(max((run.load(step).progress["steps"] for step in run.steps()), default=0))
             with suppress(manager.FinishedError):  # where only the last sync of run.json failed
                 manager.resume(runs / "run")

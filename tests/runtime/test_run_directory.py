@@ -17,6 +17,8 @@ import yaml
 from rl_training.data.generation import generate_pendulum_dataset
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import manager
+from rl_training.experiment.run_listing import summarise
+from rl_training.experiment.shipping import card
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from rl_training.runtime.config import TrainConfig
@@ -386,6 +388,22 @@ class TestLoad:
         assert run.load().progress["steps"] == 20
         run.note(step=15)  # as where a process is killed before it tells of the last
         assert run.load("best").progress["steps"] == 10
+
+    def test_a_best_that_run_json_does_not_know_yet(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """As where a process is killed between the two: lists and cards go by the checkpoint, too."""
+        script_scores(monkeypatch, {5: 1.0, 10: 0.5, 15: 0.0, 20: 3.0})
+        run = train(small_config(data_file, tmp_path, eval_interval=5, keep_checkpoints=9)).run
+        run.note(step=15, best={"step": 5, "return_mean": 1.0}, last={"step": 15, "return_mean": 0.0})
+        listed = summarise(run.path)
+        assert (listed.steps, listed.last, listed.best) == (20, 3.0, 3.0)
+        for step in (5, 20):
+            told = card.scores(manager.load_policy(run.path, which=step), run, 0)
+            assert told is not None
+            assert told["how"]["is_best_of_run"] == (step == 20)
+        (run.checkpoint_path(20) / "state.json").write_text("{}")  # damaged: as run.json has it
+        assert (summarise(run.path).best, run.best_step()) == (1.0, 5)
 
     def test_a_number_as_text(self, data_file: Path, tmp_path: Path) -> None:
         run = train(small_config(data_file, tmp_path)).run

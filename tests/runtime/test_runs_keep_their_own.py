@@ -12,11 +12,13 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from rl_training import yaml_dialect
 from rl_training.data.generation import generate_random_dataset
-from rl_training.errors import CheckpointError, ConfigError
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.errors import CheckpointError, ConfigError, DataError
 from rl_training.experiment import manager
 from rl_training.runtime import checkpoint_folder, checkpoint_writer, new_runs
 from rl_training.runtime.callbacks import Callback
@@ -213,6 +215,25 @@ class TestAModelThatIsTrainedOn:
         assert digest(resumed.checkpoint.tensors) == digest(whole.checkpoint.tensors)
         assert resumed.run.records("metrics") == whole.run.records("metrics")
 
+    @pytest.mark.parametrize("place", [(Trainer, "build_loop"), (RunDirectory, "lock"), (Loop, "run")])
+    @pytest.mark.parametrize("algo", ["bc", "awr"])
+    def test_in_a_run_that_starts_from_another(
+        self, data_file: Path, tmp_path: Path, killed_in: Any, algo: str, place: tuple[Any, str]
+    ) -> None:
+        """AWR's targets are kept by where its batches come from, which has done nothing at the start."""
+        own = {"algo_kwargs": {"td_lambda": 0.9}} if algo == "awr" else {}
+        first = manager.start(small_config(data_file, tmp_path, algo, name="first", **own)).run
+        values = {"init_from": str(first.path), "total_timesteps": 12, **own}
+        whole = manager.start(small_config(data_file, tmp_path, algo, name="whole", **values))
+        patch = killed_in(*place)
+        with pytest.raises(KilledError):
+            manager.start(small_config(data_file, tmp_path, algo, name="cut", **values))
+        patch.undo()
+        shutil.rmtree(first.path)
+        resumed = manager.resume(tmp_path / "cut")
+        assert digest(resumed.run.load().tensors) == digest(whole.run.load().tensors)
+        assert resumed.run.records("metrics") == whole.run.records("metrics")
+
     def test_callbacks_remember_what_they_did(self, data_file: Path, tmp_path: Path) -> None:
         class Counts(Callback):
             n = 0
@@ -233,6 +254,43 @@ class TestAModelThatIsTrainedOn:
         branched = manager.branch(config, loaded, total_timesteps=12, callbacks=[counts])
         assert counts.n == 6
         assert branched.run.load(6).progress["callbacks"] == {"Counts": {"n": 3}}
+
+
+class TestSpacesOfARunThatStartsFromAnother:
+    """Without an environment, bounds come from the data: from those that its networks were trained with."""
+
+    @staticmethod
+    def data(scale: float, width: int = 3) -> TransitionDataset:
+        random = generate_random_dataset("Pendulum-v1", 60, seed=0)
+        plain = {name: np.array(value) for name, value in random.to_dict().items()}
+        plain["actions"] = np.linspace(-scale, scale, len(plain["actions"]), dtype=np.float32)[:, None]
+        return TransitionDataset(**plain | {name: plain[name][:, :width] for name in ("obs", "next_obs")})
+
+    def start(self, tmp_path: Path, data: TransitionDataset, **changes: Any) -> RunDirectory:
+        return manager.start(small_config(None, tmp_path, **changes), dataset=data).run
+
+    @pytest.mark.parametrize("scale", [0.5, 1.5, 0.0])
+    def test_are_those_its_networks_were_trained_with(self, scale: float, tmp_path: Path) -> None:
+        first = self.start(tmp_path, self.data(2.0), name="first")
+        run = self.start(tmp_path, self.data(scale), name="next", init_from=str(first.path))
+        assert run.load().spaces == first.load().spaces
+        assert run.load().spaces.action_high == run.load().transforms.action_high == (2.0,)
+
+    @pytest.mark.parametrize(
+        ("data", "message"),
+        [
+            (
+                (3.0,),
+                r"dataset: actions: -3 at row 0, .*outside the bounds \[-2, 2\] of the run that it starts from",
+            ),
+            ((2.0, 2), "dataset: observations have 2 columns, but the run that it starts from has 3"),
+        ],
+    )
+    def test_data_that_leave_them_are_refused(self, data: Any, message: str, tmp_path: Path) -> None:
+        first = self.start(tmp_path, self.data(2.0), name="first")
+        with pytest.raises(DataError, match=message):
+            self.start(tmp_path, self.data(*data), name="next", init_from=str(first.path))
+        assert not (tmp_path / "next").exists()
 
 
 class TestABudgetThatIsAnothers:

@@ -252,3 +252,33 @@ def test_one_ctrl_c_after_early_stopping_is_not_two(
     except KeyboardInterrupt:
         pytest.fail("the first Ctrl-C threw the evaluated, unsaved policy away")
     assert manager.load_policy(tmp_path / "run").checkpoint.progress["updates"] == 5
+
+
+class _SignalledAtItsEnd:
+    """As the callbacks of weak references in an import: what they raise, Python drops."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGTERM)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_whose_exception_is_lost_ends_the_command_all_the_same() -> None:
+    cleared, began = [], time.monotonic()
+
+    def command() -> None:
+        with signals.ending_signals() as codes:
+            try:
+                _SignalledAtItsEnd()
+                assert codes == [143]  # and nothing was raised
+                while time.monotonic() < began + 10.0:
+                    time.sleep(0.01)
+            finally:
+                time.sleep(0.5)  # clearing away is not cut short
+                cleared.append(True)
+
+    with pytest.raises(signals.CutOffError, match="SIGTERM received"):
+        command()
+    assert cleared
+    assert time.monotonic() < began + 5.0
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+    assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL

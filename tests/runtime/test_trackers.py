@@ -107,6 +107,19 @@ class TestTensorBoard:
         assert run.describe()["tracking"]["tensorboard"]["failed"] == "OSError: no space left"
         assert threading.excepthook is before
 
+    @pytest.mark.parametrize("method", ["add_scalar", "add_text", "close"])
+    def test_one_that_hangs_leaves_none(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, method: str
+    ) -> None:
+        release = threading.Event()
+        before = threading.excepthook
+        monkeypatch.setattr("rl_training.runtime.tracking.FINISH_SECONDS", 0.1)
+        monkeypatch.setattr(f"torch.utils.tensorboard.SummaryWriter.{method}", lambda *_, **__: release.wait(20))
+        run = train(small_config(data_file, tmp_path, tracking="tensorboard")).run
+        assert threading.excepthook is before
+        release.set()
+        assert run.describe()["tracking"]["tensorboard"]["failed"] == "did not take the end of the run in time"
+
     def test_a_working_folder_that_changes(
         self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -19,7 +19,16 @@ from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.tracking import TrackedRun, Tracker, Tracking
 from rl_training.runtime.trainer import train
-from small_runs import StopAt, script_scores, small_config, small_values
+from small_runs import StopAt, digest, script_scores, small_config, small_values
+
+
+class Odd(BaseException):
+    """What no handler of errors knows."""
+
+
+class SpeechlessError(Exception):
+    def __str__(self) -> str:
+        raise ValueError
 
 
 class Recorder(Tracker):
@@ -170,6 +179,53 @@ class TestFaults:
         assert noted["recorder"]["failed"] == "OSError: network is down"
         assert noted["recorder-2"] == {"id": "id-1", "step": 50}
         assert sound.store["order"] == steps_in(result.run)
+
+    @pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit(), Odd(), SpeechlessError()])
+    @pytest.mark.parametrize("where", ["start", "log", "finish"])
+    def test_whatever_it_raises(
+        self, data_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, error: BaseException, where: str
+    ) -> None:
+        def fail(*_: Any) -> None:
+            raise error
+
+        recorder = Recorder()
+        setattr(recorder, where, fail)
+        recorder.let_go = fail  # type: ignore[method-assign]
+        result = watched(small_config(data_file, tmp_path), recorder)
+        train(small_config(data_file, tmp_path, name="alone"))
+        assert result.status == "finished"
+        assert caplog.text.count("warning: tracking with recorder ended") == 1
+        assert digest(result.checkpoint.tensors) == digest(RunDirectory.open(tmp_path / "alone").load().tensors)
+
+    @pytest.mark.parametrize(
+        ("where", "answer"),
+        [("start", object()), ("start", "x" * 10**6), ("address", {3: {4}}), ("last_step", "none"), ("start", 7)],
+    )
+    def test_answers_that_are_none(
+        self, data_file: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture, where: str, answer: Any
+    ) -> None:
+        recorder = Recorder()
+        setattr(recorder, where, lambda *_: answer)
+        run = watched(small_config(data_file, tmp_path), recorder).run
+        assert caplog.text.count("warning: tracking with recorder ended (TypeError: ") == 1
+        assert (run.path / "run.json").stat().st_size < 10_000
+        assert run.load().progress["steps"] == 20
+
+    def test_where_no_thread_can_be_started(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        def refuse(_: Any) -> None:
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(tracking._Courier, "start", refuse)
+        assert watched(small_config(data_file, tmp_path), Recorder()).status == "finished"
+        assert caplog.text.count("tracking with recorder ended (can't start new thread)") == 1
+
+    def test_what_one_does_to_its_values_the_next_does_not_see(self, data_file: Path, tmp_path: Path) -> None:
+        spoils, sound = Recorder(), Recorder()
+        spoils.log = lambda step, values: values.clear()  # type: ignore[attr-defined, method-assign]
+        watched(small_config(data_file, tmp_path), spoils, sound)
+        assert all(values["actor/loss"] for values in sound.store["steps"].values())
 
     def test_one_that_hangs_is_left_behind(
         self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture

@@ -367,9 +367,9 @@ def _read_minari(config: MinariDatasetConfig) -> TransitionDataset:
     )
 
 
-def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id: str | None) -> None:
-    """Refuse data whose widths or action bounds are not the environment's; `source` names the data in the message."""
-    owner = f"environment {env_id!r}" if env_id else "the expected space"
+def check_spaces(dataset: TransitionDataset, spaces: Spaces, source: str, env_id: str | None, owner: str = "") -> None:
+    """Refuse data of other widths or action bounds than the environment's, or else the owner's; source: of the data."""
+    owner = f"environment {env_id!r}" if env_id else owner or "the expected space"
     widths = (("observations", dataset.obs_dim, spaces.obs_dim), ("actions", dataset.act_dim, spaces.act_dim))
     for name, found, expected in widths:
         if found != expected:

@@ -14,6 +14,7 @@ from rl_training.paths import user_path
 from rl_training.run_places import DAMAGED, STOPPED, is_locked, is_run, run_folders
 from rl_training.runtime.records import OFFLINE_EVALUATIONS, Records
 from rl_training.runtime.run_description import began, read_description, read_plain_config
+from rl_training.runtime.standing import standing
 from rl_training.validation import shortened
 
 
@@ -54,7 +55,7 @@ def list_runs(folder: Path) -> list[RunSummary]:
 def summarise(path: Path) -> RunSummary:
     """One run. Nothing that may lie in its directory raises."""
     try:
-        facts, config = read_description(path), read_plain_config(path)
+        facts, config = standing(path, read_description(path)), read_plain_config(path)
         return _summary(path, facts, config)
     except RLTrainingError as error:
         return RunSummary(path.name, path, DAMAGED, fault=" ".join(str(error).split()))

@@ -1,4 +1,4 @@
-"""The run or checkpoint that another one starts from (`init_from`), and finding the very same one again."""
+"""The run or checkpoint that another one starts from (`init_from`)."""
 
 from __future__ import annotations
 
@@ -7,42 +7,29 @@ from pathlib import Path
 from typing import Any
 
 from rl_training.data.column_names import require_order
+from rl_training.data.dataset_loaders import check_spaces
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.space_bounds import require_trained_bounds
 from rl_training.data.transforms import TransformConfig
 from rl_training.errors import CheckpointError, ConfigError
-from rl_training.runtime.checkpoint import Checkpoint, is_checkpoint
+from rl_training.runtime.checkpoint import Checkpoint
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.yaml_dialect import inline
 
 
 def find_ancestor(config: TrainConfig, run: RunDirectory | None, checkpoint: Checkpoint | None) -> Checkpoint | None:
-    """What a run starts from; nothing where it goes on from a checkpoint of its own.
-
-    run: one that was started and has saved nothing yet. It must not start from other weights this time, because its
-    ancestor was trained on in between.
-    """
+    """What a new run starts from; nothing where one goes on from a checkpoint of its own, of which its start is one."""
     if config.init_from is None or checkpoint is not None:
         return None
-    place = Path(config.init_from)
-    told = None if run is None else run.describe().get("ancestor")
-    if run is None or not isinstance(told, dict):
-        return load_any(place)
-    try:
-        found = load_any(place, "last" if is_checkpoint(place) else str(told.get("step")))
-    except CheckpointError as error:
-        raise CheckpointError(f"init_from: {run.path} has to start again from what it began with: {error}") from None
-    if _digest(found) != told.get("sha256"):
-        raise CheckpointError(
-            f"init_from: {place} is no longer what {run.path} was started from (SHA-256 differs); start another run"
-        )
-    return found
+    if run is not None:  # its ancestor may be another by now
+        raise CheckpointError(f"{run.path}: an earlier version did not save where it began; start another run")
+    return load_any(Path(config.init_from))
 
 
 def require_its_transforms(config: TrainConfig, ancestor: Checkpoint, dataset: TransitionDataset | None) -> list[str]:
     """Refuse transforms and bounds that are asked for and not those its networks were trained with, which go on, and
-    data whose columns are its own in another order; what they call otherwise is told."""
+    data that leave these bounds or whose columns are its own in another order; what they call otherwise is told."""
     asked, known = (one.transforms.model_dump() for one in (config, ancestor.config))
     known["normalise_observations"] = ancestor.transforms.obs_mean is not None  # it may have them of another itself
     known["snap_actions"] |= bool(ancestor.transforms.action_gaps)
@@ -56,6 +43,7 @@ def require_its_transforms(config: TrainConfig, ancestor: Checkpoint, dataset: T
     if dataset is None:
         return []
     require_trained_bounds(dataset.bounds, ancestor.spaces)
+    check_spaces(dataset, ancestor.spaces, "dataset", None, "the run that it starts from")
     return require_order(dataset, ancestor.spaces, "dataset")
 
 

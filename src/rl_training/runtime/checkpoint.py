@@ -37,13 +37,14 @@ from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, RLTrainingError
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
+from rl_training.runtime.standing import STATE
 from rl_training.runtime.torch_state import own_torch_state
 from rl_training.validation import is_count, printable, shortened, shown
 
 FORMAT = 1
 MANIFEST = "manifest.json"
 TEMPORARY = ".tmp-"  # in the name of whatever is being written or removed
-_WEIGHTS, _TRAINING, STATE = "weights.safetensors", "training.safetensors", "state.json"
+_WEIGHTS, _TRAINING = "weights.safetensors", "training.safetensors"
 _SOURCE = "source.safetensors"
 _LARGEST_MANIFEST = 2**20  # bytes; a real one has a few hundred
 _LONGEST_LIST = 2**22  # bytes of a safetensors header: some ten thousand tensors, where networks have hundreds

@@ -8,42 +8,20 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import uuid
 from collections.abc import Set
 from pathlib import Path
-from typing import Any
 
 from rl_training.data.formats.atomic import remove, sync
 from rl_training.data.formats.renames import exchange
-from rl_training.errors import CheckpointError
-from rl_training.paths import read_plain_file
-from rl_training.runtime.checkpoint import MANIFEST, STATE, TEMPORARY, Checkpoint, save_checkpoint
-
-_NEXT = ".next"
-_LARGEST = 2**26  # bytes of a state, which names every column of the data
-_STEP = re.compile(rf"step-(0|[1-9][0-9]{{0,17}})(?:{re.escape(_NEXT)})?")
-
-
-def path_of(folder: Path, step: int) -> Path:
-    """Where the checkpoint of a step lies, or would."""
-    path, newer = folder / f"step-{step}", folder / f"step-{step}{_NEXT}"
-    return newer if os.path.lexists(newer) and not os.path.lexists(path) else path
-
-
-def steps_in(folder: Path) -> list[int]:
-    """The steps of the checkpoints, oldest first."""
-    try:
-        names = [path.name for path in folder.iterdir()] if os.path.lexists(folder) else []
-    except OSError as error:  # not the same as none: a run must not begin anew because they are out of reach
-        raise CheckpointError(f"{folder}: cannot be read ({error.strerror}); it has to be a folder") from error
-    return sorted({int(found[1]) for name in names if (found := _STEP.fullmatch(name))})
+from rl_training.runtime.checkpoint import MANIFEST, TEMPORARY, Checkpoint, save_checkpoint
+from rl_training.runtime.standing import NEXT, STEP, path_of, progress_of, steps_in
 
 
 def save(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
     """Write the checkpoint of `step`, unless the one that is there says the same."""
     path = path_of(folder, step)
-    if path.name.endswith(_NEXT):  # a process was killed before it had the name
+    if path.name.endswith(NEXT):  # a process was killed before it had the name
         path = path.rename(folder / f"step-{step}")
     if not (path / MANIFEST).is_file():
         save_checkpoint(path.absolute(), checkpoint)
@@ -52,17 +30,9 @@ def save(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
     return path
 
 
-def progress_of(path: Path) -> Any:
-    """What a checkpoint says of its progress; none if it is damaged."""
-    try:
-        return json.loads(read_plain_file(path / STATE, _LARGEST))["progress"]
-    except (OSError, ValueError, LookupError, TypeError, RecursionError):
-        return None
-
-
 def _supersede(path: Path, checkpoint: Checkpoint) -> None:
     """Put another in the place of a complete checkpoint."""
-    newer = path.with_name(path.name + _NEXT)
+    newer = path.with_name(path.name + NEXT)
     remove(newer)
     save_checkpoint(newer.absolute(), checkpoint)
     if exchange(newer, path):
@@ -90,7 +60,7 @@ def prune(folder: Path, keep: int, best: int | None, every: int | None, judged: 
 
 def drop_superseded(folder: Path) -> None:
     """Remove what did not come to take the place of another, or was left in it."""
-    for newer in folder.glob(f"step-*{_NEXT}"):
-        older = newer.with_name(newer.name.removesuffix(_NEXT))
-        if _STEP.fullmatch(newer.name) and os.path.lexists(older):
+    for newer in folder.glob(f"step-*{NEXT}"):
+        older = newer.with_name(newer.name.removesuffix(NEXT))
+        if STEP.fullmatch(newer.name) and os.path.lexists(older):
             remove(newer)

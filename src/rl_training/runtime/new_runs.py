@@ -58,10 +58,11 @@ def _made(path: Path, fill: Callable[[Path], None]) -> bool:
     except BaseException as error:
         if temporary is not None:
             shutil.rmtree(temporary, ignore_errors=True)
+        fault = error if isinstance(error, OSError) else error.__cause__  # of a file in it, told by a name it had there
         if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST) and path.exists():
             return False
-        if isinstance(error, OSError):
-            raise ConfigError(f"runs_dir: {path} cannot be made ({reason(error, path.parent)})") from None
+        if isinstance(fault, OSError):
+            raise ConfigError(f"runs_dir: {path} cannot be made ({reason(fault, path.parent)})") from None
         raise
     return True
 

@@ -30,8 +30,9 @@ from rl_training.runtime.checkpoint import TEMPORARY, Checkpoint, is_checkpoint,
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import ASIDE, OFFLINE_EVALUATIONS, Records, entries, is_evaluation
-from rl_training.runtime.run_description import is_score, lack_of_checkpoints, read_description, read_plain_config
+from rl_training.runtime.run_description import lack_of_checkpoints, read_description, read_plain_config
 from rl_training.runtime.run_identity import circumstances, data_of, differing, require_own
+from rl_training.runtime.standing import CHECKPOINTS, TOLD, path_of, standing, steps_in
 
 _GLANCES = 10
 
@@ -179,6 +180,10 @@ class RunDirectory:
         """The contents of run.json."""
         return read_description(self.path)
 
+    def best_step(self) -> int | None:
+        """The step of the best evaluation, if there was any."""
+        return (standing(self.path, self.describe()).get("best") or {}).get("step")
+
     def note(self, **changes: Any) -> None:
         """Change entries of run.json."""
         with self._noting:
@@ -206,14 +211,14 @@ class RunDirectory:
 
     @property
     def _checkpoints(self) -> Path:
-        return self.path / "checkpoints"
+        return self.path / CHECKPOINTS
 
     def checkpoint_path(self, step: int) -> Path:
-        return checkpoint_folder.path_of(self._checkpoints, step)
+        return path_of(self._checkpoints, step)
 
     def steps(self) -> list[int]:
         """The steps of the checkpoints, oldest first."""
-        return checkpoint_folder.steps_in(self._checkpoints)
+        return steps_in(self._checkpoints)
 
     def steps_after(self, step: int) -> list[int]:
         return [later for later in self.steps() if later > step]
@@ -233,7 +238,7 @@ class RunDirectory:
         """Save it, say so in run.json, and only then let go of those that are no longer to be kept."""
         progress, config = checkpoint.progress, checkpoint.config
         path = self.save(checkpoint, progress["steps"])
-        told = {name: progress[name] for name in ("unit", "last", "best")}
+        told = {name: progress[name] for name in TOLD}
         self.note(step=progress["steps"], **told)
         best = progress["best"]["step"] if progress["best"] else None
         self.prune(config.keep_checkpoints, best, config.keep_every)
@@ -278,15 +283,8 @@ class RunDirectory:
         return int(named[wanted])
 
     def _best(self, newest: int, facts: Mapping[str, Any]) -> int | None:
-        """The step of the best evaluation, as the newest checkpoint has it; where that is damaged, as run.json has it.
-
-        run.json is told after a checkpoint is saved, and may be behind; otherwise both say the same.
-        """
-        told = (facts.get("best") or {}).get("step")
-        progress = checkpoint_folder.progress_of(self.checkpoint_path(newest))
-        if not isinstance(progress, Mapping) or not (progress.get("best") is None or is_score(progress["best"])):
-            return told
-        step = (progress.get("best") or {}).get("step")
+        """The step of the best evaluation; run.json may be behind of it, otherwise both say the same."""
+        told, step = ((one.get("best") or {}).get("step") for one in (facts, standing(self.path, facts)))
         is_behind = facts.get("step") != newest or step == newest
         if step != told and not is_behind:
             raise CheckpointError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -20,6 +21,7 @@ from rl_training.runtime.stuck_watch import StuckWatch
 
 EXIT_CODES = {number.name: 128 + number for number in STOPPING}
 PREEMPTION_SECONDS = 6.0  # a machine that is taken back is often gone ten seconds after it asked, and ending takes some
+_LOST_SECONDS = 0.2  # after which an exception that is nowhere to be seen counts as lost
 IMPATIENCE_SECONDS = 1.0  # what a second signal leaves for saving; two that come together are often one
 
 
@@ -52,8 +54,9 @@ def end_while_loading() -> None:
 def ending_signals() -> Iterator[list[int]]:
     """`STOPPING` end a command by an exception: what it was writing is cleared away behind it.
 
-    Signals often come together, and clearing away is not cut short by another. One that comes later ends the process
-    at once: an exception may be lost on its way, as in the callback of a library.
+    Signals often come together, and clearing away is not cut short by another; one that comes later ends the process
+    at once. An exception may be lost on its way, as in the callback of a library, where Python drops it: an alarm looks
+    after it, and raises it anew.
 
     Yields a list that is empty until then; it then holds the exit code.
     """
@@ -68,19 +71,37 @@ def ending_signals() -> Iterator[list[int]]:
         if not codes:
             first = time.monotonic()
             codes.append(128 + number)
+            if alarmed:
+                signal.setitimer(signal.ITIMER_REAL, _LOST_SECONDS, _LOST_SECONDS)
             raise CutOffError(signal.Signals(number).name)
         if time.monotonic() >= first + IMPATIENCE_SECONDS:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 
+    def look_after(number: int, frame: Any) -> None:
+        if codes and not _is_on_its_way(sys.exception()):
+            raise CutOffError(signal.Signals(codes[0] - 128).name)
+
     heard = _unheard()
+    alarmed = signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+    if alarmed:
+        heard[signal.SIGALRM] = signal.SIG_DFL
     for number in heard:
-        signal.signal(number, end)
+        signal.signal(number, look_after if number == signal.SIGALRM else end)
     try:
         yield codes
     finally:
+        if alarmed:
+            signal.setitimer(signal.ITIMER_REAL, 0.0)
         for number, handler in heard.items():
             signal.signal(number, handler)
+
+
+def _is_on_its_way(handled: BaseException | None) -> bool:
+    """Whether what is being cleared away behind is `CutOffError`, be it by way of other errors."""
+    while handled is not None and not isinstance(handled, CutOffError):
+        handled = handled.__context__
+    return handled is not None
 
 
 class Stoppable(Protocol):

@@ -10,7 +10,7 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -80,10 +80,9 @@ class TensorBoardTracker(Tracker):
         for old in self._folder.glob("events.out.tfevents.*"):
             old.unlink()
         self._open.enter_context(QUIET_THREAD)
-        with self._closed_if_it_fails():
-            # A server that has read what was there before forgets it at this mark.
-            self._writer = self._writer_type(str(self._folder), purge_step=0)
-            self._writer.add_text("config", f"```yaml\n{yaml_dialect.write(run.config)}```", 0)
+        # A server that has read what was there before forgets it at this mark.
+        self._writer = self._writer_type(str(self._folder), purge_step=0)
+        self._writer.add_text("config", f"```yaml\n{yaml_dialect.write(run.config)}```", 0)
         plain = flat(run.config).items()
         self._hyperparameters = {k: v if isinstance(v, bool | int | float | str) else str(v) for k, v in plain}
         return None
@@ -95,9 +94,8 @@ class TensorBoardTracker(Tracker):
         self.log_at(step, values, None)
 
     def log_at(self, step: int, values: Mapping[str, float], seconds: float | None) -> None:
-        with self._closed_if_it_fails():
-            for tag, value in values.items():
-                self._writer.add_scalar(tag, value, step, walltime=seconds)
+        for tag, value in values.items():
+            self._writer.add_scalar(tag, value, step, walltime=seconds)
 
     def finish(self, status: str) -> None:
         from torch.utils.tensorboard.summary import hparams
@@ -108,13 +106,8 @@ class TensorBoardTracker(Tracker):
             self._writer.add_text("status", status, 0)
             self._writer.close()
 
-    @contextmanager
-    def _closed_if_it_fails(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:  # after which nobody comes to finish
-            self._open.close()
-            raise
+    def let_go(self) -> None:
+        self._open.close()
 
     def address(self) -> str | None:
         return str(self._folder)

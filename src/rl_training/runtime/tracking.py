@@ -24,7 +24,7 @@ from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.records import EVALUATION_METRICS
 from rl_training.runtime.run_directory import RunDirectory, how_it_ended
-from rl_training.validation import shortened
+from rl_training.validation import shortened, shown
 
 if TYPE_CHECKING:
     from rl_training.runtime.loop import Loop
@@ -34,6 +34,7 @@ FINISH_SECONDS = 30.0  # what the end of a run waits for a tracker
 _INTERRUPTED_SECONDS = 5.0  # the same where a machine may want its processor back
 _CUT_OFF_SECONDS = 1.0
 _SHOWN = 160  # characters of what a tracker complains of
+_LONGEST = 2_000  # characters of an id or an address
 _WAITING = 10_000  # records a tracker may be behind
 
 _log = logging.getLogger("rl_training")
@@ -74,6 +75,10 @@ class Tracker:
     def finish(self, status: str) -> None:
         """The process ends: `finished`, `interrupted` (to be resumed), `diverged` or `failed`."""
 
+    def let_go(self) -> None:
+        """It was given up on, as after an error or where it hangs: undo at once what it changed in this process. It may
+        come from another thread, and twice."""
+
     def address(self) -> str | None:
         """Where a person finds the run."""
         return None
@@ -112,8 +117,11 @@ class Tracking(Callback):
             run_id = noted if isinstance(noted, str) else None
             told = TrackedRun(place.name, place, loop.config.to_plain(), loop.progress.steps, run_id)
             courier = _Courier(tracker, name, told, history, notes)
-            courier.start()
-            self._couriers.append(courier)
+            try:
+                courier.start()
+                self._couriers.append(courier)
+            except RuntimeError as error:  # the system has no room for another thread
+                courier.fail(str(error))
 
     def on_progress(self, loop: Loop) -> None:
         if self._pending is not None and loop.progress.steps > self._pending.step:
@@ -199,12 +207,12 @@ class _Courier(threading.Thread):
             try:
                 self._queue.put_nowait(item)
             except queue.Full:
-                self._fail("does not keep up")
+                self.fail("does not keep up")
 
     def await_end(self, end: float) -> None:
         self.join(max(end - time.monotonic(), 0.0))
         if self.is_alive():
-            self._fail("did not take the end of the run in time")
+            self.fail("did not take the end of the run in time")
 
     def run(self) -> None:
         try:
@@ -217,14 +225,16 @@ class _Courier(threading.Thread):
                     return
                 if item is not None:
                     self._carry(item)
-        except (Exception, SystemExit) as error:
-            words = " ".join(str(error).split())
-            self._fail(shortened(f"{type(error).__name__}{f': {words}' if words else ''}", _SHOWN))
+        except BaseException as error:
+            self.fail(_in_words(error))
+        finally:
+            if self.has_failed:  # by what hung in here, too
+                self._let_go()
 
     def _begin(self) -> None:
         noted = self.notes.get("step")
-        run_id = self.tracker.start(self.tracked)
-        where = self.tracker.address()
+        run_id = _text(self.tracker.start(self.tracked), "start")
+        where = _text(self.tracker.address(), "address")
         self.notes.change(id=run_id, address=where, step=None, failed=None)  # no step: as long as records are coming
         known = self.tracker.last_step()
         if known is not None:
@@ -236,16 +246,38 @@ class _Courier(threading.Thread):
 
     def _carry(self, record: Record) -> None:
         if record.step > self.last:
-            self.tracker.log_at(record.step, record.values, record.seconds)
+            self.tracker.log_at(record.step, dict(record.values), record.seconds)  # others are given the same
             self.last = record.step
 
-    def _fail(self, why: str) -> None:
+    def fail(self, why: str) -> None:
+        """Be done with it, after one warning."""
         with self._failing:
             if self.has_failed:
                 return
             self.has_failed = True
         _log.warning("warning: tracking with %s ended (%s); training goes on without it", self.tracker_name, why)
         self.notes.change(failed=why)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        with suppress(BaseException):
+            self.tracker.let_go()
+
+
+def _text(answer: Any, method: str) -> str | None:
+    """What a tracker has answered, for run.json."""
+    if answer is not None and not (isinstance(answer, str) and len(answer) <= _LONGEST):
+        raise TypeError(f"{method}() must return a short text or None, got {shown(answer)}")
+    return answer
+
+
+def _in_words(error: BaseException) -> str:
+    """An error of a stranger's in one short line."""
+    try:
+        words = " ".join(str(error).split())
+    except Exception:  # that cannot even say what it is
+        words = ""
+    return shortened(f"{type(error).__name__}{f': {words}' if words else ''}", _SHOWN)
 
 
 # What is told ---------------------------------------------------------------------------------------------------------

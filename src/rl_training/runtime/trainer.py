@@ -132,8 +132,9 @@ class Trainer:
         self.notices += use_threads(self.config.threads, device, resumed=self.run_directory is not None)
         known = read_spaces(self.config.env_id) if self.config.env_id else None
         dataset = self.load_data(known)
-        before = None if self.checkpoint is None else self.checkpoint.spaces
-        spaces = named_spaces(known or infer_spaces(_required(dataset)), dataset, before)
+        stored = self.checkpoint or self.ancestor
+        before = None if stored is None else stored.spaces
+        spaces = named_spaces(known or before or infer_spaces(_required(dataset)), dataset, before)
         progress = self.progress(dataset)
         mode = choose_mode(self.config.engine, progress.total_updates, torch.device(device))
         memory = self.require_memory(dataset, spaces, progress, torch.device(device), mode)
@@ -174,14 +175,17 @@ class Trainer:
         return needs
 
     def open_run(self, parts: Parts) -> RunDirectory:
-        """The directory of the run that is continued, or a new one, with where it begins if nothing else tells."""
+        """The directory of the run that is continued, or a new one, with where it begins if that is another's: it goes
+        on wherever it is killed, whatever becomes of that one."""
         if self.run_directory is not None:
             return self.run_directory
         facts = None if parts.dataset is None else known_facts(parts.dataset) | parts.spaces.columns_to_json()
         start = None
-        if self.checkpoint is not None:
-            progress = asdict(parts.progress)
-            start = replace(self.checkpoint, config=self.config, spaces=parts.spaces, progress=progress)
+        if (stored := self.checkpoint or self.ancestor) is not None:
+            own: dict[str, Any] = {"config": self.config, "spaces": parts.spaces, "progress": asdict(parts.progress)}
+            if self.checkpoint is None:
+                own |= {"tensors": parts.learner.state(), "metric_sums": {}, "source": {}}
+            start = replace(stored, **own)
         return RunDirectory.create(self.config, facts, start, **told_of(self.ancestor))
 
     def prepare(self) -> Loop:
@@ -204,7 +208,8 @@ class Trainer:
             counts, per_seed = parts.progress.metric_counts, torch.zeros(parts.learner.members, dtype=torch.float64)
             require_alike(dict.fromkeys(counts, per_seed), self.checkpoint.metric_sums)
             engine.restore_metrics(self.checkpoint.metric_sums, counts)
-            source.restore(self.checkpoint.source)
+            if parts.progress.steps or parts.progress.updates:  # else nothing has been collected yet
+                source.restore(self.checkpoint.source)
         if self.run_directory is not None:
             self.notices += set_back(run, self.config, parts.progress, self.checkpoint)
         if self.notices:

@@ -136,7 +136,7 @@ def scores(policy: LoadedPolicy, run: RunDirectory | None, seed: int) -> dict[st
     if record is None or seed not in record["seeds"]:
         return None
     row = record["seeds"].index(seed)
-    best = (run.describe().get("best") or {}).get("step") if run is not None else None
+    best = run.best_step() if run is not None else None
     reference = reference_returns(config.env_id)
     return {
         **{name: record[name][row] for name in EVALUATION_METRICS},
