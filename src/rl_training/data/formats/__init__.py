@@ -147,13 +147,16 @@ def _read(path: Path, name: str, columns: Columns | None, choices: TableChoices)
 
             return npz.read(path, columns, choices)
         case "columns":
-            from rl_training.data.formats.columns import open_verified
+            from rl_training.data.formats.columns import notes_on, open_verified
 
             mapped, schema = open_verified(path)
             lost = {} if schema["whole_episodes"] else {BORDERS_LOST: np.array(True)}
-            bounds = SpaceBounds.read(schema.get("bounds") or {})
             return RawData(
-                {**mapped, **lost}, "column directory", env_id=told_env_id(schema.get("env_id")), bounds=bounds
+                {**mapped, **lost},
+                "column directory",
+                env_id=told_env_id(schema.get("env_id")),
+                notes=notes_on(schema),
+                bounds=SpaceBounds.read(schema.get("bounds") or {}),
             )
         case "hdf5":
             from rl_training.data.formats import hdf5
