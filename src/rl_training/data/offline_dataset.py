@@ -367,9 +367,9 @@ class TransitionDataset:
             raise DataError(f"{path}: {error}") from error
         defaults = {field.name: field.default for field in fields(cls) if field.default is not MISSING}
         told = {"env_id": told_env_id(schema.get("env_id")), "bounds": SpaceBounds.read(schema.get("bounds") or {})}
-        told |= {"whole_episodes": schema["whole_episodes"], "origin": "column directory", "notes": notes_on(schema)}
+        told |= {"whole_episodes": schema["whole_episodes"], "origin": "column directory"}
         known = {KEY: Provenance(path.name, before=Provenance.read(schema.get(KEY))), "folder": path.resolve()}
-        known |= {"_fingerprint": schema["fingerprint"], "_facts": schema["summary"]}
+        known |= {"_fingerprint": schema["fingerprint"], "_facts": schema["summary"], "notes": notes_on(schema)}
         return cls._unchecked(defaults | arrays | told | known)
 
     @classmethod

@@ -48,6 +48,7 @@ _STRANGERS = {
     b"PK\x05\x06": "it is an empty archive",
     b"{": "it is JSON; write it as CSV or Parquet",
     b"[": "it is JSON; write it as CSV or Parquet",
+    b"<": "it begins with <, as HTML and XML do; write it as CSV, with a header that begins with a letter",
 }
 _TABLES = ("csv", "parquet")
 _NO_ENDS = ("nothing else tells where episodes end", f"(or {EPISODE_IDS})")  # in what is said where nothing tells them
@@ -92,7 +93,10 @@ def recognise(path: Path) -> str:
 def _without_separators(start: bytes) -> str | None:
     if not start:
         return "it is empty"
-    words = start.splitlines()[0].split()
+    first = start.splitlines()[0]
+    if any(separator in first for separator in b",;\t|"):
+        return None
+    words = first.split()
     if len(words) < _LEAST_COLUMNS or not start.isascii() or not all(word.decode().isprintable() for word in words):
         return None
     return "it is text without commas, semicolons, tabs or bars (|) between its columns; write it with one of them"

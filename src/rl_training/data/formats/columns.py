@@ -278,7 +278,7 @@ def _require_possible(schema: Mapping[str, Any]) -> None:
             raise DataError(
                 f"{SCHEMA}: summary.{name}: must be a count of its {amount(rows, 'row')}, got {shown(value)}"
             )
-        if not (type(value) in (int, float) and abs(value) <= sys.float_info.max):
+        if isinstance(value, bool) or not (isinstance(value, int | float) and abs(value) <= sys.float_info.max):
             raise DataError(f"{SCHEMA}: summary.{name}: must be a finite number, got {shown(value)}")
 
 
