@@ -18,6 +18,7 @@ _NOT_PLAIN = "not a plain file"
 _LONGEST_NAME = 255  # bytes; what every common file system takes
 NOT_A_PATH = "must be a text or a pathlib.Path"
 NO_TEMPORARY_FOLDER = "no folder for temporary files can be written to; make room, or name another: TMPDIR=FOLDER"
+_OF_COMPILERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")  # where torch keeps what it has compiled
 _PLACES = ("path", "init_from", "runs_dir")  # keys of a configuration that name files and folders
 
 
@@ -70,6 +71,16 @@ def require_temporary_folder() -> None:
         tempfile.gettempdir()
     except FileNotFoundError:
         raise ConfigError(NO_TEMPORARY_FOLDER) from None
+
+
+def variable_naming(place: str) -> str:
+    """What to say before a place that cannot be written to: the variable of a compiler that leads there, if any."""
+    failed = Path(place).absolute()
+    for name in _OF_COMPILERS:
+        named = Path(os.environ.get(name, "")).absolute()
+        if os.environ.get(name) and (failed.is_relative_to(named) or named.is_relative_to(failed)):
+            return f"{name} names no folder that can be written to: "
+    return ""
 
 
 def read_plain_file(path: Path, at_most: int = _LARGEST) -> str:

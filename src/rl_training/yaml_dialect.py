@@ -53,12 +53,14 @@ class _Loader(yaml.SafeLoader):
         _require_plain(node, number)
         return number
 
-    def construct_scalar(self, node: Any) -> Any:
-        """Refuse halves of characters, which no file can hold."""
-        text = super().construct_scalar(node)
-        if isinstance(text, str) and any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise yaml.MarkedYAMLError(problem="half a surrogate pair", problem_mark=node.start_mark)
-        return text
+    def compose_scalar_node(self, anchor: Any) -> yaml.ScalarNode:
+        """Join characters that are written in two halves, as JSON does; refuse a half alone, which no file can hold."""
+        node = super().compose_scalar_node(anchor)
+        try:
+            node.value = node.value.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            raise yaml.MarkedYAMLError(problem="half a surrogate pair", problem_mark=node.start_mark) from None
+        return node
 
     def compose_mapping_node(self, anchor: Any) -> yaml.MappingNode:
         """Refuse a key given twice, of which PyYAML would keep the last."""

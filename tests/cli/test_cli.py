@@ -430,6 +430,20 @@ def test_a_folder_that_is_gone(command: Any, tmp_path: Path, monkeypatch: pytest
     assert err.startswith("error: the folder this is called in is not there any more (No such file or directory)")
 
 
+@pytest.mark.parametrize("place", ["/proc/nope", "/proc/nope/deep/er"])
+def test_a_folder_of_the_compiler_that_cannot_be_made(
+    place: str, command: Any, data_file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", place)
+    monkeypatch.setattr("rl_training.experiment.manager.start", lambda *_, **__: Path(place).mkdir(parents=True))
+    code, _, err = command("train", "-c", "bc/pendulum", "--set", f"dataset={data_file}")
+    said = "TORCHINDUCTOR_CACHE_DIR names no folder that can be written to: /proc/nope"
+    assert (code, err) == (2, f"error: {said}: No such file or directory\n")
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", "/elsewhere")
+    err = command("train", "-c", "bc/pendulum", "--set", f"dataset={data_file}").err
+    assert err == "error: /proc/nope: No such file or directory\n"
+
+
 def test_a_closed_pipe_is_no_traceback() -> None:
     reader = subprocess.Popen([sys.executable, "-c", "pass"], stdin=subprocess.PIPE)
     reader.wait()

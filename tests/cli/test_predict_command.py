@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,30 @@ class TestObservationFiles:
     def test_refused(self, name: str, content: Any, message: str, mistake: Any, run: Path, tmp_path: Path) -> None:
         put(tmp_path / name, content)
         assert message in mistake("predict", run, "--obs-file", name)
+
+    @pytest.mark.parametrize(
+        ("name", "write"),
+        [
+            ("o.npy", lambda path: np.save(path, np.zeros((0, 3)))),
+            ("o.npz", npz(obs=np.zeros((0, 3)))),
+            ("o.csv", lambda path: path.write_text("cos,sin,speed\n")),
+            ("o.json", lambda path: path.write_text("[]")),
+        ],
+    )
+    def test_without_rows(self, name: str, write: Any, mistake: Any, run: Path, tmp_path: Path) -> None:
+        write(tmp_path / name)
+        said = mistake("predict", run, "--obs-file", name)
+        assert said == f"error: --obs-file {name}: has no rows; each is an observation of 3 values"
+
+    def test_a_folder_of_data_by_the_name_of_a_run(self, command: Any, run: Path, tmp_path: Path) -> None:
+        shutil.copytree(run, tmp_path / "runs" / "log")
+        (tmp_path / "log").mkdir()
+        (tmp_path / "log" / "schema.json").touch()
+        there = command("predict", "runs/log", "--obs", "1,0,0")
+        assert there.code == 0
+        assert command("predict", "log", "--obs", "1,0,0") == there
+        (tmp_path / "log" / "config.yaml").touch()  # a run that has lost its run.json is not passed over
+        assert "error: log: holds no run" in command("predict", "log", "--obs", "1,0,0").err
 
     @pytest.mark.parametrize(
         ("name", "content"),

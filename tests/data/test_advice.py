@@ -72,6 +72,13 @@ class TestText:
         assert message.endswith("it is text without commas, semicolons, tabs or bars (|) between its columns;"
                                 " write it with one of them")  # fmt: skip
 
+    def test_a_header_in_angle_brackets(self, tmp_path: Path) -> None:
+        message = refusal(self.write(tmp_path, lines(" , ").replace("obs", "<obs>")))
+        assert message.endswith(": it begins with <, as HTML and XML do; write it as CSV, with a header that begins"
+                                " with a letter")  # fmt: skip
+        message = refusal(self.write(tmp_path, lines(" , ").replace("obs", " [obs]")))
+        assert message.endswith(": it begins with b' [obs] ,'")
+
     def test_no_header(self, tmp_path: Path) -> None:
         text = lines(terminated=[False, False, True]).partition("\n")[2]
         assert refusal(self.write(tmp_path, text)).endswith(

@@ -44,8 +44,16 @@ def refusal(folder: Path) -> str:
 
 
 def change(folder: Path, **changes: Any) -> None:
+    """Entries of the schema, with a SHA-256 that is right."""
     schema = json.loads((folder / "schema.json").read_text())
-    (folder / "schema.json").write_text(json.dumps(schema | changes))
+    del schema["sha256"]
+    (folder / "schema.json").write_text(columns.with_sum(json.dumps(schema | changes, indent=1)))
+
+
+def as_of_version_1(folder: Path, **changes: Any) -> None:
+    schema = json.loads((folder / "schema.json").read_text())
+    del schema["sha256"]
+    (folder / "schema.json").write_text(json.dumps(schema | {"version": 1} | changes, indent=1))
 
 
 class TestRoundTrip:
@@ -174,8 +182,8 @@ class TestDamage:
     @pytest.mark.parametrize(
         ("changes", "complaint"),
         [
-            ({"version": 2}, "schema.json: not version 1 of 'rl_training columns'"),
-            ({"format": None}, "schema.json: not version 1 of 'rl_training columns'"),
+            ({"version": 3}, "schema.json: not version 1 or 2 of 'rl_training columns'"),
+            ({"format": None}, "schema.json: not version 1 or 2 of 'rl_training columns'"),
             ({"fields": []}, "schema.json: malformed"),
             ({"fields": {}}, "schema.json: lacks a field that every dataset has"),
             ({"fields": {"../obs": {"dtype": "<f4", "shape": [1], "sha256": ""}}}, "schema.json: malformed"),
@@ -189,9 +197,77 @@ class TestDamage:
         change(folder, **changes)
         assert refusal(folder) == complaint
 
+    @pytest.mark.parametrize(
+        ("name", "value", "complaint"),
+        [
+            ("transitions", -1, "must be a count of its 1,000 rows, got -1"),
+            ("usable", 1_001, "must be a count of its 1,000 rows, got 1001"),
+            ("episodes", True, "must be a count of its 1,000 rows, got True"),
+            ("terminations", 1.5, "must be a count of its 1,000 rows, got 1.5"),
+            ("truncations", None, "must be a count of its 1,000 rows, got None"),
+            ("length_mean", False, "must be a finite number, got False"),
+            ("return_min", float("nan"), "must be a finite number, got nan"),
+            ("return_max", float("inf"), "must be a finite number, got inf"),
+            ("return_mean", 10**400, "must be a finite number, got 10"),
+            ("return_mean", "1", "must be a finite number, got '1'"),
+        ],
+    )
+    def test_of_the_summary(self, name: str, value: Any, complaint: str, folder: Path) -> None:
+        summary = json.loads((folder / "schema.json").read_text())["summary"]
+        as_of_version_1(folder, summary=summary | {name: value})
+        assert refusal(folder).startswith(f"schema.json: summary.{name}: {complaint}")
+        assert len(refusal(folder)) < 200
+
+    def test_every_bit_of_the_schema(self, folder: Path) -> None:
+        file = folder / "schema.json"
+        whole = file.read_bytes()
+        for bit in range(8 * len(whole)):
+            changed = bytearray(whole)
+            changed[bit // 8] ^= 1 << bit % 8
+            file.write_bytes(changed)
+            with pytest.raises(DataError):
+                columns.read_schema(folder)
+        file.write_bytes(whole)
+        columns.verify(folder)
+
+    def test_another_bound(self, folder: Path) -> None:
+        file = folder / "schema.json"
+        text = file.read_text()
+        file.write_text(text.replace("   2.0\n", "   6.0\n"))
+        assert file.read_text() != text
+        assert refusal(folder) == "schema.json: damaged (its SHA-256 is not that of what it says)"
+
     def test_no_json(self, folder: Path) -> None:
         (folder / "schema.json").write_text("[" * 100_000)
         assert refusal(folder).startswith("schema.json: cannot be read (")
+
+
+class TestVersion1:
+    """Schemas without a SHA-256 of their own are read, and it is told."""
+
+    NOTE = "schema.json is of an earlier version, which has no SHA-256 of its own; data convert writes one"
+
+    @pytest.mark.parametrize("options", [{}, {"time_limits": "d4rl"}])
+    def test_opens(self, options: Any, folder: Path) -> None:
+        now = TransitionDataset.load(folder, **options)
+        as_of_version_1(folder)
+        before = TransitionDataset.load(folder, **options)
+        assert set(before.notes) - set(now.notes) == {self.NOTE}
+        assert before.fingerprint() == now.fingerprint()
+
+    def test_is_the_same_data(self, dataset: TransitionDataset, folder: Path, tmp_path: Path) -> None:
+        as_of_version_1(folder)
+        opened = TransitionDataset.load(folder)
+        opened.save(f"{tmp_path}/new/")
+        assert json.loads((tmp_path / "new" / "schema.json").read_text())["version"] == 2
+        again = TransitionDataset.load(tmp_path / "new")
+        assert again.fingerprint() == opened.fingerprint() == dataset.fingerprint()
+        assert again.notes == ()
+
+    def test_one_that_has_a_sum_after_all(self, folder: Path) -> None:
+        file = folder / "schema.json"
+        file.write_text(file.read_text().replace('"version": 2', '"version": 1'))
+        assert refusal(folder) == "schema.json: damaged (its SHA-256 is not that of what it says)"
 
 
 def test_an_episode_does_not_go_on_in_the_next_block(tmp_path: Path) -> None:

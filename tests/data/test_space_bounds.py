@@ -172,7 +172,10 @@ class TestWhatFilesTell:
     def test_a_schema_that_is_damaged(self, dataset: TransitionDataset) -> None:
         dataset.save("a/")
         schema = json.loads(Path("a/schema.json").read_text())
-        Path("a/schema.json").write_text(json.dumps(schema | {"bounds": {"action_low": "x"}, "env_id": 3}))
+        del schema["sha256"]
+        Path("a/schema.json").write_text(
+            json.dumps(schema | {"version": 1, "bounds": {"action_low": "x"}, "env_id": 3})
+        )
         back = TransitionDataset.load("a")
         assert (back.env_id, back.bounds) == (None, None)
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 from mutations import is_answered, make_sums_agree
+from rl_training import yaml_dialect
 from rl_training.cli import using
 from rl_training.data import TransitionDataset
 from rl_training.data.formats import columns
@@ -55,6 +56,8 @@ class TestConfigurations:
             ("0x" + "f" * 5000, "at line 1 (a whole number without end)"),
             ("? 0x" + "f" * 5000, "at line 1 (a whole number without end)"),
             ('"\\uD800"', "at line 1 (half a surrogate pair)"),
+            ('"\\uDC00\\uD800"', "at line 1 (half a surrogate pair)"),
+            ('{"\\uD83D\\uDE00": 1, "\U0001f600": 2}', "at line 1 (\U0001f600 is given twice)"),
             ("[" * 3000, "(nested more than 50 deep)"),
             ("a: " + "x" * 2**18, "(262,147 characters; at most 262,144 are read)"),
         ],
@@ -63,6 +66,9 @@ class TestConfigurations:
         (tmp_path / "c.yaml").write_text(text)
         told = refusal(ConfigError, lambda: read_config(str(tmp_path / "c.yaml")))
         assert told == f"{tmp_path / 'c.yaml'}: is not valid YAML {complaint}"
+
+    def test_a_whole_surrogate_pair(self) -> None:
+        assert yaml_dialect.read('name: "a \\uD83D\\uDE00"') == {"name": "a \U0001f600"}
 
     def test_merges_that_multiply(self, tmp_path: Path) -> None:
         lines = ["a0: &a0 {k: 1}", *(f"a{i}: &a{i} {{<<: [{f'*a{i - 1}, ' * 10}]}}" for i in range(1, 9))]

@@ -143,6 +143,30 @@ class TestTensorBoard:
         assert [event.step for event in read_events(run).Scalars("actor/loss")] == [10, 20, 30, 40, 50]
 
 
+def test_a_link_in_the_place_of_its_folder_is_not_followed(
+    data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("tensorboard", reason="the extra tracking is not installed")
+    stand_in(monkeypatch, "wandb", init=None, Settings=dict, api=SimpleNamespace(api_key="known"))
+    run = train(small_config(data_file, tmp_path / "runs")).run
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "events.out.tfevents.1.mine").write_text("precious")
+    for steps, name in enumerate(("tensorboard", "wandb", ".wandb"), start=4):
+        link = run.path / name
+        link.symlink_to(elsewhere, target_is_directory=True)
+        caplog.clear()
+        tracker = name.lstrip(".")
+        manager.resume(run.path, total_timesteps=10 * steps, tracking=sections([tracker]))
+        said = f"CheckpointError: run/{name} is a link, and none is followed; remove it"
+        warning = f"warning: tracking with {tracker} ended ({said}); training goes on without it"
+        assert warning in caplog.messages
+        assert run.describe()["step"] == 10 * steps
+        assert [file.read_text() for file in elsewhere.iterdir()] == ["precious"]
+        if tracker == "wandb":
+            link.unlink()
+
+
 # The others, for real -----------------------------------------------------------------------------------------------
 
 

@@ -16,7 +16,7 @@ from rl_training.cli.examples import complete_help, epilog
 from rl_training.cli.telling import tell
 from rl_training.cli.welcome import WELCOME
 from rl_training.errors import DivergenceError, RLTrainingError
-from rl_training.paths import NO_TEMPORARY_FOLDER
+from rl_training.paths import NO_TEMPORARY_FOLDER, variable_naming
 from rl_training.runtime.signals import EXIT_CODES, CutOffError, ending_signals
 from rl_training.validation import printable
 
@@ -375,7 +375,8 @@ def _run() -> int:
             return _say(NO_TEMPORARY_FOLDER)
         if error.filename is None or standard_streams.is_lost(error):
             raise
-        return _say(f"{printable(os.fsdecode(error.filename))}: {error.strerror}")
+        place = os.fsdecode(error.filename)
+        return _say(f"{variable_naming(place)}{printable(place)}: {error.strerror}")
     except (MemoryError, RuntimeError) as error:
         if "can't start new thread" in str(error):
             return _say("the system lets this process start no more threads; see `ulimit -u`, or end other programs")

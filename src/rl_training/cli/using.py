@@ -68,9 +68,12 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
             called = f": {listed(column.name for column in spaces.obs_columns)}" if spaces.obs_columns else ""
             called += computed_from(spaces.obs_columns, row)
             raise DataError(f"--obs {text}: {amount(len(row), 'value')}, {spaces.obs_dim} expected{called}")
-    _tell_names(_rectangular(observations), spaces)
+    rows = _rectangular(observations)
+    if not rows.size:
+        raise DataError(f"--obs-file {file}: has no rows; each is an observation of {amount(spaces.obs_dim, 'value')}")
+    _tell_names(rows, spaces)
     with warnings.catch_warnings(action="ignore"):  # what diverged has just been said
-        actions = policy.predict(_rectangular(observations), deterministic=not stochastic, seed=seed)
+        actions = policy.predict(rows, deterministic=not stochastic, seed=seed)
     for action in actions:
         # float32 by way of text: 0.3, not 0.30000001192092896
         tell(json.dumps([float(str(value)) for value in action]))

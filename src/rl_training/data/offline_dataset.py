@@ -27,7 +27,7 @@ from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.flags import complete_flags, dones_hide_time_limits, refuse_mixed_dones, resolve_names
 from rl_training.data.formats import Columns, RawData, is_there, read, read_table, writers
 from rl_training.data.formats.calendar_episodes import with_time_after_ends
-from rl_training.data.formats.columns import SCHEMA, open_columns
+from rl_training.data.formats.columns import SCHEMA, notes_on, open_columns
 from rl_training.data.formats.places import expand, locate, text_of
 from rl_training.data.formats.raw import by_the_files_rows
 from rl_training.data.offline_mixers import Mixture
@@ -369,7 +369,7 @@ class TransitionDataset:
         told = {"env_id": told_env_id(schema.get("env_id")), "bounds": SpaceBounds.read(schema.get("bounds") or {})}
         told |= {"whole_episodes": schema["whole_episodes"], "origin": "column directory"}
         known = {KEY: Provenance(path.name, before=Provenance.read(schema.get(KEY))), "folder": path.resolve()}
-        known |= {"_fingerprint": schema["fingerprint"], "_facts": schema["summary"]}
+        known |= {"_fingerprint": schema["fingerprint"], "_facts": schema["summary"], "notes": notes_on(schema)}
         return cls._unchecked(defaults | arrays | told | known)
 
     @classmethod

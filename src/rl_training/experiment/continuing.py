@@ -11,7 +11,7 @@ from rl_training.data.dataset_loaders import with_absolute_paths
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import CheckpointError, ConfigError, RLTrainingError
 from rl_training.paths import NOT_A_PATH, in_shell
-from rl_training.run_places import DESCRIPTION, RUNS_DIR, run_folders
+from rl_training.run_places import DESCRIPTION, RUNS_DIR, is_run, run_folders
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, is_checkpoint
 from rl_training.runtime.config import TrackerConfig, TrainConfig
@@ -269,14 +269,15 @@ def _budgeted(config: TrainConfig, total_timesteps: int) -> TrainConfig:
 
 
 def find_run(path: str | Path) -> Path:
-    """The run or checkpoint at a path; a bare name that is not here is looked for in `runs/`."""
+    """The run or checkpoint at a path; a bare name that is not here, or is of something else, is looked for in
+    `runs/`."""
     if not isinstance(path, str | PurePath):
         raise CheckpointError(f"path: {NOT_A_PATH} of a run or a checkpoint, got {shown(path)}")
     try:
         place = Path(path).expanduser()
-        (place / MANIFEST).is_file()  # raises whatever keeps us from looking inside
-        bare = len(place.parts) == 1 and not place.exists()
-        return RUNS / place if bare and RUNS.is_dir() else place
+        is_here = (place / MANIFEST).is_file() or is_run(place)  # raises whatever keeps us from looking inside
+        is_there = is_run(RUNS / place) or (not place.exists() and RUNS.is_dir())
+        return RUNS / place if len(place.parts) == 1 and not is_here and is_there else place
     except (OSError, RuntimeError) as error:  # a name too long, a folder that may not be read, no such user's home
         reason = getattr(error, "strerror", None) or error
         raise CheckpointError(f"{shortened(str(path))}: cannot be looked for ({reason})") from None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rl_training import yaml_dialect
-from rl_training.errors import ConfigError, did_you_mean
+from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.config import TrackerConfig, TrainConfig
 from rl_training.runtime.run_description import flat
@@ -77,6 +77,7 @@ class TensorBoardTracker(Tracker):
 
     def start(self, run: TrackedRun) -> str | None:
         self._folder = run.folder / "tensorboard"
+        _refuse_link(self._folder)
         for old in self._folder.glob("events.out.tfevents.*"):
             old.unlink()
         self._open.enter_context(QUIET_THREAD)
@@ -131,6 +132,8 @@ class WandbTracker(Tracker):
         self._run: Any = None
 
     def start(self, run: TrackedRun) -> str | None:
+        for name in ("wandb", ".wandb"):  # where it writes, the latter if there is one
+            _refuse_link(run.folder / name)
         settings = self._wandb.Settings(silent=True, console="off")  # the terminal is ours
         self._run = self._wandb.init(
             project=self._project,
@@ -285,6 +288,13 @@ def with_trackers(config: TrainConfig, more: Iterable[TrackerConfig]) -> TrainCo
     known = {entry.tracker for entry in config.tracking}
     new = (entry for entry in more if entry.tracker not in known)
     return config.model_copy(update={"tracking": (*config.tracking, *new)})
+
+
+def _refuse_link(folder: Path) -> None:
+    """A tracker's folder in that of a run, which a stranger may have made: a link there may lead anywhere."""
+    if folder.is_symlink():
+        place = Path(folder.parent.name, folder.name)  # short, as more of a complaint is not shown
+        raise CheckpointError(f"{place} is a link, and none is followed; remove it")
 
 
 def _batches(items: Iterable[Any], size: int) -> Iterator[list[Any]]:

@@ -48,6 +48,7 @@ _STRANGERS = {
     b"PK\x05\x06": "it is an empty archive",
     b"{": "it is JSON; write it as CSV or Parquet",
     b"[": "it is JSON; write it as CSV or Parquet",
+    b"<": "it begins with <, as HTML and XML do; write it as CSV, with a header that begins with a letter",
 }
 _TABLES = ("csv", "parquet")
 _NO_ENDS = ("nothing else tells where episodes end", f"(or {EPISODE_IDS})")  # in what is said where nothing tells them
@@ -92,7 +93,10 @@ def recognise(path: Path) -> str:
 def _without_separators(start: bytes) -> str | None:
     if not start:
         return "it is empty; write it anew"
-    words = start.splitlines()[0].split()
+    first = start.splitlines()[0]
+    if any(separator in first for separator in b",;\t|"):
+        return None
+    words = first.split()
     if len(words) < _LEAST_COLUMNS or not start.isascii() or not all(word.decode().isprintable() for word in words):
         return None
     return "it is text without commas, semicolons, tabs or bars (|) between its columns; write it with one of them"
@@ -147,13 +151,16 @@ def _read(path: Path, name: str, columns: Columns | None, choices: TableChoices)
 
             return npz.read(path, columns, choices)
         case "columns":
-            from rl_training.data.formats.columns import open_verified
+            from rl_training.data.formats.columns import notes_on, open_verified
 
             mapped, schema = open_verified(path)
             lost = {} if schema["whole_episodes"] else {BORDERS_LOST: np.array(True)}
-            bounds = SpaceBounds.read(schema.get("bounds") or {})
             return RawData(
-                {**mapped, **lost}, "column directory", env_id=told_env_id(schema.get("env_id")), bounds=bounds
+                {**mapped, **lost},
+                "column directory",
+                env_id=told_env_id(schema.get("env_id")),
+                notes=notes_on(schema),
+                bounds=SpaceBounds.read(schema.get("bounds") or {}),
             )
         case "hdf5":
             from rl_training.data.formats import hdf5

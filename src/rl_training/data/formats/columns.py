@@ -1,13 +1,15 @@
 """The package's own format: a folder with one `.npy` file per field and `schema.json`, opened without being read.
 
 What was checked when it was written is not checked again: opening takes milliseconds whatever the size, as the fields
-are memory-mapped. `schema.json` holds the SHA-256 of every field; `verify` compares them, and so does whatever reads
-all of it anyway (checking, converting, mixing, training).
+are memory-mapped. `schema.json` holds the SHA-256 of itself, compared whenever it is read, and of every field; `verify`
+compares those, and so does whatever reads all of it anyway (checking, converting, mixing, training).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -24,6 +26,7 @@ from rl_training.data.formats.limits import check_file
 from rl_training.data.provenance import KEY
 from rl_training.data.summaries import EPISODE_FACTS, ROW_FACTS, Facts
 from rl_training.errors import DataError
+from rl_training.validation import is_count, shown
 from rl_training.wording import amount, taken
 
 if TYPE_CHECKING:
@@ -31,13 +34,15 @@ if TYPE_CHECKING:
 
 SCHEMA = "schema.json"
 PACKED = ".packed"  # the folder in it that holds the rows as training from disk reads them
-FORMAT, VERSION = "rl_training columns", 1
+FORMAT, VERSION = "rl_training columns", 2
+_UNSUMMED = 1  # the version whose schemas hold no SHA-256 of their own
 _LAYOUT = {  # dtype and number of axes
     **dict.fromkeys(MATRIX_FIELDS, ("<f4", 2)),
     **dict.fromkeys(VECTOR_FIELDS, ("<f4", 1)),
     **dict.fromkeys(FLAG_FIELDS, ("|b1", 1)),
     **dict.fromkeys(INDEX_FIELDS, ("<i8", 1)),
 }
+_SUM, _END = ',\n "sha256": "', "\n}"  # around the SHA-256 of a schema, in its text
 _ANOTHER = "choose another name"
 _SCHEMA_LIMIT = 1 << 26  # bytes; a real one has a few thousand, and some forty more for each observed value
 
@@ -82,7 +87,17 @@ def fill(folder: Path, blocks: Iterable[TransitionDataset], provenance: str | No
     with ExitStack() as open_files:
         names = _write_fields(folder, blocks, facts, open_files)
     schema = _schema(folder, names, facts) | ({} if provenance is None else {KEY: json.loads(provenance)})
-    (folder / SCHEMA).write_text(json.dumps(schema, indent=1), encoding="utf-8")
+    (folder / SCHEMA).write_text(with_sum(json.dumps(schema, indent=1)), encoding="utf-8")
+
+
+def with_sum(schema: str) -> str:
+    """The JSON text of a schema, with its SHA-256 as the last entry."""
+    digest = hashlib.sha256(schema.encode()).hexdigest()
+    return f'{schema.removesuffix(_END)}{_SUM}{digest}"{_END}'
+
+
+def _has_sum(text: str) -> bool:
+    return text == with_sum(text.rpartition(_SUM)[0] + _END)
 
 
 def closed(part: TransitionDataset) -> TransitionDataset:
@@ -222,11 +237,15 @@ def read_schema(folder: Path) -> dict[str, Any]:
         check_file(path)
         if path.stat().st_size > _SCHEMA_LIMIT:
             raise DataError(f"{SCHEMA}: too large to be a schema")
-        schema = json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        schema = json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{SCHEMA}: cannot be read ({' '.join(str(error).split())})") from error
-    if not isinstance(schema, dict) or schema.get("format") != FORMAT or schema.get("version") != VERSION:
-        raise DataError(f"{SCHEMA}: not version {VERSION} of {FORMAT!r}")
+    versions = (_UNSUMMED, VERSION)
+    if not isinstance(schema, dict) or schema.get("format") != FORMAT or schema.get("version") not in versions:
+        raise DataError(f"{SCHEMA}: not version {_UNSUMMED} or {VERSION} of {FORMAT!r}")
+    if (schema["version"] != _UNSUMMED or "sha256" in schema) and not _has_sum(text):
+        raise DataError(f"{SCHEMA}: damaged (its SHA-256 is not that of what it says)")
     fields, bounds = schema.get("fields"), schema.get("bounds", {})
     sound = isinstance(fields, dict) and all(_is_sound(name, about) for name, about in fields.items())
     keys = ("fingerprint", str), ("whole_episodes", bool), ("summary", dict)
@@ -239,10 +258,28 @@ def read_schema(folder: Path) -> dict[str, Any]:
         raise DataError(f"{SCHEMA}: its fields have different numbers of rows")
     if shapes["obs"] != shapes["next_obs"] or shapes.get("next_actions", shapes["actions"]) != shapes["actions"]:
         raise DataError(f"{SCHEMA}: a field and its successor have different widths")
-    facts = (*ROW_FACTS, *EPISODE_FACTS) if schema["whole_episodes"] else ROW_FACTS
-    if not all(isinstance(schema["summary"].get(name), int | float) for name in facts):
-        raise DataError(f"{SCHEMA}: malformed")
+    _require_possible(schema)
     return schema
+
+
+def notes_on(schema: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the user of a folder with this schema should know."""
+    if "sha256" in schema:
+        return ()
+    return (f"{SCHEMA} is of an earlier version, which has no SHA-256 of its own; data convert writes one",)
+
+
+def _require_possible(schema: Mapping[str, Any]) -> None:
+    """Refuse numbers in the summary that no rows have, or that cannot be computed with."""
+    counts, rows = {*ROW_FACTS, "episodes"}, schema["fields"]["obs"]["shape"][0]
+    for name in (*ROW_FACTS, *EPISODE_FACTS) if schema["whole_episodes"] else ROW_FACTS:
+        value = schema["summary"].get(name)
+        if name in counts and not (is_count(value) and value <= rows):
+            raise DataError(
+                f"{SCHEMA}: summary.{name}: must be a count of its {amount(rows, 'row')}, got {shown(value)}"
+            )
+        if isinstance(value, bool) or not (isinstance(value, int | float) and abs(value) <= sys.float_info.max):
+            raise DataError(f"{SCHEMA}: summary.{name}: must be a finite number, got {shown(value)}")
 
 
 def _is_sound(name: str, about: Any) -> bool:
