@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from rl_training.errors import CheckpointError
+from rl_training.errors import CheckpointError, ConfigError
+from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.records import are_tallies
@@ -103,3 +105,12 @@ def _are_counts(values: dict[Any, Any]) -> bool:
     return all(
         isinstance(key, str) and _COUNTED.fullmatch(key) and is_count(count, least=1) for key, count in values.items()
     )
+
+
+def budget_of(config: TrainConfig, transitions: int) -> tuple[int, int]:
+    """The steps that a run on so many transitions may take, and the updates that make an epoch."""
+    per_epoch = math.ceil(transitions / int(config.algo_kwargs["batch_size"]))
+    if config.total_timesteps is None and not transitions:
+        raise ConfigError("total_timesteps: is required; without a dataset there are no epochs to count")
+    budgets = (config.total_timesteps, config.n_epochs and config.n_epochs * per_epoch)
+    return min(budget for budget in budgets if budget), per_epoch

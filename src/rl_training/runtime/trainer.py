@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -54,7 +53,7 @@ from rl_training.runtime.memory import DataBytes, MemoryNeed, data_bytes, predic
 from rl_training.runtime.online import OnlineSource, check_prior, goes_without_data, updates_in
 from rl_training.runtime.parts import Parts, TrainResult
 from rl_training.runtime.plan import plan_in_words, unusual
-from rl_training.runtime.progress import Progress
+from rl_training.runtime.progress import Progress, budget_of
 from rl_training.runtime.records import EVALUATION_METRICS
 from rl_training.runtime.rehearsal import first_rows, rehearsed_metrics, seconds_per_update
 from rl_training.runtime.run_directory import RunDirectory
@@ -307,12 +306,7 @@ class Trainer:
 
     def progress(self, dataset: TransitionDataset | None) -> Progress:
         """The budget in steps and in updates, and how much of it is spent."""
-        transitions = dataset.n_usable if dataset is not None else 0
-        per_epoch = math.ceil(transitions / int(self.config.algo_kwargs["batch_size"]))
-        if self.config.total_timesteps is None and not transitions:
-            raise ConfigError("total_timesteps: is required; without a dataset there are no epochs to count")
-        budgets = (self.config.total_timesteps, self.config.n_epochs and self.config.n_epochs * per_epoch)
-        steps = min(budget for budget in budgets if budget)
+        steps, per_epoch = budget_of(self.config, 0 if dataset is None else dataset.n_usable)
         updates = steps if self.online is None else updates_in(steps, self.online)
         if self.checkpoint is None:
             return Progress(steps, updates, per_epoch, "updates" if self.online is None else "steps")
