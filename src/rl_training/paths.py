@@ -19,7 +19,16 @@ _LONGEST_NAME = 255  # bytes; what every common file system takes
 NOT_A_PATH = "must be a text or a pathlib.Path"
 NO_TEMPORARY_FOLDER = "no folder for temporary files can be written to; make room, or name another: TMPDIR=FOLDER"
 _OF_COMPILERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")  # where torch keeps what it has compiled
+OF_DATA = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".gz")  # endings of files that may be datasets
 _PLACES = ("path", "init_from", "runs_dir")  # keys of a configuration that name files and folders
+
+
+def is_there(path: Path) -> bool:
+    """Whether a file or folder exists; one whose name is too long for any does not."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def is_text(name: str) -> bool:

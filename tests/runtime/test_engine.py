@@ -67,20 +67,19 @@ class TestMode:
     def test_a_compiler_that_fails_is_done_without(
         self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        monkeypatch.setenv("CXX", "/bin/false")
-        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
-        torch.compiler.reset()
+        def fails(*_: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(engines, "_compile", lambda update, device: torch.compile(update, backend=fails))
         config = small_config(data_file, tmp_path / "runs", "bc", engine="compiled", name="by-name")
-        with pytest.raises(
-            ConfigError, match=r"engine: 'compiled', but compiling failed \(InvalidCxxCompiler: No work"
-        ):
+        with pytest.raises(ConfigError, match=r"engine: 'compiled', but compiling failed \(.*No space left on dev"):
             Trainer(config).train()
         monkeypatch.setitem(engines._COMPILE_PAYS_FROM, "cpu", 1)
         weights = [
             Trainer(config.model_copy(update={"engine": mode, "name": mode})).train().actor.learner.model.state_dict()
             for mode in ("auto", "eager")
         ]
-        assert "warning: compiling failed (InvalidCxxCompiler: No working C++ compiler" in caplog.text
+        assert "No space left on device); training goes on without it, more slowly" in caplog.text
         assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[1])
 
     def test_a_compiler_is_looked_for_on_the_path_and_in_cxx(

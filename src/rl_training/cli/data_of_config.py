@@ -17,11 +17,11 @@ from rl_training.data.dataset_loaders import (
 )
 from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.formats.mapping_checks import check_columns, check_texts
-from rl_training.data.formats.nearby import is_there, near_names
+from rl_training.data.formats.nearby import near_names
 from rl_training.data.formats.places import expand
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.config import read_config
-from rl_training.paths import in_shell
+from rl_training.paths import in_shell, is_there
 
 Verb = Literal["check", "convert", "split"]
 _NO_BUDGET = {"total_timesteps": 1}  # how long to train need not be said where nothing is trained

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rl_training.cli.whole_lines import whole_line
-from rl_training.data.formats.nearby import SUFFIXES
 from rl_training.foreign_names import places_of
+from rl_training.paths import OF_DATA
 
 _COMMANDS = {
     "fit": "train",
@@ -88,7 +88,7 @@ def command_meant(word: str, words: Sequence[str], group: Any, root: Any) -> str
             return example.rpartition("`")[0].partition("`")[2] or None
     elif word.endswith((".yaml", ".yml")):
         line = ["config", "show", word] if before == ["config"] else ["train", "-c", word, *after]
-    elif word.endswith(SUFFIXES):
+    elif word.endswith(OF_DATA):
         line = ["data", "check", word, *after] if before == ["data"] else ["init", word, *after]
     else:
         return None

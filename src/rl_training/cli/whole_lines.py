@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from rl_training.data.formats.nearby import SUFFIXES, is_there
+from rl_training.paths import OF_DATA, is_there
 from rl_training.run_places import RUNS_DIR, configurations, is_run, run_folders, train_first
 
 _NEEDS_A_RUN = ("resume", "finetune", "evaluate", "report", "predict", "export", "push")
@@ -30,7 +30,7 @@ def config_here(words: Sequence[str] = ()) -> str | None:
 
 def data_here(words: Sequence[str] = ()) -> str | None:
     """Data among the words, else the first by name that lie here."""
-    named = [word for word in words if word.endswith(SUFFIXES) or (not word.endswith(_OF_CONFIGS) and _exists(word))]
+    named = [word for word in words if word.endswith(OF_DATA) or (not word.endswith(_OF_CONFIGS) and _exists(word))]
     try:
         return next(iter(named or sorted(path.name for path in Path().iterdir() if _is_data(path))), None)
     except OSError:
@@ -42,7 +42,7 @@ def _exists(word: str) -> bool:
 
 
 def _is_data(path: Path) -> bool:
-    return path.suffix.lower() in SUFFIXES and path.is_file() and path.stat().st_size > 0
+    return path.suffix.lower() in OF_DATA and path.is_file() and path.stat().st_size > 0
 
 
 def _of_config(place: str, words: Sequence[str]) -> list[str] | None:
@@ -60,7 +60,7 @@ def _of_config(place: str, words: Sequence[str]) -> list[str] | None:
 
 
 def _of_data(place: str, words: Sequence[str]) -> list[str] | None:
-    named = data_here(words) if any(word.endswith(SUFFIXES) or _exists(word) for word in words) else None
+    named = data_here(words) if any(word.endswith(OF_DATA) or _exists(word) for word in words) else None
     config = None if named is not None and not config_of(words) else config_here(words)
     data = named or data_here() or "log.csv"
     source = [data] if config is None or place in ("init", "data info") else ["-c", config]
@@ -71,7 +71,7 @@ def _of_data(place: str, words: Sequence[str]) -> list[str] | None:
             stem = "converted" if source[0] == "-c" else Path(data).stem
             return [*source, f"{stem}{'.csv' if data.endswith('.npz') else '.npz'}"]
         case "data split":
-            parts = [word for word in words if word.endswith(SUFFIXES) and word != data]
+            parts = [word for word in words if word.endswith(OF_DATA) and word != data]
             return [*source, "-o", *(parts if len(parts) == 2 else ("train.npz", "held_out.npz"))]
     return None
 

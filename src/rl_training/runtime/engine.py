@@ -178,7 +178,8 @@ class Engine:
 
     def _do_without(self, error: RuntimeError) -> None:
         """Go on in eager mode where the compiler fails, or its disk is full."""
-        told = shortened(next((line.strip() for line in str(error).splitlines() if line.strip()), type(error).__name__))
+        lines = [line.strip() for line in str(error).splitlines() if line.strip(" :") and not line.endswith("raised:")]
+        told = shortened(lines[0] if lines else type(error).__name__)
         if self._must_compile:
             advice = "use 'eager', or see rl-training doctor"
             raise ConfigError(f"engine: 'compiled', but compiling failed ({told}); {advice}") from error

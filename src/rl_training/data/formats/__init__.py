@@ -15,7 +15,7 @@ from rl_training.data.fields import BORDERS_LOST, END_REASONS, EPISODE_IDS
 from rl_training.data.formats.csv_text import GZIP, is_text, unpacked_start
 from rl_training.data.formats.folders import kind_in
 from rl_training.data.formats.frames import read_table
-from rl_training.data.formats.nearby import is_there, near_names
+from rl_training.data.formats.nearby import near_names
 from rl_training.data.formats.not_data import told_apart
 from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
@@ -24,6 +24,7 @@ from rl_training.data.formats.words import NAME as WORDS
 from rl_training.data.formats.written import provenance_in
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
+from rl_training.paths import is_there
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import printable
 

@@ -1,4 +1,4 @@
-"""Whether a dataset is there, and those with a name like one that is not."""
+"""What lies beside a dataset, and datasets with a name like one that is not there."""
 
 from __future__ import annotations
 
@@ -7,23 +7,15 @@ import os
 import re
 from pathlib import Path
 
+from rl_training.paths import OF_DATA, is_there
 from rl_training.validation import printable
 
-SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".gz")
 _ALIKE = 0.65  # of difflib's ratio, endings left out: all of a folder may share theirs
 _MOST = 3
 WORKPLACE = "[0-9a-f]{11}-[0-9a-f]{20}"  # after `.NAME.`, the hidden folder beside it in which it is written
 REPLACED = "old"  # in there, what lay under the name before
 _OF_SYSTEMS = re.compile(r"\.DS_Store|\._.*|\.directory|\.nfs.*")  # what they hide in any folder
 _PACKED_ROWS = re.compile(rf"[0-9a-f]{{32}}\.f32|\.[0-9a-f]{{32}}\.f32\.{WORKPLACE}")
-
-
-def is_there(path: Path) -> bool:
-    """Whether a file or folder exists; one whose name is too long for any does not."""
-    try:
-        return path.exists()
-    except OSError:
-        return False
 
 
 def strange_in(folder: Path) -> str | None:
@@ -64,7 +56,7 @@ def near_names(path: Path) -> str:
     scores = {
         entry.name: _likeness(path, entry)
         for entry in entries
-        if entry.suffix.lower() in SUFFIXES or (not path.suffix and entry.is_dir())
+        if entry.suffix.lower() in OF_DATA or (not path.suffix and entry.is_dir())
     }
     near = sorted((name for name, score in scores.items() if score >= _ALIKE), key=lambda name: (-scores[name], name))
     if near:
