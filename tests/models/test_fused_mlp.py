@@ -125,7 +125,9 @@ def test_the_device_of_the_parameters_is_asked(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "get_device_capability", capabilities.__getitem__)
     monkeypatch.setattr(fused_mlp, "kernels", object())
-    assert [fused_mlp.available(device) for device in capabilities] == [False, True, True]
+    for starts in (False, True):
+        monkeypatch.setattr(fused_mlp, "_triton_starts", lambda starts=starts: starts)
+        assert [fused_mlp.available(device) for device in capabilities] == [False, starts, starts]
     assert not fused_mlp.available(torch.device("cpu"))
     assert [fused_mlp.supports((120, 256, 256, 1), device) for device in capabilities] == [True, True, False]
     asked = []

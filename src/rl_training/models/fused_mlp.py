@@ -85,7 +85,20 @@ class Layout(NamedTuple):
 
 def available(device: torch.device) -> bool:
     """Whether this GPU and what is installed can run the kernels: TF32 came with compute capability 8."""
-    return kernels is not None and _is_there(device) and torch.cuda.get_device_capability(device)[0] >= 8
+    can = kernels is not None and _is_there(device) and torch.cuda.get_device_capability(device)[0] >= 8
+    return can and _triton_starts()
+
+
+@functools.cache
+def _triton_starts() -> bool:
+    """Whether Triton reaches the driver: it builds its way there with a C compiler, which may be missing or broken."""
+    try:
+        from triton.runtime import driver
+
+        driver.active.get_current_device()
+    except Exception:  # of compilers, disks and drivers
+        return False
+    return True
 
 
 def supports(sizes: tuple[int, ...], device: torch.device) -> bool:
