@@ -1,4 +1,4 @@
-"""`initial_values: data`: critics that begin at what the data's mean reward adds up to."""
+"""`initial_values: data`: critics that begin at what the data's rows return on average."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rl_training import TransitionDataset
 from rl_training.data.returns import usual_value
 from rl_training.errors import ConfigError
 from rl_training.experiment import manager
+from rl_training.runtime.initial_values import first_value
 from rl_training.runtime.trainer import Trainer, train
 from small_runs import StopAt, digest, small_config
 
@@ -38,6 +39,17 @@ def paid_alike(terminations: bool) -> TransitionDataset:
 def test_the_mean_reward_for_ever_ended_as_often_as_rows_are(terminations: bool, value: float) -> None:
     data = paid_alike(terminations)
     assert usual_value(data.rewards, data.terminations, 0.9) == pytest.approx(value)
+
+
+@pytest.mark.parametrize("terminations", [False, True])
+def test_the_mean_return_of_all_rows(terminations: bool, tmp_path: Path) -> None:
+    """By hand: with k rows left, 3(1 - γ^k)/(1 - γ) of an episode that ends; of one that goes on, the whole sum."""
+    config = small_config(None, tmp_path, "iql", initial_values="data", algo_kwargs={"gamma": 0.9})
+    rows = [3 * (1 - 0.9**left) / (1 - 0.9) for left in range(1, 11)]
+    expected = float(np.mean(rows)) if terminations else 30.0
+    data = paid_alike(terminations)
+    transforms = Trainer(config, dataset=data).assemble().transforms
+    assert first_value(config, data, transforms) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("algo", WITH_CRITICS)

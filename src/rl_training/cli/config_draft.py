@@ -298,7 +298,7 @@ class Draft:
         lines += ["transforms:", "  normalise_observations: true  # columns may have different units"]
         lines += [*self._reward_scale(), *self._snapping()]
         if self.algo not in _WITHOUT_CRITICS:
-            why = "Critics begin at what the mean reward adds up to: from zero it is a long way (some 60,000 updates)."
+            why = "Critics begin at the mean return of the data: from zero it is a long way (some 60,000 updates)."
             lines += ["", *_comment(why), "initial_values: data"]
         lines += ["", f"# Parameters of the algorithm, and their defaults: rl-training algos {self.algo}"]
         return [*lines, "algo_kwargs: {}"]

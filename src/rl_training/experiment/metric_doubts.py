@@ -64,7 +64,7 @@ def _unfinished(run: RunContents) -> str | None:
     if moving is None or curve is None:
         return None
     far = f", to {longer(int(curve.steps[-1]), run.config):,} updates or more"
-    near = "" if _begins_near(run) else ", or anew with initial_values: data"
+    near = "" if _begins_near(run.config) else ", or anew with initial_values: data"
     return f"{moving}: the critic is not finished; train longer{far + near if run.summary.status == 'finished' else ''}"
 
 
@@ -72,10 +72,13 @@ def longer(updates: int, config: Mapping[str, Any]) -> int:
     """Up to which update to train next: so far that values can have arrived where they go, or twice as far.
 
     Behind target networks each update takes them nearer by τ(1 - γ) of the way that is left: 95% after 3/(τ(1 - γ)).
+    Values that began near where they go have most of that way behind them.
     """
     kwargs = config.get("algo_kwargs")
     tau, gamma = (kwargs.get(name) for name in ("tau", "gamma")) if isinstance(kwargs, Mapping) else (None, None)
-    if not (isinstance(tau, float) and isinstance(gamma, float) and 0 < tau <= 1 and 0 <= gamma < 1):
+    if _begins_near(config) or not (
+        isinstance(tau, float) and isinstance(gamma, float) and 0 < tau <= 1 and 0 <= gamma < 1
+    ):
         return 2 * updates
     arrived = math.ceil(min(3.0 / (tau * (1.0 - gamma)), _FARTHEST) / 1_000 - 1e-6) * 1_000
     return arrived if updates < arrived else 2 * updates
@@ -91,9 +94,9 @@ def metric_notes(run: RunContents) -> tuple[str, ...]:
     return () if moving is None else (f"{moving}: {told}",)
 
 
-def _begins_near(run: RunContents) -> bool:
+def _begins_near(config: Mapping[str, Any]) -> bool:
     """Whether values began near where they go."""
-    return run.config.get("initial_values") == "data"
+    return config.get("initial_values") == "data"
 
 
 def _measured_well(run: RunContents) -> bool:
@@ -124,7 +127,7 @@ def _scaling(config: Mapping[str, Any]) -> str:
 
 def _moving_critic(run: RunContents) -> str | None:
     """The curve of a critic that has not arrived."""
-    curve, near = run.metrics.get("critic/q_data"), _begins_near(run)
+    curve, near = run.metrics.get("critic/q_data"), _begins_near(run.config)
     if curve is None or not curve.sound:
         return None
     at, values = _line(curve)

@@ -100,7 +100,7 @@ class TrainConfig(Section):
     init_from: str | None = Field(None, description="run or checkpoint whose networks and transforms to start from")
     initial_values: Literal["zero", "data"] = Field(
         "zero",
-        description="where critics begin: around zero, as in the papers, or at what the data's mean reward adds up to,"
+        description="where critics begin: around zero, as in the papers, or at what the data's rows return on average,"
         " which spares far values the way there",
     )
     transforms: TransformConfig = Field(default_factory=TransformConfig, description="observation and reward maps")
