@@ -185,6 +185,10 @@ def test_what_is_added_up_and_the_log_that_it_comes_from(run: Path, tmp_path: Pa
     text = text_of(tmp_path / "page.html")
     assert "log.csv, made from kiln export.txt: 8 episodes with 32 steps; as recorded, an episode cost 18 on" in text
     assert "(4 to 32; lower is better): ‘Total $/h’, added up over its steps." in text
+    made = (
+        "log.csv, made from whole.npz; that is made from plant/kiln export.txt, read with columns: (rewards: Total $/h)"
+    )
+    assert f"{made}, rewards_are: costs" in text
 
 
 @pytest.mark.parametrize("name", ["cost", "Reward", "eur", "", None, 3])

@@ -11,7 +11,7 @@ from typing import Any
 
 from rl_training import yaml_dialect
 from rl_training.data.provenance import KEY, Provenance
-from rl_training.experiment.offline_evaluation import DEFAULT_GAMMA
+from rl_training.experiment.horizon import DEFAULT_GAMMA
 from rl_training.experiment.report import tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import data_title
