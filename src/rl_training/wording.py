@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 WARNING = "warning: "  # begins a notice that is more than a note
+A_REPORT_IS_HTML = "a report is an HTML page, .html or .htm; for a PDF, open it in a browser and print it to one"
 _LARGE = 1e7  # from where on a number is written with an exponent
 
 

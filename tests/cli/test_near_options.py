@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from rl_training.wording import A_REPORT_IS_HTML
+
 
 @pytest.mark.parametrize(
     ("words", "said"),
@@ -15,6 +17,8 @@ import pytest
         ("export run --yes", "--yes; did you mean --force?"),
         ("init log.csv --replace", "--replace; did you mean --force?"),
         ("report run --forse", "--forse; did you mean --force?"),
+        ("report run --seed 2", "--seed; a report shows all seeds of a run"),
+        ("report run --format pdf", f"--format; {A_REPORT_IS_HTML}"),
         ("train -c c.yaml --force", "--force; a run is never replaced: another --name starts a new one"),
         ("predict run --force", "--force"),
         ("export run --onnx", "--onnx; did you mean --format onnx?"),

@@ -26,6 +26,7 @@ from rl_training.runtime import machine_load, run_lock
 from rl_training.runtime.memory import MemoryNeed
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
+from rl_training.wording import A_REPORT_IS_HTML
 from small_runs import StopAt, digest, small_config
 
 HOSTILE = "\"><script>alert('x')</script><img src=x onerror=alert(1)>"
@@ -562,3 +563,6 @@ class TestBrokenRuns:
         assert "exists already; --force replaces it" in mistake("report", folder / "one", "-o", "page.html")
         said = mistake("report", folder / "one", "-o", "no/where.html", "--no-data")
         assert said == "error: --output no/where.html: no folder no to write into; make it first"
+        said = mistake("report", folder / "one", "-o", "page.pdf", "--no-data")
+        assert said == f"error: --output page.pdf: {A_REPORT_IS_HTML}"
+        assert not Path("page.pdf").exists()

@@ -166,8 +166,15 @@ def test_options_do_not_break(watched: Any, width: int) -> None:
 
 def test_figures_are_numbered_in_the_order_they_stand(watched: Any) -> None:
     one = watched()
-    numbers = one.page.eval_on_selector_all("figcaption", "all => all.map(e => e.innerText.match(/^Figure (\\d+)/)[1])")
-    assert numbers == [str(n) for n in range(1, len(numbers) + 1)]
+    told = "all => all.map(e => [e.textContent.match(/^Figure ([\\d.]+)\\. /)[1], e.closest('details') !== null])"
+    found = one.page.eval_on_selector_all("figcaption", told)
+    expected, shown, folded = [], 0, 0
+    for _, can_be_folded in found:  # those number below the figure before them
+        shown, folded = (shown, folded + 1) if can_be_folded else (shown + 1, 0)
+        expected.append(f"{shown}.{folded}" if folded else str(shown))
+    assert [number for number, _ in found] == expected
+    assert expected[0] == "1"
+    assert max(map(float, expected)) > 5
 
 
 @pytest.mark.parametrize(("size", "side"), [(LAPTOP, "right"), (PHONE, "left")])

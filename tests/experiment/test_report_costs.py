@@ -15,7 +15,7 @@ from rl_training import yaml_dialect
 from rl_training.data import TransitionDataset
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment import manager
-from rl_training.experiment.costs import RETURNS, Shown, common, shown_as
+from rl_training.experiment.costs import RETURNS, Shown, added_up, common, shown_as
 from rl_training.experiment.report import write_report
 from rl_training.experiment.report.contents import read_runs
 from rl_training.experiment.report.tables import last_estimate
@@ -142,10 +142,12 @@ def test_estimates_without_a_simulator_are_costs(run: Path, tmp_path: Path) -> N
     file.write_text(json.dumps(record) + "\n")
     write_report([run], tmp_path / "page.html", with_data=False)
     text = text_of(tmp_path / "page.html")
-    assert (
-        "saves, beside the behaviour that recorded them, 4 eur (95% interval 1 to 7) an episode, from a cost of 14"
-        in text
-    )
+    saved = "run saves 4 eur (95% interval 1 to 7) an episode compared with the behaviour that recorded the data"
+    assert f"Estimated from 9 episodes of aside.csv alone, {saved}, or 28.6%, from a cost of 14 to 10 (" in text
+    recorded = "As recorded, an episode of aside.csv cost 13 eur on average, discounted alike; 14 is what the fits that"
+    assert f"{recorded} judge the policy say of the same behaviour." in text
+    assert "what the recorded episodes cost, trained discounted by 0.99). As recorded" in text
+    assert "By themselves" not in text  # each seed is shown to be
     assert "discounted by 0.9, which counts 72% of what the recorded episodes cost" in text
     assert "The estimate passed its checks, on episodes that were not trained on." in text
     assert "probability of a saving 0.97" in text
@@ -154,6 +156,81 @@ def test_estimates_without_a_simulator_are_costs(run: Path, tmp_path: Path) -> N
     assert "2 of the behaviour's 14.0" in text
     file.write_text(json.dumps(record | {"improvement": gain | {"low": -1.0}}) + "\n")
     write_report([run], tmp_path / "page.html", with_data=False, force=True)
-    assert "is not shown to cost less than the behaviour that recorded them: the saving is 4" in text_of(
+    assert "is not shown to cost less than the behaviour that recorded the data: the saving is 4" in text_of(
         tmp_path / "page.html"
     )
+    near_zero = record | {"behaviour": behaviour | {"value": {"value": -14.0, "low": -30.0, "high": 2.0}}}
+    some = [policies[0], policies[1] | {"improvement": gain | {"low": -1.0}}]
+    cautions = ["9 episodes are few: so it is", "undiscounted: that all end is taken for granted", "log.csv: is odd"]
+    file.write_text(json.dumps(near_zero | {"policies": some, "cautions": cautions, "gamma": 1.0}) + "\n")
+    write_report([run], tmp_path / "page.html", with_data=False, force=True)
+    text = text_of(tmp_path / "page.html")
+    assert "the data, from a cost of 14 to 10 (probability of a saving 0.97; undiscounted, trained" in text
+    assert "0.99). By itself, 1 of 2 seeds (seed 0) is shown to be better. As recorded, an episode" in text
+    assert "cost 13 eur on average; 14 is what" in text
+    assert "not trained on. 9 episodes are few; that all end is taken for granted; 1 note below. Nobody" in text
+
+
+def test_what_is_added_up_and_the_log_that_it_comes_from(run: Path, tmp_path: Path) -> None:
+    """A rate is no unit of its sum: the column is named. A file that was made from a log names that."""
+    facts = json.loads((run / "run.json").read_text())
+    columns = {"columns": {"rewards": "Total $/h"}, "rewards_are": "costs"}
+    first = Provenance.of("plant/kiln export.txt", columns, None)
+    facts["dataset"][KEY] = Provenance.of("whole.npz", {}, first).to_json()
+    (run / "run.json").write_text(json.dumps(facts))
+    config = yaml_dialect.read((run / "config.yaml").read_text())
+    config["dataset"] |= {"columns": None, "rewards_are": "rewards"}
+    (run / "config.yaml").write_text(yaml_dialect.write(config))
+    write_report([run], tmp_path / "page.html", with_data=False)
+    text = text_of(tmp_path / "page.html")
+    assert "log.csv, made from kiln export.txt: 8 episodes with 32 steps; as recorded, an episode cost 18 on" in text
+    assert "(4 to 32; lower is better): ‘Total $/h’, added up over its steps." in text
+    made = (
+        "log.csv, made from whole.npz; that is made from plant/kiln export.txt, read with columns: (rewards: Total $/h)"
+    )
+    assert f"{made}, rewards_are: costs" in text
+
+
+@pytest.mark.parametrize("name", ["cost", "Reward", "eur", "", None, 3])
+def test_nothing_is_said_to_be_added_up(name: Any) -> None:
+    """Where the name says no more, or is shown as the unit."""
+    assert added_up({"rewards_are": "costs", "columns": {"rewards": name}}, {}) is None
+    assert added_up({"rewards_are": "rewards", "columns": {"rewards": "profit"}}, {}) == "profit"
+
+
+def test_other_estimates_and_how_to_get_them_again(run: Path, tmp_path: Path) -> None:
+    """The commands of what is shown; estimates of other weights on the same data; no word on cuts where there are
+    none, nor on scores that nobody asked for."""
+    gain = {"value": 4.0, "low": 1.0, "high": 7.0, "probability": 0.97}
+    value = {"value": -10.0, "low": -15.0, "high": -6.0}
+    policies = [{"seed": seed, "value": value, "improvement": gain, "not_trusted_because": []} for seed in (0, 1)]
+    record = {"step": 4, "seeds": [0, 1], "gamma": 1.0, "updates": 9_000, "repeats": 5, "policies": policies}
+    record |= {"behaviour": {"return": value, "value": value, "weight_behind_cuts": 0.0}, "value": value}
+    record |= {"improvement": gain, "data": {"title": "set aside.csv", "episodes": 9, "fingerprint": "ab12"}}
+    record |= {"asked": {"seed": 0, "updates": 5_000}}
+    own = record["data"] | {"fingerprint": json.loads((run / "run.json").read_text())["dataset"]["fingerprint"]}
+    few = record | {
+        "behaviour": {"return": value, "value": value},
+        "data": own,
+        "gamma": 0.99,
+        "repeats": 7,
+        "asked": {"updates": 20},
+        "seeds": [1],
+    }
+    records = [record | {"step": 1}, record | {"step": 2}, few, record]
+    (run / "offline_evaluations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    write_report([run], tmp_path / "page.html", with_data=False)
+    text = text_of(tmp_path / "page.html")
+    assert "rl-training evaluate run-again --offline --data 'set aside.csv' --gamma 1 " in text
+    assert "rl-training evaluate run-again --offline --updates 20 --repeats 7 --seeds 1 " in text
+    assert "set aside.csv, SHA-256 ab12" in text
+    assert "Judged undiscounted, trained discounted by 0.99." in text
+    assert text.count("On these episodes, run was judged 2 times before, after 1 and 2 updates: choosing among") == 1
+    assert "a time limit ends none" in text  # of the other record, which does not say that there are no cuts
+    (run / "offline_evaluations.jsonl").write_text(json.dumps(record) + "\n")
+    write_report([run], tmp_path / "page.html", with_data=False, force=True)
+    text = text_of(tmp_path / "page.html")
+    assert "where these episodes begin. “Recorded” is what the episodes cost; “behaviour” is" in text
+    assert "before, after" not in text
+    assert "no scores" not in text
+    assert "data-toggle-run=" not in (tmp_path / "page.html").read_text().split("<script>")[0]

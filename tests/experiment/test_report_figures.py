@@ -13,10 +13,12 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
 from rl_training.experiment.report.diagnostics import check_actions, check_values, some_episodes
 from rl_training.experiment.report.drawing import Drawing, grid
+from rl_training.experiment.report.figures import forest
 from rl_training.experiment.report.histograms import histogram
 from rl_training.experiment.report.prose import code_in_prose
 from rl_training.experiment.report.spread import Spread, usual_range
 from rl_training.experiment.report.svg import MARKERS, Chart, apart, marker, padded, tick_text, ticks
+from rl_training.experiment.statistics import Estimate
 from small_runs import knobs
 
 
@@ -296,3 +298,18 @@ class TestProse:
     )
     def test_what_is_typed_stays_in_one_piece(self, html: str, expected: str) -> None:
         assert code_in_prose(html) == expected
+
+
+def test_no_line_runs_through_the_names_of_estimates() -> None:
+    """A ground as wide as the name hides the line behind it, and the name is drawn on that."""
+    drawn = forest([("a run, mean of 3 seeds", Estimate(1.0, -1.0, 3.0), 0)], "saving", 440, middle=0.0)
+    ground = re.search(r'<rect class="ground" x="([\d.]+)" y="([\d.]+)" width="([\d.]+)" height="([\d.]+)"/>', drawn)
+    name = re.search(r'<text class="name" text-anchor="start" x="([\d.]+)" y="([\d.]+)">', drawn)
+    assert ground is not None
+    assert name is not None
+    assert drawn.index('class="rule"') < ground.start() < name.start()
+    left, top, width, height = map(float, ground.groups())
+    x, y = map(float, name.groups())
+    assert left < x
+    assert top < y - 9 < y + 2 < top + height
+    assert width > 6 * len("a run, mean of 3 seeds")

@@ -10,6 +10,7 @@ from typing import Any
 from rl_training.cli.whole_lines import whole_line
 from rl_training.foreign_names import places_of
 from rl_training.paths import OF_DATA
+from rl_training.wording import A_REPORT_IS_HTML
 
 _COMMANDS = {
     "fit": "train",
@@ -61,7 +62,13 @@ _OF_COMMANDS = {
     "convert": dict.fromkeys(("-o", "--output"), "what to write is named without: SOURCE TARGET"),
     "info": dict.fromkeys(("-c", "--config"), "did you mean `rl-training data check -c CONFIG`?"),
     "evaluate": {"--held-out": "did you mean --offline --data?", "-c": _A_RUN, "--config": _A_RUN},
-    "report": {"-c": _A_RUN, "--config": _A_RUN, "--all": "name the runs: `rl-training report runs/*`"},
+    "report": {
+        "-c": _A_RUN,
+        "--config": _A_RUN,
+        "--all": "name the runs: `rl-training report runs/*`",
+        "--format": A_REPORT_IS_HTML,
+        **dict.fromkeys(("--seed", "--seeds"), "a report shows all seeds of a run"),
+    },
     **{name: {"-c": _A_RUN, "--config": _A_RUN} for name in ("resume", "export", "predict", "push", "finetune")},
     "predict": {
         "-c": _A_RUN,

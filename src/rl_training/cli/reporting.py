@@ -14,6 +14,7 @@ from rl_training.errors import ConfigError, RLTrainingError
 from rl_training.experiment.continuing import find_run
 from rl_training.experiment.report import write_report
 from rl_training.experiment.report.saying import by_line, names_of_runs
+from rl_training.experiment.report.writing import ENDINGS
 from rl_training.paths import in_shell
 from rl_training.run_places import run_folders
 from rl_training.runtime.config import TrainConfig
@@ -33,7 +34,7 @@ def report(
     force: bool,
 ) -> None:
     """Write the page, and say what is on it and what is wrong with the runs."""
-    if page := next((run for run in runs if run.suffix in (".html", ".htm") and not run.is_dir()), None):
+    if page := next((run for run in runs if run.suffix in ENDINGS and not run.is_dir()), None):
         raise ConfigError(f"{page}: is no run; the page to write is named by -o: -o {in_shell(page)}")
     places = [find_run(run) for run in runs]
     for place in places:

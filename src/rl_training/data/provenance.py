@@ -54,6 +54,11 @@ class Provenance:
         """What was said on how the data are read, at whichever stage, the latest word where there are several."""
         return ({} if self.before is None else self.before.applied()) | dict(self.options)
 
+    @property
+    def origin(self) -> str | None:
+        """The name of the file that all was made from, as far as it is told."""
+        return (None if self.before is None else self.before.origin) or self.source
+
     def time_columns(self) -> dict[str, str]:
         """Observed values that were computed from the dates of a column, with its name, as far as it is told."""
         said = self.applied()

@@ -86,6 +86,16 @@ def shown_as(section: Any, facts: Mapping[str, Any]) -> Shown:
     return Shown(True, _unit(name.strip()) if isinstance(name, str) else None)
 
 
+def added_up(section: Any, facts: Mapping[str, Any]) -> str | None:
+    """The column of the user's file whose sums are shown, where no unit says what they are: `Total $/h`."""
+    sections = [choices.get("columns") for choices in readings(section, facts)]
+    names = [columns.get("rewards") for columns in sections if isinstance(columns, Mapping)]
+    said = [name.strip() for name in names if isinstance(name, str) and name.strip()]
+    if not said or said[-1].lower() in _SAYS_NO_MORE or shown_as(section, facts).unit is not None:
+        return None
+    return printable(said[-1])
+
+
 def _unit(name: str) -> str | None:
     """What a column's name says costs are counted in: the unit at its end, `EUR` of `cost of interval EUR`, or all of
     it. Sums of a rate, `EUR/h`, are not counted in it."""

@@ -17,6 +17,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 NEWER_REFUSED = "a newer estimate was refused"
 FURTHER_REFUSED = "an estimate that looks further ahead was refused"
 
+DEFAULT_GAMMA = 0.99  # where the algorithm has none (bc)
 LEAST_COUNTED = 0.4  # of an episode's steps, for an estimate that is one of episodes
 _MOST_STEPS = 1_000  # of an episode that is added up whole: as many as a discount of 0.999 counts
 _LONGEST = 2.0  # such an episode, in mean ones: beyond, it is the policy that decides when one ends

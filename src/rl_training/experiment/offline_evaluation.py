@@ -18,7 +18,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import TransformConfig, fit_transforms
 from rl_training.errors import ConfigError
 from rl_training.experiment import statistics
-from rl_training.experiment.horizon import caution_of_horizon, why_not_whole
+from rl_training.experiment.horizon import DEFAULT_GAMMA, caution_of_horizon, why_not_whole
 from rl_training.experiment.offline_data import DataUsed, episodes_to_evaluate_on
 from rl_training.experiment.offline_doubts import (
     MOST_ROUNDS,
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from rl_training.experiment.manager import LoadedPolicy
 
 _OF_POLICIES = ("gamma", "deterministic", "members")  # options that no fit is told
-DEFAULT_GAMMA = 0.99  # where the algorithm has none (bc)
 
 
 @dataclass(frozen=True)

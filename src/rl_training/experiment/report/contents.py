@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.provenance import KEY, Provenance
 from rl_training.data.reference_returns import Reference, reference_of
 from rl_training.errors import RLTrainingError
 from rl_training.experiment import statistics
-from rl_training.experiment.costs import Shown, shown_as
+from rl_training.experiment.costs import Shown, added_up, shown_as
 from rl_training.experiment.metric_doubts import metric_doubts, metric_notes
 from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.run_listing import RunSummary, summarise
@@ -24,6 +25,7 @@ from rl_training.paths import bare_name, resolved, without_folder
 from rl_training.run_places import DAMAGED, STOPPED
 from rl_training.runtime.records import LONGEST_LINE, entries, fault
 from rl_training.runtime.run_description import read_description, read_plain_config
+from rl_training.validation import printable
 from rl_training.wording import amount
 
 _COUNTERS = ("step", "updates", "epoch", "seeds", "episodes")  # in a record, beside the values of each seed
@@ -86,6 +88,7 @@ class RunContents:
     doubts: tuple[str, ...] = ()  # about its diagnostics
     offline: tuple[Mapping[str, Any], ...] = ()  # estimates without a simulator: the newest trusted of each data
     refused: tuple[Mapping[str, Any], ...] = ()  # others of the same weights, none of whose seeds was trusted
+    earlier: tuple[Mapping[str, Any], ...] = ()  # estimates of other weights than the newest
 
     @property
     def scores(self) -> LastAndBest | None:
@@ -129,6 +132,17 @@ class RunContents:
     def shown(self) -> Shown:
         """How returns are shown: of data that are costs, as costs."""
         return shown_as(self.config.get("dataset"), self.data_facts)
+
+    @property
+    def origin(self) -> str | None:
+        """The log that its data were made from, as far as their file tells."""
+        made = Provenance.read(self.data_facts.get(KEY))
+        return None if made is None or made.origin is None else bare_name(printable(made.origin))
+
+    @property
+    def added_up(self) -> str | None:
+        """The column whose sums are shown, where no unit says what they are."""
+        return added_up(self.config.get("dataset"), self.data_facts)
 
     @property
     def data_facts(self) -> Mapping[str, Any]:
@@ -183,7 +197,8 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
     metrics = metrics[_thin(len(metrics), points)]
     names = sorted({name for record in metrics for name in record if name not in _COUNTERS})
     curves = {name: _curve(metrics, name, seeds) for name in names}
-    estimates, refused = _estimates(_records(path, "offline_evaluations", faults))
+    judged = _records(path, "offline_evaluations", faults)
+    estimates, refused = _estimates(judged)
     of_machine = _texts(facts, "machine_notices")
     return RunContents(
         number=number,
@@ -202,6 +217,7 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
         machine_notes=tuple(of_machine),
         offline=estimates,
         refused=refused,
+        earlier=tuple(record for record in judged if record["step"] != judged[-1]["step"]),
     )
 
 
@@ -218,10 +234,10 @@ def _estimates(
     if not trusted:  # a short trial hides no whole fit
         shown = max(range(len(refused)), key=lambda place: (as_number(refused[place].get("updates"), 0.0), place))
         return (refused[shown],), tuple(refused[:shown] + refused[shown + 1 :])
-    return tuple({_data_key(record): record for record in trusted}.values()), tuple(refused)
+    return tuple({data_key(record): record for record in trusted}.values()), tuple(refused)
 
 
-def _data_key(record: Mapping[str, Any]) -> str:
+def data_key(record: Mapping[str, Any]) -> str:
     """The same for the same data, whatever file they are in."""
     data = record.get("data")
     return str(data.get("fingerprint") or data.get("title")) if isinstance(data, Mapping) else ""

@@ -32,6 +32,14 @@ def cautions(record: Record) -> list[str]:
     return [text for text in texts(record.get("cautions")) if not (is_told and text == TRAINED_ON)]
 
 
+def of_trust(caution: str) -> str | None:
+    """In a few words, what a caution says of how far to trust an estimate; none where it says something else."""
+    if caution.startswith(f"{discounted_by(1.0)}: "):
+        return caution.partition(": ")[2]
+    few = caution.partition(": ")[0]
+    return few if few.endswith(" episodes are few") else None
+
+
 def title(record: Record) -> str:
     return str(mapping(record.get("data")).get("title", "unknown data"))
 
@@ -44,6 +52,12 @@ def count(of: Record, name: str) -> str:
 def discounted(record: Record) -> str:
     discount = as_number(record.get("gamma"), None)
     return "discounted" if discount is None else discounted_by(discount)
+
+
+def trained_otherwise(record: Record, config: Record) -> str:
+    """`, trained discounted by 0.99`, where that is another discount than it was judged with."""
+    own, judged = (as_number(of.get("gamma"), None) for of in (mapping(config.get("algo_kwargs")), record))
+    return "" if own is None or judged is None or own == judged else f", trained {discounted_by(own)}"
 
 
 def policies(record: Record) -> list[Record]:

@@ -171,7 +171,8 @@ def forest(
     for place, (name, found, run) in enumerate(rows):
         y = float(chart.y(len(rows) - place - 0.68))
         x = float(chart.x(found.value))
-        parts = [chart.label(chart.left, y - 13, shortened(name, 58), "name")]
+        short = shortened(name, 58)
+        parts = [chart.ground(chart.left, y - 13, short), chart.label(chart.left, y - 13, short, "name")]
         if found.low is not None and found.high is not None:
             left, right = float(chart.x(found.low)), float(chart.x(found.high))
             whiskers = "".join(f"M{end:.1f} {y - 5:.1f}v10" for end in (left, right))

@@ -74,7 +74,9 @@ def _recorded(runs: Sequence[RunContents]) -> list[str]:
             for key, noun in (("episodes", "episode"), ("transitions", "step"))
             if (count := as_number(facts.get(key), None)) is not None
         ]
-        text = f"{escape(data_title(run))}: {' with '.join(counts)}" if counts else escape(data_title(run))
+        text = data_title(run)
+        text = escape(text if run.origin in (None, text) else f"{text}, made from {run.origin}")
+        text += f": {' with '.join(counts)}" if counts else ""
         ends = [as_number(facts.get(f"return_{of}"), None) for of in ("mean", "min", "max")]
         known = [end for end in ends if end is not None]
         if len(known) == len(ends):
@@ -82,6 +84,7 @@ def _recorded(runs: Sequence[RunContents]) -> list[str]:
             does, better = ("cost", "lower") if shown.costs else ("returned", "higher")
             text += f"; as recorded, an episode {does} {mean}{escape(shown.behind)} on average ({low} to {high};"
             text += f" {better} is better)"
+            text += f": ‘{escape(run.added_up)}’, added up over its steps" if run.added_up else ""
         lines.append(f"{text}.")
     return lines if len(lines) <= _MOST_DATA else [*lines[:_MOST_DATA], f"{len(lines) - _MOST_DATA} more: see Data."]
 

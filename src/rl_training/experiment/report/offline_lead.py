@@ -16,19 +16,24 @@ from rl_training.experiment.report.estimates import (
     cautions,
     count,
     discounted,
+    estimate,
     improvement,
     mapping,
+    of_trust,
     policies,
     seed,
     seeds_in_words,
     texts,
     title,
+    trained_otherwise,
     trusted,
 )
 from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.paths import in_shell, resolved
 from rl_training.wording import amount
+
+_BEHAVIOUR = "the behaviour that recorded the data"
 
 
 class Lead(NamedTuple):
@@ -50,14 +55,17 @@ def offline_lead(runs: Sequence[RunContents]) -> Lead | None:
     (gain, chance), best = max(found, key=lambda pair: pair[0][0].value)
     record = _leading(best)
     is_shown = gain.low is None or gain.low > 0
-    text = f"Estimated from the data alone, <b>{escape(best.label)}</b> {_does(best.shown, is_shown=is_shown)}"
+    on = f"{count(mapping(record.get('data')), 'episodes')} episodes of {title(record)}"
+    text = f"Estimated from {escape(on)} alone, <b>{escape(best.label)}</b> {_does(best.shown, is_shown=is_shown)}"
     part = beginning_of(record)
     text += f" {escape(_gained(gain, best.shown))} {'an episode' if part is None else f'over {part} of an episode'}"
-    text += f"{escape(_from_to(record, best.shown))}{', the most of the runs that could be judged' * (len(found) > 1)}"
+    text += f" compared with {_BEHAVIOUR}" if best.shown.costs and is_shown else ""
+    text += f"{_share(gain, record)}{escape(_from_to(record, best.shown))}"
+    text += ", the most of the runs that could be judged" * (len(found) > 1)
     better = "a saving" if best.shown.costs else "an improvement"
     text += f" ({_over(record)}" + ("" if chance is None else f"probability of {better} {chance:.2f}; ")
-    text += escape(f"{count(mapping(record.get('data')), 'episodes')} episodes of {title(record)}; ")
-    text += f"{discounted(record)}{_counted(record, best.shown)}).{'' if is_shown else _alone(record)}"
+    text += f"{discounted(record)}{_counted(record, best.shown)}{trained_otherwise(record, best.config)})."
+    text += escape(f"{_alone(record, is_shown=is_shown)}{_as_recorded(record, best.shown)}")
     text += _gone_on(best, record)
     judged = [run for _, run in found]
     refused = [run.label for run in unscored if run.offline and run not in judged]
@@ -73,8 +81,10 @@ def _trust(run: RunContents, record: Record, part: str | None, *, is_shown: bool
         text += "; it was made on the episodes that it was trained on, which flatters it"
     elif is_shown:
         text += ", on episodes that were not trained on"
-    noted = len(cautions(record))
-    text += f"; {amount(noted, 'note')} below" if noted else ""
+    short = [of_trust(caution) for caution in cautions(record)]
+    words = [escape(one) for one in short if one is not None]
+    words += [f"{amount(short.count(None), 'note')} below"] if None in short else []
+    text += f". {capital('; '.join(words))}" if words else ""
     return f"{text}.{_not_told(run, record, part)} Nobody has tried the policy: it is an estimate, not a measurement."
 
 
@@ -93,11 +103,18 @@ def _then(run: RunContents, record: Record, *, is_shown: bool) -> str:
 def _does(shown: Shown, *, is_shown: bool) -> str:
     """What the best run does beside the behaviour, as far as it is shown."""
     if shown.costs:
-        better = "saves, beside the behaviour that recorded them,"
-        return better if is_shown else "is not shown to cost less than the behaviour that recorded them: the saving is"
+        return "saves" if is_shown else f"is not shown to cost less than {_BEHAVIOUR}: the saving is"
     if is_shown:
-        return "improves on the behaviour that recorded them by"
-    return "is not shown to improve on the behaviour that recorded them: the difference is"
+        return f"improves on {_BEHAVIOUR} by"
+    return f"is not shown to improve on {_BEHAVIOUR}: the difference is"
+
+
+def _share(gain: Estimate, record: Record) -> str:
+    """`, or 9.0%` of the behaviour's, where that is not near 0: its interval holds none."""
+    behaviour = estimate(mapping(record.get("behaviour")).get("value"))
+    if behaviour is None or behaviour.low is None or behaviour.high is None or not behaviour.low * behaviour.high > 0:
+        return ""
+    return f", or {gain.value / abs(behaviour.value):.1%}" if behaviour.value else ""
 
 
 def _gained(gain: Estimate, shown: Shown) -> str:
@@ -150,17 +167,33 @@ def _over(record: Record) -> str:
     return f"seed {seed(some[0])} of {of}; " if len(some) == 1 else f"{mean_of(len(some), of)}; "
 
 
-def _alone(record: Record) -> str:
-    """The seeds that are shown to improve although their mean is not."""
+def _alone(record: Record, *, is_shown: bool) -> str:
+    """How many seeds are shown to improve by themselves, where not all are, or where their mean is not."""
     better = [
         seed(policy)
         for policy in trusted(record)
         if (found := improvement(policy)) is not None and found[0].low is not None and found[0].low > 0
     ]
-    are = "is" if len(better) == 1 else "are"
-    if not better:
+    of = len(policies(record))
+    if of < 2 or len(better) == (of if is_shown else 0):
         return ""
-    return f" Of {len(policies(record))} seeds, {seeds_in_words(better)} alone {are} shown to improve."
+    some = f"{len(better)} of {of} seeds ({seeds_in_words(better)})" if better else f"none of {of} seeds"
+    itself, are = ("itself", "is") if len(better) < 2 else ("themselves", "are")
+    return f" By {itself}, {some} {are} shown to be better."
+
+
+def _as_recorded(record: Record, shown: Shown) -> str:
+    """What the episodes themselves came to, and why the behaviour is said to have another value."""
+    behaviour = mapping(record.get("behaviour"))
+    recorded, fitted = (as_number(mapping(behaviour.get(of)).get("value"), None) for of in ("return", "value"))
+    if recorded is None or fitted is None:
+        return ""
+    does = "cost" if shown.costs else "returned"
+    plain, valued = (number(shown.number(value)) for value in (recorded, fitted))
+    text = f" As recorded, an episode of {title(record)} {does} {plain}{shown.behind} on average"
+    text += "" if record.get("gamma") == 1.0 else ", discounted alike"
+    other = f"; {valued} is what the fits that judge the policy say of the same behaviour"
+    return f"{text}{other if plain != valued else ''}."
 
 
 def _from_to(record: Record, shown: Shown) -> str:

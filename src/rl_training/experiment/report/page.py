@@ -6,9 +6,9 @@ import base64
 import hashlib
 import itertools
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from html import escape
 from typing import Any
 
@@ -92,16 +92,19 @@ def page(contents: Contents) -> str:
 
 
 def _numbered(body: str) -> str:
-    """Figures and tables with their numbers, which stay when a reader hides a run."""
-    for tag, noun in (("figcaption", "Figure"), ("caption", "Table")):
-        numbers = itertools.count(1)
-        named = partial(_nth, tag, noun, numbers)
-        body = re.sub(f"<{tag}>", named, body)
-    return body
-
-
-def _nth(tag: str, noun: str, numbers: Iterator[int], _: re.Match[str]) -> str:
-    return f'<{tag}><span class="nth">{noun} {next(numbers)}.</span> '
+    """Figures and tables with their numbers, which stay when a reader hides a run. Figures that can be folded away
+    number below the one before them, 3.1, so that none is missing where they are."""
+    tables_so_far = itertools.count(1)
+    body = re.sub("<caption>", lambda _: f'<caption><span class="nth">Table {next(tables_so_far)}.</span> ', body)
+    shown = folded = depth = 0
+    made = []
+    for part in re.split("(<details|</details>|<figcaption>)", body):
+        depth += {"<details": 1, "</details>": -1}.get(part, 0)
+        made.append(part)
+        if part == "<figcaption>":
+            shown, folded = (shown, folded + 1) if depth and shown else (shown + 1, 0)
+            made.append(f'<span class="nth">Figure {shown}{f".{folded}" if folded else ""}.</span> ')
+    return "".join(made)
 
 
 def _policy() -> str:
@@ -161,11 +164,9 @@ def _why_no_score(run: RunContents) -> list[str]:
         return []
     if run.summary.env_id is not None:
         return ["no scores yet: it was not evaluated while it trained. `rl-training evaluate RUN` prints some."]
-    offline = (
-        "what the data say stands above"
-        if run.offline
-        else "`rl-training evaluate RUN --offline` estimates from the data what a policy is worth"
-    )
+    if run.offline:  # which leads the page
+        return []
+    offline = "`rl-training evaluate RUN --offline` estimates from the data what a policy is worth"
     where = "in an environment `rl-training evaluate RUN --env-id ENV` gives scores"
     return [f"no scores, as there was no environment in training: {offline}; {where}."]
 
@@ -242,7 +243,7 @@ def _curves(contents: Contents) -> str:
     every = [run for run in contents.runs if run.evaluations is not None or run.metrics]
     if not every:
         return ""
-    parts.append(_legend(every))
+    parts += [_legend(every)] if len(contents.runs) > 1 else []
     seeds = sorted({seed for run in every if run.evaluations for seed in run.evaluations.seeds})
     if any(run.evaluations is not None and len(run.evaluations.seeds) > 1 for run in every):
         boxes = "".join(

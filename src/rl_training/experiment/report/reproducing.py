@@ -10,9 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from rl_training import yaml_dialect
+from rl_training.data.provenance import KEY, Provenance
+from rl_training.experiment.horizon import DEFAULT_GAMMA
 from rl_training.experiment.report import tables
 from rl_training.experiment.report.contents import RunContents
+from rl_training.experiment.report.datasets import data_title
+from rl_training.experiment.report.estimates import Record, mapping, title
+from rl_training.experiment.report.numbers import as_number
 from rl_training.paths import bare_paths, in_shell, resolved
+from rl_training.runtime.fitted_evaluation import OfflineEvaluationConfig
 
 
 def reproduce(runs: Sequence[RunContents]) -> str:
@@ -37,13 +43,21 @@ def reproduce(runs: Sequence[RunContents]) -> str:
 
 def _facts(run: RunContents) -> dict[str, str]:
     """With what it was made, as far as it says."""
+    made = Provenance.read(run.data_facts.get(KEY))
     told = {
         "started": _moment(run.summary.created),
         "versions": _joined(run.facts.get("versions")),
         "machine": _joined(_machine(run.facts.get("machine"))),
         "noted at its start": "; ".join(run.machine_notes),
         "data, SHA-256": str(run.data_facts.get("fingerprint") or "none"),
+        f"{data_title(run)}, made from": ""
+        if (made := Provenance.read(run.data_facts.get(KEY))) is None
+        else made.in_words() or "",
     }
+    for record in run.offline:
+        used = mapping(record.get("data"))
+        if used.get("fingerprint") and used["fingerprint"] != run.data_facts.get("fingerprint"):
+            told[f"{title(record)}, SHA-256"] = str(used["fingerprint"])
     return {label: text for label, text in told.items() if text}
 
 
@@ -55,12 +69,31 @@ def _run(run: RunContents, facts: Mapping[str, str]) -> str:
         commands, told = _training(run, f"rl-training train -c {config} --name {name}", name)
         parts += [f'<p class="callout small">{escape(told)}</p>'] if told else []
         commands += [f"rl-training evaluate {name} --episodes 100"] if run.summary.env_id else []
+        commands += [f"rl-training evaluate {name} --offline{_asked(run, record)}" for record in run.offline]
         parts.append(f"<pre><code>{escape(chr(10).join(commands))}</code></pre>")
     parts.append(tables.pairs([*facts.items()]))
     if run.config:
         text = escape(yaml_dialect.write(bare_paths(run.config)))
         parts.append(f"<details><summary>Complete configuration</summary><pre><code>{text}</code></pre></details>")
     return "".join(parts) + "</div>"
+
+
+def _asked(run: RunContents, record: Record) -> str:
+    """The options of an estimate, but for those that are what they are if not given."""
+    used, asked = mapping(record.get("data")), mapping(record.get("asked"))
+    own = as_number(mapping(run.config.get("algo_kwargs")).get("gamma"), DEFAULT_GAMMA)
+    step, gamma = (as_number(record.get(name), None) for name in ("step", "gamma"))
+    seeds, updates, repeats = record.get("seeds"), asked.get("updates"), record.get("repeats")
+    usual = OfflineEvaluationConfig()
+    words = [] if step is None or step == run.summary.steps else ["--which", f"{step:.0f}"]
+    if not used.get("fingerprint") or used["fingerprint"] != run.data_facts.get("fingerprint"):
+        words += ["--data", title(record)]
+    words += [] if gamma is None or gamma == own else ["--gamma", f"{gamma:.10g}"]
+    words += [] if type(updates) is not int or updates == usual.updates else ["--updates", str(updates)]
+    words += [] if type(repeats) is not int or repeats == usual.repeats else ["--repeats", str(repeats)]
+    if isinstance(seeds, list) and tuple(seeds) != run.summary.seeds:
+        words += ["--seeds", ",".join(map(str, seeds))]
+    return f" {shlex.join(words)}" if words else ""
 
 
 def _from_here(path: Path) -> Path:

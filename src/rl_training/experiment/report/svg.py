@@ -238,6 +238,10 @@ class Chart:
     def label(self, x: float, y: float, text: str, css: str = "", anchor: str = "start") -> str:
         return f'<text class="{css}" text-anchor="{anchor}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
+    def ground(self, x: float, y: float, text: str) -> str:
+        """What hides lines behind a label."""
+        return f'<rect class="ground" x="{x - 2:.1f}" y="{y - 12:.1f}" width="{_LETTER * len(text):.1f}" height="16"/>'
+
     # The whole --------------------------------------------------------------------------------------------------
 
     def svg(self, description: str) -> str:

@@ -8,10 +8,10 @@ from html import escape
 from itertools import combinations
 from typing import Any
 
-from rl_training.data.doctor.wording import capital, number
+from rl_training.data.doctor.wording import capital, listed, number
 from rl_training.experiment.costs import RETURNS, Shown
 from rl_training.experiment.offline_doubts import behind_the_cuts, mean_of
-from rl_training.experiment.report.contents import RunContents
+from rl_training.experiment.report.contents import RunContents, data_key
 from rl_training.experiment.report.drawing import Drawing, fold, grid
 from rl_training.experiment.report.estimates import (
     Record,
@@ -27,6 +27,7 @@ from rl_training.experiment.report.estimates import (
     seed,
     seeds_in_words,
     title,
+    trained_otherwise,
     trusted,
 )
 from rl_training.experiment.report.figures import forest
@@ -113,7 +114,22 @@ def _table(those: Sequence[_Estimated], shown: Shown) -> str:
     for run, record in those:
         rows += [(run.number, cells) for cells in _of_run(run, record, shown)]
     made = table(heads, rows, css="cards estimates", numbers=heads[2:6], sortable=False, caption=_caption(first, shown))
-    return made + "".join(f'<p class="small">{escape(capital(line))}.</p>' for line in _behind(those, shown))
+    lines = [*_behind(those, shown), *dict.fromkeys(line for run, record in those for line in _beside(run, record))]
+    return made + "".join(f'<p class="small">{escape(capital(line))}.</p>' for line in lines)
+
+
+def _beside(run: RunContents, record: Record) -> Iterator[str]:
+    """With which discount it was trained, where that is another, and how often it was judged on the same episodes."""
+    if other := trained_otherwise(record, run.config):
+        yield f"judged {discounted(record)}{other}"
+    steps = [int(one["step"]) for one in run.earlier if data_key(one) == data_key(record)]
+    if steps:
+        at = listed([f"{step:,}" for step in sorted(set(steps))])
+        times = "once" if len(steps) == 1 else f"{len(steps)} times"
+        yield (
+            f"on these episodes, {run.label} was judged {times} before, after {at} {run.unit}: choosing among such"
+            " estimates by what they say flatters the one that is chosen"
+        )
 
 
 def _drawn(those: Sequence[_Estimated], shown: Shown) -> str:
@@ -197,9 +213,12 @@ def _how(shown: Shown, records: Sequence[Record]) -> str:
         value += " its negative)"
     does = "cost" if shown.costs else "returned"
     gain = "a saving" if shown.costs else "an improvement"
+    behind = [mapping(record.get("behaviour")).get("weight_behind_cuts") for record in records]
+    cut = any(as_number(share, 1.0) > 0.0 for share in behind)  # or not told
     return (
-        f"Estimated from logged episodes alone: the {summed} {value}, where these episodes begin; a time limit ends"
-        f" none. “Recorded” is what the episodes {does} until they ended or were cut; “behaviour” is the data's own"
+        f"Estimated from logged episodes alone: the {summed} {value}, where these episodes begin"
+        f"{'; a time limit ends none' if cut else ''}. “Recorded” is what the episodes {does}"
+        f"{' until they ended or were cut' if cut else ''}; “behaviour” is the data's own"
         " actions, valued by the same fits as the policies, so that common errors cancel in the difference."
         f" [{LEVEL:.0%}]: over resamples of the episodes, each fitted anew; the probability is that of {gain} over the"
         " behaviour. Checks: whether the estimate may be believed, not whether it is good. It says nothing of states"

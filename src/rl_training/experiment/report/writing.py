@@ -18,8 +18,9 @@ from rl_training.experiment.report.page import Contents, page
 from rl_training.experiment.run_listing import differing_values
 from rl_training.harmless import for_page
 from rl_training.run_places import is_run, run_folders
-from rl_training.wording import amount
+from rl_training.wording import A_REPORT_IS_HTML, amount
 
+ENDINGS = (".html", ".htm")
 _MOST_NAMED = 4  # runs in a title
 
 
@@ -42,6 +43,8 @@ def write_report(
     for path in paths:
         if not is_run(path.absolute()):
             raise CheckpointError(f"{path}: {_not_a_run(path)}")
+    if output.suffix.lower() not in ENDINGS and not output.is_dir():
+        raise ConfigError(f"--output {output}: {A_REPORT_IS_HTML}")
     require_place(output, force=force)
     if held_out is not None and not with_data:
         raise ConfigError("--held-out: needs the data, which --no-data leaves closed; choose one of them")
