@@ -286,7 +286,7 @@ def _try(place: Path, draft: Draft, missing: Missing = "refuse") -> tuple[Transi
             missing_words=draft.missing_words,
             duplicates=draft.duplicates,
             words=numbers_of(draft.words) or None,
-            rewards_are=draft.guesses.rewards_are or "rewards",
+            rewards_are=draft.guesses.rewards_are,
             episode_each=None if draft.days is None else draft.days.episode_each,
             observe_time=() if draft.days is None else draft.days.observe_time,
         )
