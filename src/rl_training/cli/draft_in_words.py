@@ -71,9 +71,6 @@ def _next_steps(draft: Draft, config: str, dataset: TransitionDataset | None) ->
 
 def _is_worth_splitting(dataset: TransitionDataset) -> bool:
     """Whether there are episodes to spare, and none were set aside yet."""
-    made = dataset.provenance
-    while made is not None:
-        if made.part is not None:
-            return False
-        made = made.before
+    if dataset.provenance is not None and dataset.provenance.split() is not None:
+        return False
     return dataset.whole_episodes and dataset.n_episodes >= _ENOUGH
