@@ -23,6 +23,7 @@ Words: TypeAlias = Mapping[str, Mapping[str, float]]  # numbers that words stand
 AtTermination: TypeAlias = float | Mapping[str, float]  # added to the reward of a termination: of all, or by reason
 Side: TypeAlias = float | Sequence[float]  # the smallest or largest action: of all dimensions, or of each
 
+SIGNS_OF_REWARDS = "costs (lower is better) or rewards (higher is better)"
 # What to say wherever a value is missing.
 WAYS_WITH_MISSING = (
     "missing: hold carries the last value forward, as suits slow sensors;"
@@ -57,7 +58,7 @@ class Understanding(TypedDict, total=False):
     time_limits: TimeLimits
     max_episode_steps: int | None
     dones_are: DonesAre | None
-    rewards_are: RewardsAre
+    rewards_are: RewardsAre | None
     rewards_at: RewardsAt
     at_termination: AtTermination | None
     last_rows_are: LastRowsAre

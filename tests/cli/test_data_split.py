@@ -137,6 +137,31 @@ def test_as_a_configuration_says(command: Any, log: Path, tmp_path: Path) -> Non
     assert (TransitionDataset.load("a.npz").rewards < 0).all()
 
 
+@pytest.mark.parametrize(("train", "aside"), [("a.npz", "b.npz"), ("a.csv", "b.csv"), ("a/", "b/")])
+def test_says_how_to_go_on(train: str, aside: str, command: Any, log: Path, tmp_path: Path) -> None:
+    test_as_a_configuration_says(command, log, tmp_path)
+    out = command("data", "split", "-c", "my.yaml", "-o", train, aside, "--force").out
+    then = f"then: rl-training train -c my.yaml --set dataset={train}\n"
+    judged = f"rl-training evaluate RUN --offline --data {aside}"
+    assert out.endswith(f"{then}      {judged}\n")
+    out = command(*then.split()[2:], "--dry-run").out
+    assert f"afterwards `{judged.removesuffix('/')}`\n" in out
+    mean = float(-TransitionDataset.load(train).episode_returns().mean())
+    assert f" episodes, mean cost {readable(mean)}" in out
+    (tmp_path / aside).rename(tmp_path / "elsewhere")
+    out = command(*then.split()[2:], "--name", "mine").out
+    assert "evaluate runs/mine --offline --data FILE_SET_ASIDE  #" in out
+    (tmp_path / "elsewhere").rename(tmp_path / aside)
+    out = command("export", "mine", "-o", "p.onnx").out
+    assert f"rl-training evaluate mine --offline --data {aside.removesuffix('/')}\n" in out
+
+
+def test_without_a_configuration_init_comes_next(command: Any, log: Path) -> None:
+    out = command("data", "split", "log.csv", *READING, "-o", "a.npz", "b.npz").out
+    assert "then: rl-training init a.npz\n      rl-training train -c config.yaml\n" in out
+    assert command("init", "a.npz").code == 0
+
+
 def test_mistakes(mistake: Any, command: Any, log: Path, tmp_path: Path) -> None:
     (tmp_path / "there.npz").write_text("mine")
     split = ("data", "split", "log.csv", *READING)
@@ -303,6 +328,6 @@ def test_no_other_seed_is_named_where_each_draws_as_many(command: Any, tmp_path:
     (tmp_path / "log.csv").write_text("\n".join(["episode,obs,rewards,actions,terminations", *rows]) + "\n")
     out = command("data", "split", "log.csv", "-o", "a.npz", "b.npz").out
     assert "  warning: all 2 terminations are in the part to train on: what is judged by the other part does not" in out
-    assert out.endswith("; a larger --held-out sets some of them aside\n")
+    assert "; a larger --held-out sets some of them aside\nthen: rl-training init a.npz\n" in out
     out = command("data", "split", "log.csv", "--held-out", "0.5", "--force", "-o", "a.npz", "b.npz").out
     assert "warning" not in out

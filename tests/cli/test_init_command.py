@@ -226,12 +226,17 @@ class TestUnclear:
     def test_is_marked_with_its_candidates(self, unclear: Path, command: Any, tmp_path: Path) -> None:
         code, out, err = command("init", "log.csv")
         assert (code, err) == (0, "")
-        assert "to fill in: dataset.columns.obs, dataset.columns.rewards in config.yaml, marked TODO\n" in out
+        places = "dataset.columns.obs, dataset.columns.rewards, dataset.rewards_are"
+        assert f"to fill in: {places} in config.yaml, marked TODO\n" in out
+        assert "  rewards_are   TODO: costs (lower is better) or rewards (higher is better)?\n" in out
         text = (tmp_path / "config.yaml").read_text()
         assert "    # candidate: obs: [foo, bar]\n    obs: TODO\n" in text
         assert "    # candidate: rewards: score\n" in text
         assert "looks like a cost" in text
-        assert "  # rewards_are: costs  # if lower is better" in text
+        assert "\n  rewards_are: TODO  # costs (lower is better) or rewards (higher is better)\n" in text
+        assert [line.split(":")[0].strip() for line in text.splitlines() if "TODO" in line] == [
+            "obs", "rewards", "rewards_are",
+        ]  # fmt: skip
 
     def test_is_refused_in_one_line_until_it_is_filled_in(
         self, unclear: Path, command: Any, mistake: Any, tmp_path: Path
@@ -239,12 +244,17 @@ class TestUnclear:
         command("init", "log.csv")
         lines = {mistake(*words) for words in (("train", "-c", "config.yaml"), ("config", "validate", "config.yaml"))}
         told = "dataset.columns: {} still TODO; name the column, or columns, that hold it"
-        assert lines == {f"error: config.yaml: {told.format('obs, rewards are').removesuffix('it')}them"}
+        sign = "dataset.rewards_are: is still TODO; say costs (lower is better) or rewards (higher is better)"
+        assert lines == {f"error: config.yaml: {told.format('obs, rewards are').removesuffix('it')}them; {sign}"}
         file = tmp_path / "config.yaml"
         file.write_text(file.read_text().replace("obs: TODO", "obs: [foo, bar]"))
         assert told.format("rewards is") in mistake("train", "-c", "config.yaml")
         file.write_text(file.read_text().replace("rewards: TODO", "rewards: score"))
+        for words in (["train", "--dry-run"], ["data", "check"], ["data", "split", "-o", "a.npz", "b.npz"]):
+            assert mistake(*words, "-c", "config.yaml") == f"error: config.yaml: {sign}"
+        file.write_text(file.read_text().replace("rewards_are: TODO", "rewards_are: rewards"))
         assert command("train", "-c", "config.yaml", "--dry-run").code == 0
+        assert "TODO" not in file.read_text()
 
     def test_nothing_marks_the_ends(self, rows: Any, command: Any, mistake: Any, tmp_path: Path) -> None:
         write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": rows["r"]})
@@ -344,25 +354,22 @@ class TestUnclear:
         found = columns_of(file)
         assert (found["episode_ids"], found["end_reasons"], found["step"]) == ("Charge", "Schluss", "Zeit")
         for line in (
-            "\n  # rewards_are: costs  # if lower is better, as Energiekosten sounds: take the # away\n",
-            "# action_low: TODO\n",
-            "# action_high: TODO\n",
+            "\n  rewards_are: TODO  # costs (lower is better) or rewards (higher is better)\n",
+            "# action_low: NUMBER\n",
+            "# action_high: NUMBER\n",
             "    Tagesende: TODO  # ",
         ):
             assert line in text
         assert "  reward_range_scaling: true\n" in text
         for todo, said in {
-            "obs": "Raum", "actions": "Stufe", "rewards": "Energiekosten", "Tagesende": "truncation",
-            "Heiß": "termination",
+            "obs": "Raum", "actions": "Stufe", "rewards": "Energiekosten", "rewards_are": "costs",
+            "Tagesende": "truncation", "Heiß": "termination",
         }.items():  # fmt: skip
             text = text.replace(f"{todo}: TODO", f"{todo}: {said}")
         file.write_text(text.replace("# action_low", "action_low"))
         said = command("train", "-c", "config.yaml").err
-        assert (
-            said == "error: config.yaml: dataset.action_low: is still TODO; give a number, or one for each action,"
-            " or leave out both bounds\n"
-        )
-        file.write_text(text.replace("# rewards_are", "rewards_are"))
+        assert said.startswith("error: config.yaml: dataset.action_low: must be a number")
+        file.write_text(text)
         assert "in 3 episodes" in " ".join(command("train", "-c", "config.yaml", "--dry-run").out.split())
 
     def test_a_charge_is_a_batch_or_a_battery_s(self, rows: Any) -> None:

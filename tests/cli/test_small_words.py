@@ -37,12 +37,22 @@ class TestCosts:
             assert len(told) == 1
             assert "say rewards_are: costs" in told[0]
 
-    def test_that_are_said_to_be_costs(self, command: Any, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("said", ["costs", "rewards"])
+    def test_of_which_somebody_has_said_what_they_are(self, said: str, command: Any, tmp_path: Path) -> None:
         write_log(tmp_path / "log.csv")
-        (tmp_path / "c.yaml").write_text(config_of(f"{COLUMNS}\n  rewards_are: costs", "total_timesteps: 2\n"))
-        code, out, err = command("train", "-c", "c.yaml", "--dry-run")
-        assert code == 0
-        assert "rewards.cost" not in out + err
+        (tmp_path / "c.yaml").write_text(config_of(f"{COLUMNS}\n  rewards_are: {said}", "total_timesteps: 2\n"))
+        for words in (["train", "--dry-run"], ["data", "check"], ["data", "split", "-o", "a.npz", "b.npz"]):
+            code, out, err = command(*words, "-c", "c.yaml")
+            assert code == 0
+            assert "rewards.cost" not in out + err
+
+    def test_are_told_where_data_are_checked_and_split(self, command: Any, tmp_path: Path) -> None:
+        write_log(tmp_path / "log.csv")
+        (tmp_path / "c.yaml").write_text(config_of(COLUMNS))
+        for words in (["check"], ["split", "-o", "a.npz", "b.npz"]):
+            out = " ".join(command("data", *words, "-c", "c.yaml").out.split())
+            assert out.count("[rewards.cost]") == 1
+            assert "if lower is better, the worst behaviour is learned as the best" in out
 
 
 class TestDataOfAConfiguration:

@@ -56,7 +56,7 @@ def test_from_a_log_to_a_file_to_ship(command: Any, mistake: Any, tmp_path: Path
     assert "to fill in: dataset.end_reasons.zzz in config.yaml" in out
     file = tmp_path / "config.yaml"
     text = file.read_text("utf-8")
-    assert "  rewards_are: costs  # lower is better; if it is not, leave this out\n" in text
+    assert "  rewards_are: costs  # lower is better; if higher is, say rewards\n" in text
     assert re.search(r"  # action_low: 0\.1\d+\n  # action_high: 0\.7\d+\n", text)
 
     file.write_text(text.replace("rewards: Energy cost", "rewards: Energy cots"), "utf-8")

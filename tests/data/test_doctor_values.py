@@ -365,6 +365,10 @@ class TestNamesOfRewards:
             ("Coûts", True),
             ("dépense", True),
             ("closs", False),
+            ("Total $/h", True),
+            ("Aufwand [EUR]", True),
+            ("profit_eur", False),
+            ("reward [EUR]", False),
         ],
     )
     def test_a_cost_is_no_reward(self, name: str, told: bool) -> None:
@@ -376,3 +380,9 @@ class TestNamesOfRewards:
         if told:
             assert found["rewards.cost"].level == "warning"
             assert f"a column named {name!r}: if lower is better" in found["rewards.cost"].what
+
+    def test_money_of_both_signs_is_earned_and_spent(self) -> None:
+        arrays = without_successors()
+        table = {"net_eur" if field == "rewards" else field: values for field, values in arrays.items()}
+        table["net_eur"][:2] = (-1.0, 1.0)
+        assert "rewards.cost" not in {f.code for f in examine(read_table(table, {"rewards": "net_eur"})).findings}

@@ -14,11 +14,11 @@ from rl_training.cli.recommendation import Recommendation
 from rl_training.data.fields import END_REASONS, EPISODE_ENDS, EPISODE_IDS, STEP, TO_FILL_IN
 from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.words import PAIR, proposed
-from rl_training.data.guess_words import is_cost
+from rl_training.data.guess_words import may_cost
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.reason_guesses import ReasonGuess
 from rl_training.data.transforms import RETURN_SPAN
-from rl_training.reading_choices import Duplicates, Ending
+from rl_training.reading_choices import SIGNS_OF_REWARDS, Duplicates, Ending
 from rl_training.runtime.presets import presets
 from rl_training.validation import printable
 from rl_training.wording import amount
@@ -85,7 +85,14 @@ class Draft:
     def to_fill_in(self) -> list[str]:
         """Places in the file that are marked."""
         columns = [f"dataset.columns.{guess.field}" for guess in self.missing]
+        columns += ["dataset.rewards_are"] if self.sign_is_open else []
         return columns + [f"dataset.{END_REASONS}.{printable(text)}" for text in self.unclear_reasons]
+
+    @property
+    def sign_is_open(self) -> bool:
+        """Whether what may be the reward may as well be a cost, by its name."""
+        wanted = [guess for guess in self.missing if guess.field == "rewards"]
+        return any(may_cost(name) for guess in wanted for columns in guess.candidates for name in columns)
 
     @property
     def missing(self) -> list[Guess]:
@@ -118,12 +125,8 @@ class Draft:
         lines = _comment(f"Written by `rl-training init`. Every value may be changed; every option: {shown}.")
         looked_at = f" Guesses look at {self.looked_at}." if self.looked_at else ""
         lines += _comment(f"Data: {self.found}.{looked_at}")
-        if self.missing:
-            fields = ", ".join(guess.field for guess in self.missing)
-            lines += _comment(f"{TO_FILL_IN}: say below which columns hold {fields}; until then training refuses this.")
-        if self.unclear_reasons:
-            texts = listed(self.unclear_reasons)
-            lines += _comment(f"{TO_FILL_IN}: say below what {texts} means; until then training refuses this.")
+        if self.to_fill_in:
+            lines += _comment(f"Only you can tell: {', '.join(self.to_fill_in)}. Training needs all of them.")
         lines += ["", *self._algorithm(), "", *self._dataset(), "", *self._run()]
         return "\n".join(lines) + "\n"
 
@@ -164,11 +167,11 @@ class Draft:
                 lines += self._column(guess, active=guess in active)
             lines += [f"    # {key}: COLUMN  # {about}" for key, about in self._undecided()]
         if self.guesses.rewards_are is not None:
-            lines.append(f"  rewards_are: {self.guesses.rewards_are}  # lower is better; if it is not, leave this out")
-        for guess in (guess for guess in self.missing if guess.field == "rewards"):
-            costs = [name for columns in guess.candidates for name in columns if is_cost(name)]
-            about = f", as {printable(costs[0])} sounds: take the # away" if costs else ""
-            lines.append(f"  # rewards_are: costs  # if lower is better{about}")
+            lines.append(f"  rewards_are: {self.guesses.rewards_are}  # lower is better; if higher is, say rewards")
+        elif self.sign_is_open:
+            lines.append(f"  rewards_are: {TO_FILL_IN}  # {SIGNS_OF_REWARDS}")
+        elif any(guess.field == "rewards" for guess in self.missing):
+            lines.append("  # rewards_are: costs  # if lower is better")
         if self.guesses.dones_are is not None:
             lines.append(f"  dones_are: {self.guesses.dones_are}  # of what ends an episode, the data mark only this")
         lines += [] if self.days is None else self.days.lines()
@@ -256,7 +259,7 @@ class Draft:
         """The bounds of actions, to be said by who knows them."""
         if not self.observed and not self.env_id and any(guess.field == "actions" for guess in self.missing):
             about = "Bounds of the actions, which a policy never leaves, if you know them: one number or one for each"
-            return [*_comment(f"{about}.", "  "), *(f"  # action_{side}: {TO_FILL_IN}" for side in ("low", "high"))]
+            return [*_comment(f"{about}.", "  "), *(f"  # action_{side}: NUMBER" for side in ("low", "high"))]
         if not self.observed or self.env_id:
             return []
         seen = ", ".join(f"{printable(name)} {low:g} to {high:g}" for name, low, high in self.observed)
@@ -277,7 +280,7 @@ class Draft:
             about = "what each step costs, as rewards_are says below"
         if guess.is_clear:
             return [*_comment(f"{about}; guessed: {guess.why}", "    "), f"    {self._entry(guess.field, guess)}"]
-        lines = _comment(f"{TO_FILL_IN if active else 'Unclear'}: {about}; {guess.why}.", "    ")
+        lines = _comment(f"{'To say' if active else 'Unclear'}: {about}; {guess.why}.", "    ")
         for columns in guess.candidates[:12]:
             value = columns[0] if len(columns) == 1 else list(columns)
             lines.append(f"    # candidate: {guess.field}: {yaml_dialect.inline(value)}")

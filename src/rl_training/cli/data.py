@@ -140,7 +140,7 @@ def split(
 
     path, env_id, reading = _named(path, config, env_id, reading, "split")
     chosen = data_split.Choice(held_out, seed)
-    data_split.split(str(path), output, env_id, reading, chosen, force=force, as_json=as_json)
+    data_split.split(str(path), output, env_id, reading, chosen, config=config, force=force, as_json=as_json)
 
 
 data_app.command()(collect)

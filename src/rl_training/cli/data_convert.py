@@ -16,6 +16,7 @@ from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import size
 from rl_training.data.checks import MATRIX_FIELDS, VECTOR_FIELDS
 from rl_training.data.dataset_loaders import check_spaces
+from rl_training.data.doctor.episode_checks import check_reward_name
 from rl_training.data.doctor.flag_checks import check_left_out
 from rl_training.data.doctor.resolution_checks import check_resolution
 from rl_training.data.fields import FIELD_OF
@@ -55,7 +56,8 @@ def read_and_describe(source: str, env_id: str | None, reading: Reading) -> tupl
         dataset = _held_to(dataset, env_id, source)
     told = [f"{source}: {dataset.origin}" + (f", recorded in {dataset.env_id}" if dataset.env_id else "")]
     told += [f"  note: {in_options(note)}" for note in (*dataset.notes, *_narrowed(raw))]
-    told += [f"  warning: {finding}" for finding in (*check_resolution(dataset.coarse), *check_left_out(raw))]
+    doubts = (*check_resolution(dataset.coarse), *check_left_out(raw), *check_reward_name(raw, dataset.rewards))
+    told += [f"  {finding.level}: {in_options(str(finding))}" for finding in doubts]
     widths = f"observations {dataset.obs_dim}, actions {dataset.act_dim}"
     told.append(f"  {amount(len(dataset), 'row')}, {_episodes(dataset, shown_by(source, reading, dataset))}; {widths}")
     if dataset.n_usable < len(dataset):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.provenance import Provenance
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.costs import Shown
-from rl_training.paths import resolved
+from rl_training.paths import in_shell, resolved
 from rl_training.wording import amount
 
 _NAMES = ("train", "held_out")
@@ -39,10 +40,11 @@ def split(
     reading: Reading,
     choice: Choice,
     *,
+    config: str | None = None,
     force: bool,
     as_json: bool,
 ) -> None:
-    """Read, check, divide and write both parts, or neither."""
+    """Read, check, divide and write both parts, or neither. config: that named the data."""
     with told_as_json(Path(source), as_json):
         if not 0 < choice.held_out < 1:
             raise ConfigError(f"--held-out {choice.held_out:g}: must be a share between 0 and 1, such as 0.25")
@@ -61,7 +63,10 @@ def split(
         told += _write(
             parts,
             goals,
-            [replace(made, part=f"{kind} {drawn}") for kind in ("all but", "set aside:")],
+            [
+                replace(made, part=f"{kind} {drawn}", others=_seen_from(goal.path, other.path))
+                for kind, goal, other in zip(("all but", "set aside:"), goals, reversed(goals), strict=True)
+            ],
             shown,
             force=force,
         )
@@ -70,7 +75,22 @@ def split(
         notes = [line.strip().removeprefix("note: ") for line in told if line.startswith(("  note:", "  warning:"))]
         tell(json.dumps({"path": source, "seed": choice.seed, **about, "notes": list(dict.fromkeys(notes))}))
     else:
-        tell("\n".join(dict.fromkeys(told)))
+        tell("\n".join([*dict.fromkeys(told), *_next_steps(output, config)]))
+
+
+def _seen_from(place: Path, other: Path) -> str:
+    """The way from a file's folder to another file."""
+    return os.path.relpath(resolved(other), resolved(place).parent)
+
+
+def _next_steps(output: tuple[str, str], config: str | None) -> list[str]:
+    """The commands that go on with both parts."""
+    train, aside = map(in_shell, output)
+    ways = [f"rl-training init {train}", "rl-training train -c config.yaml"]
+    if config is not None:
+        ways = [f"rl-training train -c {in_shell(config)} --set dataset={train}"]
+    ways.append(f"rl-training evaluate RUN --offline --data {aside}")
+    return [f"then: {ways[0]}", *(f"      {way}" for way in ways[1:])]
 
 
 def _aside(dataset: TransitionDataset, choice: Choice, source: str) -> BoolArray:

@@ -13,6 +13,7 @@ from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.words import in_words
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.paths import in_shell
+from rl_training.reading_choices import SIGNS_OF_REWARDS
 from rl_training.validation import printable
 
 _ENOUGH = 20  # episodes: a quarter of fewer tells little
@@ -34,6 +35,8 @@ def tell_draft(draft: Draft, output: Path, dataset: TransitionDataset | None) ->
         )
     if draft.guesses.rewards_are is not None:
         lines += beside("  rewards_are", f"{draft.guesses.rewards_are} (lower is better)", 16)
+    elif draft.sign_is_open:
+        lines += beside("  rewards_are", f"{TO_FILL_IN}: {SIGNS_OF_REWARDS}?", 16)
     if draft.days is not None and draft.days.is_clear:
         lines += beside("  episode_each", f"day ({draft.days.why})", 16)
         lines += beside("  observe_time", "day (as sin_day and cos_day, behind obs)", 16)
@@ -68,9 +71,6 @@ def _next_steps(draft: Draft, config: str, dataset: TransitionDataset | None) ->
 
 def _is_worth_splitting(dataset: TransitionDataset) -> bool:
     """Whether there are episodes to spare, and none were set aside yet."""
-    made = dataset.provenance
-    while made is not None:
-        if made.part is not None:
-            return False
-        made = made.before
+    if dataset.provenance is not None and dataset.provenance.split() is not None:
+        return False
     return dataset.whole_episodes and dataset.n_episodes >= _ENOUGH

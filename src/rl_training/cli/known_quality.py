@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from rl_training.data.provenance import KEY, Provenance, set_aside
 from rl_training.experiment.costs import Shown, shown_as
 from rl_training.experiment.horizon import FURTHER_REFUSED, NEWER_REFUSED, beginning_of
 from rl_training.paths import in_shell
@@ -23,7 +24,9 @@ def quality(card: Mapping[str, Any], run: Path, which: str) -> str:
     told += [_estimated(estimate, shown_by_card(card))] if estimate is not None else []
     if not told:
         words = ["rl-training", "evaluate", in_shell(run), *([] if which == "last" else ["--which", which])]
-        words += [] if card["environment"] else ["--offline"]
+        data = card["dataset"] or {}
+        aside = set_aside(Provenance.read(data.get(KEY)), (data.get("source") or {}).get("path"))
+        words += [] if card["environment"] else ["--offline", *aside]
         return f"this checkpoint was never evaluated: {' '.join(words)}"
     return "; ".join(told)
 

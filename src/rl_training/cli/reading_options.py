@@ -33,7 +33,7 @@ MaxEpisodeSteps = Annotated[
 ]
 DonesAre = Annotated[reading_choices.DonesAre | None, typer.Option(help="What a plain dones flag means.")]
 RewardsAre = Annotated[
-    reading_choices.RewardsAre, typer.Option(help="costs: lower is better, rewards are their negative.")
+    reading_choices.RewardsAre | None, typer.Option(help="costs: lower is better, rewards are their negative.")
 ]
 RewardsAt = Annotated[
     reading_choices.RewardsAt, typer.Option(help="next: a step's reward stands in the row after; last rows go.")
@@ -98,7 +98,7 @@ class Reading:
     time_limits: TimeLimits = "keep"
     max_episode_steps: MaxEpisodeSteps = None
     dones_are: DonesAre = None
-    rewards_are: RewardsAre = "rewards"
+    rewards_are: RewardsAre = None
     rewards_at: RewardsAt = "same"
     at_termination: AtTermination = None
     end_reasons: EndReasons = None
@@ -172,7 +172,7 @@ class Reading:
             said["max_episode_steps"] = self.max_episode_steps
         if self.dones_are is not None:
             said["dones_are"] = self.dones_are
-        if self.rewards_are != "rewards":
+        if self.rewards_are is not None:
             said["rewards_are"] = self.rewards_are
         if self.rewards_at != "same":
             said["rewards_at"] = self.rewards_at
@@ -341,7 +341,7 @@ _AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\bdones_are: (terminations|truncations|ends)\b(?!,)", r"--dones-are \1"),
     (r"\bdones_are\b", "--dones-are"),
     (r"(?<!-)\bmax_episode_steps\b", "--max-episode-steps"),
-    (r"\brewards_are: costs\b", "--rewards-are costs"),
+    (r"\brewards_are: (costs|rewards)\b", r"--rewards-are \1"),
     (r"\brewards_at: next\b", "--rewards-at next"),
     (
         r"(?<!\.)\bend_reasons: \{([^{}]+): (\w+)\}",

@@ -66,6 +66,8 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         read_spaces(env_id)
     if source.endswith((".yaml", ".yml")):
         raise ConfigError(f"{source}: {_NO_DATA.format(in_shell(source))}")
+    if output.suffix.lower() not in (".yaml", ".yml"):
+        raise ConfigError(f"--output {output}: must end in .yaml or .yml; -o {in_shell(output.with_suffix('.yaml'))}")
     place = locate(source)
     first = _first_look(source, place)
     require_place(output, force=force)
@@ -286,7 +288,7 @@ def _try(place: Path, draft: Draft, missing: Missing = "refuse") -> tuple[Transi
             missing_words=draft.missing_words,
             duplicates=draft.duplicates,
             words=numbers_of(draft.words) or None,
-            rewards_are=draft.guesses.rewards_are or "rewards",
+            rewards_are=draft.guesses.rewards_are,
             episode_each=None if draft.days is None else draft.days.episode_each,
             observe_time=() if draft.days is None else draft.days.observe_time,
         )

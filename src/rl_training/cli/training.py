@@ -20,6 +20,7 @@ from rl_training.data.dataset_loaders import FileDatasetConfig
 from rl_training.data.formats.places import expand
 from rl_training.data.formats.siblings import alike_beside
 from rl_training.data.generation import generate_random_dataset
+from rl_training.data.provenance import KEY, Provenance, set_aside
 from rl_training.errors import ConfigError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.experiment.config import apply_override, read_config, to_yaml
@@ -232,7 +233,9 @@ def _report(result: TrainResult, console: Console, page: str = "") -> None:
             console.print(f"  {label:<15}{text}", soft_wrap=True)
     if result.checkpoint.config.env_id is None and progress.steps:
         told = "estimates from the data alone how good it is"
-        console.print(f"no simulator: {program()} evaluate {in_shell(run.path)} --offline  # {told}", soft_wrap=True)
+        aside = set_aside(Provenance.read(data.get(KEY)), getattr(result.checkpoint.config.dataset, "path", None))
+        command = " ".join([program(), "evaluate", in_shell(run.path), "--offline", *aside])
+        console.print(f"no simulator: {command}  # {told}", soft_wrap=True)
     command = f"{program()} resume {in_shell(run.path)}"
     if result.status == "interrupted":
         console.print(f"continue: {command}", soft_wrap=True)

@@ -28,7 +28,14 @@ from rl_training.cli.telling import tell
 from rl_training.data.column_names import require_named
 from rl_training.data.dataset_loaders import FileDatasetConfig, MixtureDatasetConfig
 from rl_training.data.formats import csv_text, npz
-from rl_training.data.formats.cells import BadCellsError, marks_with_points, numbers, numbers_of_words, with_points
+from rl_training.data.formats.cells import (
+    BadCellsError,
+    is_missing_word,
+    marks_with_points,
+    numbers,
+    numbers_of_words,
+    with_points,
+)
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of, listed, suggest
 from rl_training.data.formats.raw import NAMES, RawData, told_as_json
@@ -137,6 +144,8 @@ def _numbers(text: str, columns: Sequence[NamedColumn] = ()) -> list[float]:
         hint = f"; for observations in a file: --obs-file {shlex.quote(text)}" if is_file else ""
         if ";" in text:
             hint = f"; write decimals with a point: --obs {text.replace(',', '.').replace(';', ',')}"
+        elif lacking := [part for part in split_at_commas(text) if is_missing_word(part) or not re.search(r"\w", part)]:
+            hint = f"; {shown(lacking[0])} is none: a policy needs a number for each, such as the last one measured"
         elif not hint and columns:
             hint = f", or by name, such as {as_option(columns)}"
         raise DataError(f"--obs {text}: must be numbers separated by commas{hint}") from None

@@ -22,6 +22,7 @@ from rl_training.data.section_texts import (
     period_alone,
     reasons_by_text,
     rewards_by_text,
+    rewards_meant,
     words_by_column,
 )
 from rl_training.data.space_bounds import action_bounds, bounds_in_words
@@ -74,8 +75,9 @@ _TIME_LIMITS: TimeLimits = Field(
 _MAX_EPISODE_STEPS: int | None = Field(
     default=None, ge=1, description="Where the data mark no truncations: rows after which an episode was cut."
 )
-_REWARDS_ARE: RewardsAre = Field(
-    default="rewards", description="costs: lower is better in the data, and every reward is the negative of them."
+_RewardsAre = Annotated[RewardsAre | None, BeforeValidator(rewards_meant)]
+_REWARDS_ARE = Field(
+    default=None, description="costs: lower is better in the data, and every reward is the negative of them."
 )
 _REWARDS_AT: RewardsAt = Field(
     default="same", description="next: a step's reward stands in the row after it; last rows have none and go."
@@ -118,7 +120,7 @@ class FileDatasetConfig(MappedDatasetConfig):
     dones_are: DonesAre | None = Field(
         default=None, description="What a plain dones flag means; ends: either kind, another flag tells which."
     )
-    rewards_are: RewardsAre = _REWARDS_ARE
+    rewards_are: _RewardsAre = _REWARDS_ARE
     rewards_at: RewardsAt = _REWARDS_AT
     at_termination: Annotated[float | dict[str, float], BeforeValidator(rewards_by_text)] | None = _AT_TERMINATION
     end_reasons: Annotated[dict[str, Ending], BeforeValidator(reasons_by_text)] | None = Field(
@@ -160,13 +162,6 @@ class FileDatasetConfig(MappedDatasetConfig):
             raise ValueError(str(error)) from None
         return self
 
-    @field_validator("action_low", "action_high", mode="before")
-    @classmethod
-    def _are_said(cls, side: Any) -> Any:
-        if side == TO_FILL_IN:
-            raise ValueError(f"is still {TO_FILL_IN}; give a number, or one for each action, or leave out both bounds")
-        return side
-
     @model_validator(mode="after")
     def _both_bounds(self) -> FileDatasetConfig:
         if (self.action_low is None) != (self.action_high is None):
@@ -185,7 +180,7 @@ class MinariDatasetConfig(MappedDatasetConfig):
     )
     time_limits: TimeLimits = _TIME_LIMITS
     max_episode_steps: int | None = _MAX_EPISODE_STEPS
-    rewards_are: RewardsAre = _REWARDS_ARE
+    rewards_are: _RewardsAre = _REWARDS_ARE
     rewards_at: RewardsAt = _REWARDS_AT
     at_termination: Annotated[float | dict[str, float], BeforeValidator(rewards_by_text)] | None = _AT_TERMINATION
     missing: Missing = _MISSING

@@ -161,6 +161,12 @@ def is_money(name: str) -> bool:
     return first_of(name, MONEY) is not None or any(sign in name for sign in MONEY_SIGNS)
 
 
+def may_cost(name: str) -> bool:
+    """Whether lower may be better, by the name: of a cost, or of money, unless it says that it is gained."""
+    gained = is_reward(name) or first_of(name, LIKE_REWARD) is not None
+    return is_cost(name) or (is_money(name) and not gained)
+
+
 def is_message(name: str) -> bool:
     """`Meldung`, `alarm_text`, `Fehlercode`; an `event_id` tells events apart."""
     words = words_in(name)

@@ -6,13 +6,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
 
 from rl_training import __version__
+from rl_training.paths import in_shell, is_there
 from rl_training.reading_choices import Period, is_said
 from rl_training.time_features import names_of
 from rl_training.validation import printable
@@ -30,7 +32,8 @@ _DEEPEST = 8  # files that were made from one another
 class Provenance:
     """source: the name of the file that was read, with the SHA-256 of its bytes where it was taken. options: what was
     said on how it is read, by the keys of a `dataset:` section. part: which of its episodes these are, in words.
-    before: what the file itself says of where it comes from."""
+    before: what the file itself says of where it comes from. others: the way from its folder to the file with the other
+    episodes."""
 
     source: str | None = None
     sha256: str | None = None
@@ -38,6 +41,7 @@ class Provenance:
     part: str | None = None
     before: Provenance | None = None
     program: str = f"{_PROGRAM} {__version__}"
+    others: str | None = None
 
     @classmethod
     def of(
@@ -71,7 +75,7 @@ class Provenance:
         """As JSON values, without what is not known."""
         before = None if self.before is None else self.before.to_json()
         known: dict[str, Any] = {"program": self.program, "source": self.source, "sha256": self.sha256}
-        known |= {"options": dict(self.options) or None, "part": self.part, "before": before}
+        known |= {"options": dict(self.options) or None, "part": self.part, "others": self.others, "before": before}
         return {name: value for name, value in known.items() if value is not None}
 
     def text(self) -> str:
@@ -81,7 +85,7 @@ class Provenance:
         )
         if len(made) <= _MOST_BYTES or self.before is None:
             return made
-        return Provenance(self.source, self.sha256, self.options, self.part, None, self.program).text()
+        return replace(self, before=None).text()
 
     @classmethod
     def read(cls, told: Any, deep: int = _DEEPEST) -> Provenance | None:
@@ -94,7 +98,7 @@ class Provenance:
                 return None
         if not isinstance(told, Mapping) or not _is_text(told.get("program")) or not deep:
             return None
-        texts = {name: told.get(name) for name in ("source", "sha256", "part")}
+        texts = {name: told.get(name) for name in ("source", "sha256", "part", "others")}
         options = told.get("options", {})
         if not told["program"].startswith(_PROGRAM) or not isinstance(options, Mapping):
             return None
@@ -102,6 +106,11 @@ class Provenance:
             return None
         before = cls.read(told.get("before"), deep - 1)
         return cls(**texts, options=dict(options), before=before, program=told["program"])
+
+    def split(self) -> Provenance | None:
+        """The latest stage of which these data are a part; none if they are whole."""
+        before = None if self.before is None else self.before.split()
+        return self if self.part is not None else before
 
     def in_words(self) -> str | None:
         """`log.csv (SHA-256 0123456789ab…), read with rewards_are: costs; …`; none where no file is named."""
@@ -112,6 +121,20 @@ class Provenance:
         told = f"{printable(self.source)}{digest}" + (f", read {_choices(self.options)}" if self.options else "")
         told += f"; {printable(self.part)}" if self.part else ""
         return told + (f"; that is made from {earlier}" if earlier else "")
+
+
+def set_aside(made: Provenance | None, path: Any) -> list[str]:
+    """`--data FILE` for `evaluate --offline`, with the episodes that are not among these; nothing if the data are
+    whole. path: where they lie, if in a file."""
+    split = None if made is None else made.split()
+    if split is None:
+        return []
+    place = None if path is None or split.others is None else Path(path).parent / split.others
+    if place is None or not is_there(place):
+        return ["--data", "FILE_SET_ASIDE"]
+    with suppress(OSError, ValueError):  # the working folder is gone; or it is another than theirs
+        place = place.relative_to(Path.cwd())
+    return ["--data", in_shell(place)]
 
 
 def other_rewards(one: Provenance, other: Provenance) -> str | None:
@@ -171,6 +194,13 @@ def digest_of(path: Path) -> str | None:
         return whole.hexdigest()
     except OSError:
         return None
+
+
+def as_costs(section: Any, facts: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What was said on reading, as `readings` has it, wherever it made costs rewards; nothing where that was done an
+    even number of times, so that rewards have the sign of the user's file."""
+    said = [choices for choices in readings(section, facts) if choices.get("rewards_are") == "costs"]
+    return said if len(said) % 2 else []
 
 
 def readings(section: Any, facts: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rl_training.data.fields import TO_FILL_IN
 from rl_training.data.formats.end_reasons import checked as checked_reasons
 from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.words import NAME as WORDS
@@ -11,7 +12,14 @@ from rl_training.data.formats.words import checked as checked_words
 from rl_training.data.termination_rewards import NAME as AT_TERMINATION
 from rl_training.data.termination_rewards import checked as checked_rewards
 from rl_training.errors import ConfigError, DataError
-from rl_training.reading_choices import checked_periods
+from rl_training.reading_choices import SIGNS_OF_REWARDS, checked_periods
+
+
+def rewards_meant(given: Any) -> Any:
+    """Whether higher or lower is better, which nobody but the user knows where `rl-training init` asks."""
+    if given == TO_FILL_IN:
+        raise ValueError(f"is still {TO_FILL_IN}; say {SIGNS_OF_REWARDS}")
+    return given
 
 
 def missing_texts(given: Any) -> Any:

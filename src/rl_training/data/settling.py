@@ -45,7 +45,7 @@ def settle(
     time_limits: TimeLimits = "keep",
     max_episode_steps: int | None = None,
     dones_are: DonesAre | None = None,
-    rewards_are: RewardsAre = "rewards",
+    rewards_are: RewardsAre | None = None,
     rewards_at: RewardsAt = "same",
     at_termination: AtTermination | None = None,
     last_rows_are: LastRowsAre = "truncation",
@@ -60,7 +60,8 @@ def settle(
     said = {"rewards_are": rewards_are, "rewards_at": rewards_at, "time_limits": time_limits}
     raw = _told_of_repeats(raw, said | {"at_termination": at_termination})
     raw = with_last_rows(raw, last_rows_are)
-    if rewards_are == "costs":
+    raw = replace(raw, rewards_are=rewards_are)
+    if raw.negated:
         raw = _negated(raw)
     marks = {name: raw.arrays[name] for name in MARKS if name in raw.arrays}
     if np.any(marks.get(BORDERS_LOST, False)) and (time_limits == "d4rl" or max_episode_steps is not None):
@@ -88,7 +89,7 @@ def settle(
         raise raw.located(fault) from fault
     settled = replace(placed, arrays=arrays, notes=(*raw.notes, *of_dones, *of_successors))
     if at_termination is not None:
-        settled = with_termination_rewards(settled, at_termination, costs=rewards_are == "costs")
+        settled = with_termination_rewards(settled, at_termination, costs=raw.negated)
     if missing != "refuse" and np.any(marks.get(BORDERS_LOST, False)):
         raise DataError("missing: the rows were sampled or reordered, so episodes are not known; leave it out")
     if missing == "hold":  # before rows become each other's successors
@@ -123,7 +124,7 @@ def _negated(raw: RawData) -> RawData:
     column = raw.column_in_file("rewards", None)
     named = "the data's rewards" if column is None else f"column {column!r}"
     note = f"{named}: costs, where lower is better; rewards are their negative"
-    return replace(raw, arrays=arrays, notes=(*raw.notes, note), negated=True)
+    return replace(raw, arrays=arrays, notes=(*raw.notes, note))
 
 
 def _bounds(raw: RawData, low: Side | None, high: Side | None) -> SpaceBounds | None:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rl_training.data.provenance import readings
+from rl_training.data.provenance import as_costs
 from rl_training.experiment.statistics import Estimate
 from rl_training.validation import printable
 
@@ -78,8 +78,8 @@ RETURNS = Shown()
 def shown_as(section: Any, facts: Mapping[str, Any]) -> Shown:
     """By a run's `dataset:` section and what run.json says of where the data come from: costs that were negated an odd
     number of times."""
-    said = [choices for choices in readings(section, facts) if choices.get("rewards_are") == "costs"]
-    if len(said) % 2 == 0:
+    said = as_costs(section, facts)
+    if not said:
         return RETURNS
     columns = said[-1].get("columns")
     name = columns.get("rewards") if isinstance(columns, Mapping) else None

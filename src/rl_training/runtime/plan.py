@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rl_training.algorithms.base import OnlineParams, PriorDataParams
+from rl_training.data.provenance import as_costs, set_aside
 from rl_training.data.summaries import known_facts
 from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.initial_values import has_critics
@@ -36,7 +37,7 @@ def plan_in_words(trainer: Trainer, parts: Parts, seconds: float | None) -> list
     config, progress, online = trainer.config, parts.progress, trainer.online
     lines = []
     if parts.dataset is not None:
-        lines.append(f"data: {_data(known_facts(parts.dataset))}")
+        lines.append(f"data: {_data(known_facts(parts.dataset), config)}")
         if parts.dataset.mixture is not None and (of_data := _rows_of_data(trainer, parts)):
             lines.append(f"mixture: {parts.dataset.mixture.in_batches(of_data)}")
     if online is not None:
@@ -52,10 +53,16 @@ def plan_in_words(trainer: Trainer, parts: Parts, seconds: float | None) -> list
         f"engine {parts.mode} on {parts.learner.device}",
         *([] if seconds is None else [f"time: {_time(seconds, progress.total_updates)}"]),
         *map(str, parts.memory),
-        f"evaluate: {scored if config.env_id else 'no environment; afterwards `rl-training evaluate RUN --offline`'}",
+        f"evaluate: {scored if config.env_id else _afterwards(config, parts)}",
         f"write: {new_path(config)}",
         *map(notice_line, trainer.notices),
     ]
+
+
+def _afterwards(config: TrainConfig, parts: Parts) -> str:
+    made = None if parts.dataset is None else parts.dataset.provenance
+    aside = set_aside(made, getattr(config.dataset, "path", None))
+    return f"no environment; afterwards `{' '.join(['rl-training evaluate RUN --offline', *aside])}`"
 
 
 def _time(seconds: float, updates: int) -> str:
@@ -65,11 +72,14 @@ def _time(seconds: float, updates: int) -> str:
     return f"about {amount(max(1, round(seconds / size)), unit)} ({each})"
 
 
-def _data(facts: dict[str, Any]) -> str:
+def _data(facts: dict[str, Any], config: TrainConfig) -> str:
     rows = amount(facts["transitions"], "transition")
     if "episodes" not in facts:
         return f"{rows} (sampled)"
-    return f"{rows} in {amount(facts['episodes'], 'episode')}, mean return {readable(facts['return_mean'])}"
+    section = None if config.dataset is None else config.dataset.model_dump(mode="json")
+    costs, mean = as_costs(section, facts), facts["return_mean"]
+    told = f"mean cost {readable(0.0 - mean)}" if costs else f"mean return {readable(mean)}"
+    return f"{rows} in {amount(facts['episodes'], 'episode')}, {told}"
 
 
 def _rows_of_data(trainer: Trainer, parts: Parts) -> int:

@@ -79,6 +79,8 @@ class RunDirectory:
             what = "holds no run (no run.json)" if path.is_dir() else "no such run"
             if is_configuration(path):
                 what = f"is a configuration, not a run; rl-training train -c {in_shell(path)} makes one"
+            elif path.suffix == ".onnx" and path.is_file():
+                what = "is an exported policy, which onnxruntime runs (docs/export.md); here give the run's name"
             raise CheckpointError(f"{path}: {what}{_other_runs(path)}")
         return cls(path)
 

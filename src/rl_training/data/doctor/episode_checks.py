@@ -8,10 +8,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from rl_training.data.checks import FloatArray
-from rl_training.data.doctor.findings import Finding, Level
+from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.subject import Subject
 from rl_training.data.doctor.wording import number, share
-from rl_training.data.guess_words import is_cost
+from rl_training.data.formats.raw import RawData
+from rl_training.data.guess_words import is_cost, may_cost
 from rl_training.wording import amount
 
 _FEW_EPISODES = 10
@@ -22,14 +23,18 @@ _LONG_SUM, _FEWEST_SUMS = 5, 3  # rows of an episode, and such episodes, that sh
 _MOSTLY_MOVING = 0.3  # of the rows after which it grows
 
 
-def check_reward_name(name: str | None, subject: Subject) -> Iterator[Finding]:
-    """Rewards that by their name in the file are costs; none above zero may have been negated already."""
-    if name is not None and is_cost(name):
-        level: Level = "warning" if subject.rewards is None or (subject.rewards > 0).any() else "note"
-        what = f"Rewards come from a column named {name!r}: if lower is better, the worst behaviour is learned"
-        what += " as the best."
-        advice = "If lower is better, say rewards_are: costs, and they are negated."
-        yield Finding(level, "rewards.cost", "rewards", what, advice)
+def check_reward_name(raw: RawData, rewards: FloatArray | None) -> Iterator[Finding]:
+    """Rewards that by their name in the file are costs, or money that is only spent or only earned, where nobody has
+    said which; none above zero may have been negated already."""
+    name = raw.column_in_file("rewards", None)
+    if raw.rewards_are is not None or name is None or not may_cost(name):
+        return
+    above = rewards is None or bool((rewards > 0).any())
+    if not is_cost(name) and above and rewards is not None and (rewards < 0).any():
+        return
+    what = f"Rewards come from a column named {name!r}: if lower is better, the worst behaviour is learned as the best."
+    advice = "If lower is better, say rewards_are: costs, and they are negated; if higher is, rewards_are: rewards."
+    yield Finding("warning" if above else "note", "rewards.cost", "rewards", what, advice)
 
 
 def check_early_ends(subject: Subject, *, costs: bool = False) -> Iterator[Finding]:

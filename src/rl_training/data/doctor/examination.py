@@ -84,8 +84,7 @@ def examine(
         findings += [*more, *check_early_ends(subject, costs=raw.negated)]
     coarse = () if dataset is None else dataset.coarse
     findings += check_resolution(coarse)
-    if not raw.negated:
-        findings += check_reward_name(raw.column_in_file("rewards", None) or fields.sources.get("rewards"), subject)
+    findings += check_reward_name(raw, subject.rewards)
     findings += [*_unused(raw, subject), *check_unused_texts(texts, raw, subject)]
     notes = raw.notes if dataset is None else [note for note in dataset.notes if note not in raw.hints]
     findings += [_as_read(note) for note in notes]

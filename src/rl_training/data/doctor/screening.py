@@ -44,8 +44,7 @@ def _findings(dataset: TransitionDataset, fields: RawFields, subject: Subject, b
     if dataset.in_file is not None:
         yield from check_left_out(dataset.in_file)
         yield from check_observed_dates(dataset.in_file)
-        if not dataset.in_file.negated:
-            yield from check_reward_name(dataset.in_file.column_in_file("rewards", None), subject)
+        yield from check_reward_name(dataset.in_file, subject.rewards)
     yield from check_early_ends(subject, costs=dataset.in_file is not None and dataset.in_file.negated)
     yield from check_stored_successors(subject)
     yield from check_resolution(dataset.coarse)

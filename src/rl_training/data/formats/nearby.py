@@ -12,6 +12,7 @@ from rl_training.validation import printable
 
 _ALIKE = 0.65  # of difflib's ratio, endings left out: all of a folder may share theirs
 _MOST = 3
+_MOST_FOLDERS = 1_000  # entries of a folder that are looked into
 WORKPLACE = "[0-9a-f]{11}-[0-9a-f]{20}"  # after `.NAME.`, the hidden folder beside it in which it is written
 REPLACED = "old"  # in there, what lay under the name before
 _OF_SYSTEMS = re.compile(r"\.DS_Store|\._.*|\.directory|\.nfs.*")  # what they hide in any folder
@@ -59,9 +60,15 @@ def near_names(path: Path) -> str:
         if entry.suffix.lower() in OF_DATA or (not path.suffix and entry.is_dir())
     }
     near = sorted((name for name, score in scores.items() if score >= _ALIKE), key=lambda name: (-scores[name], name))
-    if near:
+    if near := [*_elsewhere(path, entries), *near]:
         return f"; did you mean {' or '.join(map(repr, near[:_MOST]))}?"
     return "" if path.is_absolute() else f" (relative paths start at {Path.cwd()})"
+
+
+def _elsewhere(path: Path, beside: list[Path]) -> list[str]:
+    """Where a file of that very name lies: in the folder above, or in one of those beside it."""
+    folders = [path.parent / "..", *(entry for entry in sorted(beside)[:_MOST_FOLDERS] if entry.is_dir())]
+    return [str(folder / path.name) for folder in folders if path.suffix and is_there(folder / path.name)]
 
 
 def _likeness(wanted: Path, there: Path) -> float:

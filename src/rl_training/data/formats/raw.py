@@ -20,7 +20,7 @@ from rl_training.data.formats.names import LONGEST_NAME, doubled
 from rl_training.data.provenance import Provenance
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import DataError
-from rl_training.reading_choices import EndReasons, LastRowsAre, Words
+from rl_training.reading_choices import EndReasons, LastRowsAre, RewardsAre, Words
 from rl_training.validation import printable
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class RawData:
     columns: of a field that was put together, the columns with the number of values that each holds.
     files: those of a folder.
     bounds: of its actions and observations, where it tells them.
-    negated: its costs have become rewards.
+    rewards_are: what was said of its rewards; costs have become rewards.
     ends_told: a column says why episodes ended.
     end_texts: where a column says why episodes ended, its text in the file's rows that have ended one.
     end_reasons: what these texts mean, as was said.
@@ -83,7 +83,7 @@ class RawData:
     columns: Mapping[str, Sequence[tuple[str, int]]] = field(default_factory=dict)
     files: Files = ()
     bounds: SpaceBounds | None = None
-    negated: bool = False
+    rewards_are: RewardsAre | None = None
     ends_told: bool = False
     recorded: Recorded | None = None
     left_out: tuple[int, int] = (0, 0)
@@ -111,6 +111,11 @@ class RawData:
     def ends_are_said(self) -> bool:
         """Whether somebody has said that the task ends with the last rows of episodes, now or when it was written."""
         return self.last_rows_are == "termination" or bool(self.provenance and self.provenance.says("last_rows_are"))
+
+    @property
+    def negated(self) -> bool:
+        """Whether its costs have become rewards."""
+        return self.rewards_are == "costs"
 
     @property
     def costs(self) -> bool:
