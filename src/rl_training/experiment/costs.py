@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rl_training.data.provenance import as_costs
+from rl_training.data.provenance import as_costs, readings
 from rl_training.experiment.statistics import Estimate
 from rl_training.validation import printable
 
