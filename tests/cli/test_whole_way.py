@@ -151,13 +151,13 @@ class TestOtherFiles:
         assert command("train", "-c", "config.yaml", "--dry-run").code == 0
 
     def test_what_stands_in_the_way_of_a_column_is_told(self, command: Any, tmp_path: Path) -> None:
-        rows = [f"{t % 5},{'NA' if t == 3 else t},{t / 10},{t},1.{t % 10}00,5 to 6 m" for t in range(20)]
+        rows = [f"{t % 5},{'NA' if t == 3 else t},{t / 10},{t},1.{t % 10}00,5 m" for t in range(20)]
         (tmp_path / "log.csv").write_text("\n".join(["step,temp,valve,reward,flow,depth", *rows]))
         out = " ".join(command("init", "log.csv").out.split())
         told = "temp is missing in 1 cell of the first 20; fill them in, or say missing: drop to leave out those rows,"
         told += " missing: hold where sensors are slow"
         assert told in out
-        assert "depth (text, such as '5 to 6 m'; only numbers can be observed)" in out
+        assert "depth (text, such as '5 m'; only numbers can be observed)" in out
 
     def test_a_configuration_is_no_data(self, mistake: Any, tmp_path: Path) -> None:
         (tmp_path / "config.yaml").write_text("algo: bc\n")

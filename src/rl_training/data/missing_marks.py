@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats.cells import is_missing_word, may_stand_for_missing
+from rl_training.data.formats.currencies import Currencies
 from rl_training.data.formats.end_reasons import text_of
-from rl_training.data.formats.units import Units
 
 _MOST_WORDS = 3  # in a column
 _MOST_CELLS = 0.05  # of a column, with such a word
@@ -33,7 +33,7 @@ def words_as_missing(columns: Mapping[str, npt.NDArray[Any]], texts_in: Containe
     for name, cells in columns.items():
         if cells.ndim != 1 or cells.dtype.kind not in "OU" or name in texts_in:
             continue
-        texts = [text_of(cell) for cell in Units().without(name, cells).tolist()]
+        texts = [text_of(cell) for cell in Currencies().without(name, cells).tolist()]
         numbers = np.array([number_of(text) for text in texts])
         strange = [
             text

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.formats.currencies import Currencies, advice_on, amount_of
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import listed
-from rl_training.data.formats.units import Units, advice_on, quantity_of
 from rl_training.data.formats.words import MOST_PROPOSED, as_number, key_of, proposed
 from rl_training.data.formats.words import NAME as WORDS
 from rl_training.errors import DataError, did_you_mean
@@ -168,7 +168,11 @@ def with_points(
     """Cells whose decimals have commas, with points in their place. A number that has a point already is refused: it
     may be thousands, `1.234`. among_words: only numbers change, as words may have commas."""
     pointed = {first_row + row: cell for row, cell in enumerate(cells) if cell and "." in cell}
-    if bad := {row: cell for row, cell in pointed.items() if as_number(cell) is not None or quantity_of(cell)}:
+    if bad := {
+        row: cell
+        for row, cell in pointed.items()
+        if as_number(cell) is not None or (amount_of(cell) and not among_words)
+    }:
         raise BadCellsError(name, bad)
     given = [cell and cell.replace(",", ".", 1) for cell in cells]
     if not among_words:
@@ -183,16 +187,16 @@ def numbers(
     *,
     also: Mapping[str, float] | None = None,
     missing: Sequence[str] = (),
-    units: Units | None = None,
+    currencies: Currencies | None = None,
 ) -> npt.NDArray[Any]:
-    """`[N]` numbers, or `[N, …]` where cells hold lists. Text may be numbers, all with the same unit, or true, yes, on
-    and their opposites; nothing, and a word for it, is NaN.
+    """`[N]` numbers, or `[N, …]` where cells hold lists. Text may be numbers or true, yes, on and their
+    opposites; nothing, and a word for it, is NaN.
 
     first_row: the number of the first cell in the whole column, where `values` is only a part of it.
     also: further words that stand for a number. missing: further words, or numbers, that stand for nothing.
-    units: those of the parts before.
+    currencies: those of the parts before, where numbers may have one.
     """
-    return _without_marks(_numbers(name, values, first_row, also, missing, units or Units()), missing)
+    return _without_marks(_numbers(name, values, first_row, also, missing, currencies), missing)
 
 
 def _without_marks(found: npt.NDArray[Any], missing: Sequence[str]) -> npt.NDArray[Any]:
@@ -209,7 +213,7 @@ def _numbers(
     first_row: int,
     also: Mapping[str, float] | None,
     missing: Sequence[str],
-    units: Units,
+    currencies: Currencies | None,
 ) -> npt.NDArray[Any]:
     if values.dtype.kind in "biuf":
         return values
@@ -220,9 +224,10 @@ def _numbers(
     try:
         found = values.astype(np.float64)
     except (ValueError, TypeError, OverflowError):
-        values = units.without(name, values) if also is None else values
+        values = values if currencies is None else currencies.without(name, values, first_row)
     else:
-        units.plain(name, found, first_row)
+        if currencies is not None:
+            currencies.plain(name, found, first_row)
         return found
     none = dict.fromkeys(map(str.casefold, map(str.strip, missing)), np.nan)
     words = _WORDS | (dict.fromkeys(_MISSING_WORDS, np.nan) | none if also is None else dict(also))

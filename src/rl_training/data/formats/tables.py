@@ -28,12 +28,12 @@ from rl_training.data.flags import DONES
 from rl_training.data.formats.calendar_episodes import require_dates, with_days, with_observed_time, with_open_ends
 from rl_training.data.formats.cells import Faults, flags, labels, numbers, numbers_of_words
 from rl_training.data.formats.clocks import Clock, as_date, clock_of
+from rl_training.data.formats.currencies import Currencies
 from rl_training.data.formats.end_reasons import ends_by_reason
 from rl_training.data.formats.names import check_names, doubled, listed, natural, split_number, suggest
 from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, file_numbers
 from rl_training.data.formats.row_order import Steps, in_order
 from rl_training.data.formats.times import Times, steps_of
-from rl_training.data.formats.units import Units
 from rl_training.data.formats.words import check_columns, checked
 from rl_training.data.resolution import is_coarse
 from rl_training.errors import ColumnsError, DataError, did_you_mean
@@ -56,7 +56,7 @@ class Plan:
     fields: the columns of each array, by the name it is handed over with (the file's own, where it has one).
     step: the column with the number of each row inside its episode. agents: the column that tells agents apart.
     reasons: the column whose text says why an episode ended. choices: what was said of its cells and rows.
-    words: by column, the numbers that its words stand for, in small letters. times, units: of what is read so far.
+    words: by column, the numbers that its words stand for, in small letters. times, currencies: of what is read so far.
     """
 
     fields: dict[str, tuple[str, ...]]
@@ -69,7 +69,7 @@ class Plan:
     choices: TableChoices = AS_IT_STANDS
     words: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     times: Times = field(default_factory=Times, compare=False)
-    units: Units = field(default_factory=Units, compare=False)
+    currencies: Currencies = field(default_factory=Currencies, compare=False)
 
     @property
     def columns(self) -> list[str]:
@@ -101,7 +101,7 @@ class Plan:
             return self.times.steps(name, cells, first_row)
         is_flag = any(FIELD_OF[key] in _FLAGS and name in columns for key, columns in self.fields.items())
         if cells.ndim == 1 and cells.dtype.kind in "iuf" and name not in self.words:
-            self.units.plain(name, cells, first_row)
+            self.currencies.plain(name, cells, first_row)
         return self.numbers(name, cells, first_row, is_flag=is_flag)
 
     def numbers(
@@ -112,7 +112,7 @@ class Plan:
             return numbers_of_words(name, cells, known, first_row, self.choices.missing_words)
         if is_flag:
             return flags(name, cells, first_row)
-        return numbers(name, cells, first_row, missing=self.choices.missing_words, units=self.units)
+        return numbers(name, cells, first_row, missing=self.choices.missing_words, currencies=self.currencies)
 
 
 def plan(names: Sequence[str], columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> Plan:
@@ -313,7 +313,7 @@ def assemble(
     raw = RawData(
         ordered.arrays,
         described,
-        notes=(*planned.notes, *planned.units.told(columns), *counted, *ordered.notes),
+        notes=(*planned.notes, *planned.currencies.told(columns), *counted, *ordered.notes),
         hints=planned.hints,
         rows=ordered.rows,
         columns=widths,
