@@ -13,7 +13,8 @@ STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1, signal.SIGHUP)
 
 @contextmanager
 def stopping_later() -> Iterator[None]:
-    """`STOPPING` come when this is over. What is in here should take no time, as renaming does."""
+    """`STOPPING`, and an alarm that somebody waits for, come when this is over. What is in here should take no time, as
+    renaming does."""
     if threading.current_thread() is not threading.main_thread():  # where no signal is handled
         yield
         return
@@ -24,8 +25,9 @@ def stopping_later() -> Iterator[None]:
 
     kept: dict[int, Any] = {}
     try:
-        for number in STOPPING:
-            if (handler := signal.getsignal(number)) not in (None, signal.SIG_IGN):
+        for number in (*STOPPING, signal.SIGALRM):
+            nobody = (None, signal.SIG_IGN, *([signal.SIG_DFL] if number == signal.SIGALRM else []))
+            if (handler := signal.getsignal(number)) not in nobody:
                 kept[number] = handler
                 signal.signal(number, keep)
         yield

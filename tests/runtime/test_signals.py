@@ -15,6 +15,7 @@ import yaml
 from gymnasium.envs.classic_control.pendulum import PendulumEnv
 
 from rl_training.experiment import manager
+from rl_training.postponing import stopping_later
 from rl_training.runtime import signals
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint
@@ -282,3 +283,21 @@ def test_a_signal_whose_exception_is_lost_ends_the_command_all_the_same() -> Non
     assert time.monotonic() < began + 5.0
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
     assert signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_one_whose_exception_was_lost_does_not_come_between_steps_that_belong_together() -> None:
+    done: list[str] = []
+
+    def command() -> None:
+        with signals.ending_signals():
+            _SignalledAtItsEnd()
+            with stopping_later():
+                done.append("first")
+                time.sleep(0.5)  # the alarm comes now
+                done.append("second")
+            done.append("behind")
+
+    with pytest.raises(signals.CutOffError, match="SIGTERM received"):
+        command()
+    assert done == ["first", "second"]

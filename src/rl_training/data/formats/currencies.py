@@ -22,7 +22,7 @@ _LONGEST = 60  # characters of an amount
 
 
 class Amount(NamedTuple):
-    """A number as `float` reads it, and its currency. has_thousands: there are commas; shows_them: these stand before no
+    """A number as `float` reads it, and its currency. has_thousands: it has commas; shows_them: these stand before no
     decimals, as there is a point behind, or a second one."""
 
     number: str
