@@ -596,6 +596,12 @@ class TestMistakes:
         )
         assert "no folder nowhere to write into" in mistake("init", data_file, "-o", "nowhere/c.yaml")
         assert "is a folder" in mistake("init", data_file, "-o", ".")
+        (tmp_path / "in").mkdir()
+        (tmp_path / "in" / "kiln.txt").write_text("a")
+        assert "kiln.txt: no such file; did you mean 'in/kiln.txt'?" in mistake("init", "kiln.txt")
+        (tmp_path / "in" / "deep").mkdir()
+        assert "did you mean 'in/deep/../kiln.txt'?" in mistake("init", "in/deep/kiln.txt")
+        assert "--output c.txt: must end in .yaml or .yml; -o c.yaml" in mistake("init", data_file, "-o", "c.txt")
 
     def test_an_environment_that_is_not_here_is_left_out(
         self, dataset: TransitionDataset, command: Any, tmp_path: Path

@@ -68,7 +68,8 @@ class TestPredict:
             (["o.csv"], "o.csv: is one word too many; observations in a file: --obs-file o.csv"),
             (["--data", "o.csv"], "No such option: --data; did you mean --obs-file?"),
             (["--obs", "1,two,3"], "--obs 1,two,3: must be numbers separated by commas"),
-            (["--obs", "1,,3"], "--obs 1,,3: must be numbers separated by commas"),
+            (["--obs", "1,,3"], "--obs 1,,3: must be numbers separated by commas; '' is none: a policy needs a number"),
+            (["--obs", "1,--,3"], "'--' is none: a policy needs a number for each, such as the last one measured"),
             (["--obs", "1,2"], "--obs 1,2: 2 values, 3 expected"),
             (["--obs", ""], "--obs : 0 values, 3 expected"),
             (["--obs", "1,2,3", "--obs", "1,2"], "--obs 1,2: 2 values, 3 expected"),
@@ -81,6 +82,12 @@ class TestPredict:
     )
     def test_what_is_no_observation(self, arguments: list[str], message: str, mistake: Any, run: Path) -> None:
         assert message in mistake("predict", run, *arguments)
+
+    @pytest.mark.parametrize("words", [["predict", "--obs", "1,2,3"], ["evaluate"]])
+    def test_an_exported_policy_is_no_run(self, words: list[str], mistake: Any, tmp_path: Path) -> None:
+        (tmp_path / "p.onnx").write_bytes(b"a network")
+        told = "p.onnx: is an exported policy, which onnxruntime runs (docs/export.md); here give the run's name"
+        assert told in mistake(words[0], "p.onnx", *words[1:])
 
 
 class TestObservationFiles:

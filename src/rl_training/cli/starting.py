@@ -66,11 +66,9 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         read_spaces(env_id)
     if source.endswith((".yaml", ".yml")):
         raise ConfigError(f"{source}: {_NO_DATA.format(in_shell(source))}")
-    if output.suffix.lower() not in (".yaml", ".yml"):
-        raise ConfigError(f"--output {output}: must end in .yaml or .yml; -o {in_shell(output.with_suffix('.yaml'))}")
     place = locate(source)
     first = _first_look(source, place)
-    require_place(output, force=force)
+    _require_config(output, force=force)
     first, guesses, words = _guessed(first)
     guesses = _with_files_as_episodes(first, _with_rare_reasons(place, first, guesses))
     patterns = _patterns(guesses, first)
@@ -120,6 +118,13 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     if complete:
         read_config(str(output))  # what is not accepted as it stands is a mistake that is told here
     tell_draft(draft, output, dataset if complete else None)
+
+
+def _require_config(output: Path, *, force: bool) -> None:
+    """Refuse a place where no configuration can be, and a name that none has."""
+    require_place(output, force=force)
+    if output.suffix.lower() not in (".yaml", ".yml"):
+        raise ConfigError(f"--output {output}: must end in .yaml or .yml; -o {in_shell(output.with_suffix('.yaml'))}")
 
 
 def _guessed(first: Peek) -> tuple[Peek, Guesses, tuple[str, ...]]:
