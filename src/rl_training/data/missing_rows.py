@@ -36,7 +36,7 @@ def with_held(raw: RawData) -> RawData:
     """
     if not _missing(raw.arrays).any():
         return raw
-    terminations, truncations = _ends(raw)
+    terminations, truncations = ends_of(raw)
     ends = terminations | truncations
     keys = {field: key for key in raw.arrays if (field := FIELD_OF.get(key, "")) in MATRIX_FIELDS}
     given = {field: np.asarray(raw.arrays[key]) for field, key in keys.items()}
@@ -123,7 +123,7 @@ def without_missing(raw: RawData, missing: Missing) -> RawData:
         return raw
     if bad.all():
         raise DataError("missing: every row lacks a value; see which column is empty, and leave it out")
-    terminations, truncations = _ends(raw)
+    terminations, truncations = ends_of(raw)
     before = np.r_[bad[1:], False] & ~(terminations | truncations)  # inside the episode of the row that goes
     recorded = _recorded(raw, terminations | truncations)
     recorded = replace(recorded, cuts=recorded.cuts | before)
@@ -150,7 +150,7 @@ def without_missing(raw: RawData, missing: Missing) -> RawData:
     )
 
 
-def _ends(raw: RawData) -> tuple[BoolArray, BoolArray]:
+def ends_of(raw: RawData) -> tuple[BoolArray, BoolArray]:
     """Terminations and truncations of settled data, `[N]` each."""
     flags = complete_flags(resolve_names(raw.arrays))
     rows = len(next(iter(flags.values())))

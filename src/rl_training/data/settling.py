@@ -10,6 +10,7 @@ import numpy as np
 
 from rl_training.data.checks import FaultyValueError
 from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_OF
+from rl_training.data.final_rewards import with_final_rewards
 from rl_training.data.flags import (
     cut_at_time_limit,
     d4rl_conversion,
@@ -64,14 +65,14 @@ def settle(
     if raw.negated:
         raw = _negated(raw)
     marks = {name: raw.arrays[name] for name in MARKS if name in raw.arrays}
-    if np.any(marks.get(BORDERS_LOST, False)) and (time_limits == "d4rl" or max_episode_steps is not None):
+    lost = bool(np.any(marks.get(BORDERS_LOST, False)))
+    if lost and (time_limits == "d4rl" or max_episode_steps is not None):
         raise DataError("time limits: the rows were sampled or reordered, so episodes are not known")
-    if rewards_at == "next" and (time_limits == "d4rl" or np.any(marks.get(BORDERS_LOST, False))):
+    if rewards_at == "next" and (time_limits == "d4rl" or lost):
         raise DataError("rewards_at: needs every row in its order: neither a sample of them, nor time_limits: d4rl")
     if rewards_at == "next" and at_termination is not None:
-        raise DataError(
-            "at_termination: with rewards_at: next, rows that terminate are left out, as their reward is not recorded"
-        )
+        left_out = "rows that terminate are left out, as their reward is not recorded"
+        raise DataError(f"at_termination: with rewards_at: next, {left_out}")
     placed = raw
     arrays: dict[str, Any] = {name: values for name, values in raw.arrays.items() if name not in marks}
     try:
@@ -88,9 +89,10 @@ def settle(
     except FaultyValueError as fault:
         raise raw.located(fault) from fault
     settled = replace(placed, arrays=arrays, notes=(*raw.notes, *of_dones, *of_successors))
+    settled = settled if lost else with_final_rewards(settled)
     if at_termination is not None:
         settled = with_termination_rewards(settled, at_termination, costs=raw.negated)
-    if missing != "refuse" and np.any(marks.get(BORDERS_LOST, False)):
+    if missing != "refuse" and lost:
         raise DataError("missing: the rows were sampled or reordered, so episodes are not known; leave it out")
     if missing == "hold":  # before rows become each other's successors
         settled = with_held(settled)
