@@ -45,5 +45,5 @@ def test_what_is_a_gap_is_still_refused(rewards: list[float]) -> None:
 
 
 def test_an_end_that_is_not_trained_on_is_told() -> None:
-    with pytest.raises(DataError, match="if the task ends there, say so .end_reasons or last_rows_are"):
+    with pytest.raises(DataError, match="if the task ends there, say so"):
         load([NAN, NAN, 5.0, NAN, NAN, 6.0, NAN, NAN, 7.0], last_rows_are="truncation")

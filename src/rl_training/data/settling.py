@@ -60,8 +60,7 @@ def settle(
     raw = replace(raw, bounds=_bounds(raw, action_low, action_high))
     said = {"rewards_are": rewards_are, "rewards_at": rewards_at, "time_limits": time_limits}
     raw = _told_of_repeats(raw, said | {"at_termination": at_termination})
-    raw = with_last_rows(raw, last_rows_are)
-    raw = replace(raw, rewards_are=rewards_are)
+    raw = replace(with_last_rows(raw, last_rows_are), rewards_are=rewards_are)
     if raw.negated:
         raw = _negated(raw)
     marks = {name: raw.arrays[name] for name in MARKS if name in raw.arrays}
