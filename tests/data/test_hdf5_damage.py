@@ -182,3 +182,18 @@ def test_a_large_piece_that_is_sound_is_read(tmp_path: Path) -> None:
         file["actions"], file["rewards"] = np.zeros((100_000, 2), np.float32), np.zeros(100_000, np.float32)
         file["terminals"] = np.arange(100_000) % 100 == 99
     np.testing.assert_array_equal(hdf5.read(tmp_path / "a.h5").arrays["observations"], values)
+
+
+def test_an_array_with_many_names_is_stored_once(tmp_path: Path) -> None:
+    """In d3rlpy's layout, every episode a name of the first: half a gigabyte out of as many kilobytes."""
+    steps, episodes = 30_000, 800
+    with h5py.File(tmp_path / "log.h5", "w", libver="latest") as file:
+        file["observations_0"] = np.ones((steps, 3), dtype=np.float32)
+        file["actions_0"] = np.zeros((steps, 1), dtype=np.float32)
+        file["rewards_0"] = np.ones((steps, 1), dtype=np.float32)
+        file["terminated_0"] = False
+        for name in ("observations", "actions", "rewards", "terminated"):
+            for episode in range(1, episodes):
+                file[f"{name}_{episode}"] = file[f"{name}_0"]
+    with pytest.raises(DataError, match=r"declares 457\.8 MiB of values but stores 0\.6 MiB"):
+        hdf5.read(tmp_path / "log.h5")

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from rl_training.data.batch import PackedTransitions
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
+from rl_training.data.transforms import TransformConfig, Transforms, divisor_of, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, DataError
 
@@ -139,3 +139,22 @@ def test_transforms_that_overflow_are_refused_with_their_row() -> None:
     said = r"^rewards: inf at row 2 \(episode 1, step 0\) once transforms are applied; all values must be"
     with pytest.raises(DataError, match=said):
         PackedTransitions.from_dataset(replace(given, has_next_obs=known), steep)
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        (TransformConfig(normalise_observations=True), "obs_mean"),
+        (TransformConfig(reward_clip=(-3.4e38, 3.4e38)), "reward_clip"),
+    ],
+)
+def test_what_no_checkpoint_could_hold_is_refused_before_training(config: TransformConfig, named: str) -> None:
+    largest = np.full((4, 2), np.finfo(np.float32).max, dtype=np.float32)
+    given = replace(dataset(), obs=largest)
+    with pytest.raises(DataError, match=rf"transforms.{named}: is not finite: values of the data, or of the"):
+        fit_transforms(given, SPACES, config)
+
+
+def test_rewards_of_next_to_nothing_are_divided_by_what_float32_holds() -> None:
+    assert (divisor_of(0.0), divisor_of(2.0), divisor_of(1e-44)) == (1.0, 2.0, 1e-30)
+    assert TransformConfig(reward_scale=1.0 / divisor_of(1e-44)).reward_scale == 1e30

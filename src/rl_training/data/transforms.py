@@ -25,6 +25,7 @@ from rl_training.validation import Section, shortened
 
 # IQL (Kostrikov et al. 2021) rescales MuJoCo rewards so that episode returns span 1000.
 RETURN_SPAN = 1000.0
+_LEAST_SPREAD = 1e-30  # whose reciprocal float32 holds
 
 ACTION_EDGE = 1e-5  # dataset actions are kept this far inside ±1, where atanh is finite (IQL, RLPD, jaxrl)
 
@@ -178,16 +179,36 @@ def fit_transforms(dataset: TransitionDataset, spaces: Spaces, config: Transform
     scale = config.reward_scale
     if config.reward_range_scaling:
         scale *= _range_scale(dataset)
-    return Transforms(
-        obs_mean=mean,
-        obs_std=divisor,
-        reward_scale=scale,
-        reward_shift=config.reward_shift,
-        action_low=spaces.action_low,
-        action_high=spaces.action_high,
-        reward_clip=config.reward_clip,
-        action_gaps=_gaps_inside(dataset, spaces) if config.snap_actions else (),
+    return _that_can_be_stored(
+        Transforms(
+            obs_mean=mean,
+            obs_std=divisor,
+            reward_scale=scale,
+            reward_shift=config.reward_shift,
+            action_low=spaces.action_low,
+            action_high=spaces.action_high,
+            reward_clip=config.reward_clip,
+            action_gaps=_gaps_inside(dataset, spaces) if config.snap_actions else (),
+        ),
+        spaces,
     )
+
+
+def _that_can_be_stored(transforms: Transforms, spaces: Spaces) -> Transforms:
+    """Refuse what no checkpoint could be loaded with, before anything is trained on it."""
+    try:
+        transforms.require_widths(spaces)
+    except CheckpointError as error:
+        cure = "leave out columns or rows whose values stand for nothing, or the transform that asks for it"
+        raise DataError(
+            f"{error}: values of the data, or of the configuration, are too large or too small; {cure}"
+        ) from None
+    return transforms
+
+
+def divisor_of(spread: float) -> float:
+    """What brings values that spread so far to a spread of 1, as far as float32 can; 1 where nothing spreads."""
+    return max(spread or 1.0, _LEAST_SPREAD)
 
 
 def _gaps_inside(dataset: TransitionDataset, spaces: Spaces) -> Gaps:
@@ -205,7 +226,9 @@ def transforms_without_data(spaces: Spaces, config: TransformConfig) -> Transfor
     if config.normalise_observations or config.reward_range_scaling or config.snap_actions:
         raise ConfigError("transforms: statistics of a dataset are asked for, but there is no dataset")
     scale, shift, clip = config.reward_scale, config.reward_shift, config.reward_clip
-    return Transforms(None, None, scale, shift, spaces.action_low, spaces.action_high, clip)
+    return _that_can_be_stored(
+        Transforms(None, None, scale, shift, spaces.action_low, spaces.action_high, clip), spaces
+    )
 
 
 def _range_scale(dataset: TransitionDataset) -> float:

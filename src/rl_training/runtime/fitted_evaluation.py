@@ -20,7 +20,7 @@ from rl_training.algorithms.evaluation.fitted_q import FittedQ, FittedQParams
 from rl_training.data.batch import PackedTransitions
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.returns import discounted_returns_to_go, usual_value
-from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
+from rl_training.data.transforms import TransformConfig, Transforms, divisor_of, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.errors import DataError
 from rl_training.runtime.acting import Actor
@@ -218,7 +218,7 @@ def _prepare(
 ) -> Logged:
     data = usable_episodes(dataset)
     returns = discounted_returns_to_go(data.rewards, data.episode_ends, gamma)
-    scale = float(returns.std()) or float(np.abs(returns).max()) or 1.0
+    scale = divisor_of(float(returns.std()) or float(np.abs(returns).max()))
     bounds = actor.transforms
     # Standardised whatever the run did: this network is not the policy's, which sees its observations as it always did.
     standard = TransformConfig(normalise_observations=True, reward_scale=1.0 / scale)

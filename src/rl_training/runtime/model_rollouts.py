@@ -19,7 +19,7 @@ from torch import Tensor
 from rl_training.algorithms.evaluation.dynamics import Dynamics, DynamicsParams, Outcome
 from rl_training.data.batch import PackedTransitions
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.data.transforms import TransformConfig, Transforms, fit_transforms
+from rl_training.data.transforms import TransformConfig, Transforms, divisor_of, fit_transforms
 from rl_training.environments import Spaces
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.action_support import one_action
@@ -81,7 +81,7 @@ class _World:
         self.data, self.repeats = data, settings.repeats
         self.device = torch.device(choose_device(settings.device))
         rewards = data.rewards.astype(np.float64)
-        scale = 1.0 / (float(rewards.std()) or 1.0)
+        scale = 1.0 / divisor_of(float(rewards.std()))
         standard = TransformConfig(
             normalise_observations=True, reward_scale=scale, reward_shift=-scale * float(rewards.mean())
         )

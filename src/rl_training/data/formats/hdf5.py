@@ -175,12 +175,12 @@ def _member(group: h5py.Group, name: str, said: str) -> Any:
 
 def check_sizes(datasets: Iterable[h5py.Dataset]) -> None:
     """Refuse arrays that together are too large, or were never written: their values would come from nowhere."""
-    size = stored = 0
+    size = 0
     several = list(datasets)
+    each = {address(dataset): dataset for dataset in several}  # one array may have many names, and is stored once
     for dataset in several:
         chunk = math.prod(dataset.chunks or (0,))  # unpacked whole, even where it is larger than the array
         size += max(dataset.size, chunk) * dataset.dtype.itemsize
-        stored += dataset.id.get_storage_size()
         if dataset.ndim > 1 and dataset.chunks:  # a flag may well be set in a few rows alone
             whole = math.prod(-(-length // width) for length, width in zip(dataset.shape, dataset.chunks, strict=True))
             if 0 < (written := dataset.id.get_num_chunks()) < whole:
@@ -189,8 +189,8 @@ def check_sizes(datasets: Iterable[h5py.Dataset]) -> None:
                     f"{name}: {written:,} of its {whole:,} chunks were written, and the rest is made up;"
                     " write all rows, or make the array smaller"
                 )
-    check_size(size, stored)
-    for dataset in several:
+    check_size(size, sum(dataset.id.get_storage_size() for dataset in each.values()))
+    for dataset in each.values():
         check_chunks(dataset)
 
 
