@@ -192,10 +192,26 @@ class TestTheTime:
     ADVICE = "sin_day, cos_day are computed from when, which is given by name: --obs x=1,y=2,when=2024-06-01T12:00"
 
     @pytest.mark.usefixtures("here")
-    @pytest.mark.parametrize("given", ["1,2", "x=1,y=2"])
+    @pytest.mark.parametrize("given", ["1,2", "x=1,y=2", "y=2,x=1", "y=2,sin_day=0.5,x=1"])
     def test_what_is_computed_from_it_is_said(self, given: str, mistake: Any, command: Any) -> None:
         assert mistake("predict", "first", "--obs", given).endswith(self.ADVICE)
         assert command("predict", "first", *self.ADVICE.split()[-2:]).code == 0
+
+    @pytest.mark.usefixtures("here")
+    @pytest.mark.parametrize(
+        ("given", "kept"),
+        [
+            ("x=1,sin_day=0.5", {"x": "1", "when": "2024-06-01T12:00"}),
+            ("y=1.23456,when=2024-06-02T07:00", {"y": "1.23456", "when": "2024-06-02T07:00"}),
+        ],
+    )
+    def test_what_was_given_keeps_its_name(self, given: str, kept: dict[str, str], mistake: Any, command: Any) -> None:
+        line = shlex.split(mistake("predict", "first", "--obs", given).rpartition(": ")[2])
+        values = dict(part.split("=") for part in line[1].split(","))
+        assert list(values) == ["x", "y", "when"]
+        assert values | kept == values
+        assert values["y"] != "0.5"
+        assert command("predict", "first", *line).code == 0
 
     @pytest.mark.usefixtures("here")
     def test_is_taken_by_its_name(self, command: Any) -> None:
@@ -217,6 +233,15 @@ class TestTheTime:
     )
     def test_other_mistakes(self, given: str, told: str, mistake: Any) -> None:
         assert told in mistake("predict", "first", "--obs", given)
+
+
+def test_a_name_with_a_comma(here: Path, mistake: Any, command: Any) -> None:
+    (here / "log.csv").write_text((here / "log.csv").read_text().replace(",x,y,", ',"T, °C","a ""b""",'))
+    (here / "plant.yaml").write_text((here / "plant.yaml").read_text().replace("[x, y]", "['T, °C', 'a \"b\"']"))
+    assert command("train", "-c", "plant.yaml", "--name", "hot").code == 0
+    line = shlex.split(mistake("predict", "hot", "--obs", "1,2").rpartition(": ")[2])
+    assert line == ["--obs", '"T, °C=1","a ""b""=2",when=2024-06-01T12:00']
+    assert command("predict", "hot", *line).code == 0
 
 
 @pytest.mark.usefixtures("here")
