@@ -66,7 +66,7 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
         read_spaces(env_id)
     if source.endswith((".yaml", ".yml")):
         raise ConfigError(f"{source}: {_NO_DATA.format(in_shell(source))}")
-    if output.suffix.lower() not in (".yaml", ".yml"):
+    if not output.is_dir() and output.suffix.lower() not in (".yaml", ".yml"):
         raise ConfigError(f"--output {output}: must end in .yaml or .yml; -o {in_shell(output.with_suffix('.yaml'))}")
     place = locate(source)
     first = _first_look(source, place)
@@ -84,23 +84,14 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     if first.kind == "minari" and fault is not None and "columns: {obs" in fault:
         guesses = Guesses((Guess("obs", (), fault),), ())
     told = None if guesses.unclear else fault
+    noted = [*first.notes, *missing_cells(first, guesses), *doubled]
     recommended = recommend(dataset)
     chosen_env, env_note = _environment(env_id, first, dataset, source)
     draft = replace(
         draft,
         found=_found(source, first, dataset),
         guesses=guesses,
-        notes=tuple(
-            dict.fromkeys(
-                [
-                    *first.notes,
-                    *missing_cells(first, guesses),
-                    *doubled,
-                    *_notes(dataset, told),
-                    *_beside(place, told),
-                ]
-            )
-        ),
+        notes=tuple(dict.fromkeys([*noted, *_notes(dataset, told), *_beside(place, told)])),
         algo=algo or recommended.algo,
         recommended=recommended,
         env_id=chosen_env,
