@@ -8,6 +8,7 @@ import shlex
 import stat
 import tempfile
 from collections.abc import Mapping
+from itertools import count
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -29,6 +30,13 @@ def is_there(path: Path) -> bool:
         return path.exists()
     except OSError:
         return False
+
+
+def free_names(*names: str) -> list[str]:
+    """File names that nothing here has, all with the same number where one of them is taken."""
+    ends = ("" if number == 1 else f"-{number}" for number in count(1))
+    choices = ([f"{Path(name).stem}{end}{Path(name).suffix}" for name in names] for end in ends)
+    return next(own for own in choices if not any(is_there(Path(name)) for name in own))
 
 
 def is_text(name: str) -> bool:

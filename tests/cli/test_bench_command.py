@@ -32,6 +32,20 @@ def test_it_measures_and_writes(command: Any, tmp_path: Path) -> None:
     assert [(row["members"], len(row["rates"])) for row in stored["results"]] == [(1, 3), (2, 3)]
 
 
+def test_a_compiler_that_fails(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody asked for it, the measuring goes on without; by its name it is a mistake."""
+    (tmp_path / "g++").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "g++").chmod(0o755)
+    monkeypatch.setenv("CXX", str(tmp_path / "g++"))
+    auto = command("bench", "--algo", "bc", *TINY, "--engine", "auto")
+    assert auto.code == 0, auto.err
+    assert auto.out.splitlines()[-1].split()[:3] == ["bc", "eager", "1"]
+    assert "bc compiled, 1 member: warning: compiling failed (" in auto.err
+    named = command("bench", "--algo", "bc", *TINY, "--engine", "compiled")
+    assert named.code == 2
+    assert "error: bc compiled, 1 member: engine: 'compiled', but compiling failed (" in named.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -511,6 +511,20 @@ class TestNextSteps:
         assert "data split" not in command("init", "train.csv").out  # they are set aside already
         assert "data split" not in command("init", "log.csv", "-o", "few.yaml", "--env-id", "Pendulum-v1").out
 
+    def test_a_log_that_is_called_as_a_part_is_read_once_and_not_written_over(
+        self, rows: Any, command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        columns = {"run": np.arange(2_000) // 50, "cost": -rows["r"]}
+        write_csv(tmp_path / "train.csv", columns | {name: rows[name] for name in ("s0", "s1", "s2", "a")})
+        load, read = TransitionDataset.load, []
+        monkeypatch.setattr(TransitionDataset, "load", lambda path, **said: read.append(path) or load(path, **said))
+        told = command("init", "train.csv").out
+        assert read == [Path("train.csv")]
+        split, train, judge = [line.strip() for line in told[told.index("next: ") :].splitlines()][1:]
+        assert split.startswith("rl-training data split -c config.yaml -o train-2.csv aside-2.csv  #")
+        assert (train.split("=")[1], judge.split()[-1]) == ("train-2.csv", "aside-2.csv")
+        assert command(*shlex.split(split)[1:8]).code == 0
+
 
 class TestColumnsInTheWay:
     def test_text_among_numbers_and_rows_that_come_twice(self, rows: Any, command: Any, tmp_path: Path) -> None:

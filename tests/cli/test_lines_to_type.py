@@ -13,6 +13,7 @@ import pytest
 
 from rl_training.experiment.config import read_config
 from rl_training.runtime.trainer import train
+from small_runs import small_config
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +96,21 @@ class TestWhatIsMissing:
         assert "rl-training train -c plant.yaml --seed 1" in mistake("train", "plant.yaml", "--seed", 1)
 
 
+def test_names_that_are_taken_are_not_proposed(here: Path, mistake: Any, command: Any) -> None:
+    (here / "held_out.npz").touch()
+    found = proposed(mistake("data", "split"))
+    assert shlex.join(found) == "data split -c plant.yaml -o train-2.npz held_out-2.npz"
+    assert command(*found).code == 0
+
+
+def test_an_observation_of_a_run_without_data(mistake: Any, command: Any, tmp_path: Path) -> None:
+    env, steps = {"env_id": "MountainCarContinuous-v0"}, {"learning_starts": 5, "buffer_capacity": 100}
+    train(small_config(None, tmp_path / "runs", "sac", total_timesteps=10, algo_kwargs=steps, **env))
+    found = proposed(mistake("predict"))
+    assert found == ["predict", "run", "--obs", "0,0"]
+    assert command(*found).code == 0
+
+
 def test_without_a_run_train_first(mistake: Any, tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text("algo: bc\n")
     for name in ("report", "export", "evaluate", "predict"):
@@ -118,6 +134,8 @@ class TestHelpOf:
         ("--train", "train"),
         ("fit -c bc/pendulum", "train -c bc/pendulum"),
         ("run my.yaml", "train -c my.yaml"),
+        ("run train.csv", "init train.csv"),
+        ("FIT log.npz --seed 1", "init log.npz"),
         ("my.yaml", "train -c my.yaml"),
         ("log.csv", "init log.csv"),
         ("config my.yaml", "config show my.yaml"),
@@ -143,6 +161,8 @@ FIVE = "--seed 0 --seed 1 --seed 2 --seed 3 --seed 4"
         ("--seeds=0-4", f"--seeds; did you mean {FIVE}?"),
         ("--seeds 0:5", f"--seeds; did you mean {FIVE}?"),
         ("--seeds 10", "--seeds; 10 seeds are --set 'seed=[0,1,2,3,4,5,6,7,8,9]', and"),
+        (f"--seeds {'1' * 5000}", "--seeds; did you mean --seed 0 --seed 1?"),
+        (f"-n {'1' * 5000}", "-n; 3 seeds are --seed 0 --seed 1 --seed 2, 3 updates --total-timesteps 3"),
         ("-n 5", f"-n; 5 seeds are {FIVE}, 5 updates --total-timesteps 5"),
         ("--seed 0-4", f"takes one number, and is repeated for more: {FIVE}"),
         ("--seed 0 1", "0 1: --seed is repeated for more: --seed 0 --seed 1"),
@@ -170,6 +190,8 @@ def test_options_of_train(words: str, told: str, mistake: Any) -> None:
         ("export first policy.onnx", "policy.onnx: the file to write is named by -o: -o policy.onnx"),
         ("export first --best", "--best; did you mean --which best?"),
         ("export --run first", "--run; a run is named without: `rl-training export first`"),
+        ("evaluate --run=foo --offline", "--run; a run is named without: `rl-training evaluate foo --offline`"),
+        ("report --run foo --runs-dir x", "--run; a run is named without: `rl-training report foo --runs-dir x`"),
         ("init log.csv my.yaml", "my.yaml: the file to write is named by -o: -o my.yaml"),
         ("init log.csv --config my.yaml", "--config; the configuration to write is -o FILE.yaml"),
         ("init log.csv --algorithm iql", "--algorithm; did you mean --algo?"),
@@ -192,10 +214,26 @@ class TestTheTime:
     ADVICE = "sin_day, cos_day are computed from when, which is given by name: --obs x=1,y=2,when=2024-06-01T12:00"
 
     @pytest.mark.usefixtures("here")
-    @pytest.mark.parametrize("given", ["1,2", "x=1,y=2"])
+    @pytest.mark.parametrize("given", ["1,2", "x=1,y=2", "y=2,x=1", "y=2,sin_day=0.5,x=1"])
     def test_what_is_computed_from_it_is_said(self, given: str, mistake: Any, command: Any) -> None:
         assert mistake("predict", "first", "--obs", given).endswith(self.ADVICE)
         assert command("predict", "first", *self.ADVICE.split()[-2:]).code == 0
+
+    @pytest.mark.usefixtures("here")
+    @pytest.mark.parametrize(
+        ("given", "kept"),
+        [
+            ("x=1,sin_day=0.5", {"x": "1", "when": "2024-06-01T12:00"}),
+            ("y=1.23456,when=2024-06-02T07:00", {"y": "1.23456", "when": "2024-06-02T07:00"}),
+        ],
+    )
+    def test_what_was_given_keeps_its_name(self, given: str, kept: dict[str, str], mistake: Any, command: Any) -> None:
+        line = shlex.split(mistake("predict", "first", "--obs", given).rpartition(": ")[2])
+        values = dict(part.split("=") for part in line[1].split(","))
+        assert list(values) == ["x", "y", "when"]
+        assert values | kept == values
+        assert values["y"] != "0.5"
+        assert command("predict", "first", *line).code == 0
 
     @pytest.mark.usefixtures("here")
     def test_is_taken_by_its_name(self, command: Any) -> None:
@@ -217,6 +255,15 @@ class TestTheTime:
     )
     def test_other_mistakes(self, given: str, told: str, mistake: Any) -> None:
         assert told in mistake("predict", "first", "--obs", given)
+
+
+def test_a_name_with_a_comma(here: Path, mistake: Any, command: Any) -> None:
+    (here / "log.csv").write_text((here / "log.csv").read_text().replace(",x,y,", ',"T, °C","a ""b""",'))
+    (here / "plant.yaml").write_text((here / "plant.yaml").read_text().replace("[x, y]", "['T, °C', 'a \"b\"']"))
+    assert command("train", "-c", "plant.yaml", "--name", "hot").code == 0
+    line = shlex.split(mistake("predict", "hot", "--obs", "1,2").rpartition(": ")[2])
+    assert line == ["--obs", '"T, °C=1","a ""b""=2",when=2024-06-01T12:00']
+    assert command("predict", "hot", *line).code == 0
 
 
 @pytest.mark.usefixtures("here")

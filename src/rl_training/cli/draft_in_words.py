@@ -12,7 +12,7 @@ from rl_training.data.fields import END_REASONS, TO_FILL_IN
 from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.words import in_words
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.paths import in_shell
+from rl_training.paths import free_names, in_shell
 from rl_training.reading_choices import SIGNS_OF_REWARDS
 from rl_training.validation import printable
 
@@ -61,8 +61,9 @@ def _next_steps(draft: Draft, config: str, dataset: TransitionDataset | None) ->
     if dataset is None:
         steps.append(f"train -c {config} --dry-run")
     elif draft.env_id is None and _is_worth_splitting(dataset):
-        steps.append(f"data split -c {config} -o train.csv aside.csv  # no simulator: some episodes to judge by")
-        steps += [f"train -c {config} --set dataset=train.csv", "evaluate RUN --offline --data aside.csv"]
+        rest, aside = free_names("train.csv", "aside.csv")
+        steps.append(f"data split -c {config} -o {rest} {aside}  # no simulator: some episodes to judge by")
+        steps += [f"train -c {config} --set dataset={rest}", f"evaluate RUN --offline --data {aside}"]
     else:
         steps.append(f"train -c {config}")
     first = "then: " if draft.to_fill_in else "next: "

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.cli.reading_options import joined
 from rl_training.data.fields import STEP
 from rl_training.data.formats.cells import BadCellsError
 from rl_training.data.formats.clocks import DATES, clock_of
@@ -43,24 +44,27 @@ def dates_of(column: NamedColumn, names: Sequence[str]) -> str | None:
     return next((name for name in (column.time, *_ALSO) if name in names), None)
 
 
-def as_option(known: Sequence[NamedColumn], values: Sequence[float] = ()) -> str:
-    """`--obs x=1,y=2,time=2024-06-01T12:00`: an observation by its names, of these values where they are as many as are
-    not computed from the time, else of ones from the middle of what was seen."""
-    plain = [column for column in known if not column.time]
-    middles = [(column.low + column.high) / 2 for column in plain]
-    given = values if len(values) == len(plain) else middles
-    parts = [f"{column.name}={value:.4g}" for column, value in zip(plain, given, strict=True)]
-    dates = dict.fromkeys(column.time for column in known if column.time)
-    return f"--obs {shlex.quote(','.join([*parts, *(f'{name}={_SOME_TIME}' for name in dates)]))}"
+def as_option(known: Sequence[NamedColumn], given: Mapping[str, str] | None = None) -> str:
+    """`--obs x=1,y=2,time=2024-06-01T12:00`: an observation by its names, of what was given for them, else of values
+    from the middle of what was seen."""
+    middles = {column.name: f"{(column.low + column.high) / 2:.4g}" for column in known if not column.time}
+    some = middles | {column.time: _SOME_TIME for column in known if column.time}
+    return f"--obs {shlex.quote(joined(f'{name}={(given or {}).get(name) or value}' for name, value in some.items()))}"
 
 
-def computed_from(known: Sequence[NamedColumn], values: Sequence[float] = ()) -> str:
+def in_their_order(known: Sequence[NamedColumn], values: Sequence[float]) -> dict[str, str]:
+    """By name, where they are as many as are not computed from the time."""
+    plain = [column.name for column in known if not column.time]
+    return dict(zip(plain, map("{:.9g}".format, values), strict=True)) if len(values) == len(plain) else {}
+
+
+def computed_from(known: Sequence[NamedColumn], given: Mapping[str, str]) -> str:
     """Which values nobody has to give, and what to type instead; nothing where there are none."""
     timed = [column for column in known if column.time]
     if not timed:
         return ""
     names = listed(column.name for column in timed)
-    return f"; {names} are computed from {timed[0].time}, which is given by name: {as_option(known, values)}"
+    return f"; {names} are computed from {timed[0].time}, which is given by name: {as_option(known, given)}"
 
 
 def require_all(known: Sequence[NamedColumn], names: Sequence[str]) -> None:

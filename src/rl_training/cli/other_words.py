@@ -99,6 +99,8 @@ def command_meant(word: str, words: Sequence[str], group: Any, root: Any) -> str
         line = ["data", "check", word, *after] if before == ["data"] else ["init", word, *after]
     else:
         return None
+    if line[0] == "train" and len(line) > 1 and line[1].endswith(OF_DATA):
+        line = ["init", line[1]]
     return shlex.join(["rl-training", *with_option(line)])
 
 

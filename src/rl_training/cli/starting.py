@@ -78,28 +78,18 @@ def init(source: str, output: Path, algo: str | None, env_id: str | None, *, for
     draft = Draft(_section(source), "", guesses, patterns, (), "", recommend(None), None, "", reasons)
     draft = replace(draft, missing_words=words, words=worded, days=proposed_days(first, guesses))
     doubled = doubled_rows(first, guesses)
-    draft = replace(draft, duplicates="drop" if doubled or _has_copies(place, draft) else "refuse")
-    dataset, fault = _try(place, draft)
+    draft, dataset, fault = _read(place, replace(draft, duplicates="drop" if doubled else "refuse"))
     if first.kind == "minari" and fault is not None and "columns: {obs" in fault:
         guesses = Guesses((Guess("obs", (), fault),), ())
     told = None if guesses.unclear else fault
+    noted = [*first.notes, *missing_cells(first, guesses), *doubled]
     recommended = recommend(dataset)
     chosen_env, env_note = _environment(env_id, first, dataset, source)
     draft = replace(
         draft,
         found=_found(source, first, dataset),
         guesses=guesses,
-        notes=tuple(
-            dict.fromkeys(
-                [
-                    *first.notes,
-                    *missing_cells(first, guesses),
-                    *doubled,
-                    *_notes(dataset, told),
-                    *_beside(place, told),
-                ]
-            )
-        ),
+        notes=tuple(dict.fromkeys([*noted, *_notes(dataset, told), *_beside(place, told)])),
         algo=algo or recommended.algo,
         recommended=recommended,
         env_id=chosen_env,
@@ -303,10 +293,14 @@ def _try(place: Path, draft: Draft, missing: Missing = "refuse") -> tuple[Transi
     return dataset, None
 
 
-def _has_copies(place: Path, draft: Draft) -> bool:
-    """Whether rows come twice, which the reader refuses, after missing values where there are some."""
-    _, fault = _try(place, draft)
-    return fault is not None and DROPPED in fault + (_try(place, draft, missing="drop")[1] or "")
+def _read(place: Path, draft: Draft) -> tuple[Draft, TransitionDataset | None, str | None]:
+    """The same, copies dropped where rows come twice, which the reader refuses, after missing values where there are
+    some."""
+    dataset, fault = _try(place, draft)
+    if fault is not None and DROPPED in fault + (_try(place, draft, missing="drop")[1] or ""):
+        draft = replace(draft, duplicates="drop")
+        dataset, fault = _try(place, draft)
+    return draft, dataset, fault
 
 
 def _environment(

@@ -20,6 +20,7 @@ from rl_training.cli.observed_columns import (
     computed_from,
     dates_of,
     in_lines,
+    in_their_order,
     refuse_missing,
     require_all,
 )
@@ -73,7 +74,7 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     for text, row in zip(texts, observations, strict=True) if file is None else ():
         if len(row) != spaces.obs_dim:
             called = f": {listed(column.name for column in spaces.obs_columns)}" if spaces.obs_columns else ""
-            called += computed_from(spaces.obs_columns, row)
+            called += computed_from(spaces.obs_columns, in_their_order(spaces.obs_columns, row))
             raise DataError(f"--obs {text}: {amount(len(row), 'value')}, {spaces.obs_dim} expected{called}")
     rows = _rectangular(observations)
     if not rows.size:
@@ -172,7 +173,7 @@ def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
         raise DataError(f"--obs {text}: this policy knows no names of columns; give numbers alone, in their order")
     given: dict[str, float] = {}
     advice, dates = as_option(columns), {column.time for column in columns if column.time}
-    moments: dict[str, str] = {}
+    typed: dict[str, str] = {}
     parts = split_at_commas(_QUOTED_VALUE.sub(r'"\1\2"', text))
     if not parts:
         raise DataError(f"--obs {text}: cannot be split at its commas; double quotes must be closed")
@@ -184,7 +185,7 @@ def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
     for part in parts:
         name, _, value = (piece.strip() for piece in part.rpartition("="))
         if name in dates and name not in names:
-            moments[name] = value
+            typed[name] = value
             continue
         if "=" in name and name not in names:
             raise DataError(f"--obs {text}: values are separated by commas: {advice}")
@@ -192,6 +193,7 @@ def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
             raise DataError(f"--obs {text}: no column {name!r}{suggest(name, [*names, *sorted(dates)])}")
         if name in given:
             raise DataError(f"--obs {text}: column {name!r} is given twice")
+        typed[name] = value
         numbers_by_word = {key_of(word): number for word, number in known[name].words}
         try:
             given[name] = numbers_by_word[key] if (key := key_of(value)) in numbers_by_word else float(value or "nan")
@@ -199,14 +201,14 @@ def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
             allowed = f", or one of {listed(word for word, _ in known[name].words)}" if known[name].words else ""
             raise DataError(f"--obs {text}: column {name!r} must be one number{allowed}, got {shown(value)}") from None
     for column in columns:
-        if column.time in moments and column.name not in given:
+        if column.time in typed and column.time not in names and column.name not in given:
             try:
-                given[column.name] = float(computed(column.name, column.time, [moments[column.time]])[0])
+                given[column.name] = float(computed(column.name, column.time, [typed[column.time]])[0])
             except DataError as error:
                 raise DataError(f"--obs {text}: {error}") from None
     if missing := [name for name in names if name not in given]:
-        way = computed_from(columns, list(given.values()))
-        raise DataError(f"--obs {text}: lacks {listed(missing)}; expected {listed(names)}{way or f': {advice}'}")
+        way = computed_from(columns, typed) or f": {as_option(columns, typed)}"
+        raise DataError(f"--obs {text}: lacks {listed(missing)}; expected {listed(names)}{way}")
     return [given[name] for name in names]
 
 

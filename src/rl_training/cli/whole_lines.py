@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from rl_training.paths import OF_DATA, is_there
+from rl_training.errors import RLTrainingError
+from rl_training.paths import OF_DATA, free_names, is_there
 from rl_training.run_places import RUNS_DIR, configurations, is_run, run_folders, train_first
 
 _NEEDS_A_RUN = ("resume", "finetune", "evaluate", "report", "predict", "export", "push")
@@ -72,7 +74,7 @@ def _of_data(place: str, words: Sequence[str]) -> list[str] | None:
             return [*source, f"{stem}{'.csv' if data.endswith('.npz') else '.npz'}"]
         case "data split":
             parts = [word for word in words if word.endswith(OF_DATA) and word != data]
-            return [*source, "-o", *(parts if len(parts) == 2 else ("train.npz", "held_out.npz"))]
+            return [*source, "-o", *(parts if len(parts) == 2 else free_names("train.npz", "held_out.npz"))]
     return None
 
 
@@ -107,4 +109,9 @@ def _zeros(run: Path) -> str:
     from rl_training.runtime.run_description import read_description
 
     width = (read_description(run).get("dataset") or {}).get("obs_dim")
+    if width is None:  # it learned from its own experience alone
+        from rl_training.experiment.manager import load_policy
+
+        with suppress(RLTrainingError):
+            width = load_policy(run).checkpoint.spaces.obs_dim
     return ",".join(["0"] * (width if isinstance(width, int) and 0 < width <= 100 else 3))

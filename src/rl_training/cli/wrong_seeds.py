@@ -19,6 +19,7 @@ _SEEDS_ELSEWHERE = {
 _COUNTS = ("--n-seeds", "--num-seeds", "--n-members", "--num-members", "--members", "--seeds")
 _RANGE = re.compile(r"(\d{1,6})(-|\.\.|:)(\d{1,6})")
 _MOST_REPEATED, _MOST = 8, 64
+_MOST_DIGITS = 19  # of a seed; Python refuses to read numbers of thousands
 
 
 def of_seeds(command: str, message: str, option: object, words: Sequence[str]) -> str | None:
@@ -73,7 +74,8 @@ def numbers_after(option: str, words: Sequence[str]) -> list[str]:
 
 
 def _is_list(word: str) -> bool:
-    return word.strip("[]").replace(",", "").isdecimal()
+    parts = word.strip("[]").split(",")
+    return "".join(parts).isdecimal() and max(map(len, parts)) <= _MOST_DIGITS
 
 
 def repeated(seeds: Sequence[str]) -> str:

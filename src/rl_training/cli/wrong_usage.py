@@ -106,9 +106,9 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
         return seeds
     if not message.startswith("No such option") or not isinstance(option, str):
         return None
-    if option == "--run" and (name := _given([option], words)):
-        rest = shlex.join(word for word in words if not word.startswith("--run"))
-        return f"No such option: --run; a run is named without: `rl-training {rest or name}`"
+    if option == "--run" and _given([option], words):
+        rest = shlex.join(word.removeprefix("--run=") for word in words if word != "--run")
+        return f"No such option: --run; a run is named without: `rl-training {rest}`"
     if command == "resume" and option == "--set":
         return "No such option: --set; a resumed run keeps its settings, only --total-timesteps gives it another budget"
     if command in ("train", "finetune") and option in ("--wandb", "--tensorboard", "--mlflow"):

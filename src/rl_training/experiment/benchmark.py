@@ -50,6 +50,7 @@ class Work:
     device: str = "auto"
     precision: str = "auto"
     kernels: str = "auto"
+    may_go_without: bool = False  # compiling was not asked for by name
 
     def config(self) -> TrainConfig:
         """The run whose updates are measured; a mistake is one line."""
@@ -82,7 +83,8 @@ class Work:
         if (self.precision, self.kernels) != ("auto", "auto"):
             learner = algorithms.load(self.algo)(self.obs_dim, self.act_dim, device=device)
             set_arithmetic(learner, config.precision, config.kernels)
-        return Work(**{**asdict(self), "engine": mode, "device": device, "batch_size": batch_size, "layers": layers})
+        found = {"engine": mode, "device": device, "batch_size": batch_size, "layers": layers}
+        return Work(**{**asdict(self), **found, "may_go_without": self.may_go_without or self.engine == "auto"})
 
     @property
     def name(self) -> str:
@@ -102,7 +104,9 @@ def prepare(work: Work) -> Prepared:
     trainer = _offline(trainer_for(work.algo))(config, dataset=dataset)
     parts = trainer.assemble()
     learner = parts.learner
-    engine = Engine(learner, trainer.source(parts), parts.mode, must_compile=parts.mode == "compiled")
+    must_compile = parts.mode == "compiled" and not work.may_go_without
+    engine = Engine(learner, trainer.source(parts), parts.mode, must_compile=must_compile)
+    about = {"version": rl_training.__version__, "torch": torch.__version__}
     done = 0
 
     def run(count: int) -> None:
@@ -116,10 +120,11 @@ def prepare(work: Work) -> Prepared:
             if done % config.log_interval == 0:
                 engine.take_metrics()
         engine.peek_metrics()  # waits for the device
+        about["engine"] = engine.mode
 
     captured = parts.mode == "compiled" and learner.device.type == "cuda"
     unit = math.lcm(config.log_interval, learner.period) if captured else learner.period
-    return Prepared(run, unit, generating, {"version": rl_training.__version__, "torch": torch.__version__})
+    return Prepared(run, unit, generating, about)
 
 
 def _offline(trainer: type[Trainer]) -> type[Trainer]:
@@ -155,7 +160,7 @@ def measure(
             group = [contestant(work, default_threads(), Path(compiled) / str(i)) for i, work in enumerate(of_one)]
             tell(f"measuring {algo}: {len(group)} in turns")
             rows += compete(group, rounds, seconds / rounds, tell)
-    return rows
+    return [{**row, "engine": row.get("about", {}).get("engine", row["engine"])} for row in rows]
 
 
 def default_threads() -> int:

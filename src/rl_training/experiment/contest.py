@@ -26,6 +26,7 @@ from rl_training.errors import RLTrainingError
 
 EPISODE = 1_000  # rows
 _PATIENCE = 5.0  # seconds a worker has to end in
+_MOST_COMPLAINTS = 2**16  # bytes that are looked at
 
 
 class ContestantError(RLTrainingError):
@@ -59,7 +60,7 @@ class Prepared:
     run: Callable[[int], None]
     unit: int = 1
     generating: float = 0.0  # seconds that went into making the data up, which a user's data do not cost
-    about: Mapping[str, Any] = field(default_factory=dict)
+    about: Mapping[str, Any] = field(default_factory=dict)  # told after the first update, which may add to it
 
 
 def serve(prepare: Callable[[], Prepared]) -> None:
@@ -67,7 +68,7 @@ def serve(prepare: Callable[[], Prepared]) -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     worker = prepare()
-    introduction = {"unit": worker.unit, "generating": worker.generating, "about": dict(worker.about)}
+    introduction = {"unit": worker.unit, "generating": worker.generating, "about": worker.about}
     for line in sys.stdin:
         began = time.perf_counter()
         worker.run(int(line))
@@ -158,6 +159,11 @@ class Contestant:
         self._process.stdout.close()
         self._complaints.close()
 
+    def warnings(self) -> list[str]:
+        """What it has warned of so far; read where it stands, as the worker writes on from there."""
+        written = os.pread(self._complaints.fileno(), _MOST_COMPLAINTS, 0).decode("utf-8", "replace")
+        return [line for line in written.splitlines() if line.startswith("warning: ")]
+
     def _last_words(self) -> str:
         code = self._process.wait()
         self._complaints.seek(0)
@@ -200,6 +206,8 @@ def compete(
             rows.append({"name": contestant.name, **contestant.facts})
             try:
                 turns.append(_warm_up(contestant, rows[-1], seconds))
+                for line in contestant.warnings():
+                    tell(f"{contestant.name}: {line}")
             except ContestantError as error:
                 rows[-1]["failure"] = str(error)
                 tell(f"{error} (left out)")

@@ -14,7 +14,7 @@ from rl_training.runtime.engine import Engine
 from rl_training.runtime.sources import Source
 
 _ROWS = 1_000
-_WARM, _BLOCK, _ENOUGH = 10, 10, 1.0  # updates before the clock runs, updates between looks at it, seconds
+_WARM, _ENOUGH = 10, 1.0  # updates that are slower than those after them, seconds to measure for
 
 
 def first_rows(dataset: TransitionDataset) -> TransitionDataset:
@@ -34,17 +34,14 @@ def rehearsed_metrics(learner: Learner, source_for: Callable[[Learner], Source])
 
 
 def seconds_per_update(learner: Learner, source: Source) -> float:
-    """As measured here and now; the learner and the source are used up."""
+    """As measured here and now, by a single update where that takes long; the learner and the source are used up."""
     with closing(source):
         engine = Engine(learner, source)
-        done = _advanced(engine, 0, _WARM)
-        warm, began = done, time.perf_counter()
-        while (passed := time.perf_counter() - began) < _ENOUGH:
-            done = _advanced(engine, done, _BLOCK)
-    return passed / (done - warm)
-
-
-def _advanced(engine: Engine, done: int, updates: int) -> int:
-    turn = engine.source.advance(updates)
-    engine.run(done, turn.updates)
-    return done + turn.updates
+        clock = [time.perf_counter()]
+        while clock[-1] - clock[0] < _ENOUGH:
+            source.advance(1)
+            engine.run(len(clock) - 1, 1)
+            clock.append(time.perf_counter())
+    done = len(clock) - 1
+    warm = min(_WARM, done // 2)
+    return (clock[-1] - clock[warm]) / (done - warm)

@@ -239,9 +239,9 @@ class Trainer:
     def plan(self) -> list[str]:
         """What `train` would do, in words, after the same checks and a second of updates. Writes nothing."""
         parts, seconds = self.assemble(), None
-        if self.online is None and parts.mode == "eager":  # of environments, or a compiler, a second tells little
-            own = self._rehearsing(parts)
-            seconds = parts.progress.total_updates * seconds_per_update(own.learner, self.source(own))
+        # Of environments, a compiler or a disk, a second tells little.
+        if self.online is None and parts.mode == "eager" and not self.from_disk(parts.dataset, parts.learner.device):
+            seconds = parts.progress.total_updates * seconds_per_update(parts.learner, self.source(parts))
         return plan_in_words(self, parts, seconds)
 
     def _rehearsing(self, parts: Parts) -> Parts:
