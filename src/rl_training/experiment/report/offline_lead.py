@@ -23,6 +23,7 @@ from rl_training.experiment.report.estimates import (
     policies,
     seed,
     seeds_in_words,
+    share_trained_on,
     texts,
     title,
     trained_otherwise,
@@ -77,8 +78,13 @@ def offline_lead(runs: Sequence[RunContents]) -> Lead | None:
 def _trust(run: RunContents, record: Record, part: str | None, *, is_shown: bool) -> str:
     """How far the estimate may be believed."""
     text = "The estimate passed its checks" + ("" if is_shown else ", but the data do not tell the two apart")
-    if mapping(record.get("data")).get("trained_on") is True:
+    seen = share_trained_on(record)
+    if seen is None:
+        text += "; whether these episodes were trained on is not known"
+    elif seen == 1.0:
         text += "; it was made on the episodes that it was trained on, which flatters it"
+    elif seen:
+        text += f"; about {max(seen, 0.01):.0%} of its episodes were trained on, which flatters it"
     elif is_shown:
         text += ", on episodes that were not trained on"
     short = [of_trust(caution) for caution in cautions(record)]
@@ -92,11 +98,12 @@ def _then(run: RunContents, record: Record, *, is_shown: bool) -> str:
     name = escape(in_shell(resolved(run.path).name))
     if run.training_doubts:
         return "Train longer or otherwise, as the warning below says, then estimate again."
-    if mapping(record.get("data")).get("trained_on") is True:
+    if seen := share_trained_on(record):
         aside = f"`rl-training data split` sets episodes aside; train on the others, then `rl-training evaluate {name}"
         return f"{capital(aside)} --offline --data ASIDE`."
     if is_shown:
-        return f"Try it carefully: `rl-training export {name}` writes the policy as one file."
+        first = "Make sure that these episodes were not trained on, then try it" if seen is None else "Try it"
+        return f"{first} carefully: `rl-training export {name}` writes the policy as one file."
     return "Record more episodes, or train longer: `rl-training evaluate` names the command that may decide it."
 
 
@@ -155,8 +162,9 @@ def _gone_on(run: RunContents, record: Record) -> str:
 
 def _leading(run: RunContents) -> Record:
     """The newest estimate, on episodes that were not trained on if there is one."""
-    others = [record for record in run.offline if mapping(record.get("data")).get("trained_on") is not True]
-    return (others or run.offline or ({},))[-1]
+    unseen = [record for record in run.offline if share_trained_on(record) == 0.0]
+    others = [record for record in run.offline if share_trained_on(record) != 1.0]
+    return (unseen or others or run.offline or ({},))[-1]
 
 
 def _over(record: Record) -> str:
