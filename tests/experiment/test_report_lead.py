@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
+from rl_training import yaml_dialect
 from rl_training.experiment import manager
+from rl_training.experiment.continuing import find_run
 from rl_training.experiment.offline_doubts import TRAINED_ON
 from rl_training.experiment.report import write_report
 from small_runs import small_config
@@ -26,6 +28,12 @@ def lead_of(*runs: Path) -> str:
 @pytest.fixture
 def run(data_file: Path, tmp_path: Path) -> Path:
     return manager.start(small_config(data_file, tmp_path / "runs")).run.path
+
+
+def configure(run: Path, **changes: Any) -> None:
+    """As if it had been trained so."""
+    config = yaml_dialect.read((run / "config.yaml").read_text())
+    (run / "config.yaml").write_text(yaml_dialect.write({**config, **changes}))
 
 
 class TestWhetherTheEpisodesWereTrainedOn:
@@ -62,3 +70,64 @@ class TestWhetherTheEpisodesWereTrainedOn:
     def test_all_of_them(self, run: Path, data: dict[str, Any], low: float) -> None:
         text = self.lead(run, data, low, (TRAINED_ON,))
         assert "; it was made on the episodes that it was trained on, which flatters it. Nobody" in text
+        assert (
+            "rl-training data split sets episodes aside; train on the others, then rl-training evaluate NEW_RUN" in text
+        )
+
+
+class TestFromWhatItLearned:
+    def test_by_trying_with_data_besides(self, run: Path) -> None:
+        """As `finetune` leaves it."""
+        configure(run, online={"prior": "mixed"})
+        assert "Learned by trying, with recorded data besides: run (" in lead_of(run)
+
+    def test_a_damaged_description(self, run: Path) -> None:
+        (run / "run.json").write_text("{")
+        assert "Learned from recorded data: run (bc, 1 seed)." in lead_of(run)
+        (run / "config.yaml").unlink()
+        assert "Learned in a way that is not known: run (" in lead_of(run)
+
+
+def score(run: Path, *returns: float) -> None:
+    """As measured in an environment, by each seed."""
+    seeds = list(range(len(returns)))
+    configure(run, env_id="Store-v0", seed=seeds)
+    record = {"step": 20, "seeds": seeds, "episodes": 2, "return_mean": list(returns)}
+    (run / "evaluations.jsonl").write_text(json.dumps(record) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("returns", "told"),
+    [
+        ((1.0, 2.0, 3.0), ", better than the recorded episodes"),
+        ((-9e3, 9e4, 9e4, 9e4), ", not shown to be better than the recorded episodes"),
+        ((1.0,), ", not shown to be better than the recorded episodes"),  # one seed has no interval
+        ((-9e3, -9e3), ", no better than the recorded episodes"),
+    ],
+)
+def test_better_than_the_data_by_its_interval(run: Path, returns: tuple[float, ...], told: str) -> None:
+    score(run, *returns)
+    assert told in lead_of(run)
+
+
+def test_several_that_were_not_played(run: Path, data_file: Path) -> None:
+    other = manager.start(small_config(data_file, run.parent, name="other")).run.path
+    for one in (run, other):
+        configure(one, env_id="Store-v0")
+    text = lead_of(run, other)
+    assert "These 2 runs could not be judged: they were not played yet." in text
+    assert "How good they are, is not known." in text
+    assert "rl-training evaluate RUN plays each." in text
+    assert "run could not be judged: it was not played yet." in lead_of(run)
+
+
+def test_commands_find_the_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name in `runs/`, and by its path anywhere else, or where the name is of something else."""
+    here = run.parent.parent
+    for folder, named in ((here, "run"), (here.parent, f"{here.name}/runs/run"), (run / "checkpoints", str(run))):
+        monkeypatch.chdir(folder)
+        assert f"rl-training evaluate {named} --offline estimates it" in lead_of(run)
+        assert find_run(named).resolve() == run.resolve()
+    monkeypatch.chdir(here)
+    (here / "run").mkdir()
+    assert "rl-training evaluate runs/run --offline estimates it" in lead_of(Path("runs/run"))

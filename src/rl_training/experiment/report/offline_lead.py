@@ -31,7 +31,6 @@ from rl_training.experiment.report.estimates import (
 )
 from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.statistics import LEVEL, Estimate
-from rl_training.paths import in_shell, resolved
 from rl_training.wording import amount
 
 _BEHAVIOUR = "the behaviour that recorded the data"
@@ -95,15 +94,14 @@ def _trust(run: RunContents, record: Record, part: str | None, *, is_shown: bool
 
 
 def _then(run: RunContents, record: Record, *, is_shown: bool) -> str:
-    name = escape(in_shell(resolved(run.path).name))
     if run.training_doubts:
         return "Train longer or otherwise, as the warning below says, then estimate again."
     if seen := share_trained_on(record):
-        aside = f"`rl-training data split` sets episodes aside; train on the others, then `rl-training evaluate {name}"
-        return f"{capital(aside)} --offline --data ASIDE`."
+        aside = "`rl-training data split` sets episodes aside; train on the others, then `rl-training evaluate NEW_RUN"
+        return f"{aside} --offline --data ASIDE`."
     if is_shown:
         first = "Make sure that these episodes were not trained on, then try it" if seen is None else "Try it"
-        return f"{first} carefully: `rl-training export {name}` writes the policy as one file."
+        return f"{first} carefully: `rl-training export {escape(run.in_command)}` writes the policy as one file."
     return "Record more episodes, or train longer: `rl-training evaluate` names the command that may decide it."
 
 
@@ -216,19 +214,20 @@ def _not_judged(runs: Sequence[RunContents]) -> Lead:
     tried = [run for run in runs if run.offline]
     judged = tried or runs
     names = f"<b>{escape(judged[0].label)}</b>" if len(judged) == 1 else f"These {len(judged)} runs"
-    name = escape(in_shell(resolved(judged[0].path).name)) if len(judged) == 1 else "RUN"
+    name = escape(judged[0].in_command) if len(judged) == 1 else "RUN"
+    it, were, them = ("it is", "it was", "it") if len(judged) == 1 else ("they are", "they were", "each")
     played = all(run.summary.env_id is not None for run in judged)
-    untold = "it was not played yet" if played else "there was no simulator to score policies in, and nothing was"
+    untold = f"{were} not played yet" if played else "there was no simulator to score policies in, and nothing was"
     untold += "" if played else " estimated from the data"
     why = [told for run in tried for told in _first_reasons(run, named=len(tried) > 1)] or [untold]
     text = f"{names} could not be judged: {escape('; '.join(why))}."
     if untried := [run.label for run in runs if tried and not run.offline]:
         text += f" Nothing was estimated of {escape(listed(untried))} yet (rl-training evaluate RUN --offline)."
     if tried:
-        return Lead(text, "How good it is, is not known: no number here tells.", "What each reason asks for, below.")
+        return Lead(text, f"How good {it}, is not known: no number here tells.", "What each reason asks for, below.")
     then = f"`rl-training evaluate {name}{'' if played else ' --offline'}`"
-    then += " plays it." if played else " estimates it from the recorded data."
-    return Lead(text, "How good it is, is not known.", then)
+    then += f" plays {them}." if played else f" estimates {them} from the recorded data."
+    return Lead(text, f"How good {it}, is not known.", then)
 
 
 def _first_reasons(run: RunContents, *, named: bool) -> list[str]:
