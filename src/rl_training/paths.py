@@ -74,6 +74,11 @@ def resolved(path: Path) -> Path:
         return path.absolute()
 
 
+def from_here(path: Path) -> Path:
+    """As short as a command can name it: what lies above the working folder is nobody else's business."""
+    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+
+
 def leading_to(place: Path, given: Path) -> Path:
     """`given` while it leads to the absolute `place`, as it does until the working folder is changed; then `place`."""
     try:

@@ -393,7 +393,7 @@ def test_other_data(run: Path, dataset: TransitionDataset, tmp_path: Path) -> No
     other = TransitionDataset.from_dict(dataset.to_dict() | {"rewards": dataset.rewards - 1.0})
     other.save(tmp_path / "other.npz")
     found = policy.evaluate_offline(tmp_path / "other.npz", **QUICK, store=False)
-    assert not found.data.trained_on
+    assert (found.data.trained_on, found.data.share_trained_on) == (False, 0.0)
     assert found.cautions == (
         "10 episodes are few: if they hold little but one good way of acting, a policy that is much worse can come out"
         " as good as the behaviour; do not take an estimate near the behaviour's for a proof",
@@ -440,6 +440,25 @@ def test_how_many_of_the_episodes_were_trained_on(run: Path, dataset: Transition
         in found.cautions
     )
     assert not found.data.trained_on
+    assert found.data.share_trained_on == pytest.approx(0.4)
+    assert found.to_json()["data"]["share_trained_on"] == found.data.share_trained_on
+
+
+def test_whether_they_were_trained_on_may_not_be_known(dataset: TransitionDataset, tmp_path: Path) -> None:
+    """Not where the data of the training are gone, or others by now: what is not among them may have been."""
+    dataset.save(tmp_path / "own.npz")
+    place = manager.start(small_config(tmp_path / "own.npz", tmp_path)).run.path
+    policy, other = load_policy(place), replace(dataset, rewards=dataset.rewards - 0.5)
+
+    def share(data: TransitionDataset) -> float | None:
+        return policy.evaluate_offline(data, **QUICK, store=False).data.share_trained_on
+
+    assert (share(other), share(dataset)) == (0.0, 1.0)
+    replace(dataset, rewards=dataset.rewards + 2.0).save(tmp_path / "changed.npz")
+    (tmp_path / "changed.npz").replace(tmp_path / "own.npz")
+    assert (share(other), share(dataset)) == (None, 1.0)
+    (tmp_path / "own.npz").unlink()
+    assert (share(other), share(dataset)) == (None, 1.0)
 
 
 def test_without_updates_it_goes_on_until_it_has_settled(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:

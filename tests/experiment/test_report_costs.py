@@ -137,7 +137,11 @@ def test_estimates_without_a_simulator_are_costs(run: Path, tmp_path: Path) -> N
     behaviour = {"return": value | {"value": -13.0}, "value": value | {"value": -14.0}, "undiscounted": -18.0}
     behaviour |= {"weight_behind_cuts": 0.3, "behind_the_cuts": -2.0}
     record = {"step": 4, "gamma": 0.9, "updates": 10, "repeats": 5, "policies": policies, "behaviour": behaviour}
-    record |= {"value": value, "improvement": gain, "data": {"title": "aside.csv", "episodes": 9}}
+    record |= {
+        "value": value,
+        "improvement": gain,
+        "data": {"title": "aside.csv", "episodes": 9, "share_trained_on": 0.0},
+    }
     file = run / "offline_evaluations.jsonl"
     file.write_text(json.dumps(record) + "\n")
     write_report([run], tmp_path / "page.html", with_data=False)

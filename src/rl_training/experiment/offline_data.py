@@ -38,7 +38,8 @@ class DataUsed:
     fingerprint: str
     episodes: int
     transitions: int
-    trained_on: bool
+    trained_on: bool  # on most of them
+    share_trained_on: float | None = None  # of the episodes; none where it is not known
 
 
 def episodes_to_evaluate_on(
@@ -68,10 +69,10 @@ def episodes_to_evaluate_on(
     own = given is None
     if own and trained not in (None, data.fingerprint()):
         cautions.append("the data have changed since the policy was trained")
-    seen = 1.0 if own or data.fingerprint() == trained else _share_seen(policy, data)
-    if seen > _NEARLY_ALL:
+    seen = 1.0 if own or data.fingerprint() == trained else _share_seen(policy, data, trained)
+    if seen == 1.0:
         cautions.append(TRAINED_ON)
-    elif round(seen * data.n_episodes):
+    elif seen:
         cautions.append(
             f"the policy was trained on about {seen * data.n_episodes:,.0f} of these"
             f" {amount(data.n_episodes, 'episode')}, which flatters it; other ones say more"
@@ -86,7 +87,8 @@ def episodes_to_evaluate_on(
         cautions.append(caution_of_few(episodes))
     known = run.describe().get("dataset") if run is not None else None
     cautions += _few_ends(some, known if isinstance(known, Mapping) else {})
-    return some, DataUsed(title, data.fingerprint(), episodes, some.n_usable, seen > 0.5), cautions
+    used = DataUsed(title, data.fingerprint(), episodes, some.n_usable, (seen or 0.0) > 0.5, seen)
+    return some, used, cautions
 
 
 def fingerprint_of(config: TrainConfig, given: str) -> str | None:
@@ -125,15 +127,24 @@ def _fitted_episodes(data: TransitionDataset) -> int:
     return data.n_episodes if data.has_next_obs is None else len(np.unique(data.episode_ids[data.has_next_obs]))
 
 
-def _share_seen(policy: LoadedPolicy, data: TransitionDataset) -> float:
-    """The share of the rows that are among those trained on, as far as these can still be read."""
+def _share_seen(policy: LoadedPolicy, data: TransitionDataset, trained: str | None) -> float | None:
+    """The share of the episodes that were trained on, by their rows; none where what was trained on is not known.
+
+    trained: the fingerprint of the data trained on, where the run tells it."""
     section = policy.checkpoint.config.dataset
     if section is None:
-        return 0.0
+        return None
     try:
-        return share_seen(data, _load(policy.checkpoint.config, section))
+        own = _load(policy.checkpoint.config, section)
     except (DataError, ConfigError, OSError):
-        return 0.0
+        return None
+    seen = share_seen(data, own)
+    if seen > _NEARLY_ALL:
+        return 1.0
+    if round(seen * data.n_episodes):  # a few rows may be alike without being the same
+        return seen
+    is_all = trained in (None, own.fingerprint()) and policy.checkpoint.config.init_from is None
+    return 0.0 if is_all else None  # it may have seen others: before the data were changed, or in the run it began from
 
 
 def _open(

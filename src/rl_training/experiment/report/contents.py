@@ -21,8 +21,8 @@ from rl_training.experiment.metric_doubts import metric_doubts, metric_notes
 from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
-from rl_training.paths import bare_name, resolved, without_folder
-from rl_training.run_places import DAMAGED, STOPPED
+from rl_training.paths import bare_name, from_here, in_shell, is_there, resolved, without_folder
+from rl_training.run_places import DAMAGED, RUNS_DIR, STOPPED
 from rl_training.runtime.records import LONGEST_LINE, entries, fault
 from rl_training.runtime.run_description import read_description, read_plain_config
 from rl_training.validation import printable
@@ -127,6 +127,13 @@ class RunContents:
     @property
     def unit(self) -> str:
         return self.summary.unit
+
+    @property
+    def in_command(self) -> str:
+        """As a command names it where the page is made: of those in `runs/` the name is enough."""
+        name = resolved(self.path).name
+        is_known = not is_there(Path(name)) and resolved(Path(RUNS_DIR, name)) == resolved(self.path)
+        return in_shell(name if is_known else from_here(self.path))
 
     @cached_property
     def shown(self) -> Shown:

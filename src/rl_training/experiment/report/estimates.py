@@ -28,8 +28,17 @@ def texts(value: Any) -> list[str]:
 
 def cautions(record: Record) -> list[str]:
     """What it was told with, but for what is said of every estimate on the episodes of the training."""
-    is_told = mapping(record.get("data")).get("trained_on") is True
+    is_told = share_trained_on(record) == 1.0
     return [text for text in texts(record.get("cautions")) if not (is_told and text == TRAINED_ON)]
+
+
+def share_trained_on(record: Record) -> float | None:
+    """Of the episodes it was made on, those that the policy was trained on; none where that is not known, as records of
+    earlier versions tell it of all alone."""
+    data = mapping(record.get("data"))
+    if data.get("trained_on") is True and TRAINED_ON in texts(record.get("cautions")):
+        return 1.0
+    return as_number(data.get("share_trained_on"), None)
 
 
 def of_trust(caution: str) -> str | None:

@@ -14,7 +14,6 @@ from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.report.offline_lead import Lead, offline_lead
 from rl_training.experiment.report.saying import names_of_runs, said
 from rl_training.experiment.statistics import may_be_chance
-from rl_training.paths import in_shell, resolved
 from rl_training.run_places import DAMAGED, STOPPED
 from rl_training.wording import amount
 
@@ -47,19 +46,27 @@ def lead(
 
 def _trained(runs: Sequence[RunContents]) -> str:
     """`Learned from recorded data: cold (iql, 3 seeds, 4,000 updates).`"""
-    told: dict[bool, dict[str, list[RunContents]]] = {}
+    told: dict[str, dict[str, list[RunContents]]] = {}
     for run in runs:
         summary, done = run.summary, run.summary.steps
         parts = [summary.algo or "unknown", amount(len(summary.seeds), "seed")]
         of = f" of {summary.total_steps:,}" if done is not None and done < (summary.total_steps or 0) else ""
         parts += [] if done is None else [f"{done:,}{of} {run.unit}"]
-        told.setdefault(bool(run.data_facts), {}).setdefault(", ".join(parts), []).append(run)
+        told.setdefault(_how(run), {}).setdefault(", ".join(parts), []).append(run)
     lines = []
-    for from_data, those in told.items():
+    for learned, those in told.items():
         names = [f"<b>{escape(names_of_runs(same, len(runs)))}</b> ({escape(how)})" for how, same in those.items()]
         some = names if len(names) <= _MOST_NAMED else [*names[:_MOST_NAMED], f"{len(names) - _MOST_NAMED} more"]
-        lines.append(f"Learned {'from recorded data' if from_data else 'by trying'}: {listed(some)}.")
+        lines.append(f"{learned}: {listed(some)}.")
     return " ".join(lines)
+
+
+def _how(run: RunContents) -> str:
+    """From what it learned, as far as its files tell."""
+    has_data = bool(run.config.get("dataset") or run.data_facts)
+    if run.unit != "updates" or run.config.get("online") or (run.facts and not has_data):
+        return "Learned by trying, with recorded data besides" if has_data else "Learned by trying"
+    return "Learned from recorded data" if has_data else "Learned in a way that is not known"
 
 
 def _recorded(runs: Sequence[RunContents]) -> list[str]:
@@ -104,7 +111,8 @@ def _in_environment(env_id: str, runs: Sequence[RunContents], compared: Sequence
     text += " an episode" if shown.costs else ""
     text += f" ({over}{', 95% interval' if found.low is not None else ''})"
     if best.data_return is not None:
-        beside = "better" if found.value > best.data_return else "no better"
+        beside = "not shown to be better" if found.value > best.data_return else "no better"
+        beside = "better" if found.low is not None and found.low > best.data_return else beside
         level = number(shown.number(best.data_return))
         text += f", {beside} than the recorded episodes with {escape(level + shown.behind)}"
     trust = _of_seeds(seeds)
@@ -115,8 +123,7 @@ def _in_environment(env_id: str, runs: Sequence[RunContents], compared: Sequence
         text += f" {'' if len(others) == 1 else 'at least '}{escape(_chance(least))}"
         if may_be_chance(least, len(best.sound_seeds), len(rival.sound_seeds)):
             text += ", which with so few seeds may be chance"
-    name = in_shell(resolved(best.path).name)
-    then = f"`rl-training evaluate {escape(name)} --episodes 100` plays more episodes"
+    then = f"`rl-training evaluate {escape(best.in_command)} --episodes 100` plays more episodes"
     if seeds < _FEW_SEEDS:
         then = "train more seeds (`--seed 0 --seed 1` and so on) before a number is cited"
     return Lead(f"{text}.", trust, f"{capital(then)}.")
@@ -140,9 +147,7 @@ def _unfinished(runs: Sequence[RunContents]) -> list[str]:
 
 def _go_on(runs: Sequence[RunContents]) -> list[str]:
     names = [run for run in runs if run.summary.status in (STOPPED, "interrupted")]
-    return [
-        f"`rl-training resume {escape(in_shell(resolved(run.path).name))}` goes on where it stopped." for run in names
-    ]
+    return [f"`rl-training resume {escape(run.in_command)}` goes on where it stopped." for run in names]
 
 
 def _stands(status: str) -> str:

@@ -23,6 +23,7 @@ from rl_training.experiment.report.estimates import (
     policies,
     seed,
     seeds_in_words,
+    share_trained_on,
     texts,
     title,
     trained_otherwise,
@@ -30,7 +31,6 @@ from rl_training.experiment.report.estimates import (
 )
 from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.statistics import LEVEL, Estimate
-from rl_training.paths import in_shell, resolved
 from rl_training.wording import amount
 
 _BEHAVIOUR = "the behaviour that recorded the data"
@@ -77,8 +77,13 @@ def offline_lead(runs: Sequence[RunContents]) -> Lead | None:
 def _trust(run: RunContents, record: Record, part: str | None, *, is_shown: bool) -> str:
     """How far the estimate may be believed."""
     text = "The estimate passed its checks" + ("" if is_shown else ", but the data do not tell the two apart")
-    if mapping(record.get("data")).get("trained_on") is True:
+    seen = share_trained_on(record)
+    if seen is None:
+        text += "; whether these episodes were trained on is not known"
+    elif seen == 1.0:
         text += "; it was made on the episodes that it was trained on, which flatters it"
+    elif seen:
+        text += f"; about {max(seen, 0.01):.0%} of its episodes were trained on, which flatters it"
     elif is_shown:
         text += ", on episodes that were not trained on"
     short = [of_trust(caution) for caution in cautions(record)]
@@ -89,14 +94,14 @@ def _trust(run: RunContents, record: Record, part: str | None, *, is_shown: bool
 
 
 def _then(run: RunContents, record: Record, *, is_shown: bool) -> str:
-    name = escape(in_shell(resolved(run.path).name))
     if run.training_doubts:
         return "Train longer or otherwise, as the warning below says, then estimate again."
-    if mapping(record.get("data")).get("trained_on") is True:
-        aside = f"`rl-training data split` sets episodes aside; train on the others, then `rl-training evaluate {name}"
-        return f"{capital(aside)} --offline --data ASIDE`."
+    if seen := share_trained_on(record):
+        aside = "`rl-training data split` sets episodes aside; train on the others, then `rl-training evaluate NEW_RUN"
+        return f"{aside} --offline --data ASIDE`."
     if is_shown:
-        return f"Try it carefully: `rl-training export {name}` writes the policy as one file."
+        first = "Make sure that these episodes were not trained on, then try it" if seen is None else "Try it"
+        return f"{first} carefully: `rl-training export {escape(run.in_command)}` writes the policy as one file."
     return "Record more episodes, or train longer: `rl-training evaluate` names the command that may decide it."
 
 
@@ -155,8 +160,9 @@ def _gone_on(run: RunContents, record: Record) -> str:
 
 def _leading(run: RunContents) -> Record:
     """The newest estimate, on episodes that were not trained on if there is one."""
-    others = [record for record in run.offline if mapping(record.get("data")).get("trained_on") is not True]
-    return (others or run.offline or ({},))[-1]
+    unseen = [record for record in run.offline if share_trained_on(record) == 0.0]
+    others = [record for record in run.offline if share_trained_on(record) != 1.0]
+    return (unseen or others or run.offline or ({},))[-1]
 
 
 def _over(record: Record) -> str:
@@ -208,19 +214,20 @@ def _not_judged(runs: Sequence[RunContents]) -> Lead:
     tried = [run for run in runs if run.offline]
     judged = tried or runs
     names = f"<b>{escape(judged[0].label)}</b>" if len(judged) == 1 else f"These {len(judged)} runs"
-    name = escape(in_shell(resolved(judged[0].path).name)) if len(judged) == 1 else "RUN"
+    name = escape(judged[0].in_command) if len(judged) == 1 else "RUN"
+    it, were, them = ("it is", "it was", "it") if len(judged) == 1 else ("they are", "they were", "each")
     played = all(run.summary.env_id is not None for run in judged)
-    untold = "it was not played yet" if played else "there was no simulator to score policies in, and nothing was"
+    untold = f"{were} not played yet" if played else "there was no simulator to score policies in, and nothing was"
     untold += "" if played else " estimated from the data"
     why = [told for run in tried for told in _first_reasons(run, named=len(tried) > 1)] or [untold]
     text = f"{names} could not be judged: {escape('; '.join(why))}."
     if untried := [run.label for run in runs if tried and not run.offline]:
         text += f" Nothing was estimated of {escape(listed(untried))} yet (rl-training evaluate RUN --offline)."
     if tried:
-        return Lead(text, "How good it is, is not known: no number here tells.", "What each reason asks for, below.")
+        return Lead(text, f"How good {it}, is not known: no number here tells.", "What each reason asks for, below.")
     then = f"`rl-training evaluate {name}{'' if played else ' --offline'}`"
-    then += " plays it." if played else " estimates it from the recorded data."
-    return Lead(text, "How good it is, is not known.", then)
+    then += f" plays {them}." if played else f" estimates {them} from the recorded data."
+    return Lead(text, f"How good {it}, is not known.", then)
 
 
 def _first_reasons(run: RunContents, *, named: bool) -> list[str]:

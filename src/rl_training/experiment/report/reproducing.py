@@ -6,7 +6,6 @@ import shlex
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from html import escape
-from pathlib import Path
 from typing import Any
 
 from rl_training import yaml_dialect
@@ -17,7 +16,7 @@ from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import data_title
 from rl_training.experiment.report.estimates import Record, mapping, title
 from rl_training.experiment.report.numbers import as_number
-from rl_training.paths import bare_paths, in_shell, resolved
+from rl_training.paths import bare_paths, from_here, in_shell, resolved
 from rl_training.runtime.fitted_evaluation import OfflineEvaluationConfig
 
 
@@ -63,7 +62,7 @@ def _facts(run: RunContents) -> dict[str, str]:
 
 def _run(run: RunContents, facts: Mapping[str, str]) -> str:
     parts = [f'<div data-run="{run.number}"><h3>{escape(run.label)}</h3>']
-    config = in_shell(_from_here(run.path) / "config.yaml")
+    config = in_shell(from_here(run.path) / "config.yaml")
     if run.config:
         name = shlex.quote(f"{resolved(run.path).name}-again")
         commands, told = _training(run, f"rl-training train -c {config} --name {name}", name)
@@ -94,11 +93,6 @@ def _asked(run: RunContents, record: Record) -> str:
     if isinstance(seeds, list) and tuple(seeds) != run.summary.seeds:
         words += ["--seeds", ",".join(map(str, seeds))]
     return f" {shlex.join(words)}" if words else ""
-
-
-def _from_here(path: Path) -> Path:
-    """As short as a command can name it: what lies above the working folder is nobody else's business."""
-    return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 
 def _training(run: RunContents, command: str, name: str) -> tuple[list[str], str | None]:

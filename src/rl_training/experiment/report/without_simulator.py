@@ -26,6 +26,7 @@ from rl_training.experiment.report.estimates import (
     reasons,
     seed,
     seeds_in_words,
+    share_trained_on,
     title,
     trained_otherwise,
     trusted,
@@ -162,7 +163,7 @@ def _caption(record: Record, shown: Shown) -> str:
     data, behaviour = mapping(record.get("data")), mapping(record.get("behaviour"))
     text = f"{count(data, 'episodes')} episodes of {title(record)}, {count(record, 'repeats')} resamples of them,"
     text += f" {count(record, 'updates')} updates each, {discounted(record)}"
-    text += ", on which these policies were trained, which flatters them" if data.get("trained_on") is True else ""
+    text += ", on which these policies were trained, which flatters them" if share_trained_on(record) == 1.0 else ""
     whole = None if record.get("gamma") == 1.0 else as_number(behaviour.get("undiscounted"), None)
     does = "cost" if shown.costs else "returned"
     text += "" if whole is None else f"; an episode {does} {number(shown.number(whole))}{shown.behind} undiscounted"

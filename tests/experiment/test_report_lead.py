@@ -1,0 +1,133 @@
+"""The first screen of a report says no more than is known, and its commands can be typed where it was made."""
+
+from __future__ import annotations
+
+import json
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rl_training import yaml_dialect
+from rl_training.experiment import manager
+from rl_training.experiment.continuing import find_run
+from rl_training.experiment.offline_doubts import TRAINED_ON
+from rl_training.experiment.report import write_report
+from small_runs import small_config
+
+
+def lead_of(*runs: Path) -> str:
+    page = runs[0].parent / "page.html"
+    write_report(list(runs), page, with_data=False, force=True)
+    first = page.read_text().split("<main>")[0].split('<dl class="lead">')[1]
+    return " ".join(unescape(re.sub("<[^>]*>", "", first.replace("</p>", " "))).split())
+
+
+@pytest.fixture
+def run(data_file: Path, tmp_path: Path) -> Path:
+    return manager.start(small_config(data_file, tmp_path / "runs")).run.path
+
+
+def configure(run: Path, **changes: Any) -> None:
+    """As if it had been trained so."""
+    config = yaml_dialect.read((run / "config.yaml").read_text())
+    (run / "config.yaml").write_text(yaml_dialect.write({**config, **changes}))
+
+
+class TestWhetherTheEpisodesWereTrainedOn:
+    """As far as it is known: nobody is told to try a policy because of what was not looked at."""
+
+    def lead(self, run: Path, data: dict[str, Any], low: float = 1.0, cautions: tuple[str, ...] = ()) -> str:
+        gain = {"value": 4.0, "low": low, "high": 7.0, "probability": 0.97}
+        policies = [{"seed": 0, "value": gain, "improvement": gain, "not_trusted_because": []}]
+        record = {"step": 20, "gamma": 0.9, "policies": policies, "value": gain, "improvement": gain}
+        told = record | {"data": {"title": "a.npz", "episodes": 9} | data, "cautions": list(cautions)}
+        (run / "offline_evaluations.jsonl").write_text(json.dumps(told) + "\n")
+        return lead_of(run)
+
+    def test_none_of_them(self, run: Path) -> None:
+        text = self.lead(run, {"trained_on": False, "share_trained_on": 0.0})
+        assert "passed its checks, on episodes that were not trained on. Nobody" in text
+        assert "Try it carefully: rl-training export" in text
+
+    @pytest.mark.parametrize("data", [{"trained_on": False}, {"share_trained_on": None}, {"share_trained_on": "x"}])
+    def test_not_known(self, run: Path, data: dict[str, Any]) -> None:
+        text = self.lead(run, data)
+        assert "passed its checks; whether these episodes were trained on is not known. Nobody" in text
+        assert "not trained on. " not in text
+        assert "Make sure that these episodes were not trained on, then try it carefully: rl-training export" in text
+
+    @pytest.mark.parametrize(("share", "told"), [(0.4, "40%"), (0.6, "60%"), (0.001, "1%")])
+    def test_some_of_them(self, run: Path, share: float, told: str) -> None:
+        text = self.lead(run, {"trained_on": share > 0.5, "share_trained_on": share})
+        assert f"passed its checks; about {told} of its episodes were trained on, which flatters it. Nobody" in text
+        assert "export" not in text
+
+    @pytest.mark.parametrize("data", [{"trained_on": True}, {"trained_on": True, "share_trained_on": 1.0}])
+    @pytest.mark.parametrize("low", [1.0, -1.0])
+    def test_all_of_them(self, run: Path, data: dict[str, Any], low: float) -> None:
+        text = self.lead(run, data, low, (TRAINED_ON,))
+        assert "; it was made on the episodes that it was trained on, which flatters it. Nobody" in text
+        assert (
+            "rl-training data split sets episodes aside; train on the others, then rl-training evaluate NEW_RUN" in text
+        )
+
+
+class TestFromWhatItLearned:
+    def test_by_trying_with_data_besides(self, run: Path) -> None:
+        """As `finetune` leaves it."""
+        configure(run, online={"prior": "mixed"})
+        assert "Learned by trying, with recorded data besides: run (" in lead_of(run)
+
+    def test_a_damaged_description(self, run: Path) -> None:
+        (run / "run.json").write_text("{")
+        assert "Learned from recorded data: run (bc, 1 seed)." in lead_of(run)
+        (run / "config.yaml").unlink()
+        assert "Learned in a way that is not known: run (" in lead_of(run)
+
+
+def score(run: Path, *returns: float) -> None:
+    """As measured in an environment, by each seed."""
+    seeds = list(range(len(returns)))
+    configure(run, env_id="Store-v0", seed=seeds)
+    record = {"step": 20, "seeds": seeds, "episodes": 2, "return_mean": list(returns)}
+    (run / "evaluations.jsonl").write_text(json.dumps(record) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("returns", "told"),
+    [
+        ((1.0, 2.0, 3.0), ", better than the recorded episodes"),
+        ((-9e3, 9e4, 9e4, 9e4), ", not shown to be better than the recorded episodes"),
+        ((1.0,), ", not shown to be better than the recorded episodes"),  # one seed has no interval
+        ((-9e3, -9e3), ", no better than the recorded episodes"),
+    ],
+)
+def test_better_than_the_data_by_its_interval(run: Path, returns: tuple[float, ...], told: str) -> None:
+    score(run, *returns)
+    assert told in lead_of(run)
+
+
+def test_several_that_were_not_played(run: Path, data_file: Path) -> None:
+    other = manager.start(small_config(data_file, run.parent, name="other")).run.path
+    for one in (run, other):
+        configure(one, env_id="Store-v0")
+    text = lead_of(run, other)
+    assert "These 2 runs could not be judged: they were not played yet." in text
+    assert "How good they are, is not known." in text
+    assert "rl-training evaluate RUN plays each." in text
+    assert "run could not be judged: it was not played yet." in lead_of(run)
+
+
+def test_commands_find_the_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By its name in `runs/`, and by its path anywhere else, or where the name is of something else."""
+    here = run.parent.parent
+    for folder, named in ((here, "run"), (here.parent, f"{here.name}/runs/run"), (run / "checkpoints", str(run))):
+        monkeypatch.chdir(folder)
+        assert f"rl-training evaluate {named} --offline estimates it" in lead_of(run)
+        assert find_run(named).resolve() == run.resolve()
+    monkeypatch.chdir(here)
+    (here / "run").mkdir()
+    assert "rl-training evaluate runs/run --offline estimates it" in lead_of(Path("runs/run"))
