@@ -19,7 +19,7 @@ from rl_training.cli.other_data import read_as_the_runs
 from rl_training.data.doctor.wording import number
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import ColumnsError, DataError
-from rl_training.experiment import offline_evaluation
+from rl_training.experiment import manager, offline_evaluation
 from rl_training.experiment.costs import RETURNS, Shown
 from rl_training.experiment.manager import load_policy
 from rl_training.experiment.offline_doubts import Doubt
@@ -134,19 +134,24 @@ def test_what_to_do_next(runs: dict[str, Path], reasons: list[Doubt], expected: 
 
 
 @pytest.mark.parametrize(
-    ("gain", "apart", "longer", "expected"),
+    ("gain", "apart", "resumable", "expected"),
     [
-        (3.0, 0.5, 40, []),  # decided
-        (-3.0, 0.5, 40, []),
-        (3.0, 1.0, 40, ["evaluate run --offline --repeats 20 --gamma 0.9  # not decided: more resamples"]),
-        (3.0, 2.0, 40, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 50 episodes that"]),
-        (0.1, 2.0, 40, ["resume run --total-timesteps 40  # not decided: it is worth about what the behaviour is"]),
-        (-3.0, 2.0, 40, ["resume run --total-timesteps 40  # not decided: it is worth about what the behaviour is"]),
-        (-3.0, 2.0, None, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 50 episodes"]),
+        (3.0, 0.5, True, []),  # decided
+        (-3.0, 0.5, True, []),
+        (3.0, 1.0, True, ["evaluate run --offline --repeats 20 --gamma 0.9  # not decided: more resamples"]),
+        (
+            3.0,
+            2.0,
+            True,
+            ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 50 episodes that"],
+        ),
+        (0.1, 2.0, True, ["resume run --total-timesteps 40  # not decided: it is worth about what the behaviour is"]),
+        (-3.0, 2.0, True, ["resume run --total-timesteps 40  # not decided: it is worth about what the behaviour is"]),
+        (-3.0, 2.0, False, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 50 episodes"]),
     ],
 )
 def test_what_may_decide_it(
-    runs: dict[str, Path], gain: float, apart: float, longer: int | None, expected: list[str]
+    runs: dict[str, Path], gain: float, apart: float, resumable: bool, expected: list[str]
 ) -> None:
     """Where a trusted interval holds 0: the one command that may part the two."""
     found = load_policy(runs["two"]).evaluate_offline(updates=10, repeats=5, store=False)
@@ -154,11 +159,21 @@ def test_what_may_decide_it(
     sure = replace(policy, value=Estimate(gain), why_not=(), missed=0.0)
     repeats = np.stack([gain + apart * np.array([-1.0, -1.0, 0.0, 1.0, 1.0]), np.zeros(5)], 1)
     changes = {"policies": (sure,), "behaviour_value": Estimate(0.0), "behaviour_missed": 0.0, "repeats": repeats}
+    longer = "rl-training resume run --total-timesteps 40" if resumable else None
     one = evaluating_offline.Estimated(Path("run"), "last", replace(found, **changes), 50.0, RETURNS, longer)
     asked = evaluating_offline.AskedOffline(None, None, None, 0.9, "last", None, stochastic=False)
     told = list(evaluating_offline._next(one, asked))
     assert len(told) == len(expected)
     assert all(line.startswith(f"next: rl-training {words}") for line, words in zip(told, expected, strict=True))
+
+
+def test_training_goes_on_from_the_newest_checkpoint(data_file: Path, tmp_path: Path) -> None:
+    """Whichever was judged, and by whatever path: `resume` takes a run, and a budget beyond where it stands."""
+    run = train(small_config(data_file, tmp_path, checkpoint_interval=10)).run.path
+    for named, which in ((run, "last"), (run, 10), (run / "checkpoints" / "step-10", "last")):
+        told = evaluating_offline._longer(named, load_policy(named, which))
+        assert told == f"rl-training resume {run} --total-timesteps 40"
+    assert manager.resume(run, total_timesteps=40).progress.steps == 40
 
 
 def test_the_next_command_asks_for_the_same(runs: dict[str, Path]) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import yaml
 
+from rl_training.cli.recommendation import recommend
 from rl_training.data.guessing import guess_fields
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.experiment.config import read_config
@@ -447,6 +448,12 @@ class TestRecommendation:
         assert f"algorithm {algo} (" in out
         assert reason in out
         assert read_config("config.yaml").algo == algo
+
+    def test_costs_are_told_as_they_stand_in_the_file(self, rows: Any, tmp_path: Path) -> None:
+        columns = {"obs": "s", "actions": "a", "rewards": "r", "terminations": "done"}
+        write_csv(tmp_path / "log.csv", {"s": rows["s0"], "a": rows["a"], "r": np.ones(2_000), "done": rows["last"]})
+        data = TransitionDataset.load(tmp_path / "log.csv", columns=columns, rewards_are="costs")
+        assert recommend(data).why.startswith("every cost is 1: nothing tells")
 
     @pytest.mark.parametrize(
         ("algo", "factor", "is_scaled"),

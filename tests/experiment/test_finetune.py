@@ -100,10 +100,12 @@ class TestKilledBeforeItsFirstCheckpoint:
         with pytest.raises(CheckpointError, match=r"tells of a checkpoint at step 0, but there is none"):
             manager.resume(killed)
 
-    def test_of_an_earlier_version(self, killed: Path, tmp_path: Path) -> None:
+    def test_not_where_nothing_tells_of_its_start(self, killed: Path, tmp_path: Path) -> None:
         shutil.rmtree(killed / "checkpoints" / "step-0")
         RunDirectory.open(killed).note(step=None)
-        with pytest.raises(CheckpointError, match="an earlier version did not save where it began; start another run"):
+        with pytest.raises(
+            CheckpointError, match="it has no checkpoint, not even of where it began; start another run"
+        ):
             manager.resume(killed)
 
     def other(self, tmp_path: Path) -> Path:

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.experiment.horizon import beginning, beginning_of, caution_of_horizon, discounted_by, why_not_whole
+from rl_training.experiment.horizon import (
+    beginning,
+    beginning_of,
+    caution_of_horizon,
+    discounted_by,
+    steps_ahead,
+    why_not_whole,
+)
 
 
 @pytest.mark.parametrize(
@@ -25,6 +32,11 @@ def test_the_part_that_is_judged(gamma: float, steps: float, told: str | None) -
     assert beginning(gamma, steps) == told
     assert beginning_of({"gamma": gamma, "behaviour": {"steps": steps}}) == told
     assert len(caution_of_horizon(gamma, steps)) == (told is not None)
+
+
+def test_how_far_a_discount_looks() -> None:
+    assert (steps_ahead(0.0), steps_ahead(0.5), steps_ahead(1.0)) == (1.0, 2.0, np.inf)
+    assert beginning(1.0, 96.0) is None
 
 
 def episodes(*lengths: int, cut: int = 0) -> TransitionDataset:

@@ -24,13 +24,13 @@ from rl_training.cli.using import load_told
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import statistics
 from rl_training.experiment.costs import RETURNS, Shown, shown_of
-from rl_training.experiment.horizon import beginning, counted_steps, discounted_by
+from rl_training.experiment.horizon import beginning, discounted_by, steps_ahead
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.metric_doubts import longer
 from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
 from rl_training.experiment.statistics import LEVEL, Estimate, student_quantile
-from rl_training.paths import in_shell
+from rl_training.paths import from_here, in_shell, resolved
 from rl_training.runtime.console import pace
 from rl_training.runtime.display import clock
 from rl_training.runtime.engine import choose_device
@@ -75,7 +75,7 @@ class Estimated:
     found: OfflineEvaluation
     seconds: float = 0.0  # it took
     shown: Shown = RETURNS
-    longer: int | None = None  # up to which update to train next; none where nothing can be resumed
+    longer: str | None = None  # the command that trains it on; none where nothing can be resumed
 
     def to_json(self) -> dict[str, Any]:
         return {"run": str(self.run), "which": self.which, **self.found.to_json()}
@@ -93,7 +93,7 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
         began = time.monotonic()
         found = _estimate(policy, asked)
         shown = shown_of(policy.checkpoint.config, run_of(policy.place))  # as the run's report has it
-        one = Estimated(run, asked.which, found, time.monotonic() - began, shown, _longer(policy))
+        one = Estimated(run, asked.which, found, time.monotonic() - began, shown, _longer(run, policy))
         estimated.append(one)
         if not as_json:
             tell("\n".join([*_lines(one), *_next(one, asked)]))
@@ -247,7 +247,7 @@ def _next(one: Estimated, asked: AskedOffline) -> Iterator[str]:
         apart = 1.0 - found.gamma if found.gamma < 1.0 else 1.0 / found.observed.steps
         nearer = max(1.0 - _NEARER * apart, _LEAST_GAMMA)
         part = beginning(nearer, found.observed.steps)
-        counts = f"counts the next {counted_steps(nearer):.0f} steps or so, and nothing that comes later"
+        counts = f"counts the next {steps_ahead(nearer):.0f} steps or so, and nothing that comes later"
         counts = counts if part is None else f"judges {part} of an episode, not the whole"
         yield f"next: {words} --gamma {nearer:.6g}  # {counts}; about {clock(one.seconds)}"
 
@@ -278,16 +278,17 @@ def _undecided(one: Estimated, asked: AskedOffline, gain: Estimate) -> Iterator[
         what = f"MORE: {count} episodes that were not trained on, as {episodes:,} do not tell so small a difference"
         yield f"next: {_again(one, replace(asked, data='MORE'))}{same}  # not decided; {what}"
     else:
-        resumed = f"{program()} resume {in_shell(one.run)} --total-timesteps {one.longer}"
-        yield f"next: {resumed}  # not decided: it is worth about what the behaviour is; evaluate it again then"
+        yield f"next: {one.longer}  # not decided: it is worth about what the behaviour is; evaluate it again then"
 
 
-def _longer(policy: LoadedPolicy) -> int | None:
-    """Up to which update to train next, where a run can be resumed."""
-    config = policy.checkpoint.config
-    if run_of(policy.place) is None or config.dataset is None:
+def _longer(named: Path, policy: LoadedPolicy) -> str | None:
+    """The command that trains a run on, where it can be resumed: from its newest checkpoint, whichever was judged."""
+    config, run = policy.checkpoint.config, run_of(policy.place)
+    if run is None or config.dataset is None:
         return None
-    return longer(int(policy.checkpoint.progress["steps"]), config.to_plain())
+    place = named if resolved(named) == resolved(run.path) else from_here(run.path)
+    done = max(int(policy.checkpoint.progress["steps"]), int(run.describe().get("step") or 0))
+    return f"{program()} resume {in_shell(place)} --total-timesteps {longer(done, config.to_plain())}"
 
 
 def _recorded(found: OfflineEvaluation, shown: Shown) -> Iterator[str]:

@@ -32,15 +32,17 @@ def recommend(dataset: TransitionDataset | None) -> Recommendation:
         return Recommendation("iql", "steady on most data; nothing is known of these yet", spread=None)
     updates = _LONG if len(dataset) >= _MANY_ROWS else _SHORT
     least, most = float(dataset.rewards.min()), float(dataset.rewards.max())
+    costs = dataset.in_file is not None and dataset.in_file.costs
     if least == most:
-        why = f"every reward is {readable(least)}: nothing tells better actions from worse, so they are imitated"
+        every = f"every cost is {readable(0.0 - least)}" if costs else f"every reward is {readable(least)}"
+        why = f"{every}: nothing tells better actions from worse, so they are imitated"
         return Recommendation("bc", why, updates)
     if not dataset.whole_episodes or dataset.n_episodes < 2:
         return Recommendation("iql", "steady on most data; there are no episodes to compare", updates)
     returns = dataset.episode_returns()
     low, mean, high = (float(value) for value in (returns.min(), returns.mean(), returns.max()))
     told = f"episodes return {readable(low)} to {readable(high)}"
-    if dataset.in_file is not None and dataset.in_file.costs:
+    if costs:
         told = f"episodes cost {readable(0.0 - high)} to {readable(0.0 - low)}"
     if high - low <= _ALIKE * abs(mean):
         return Recommendation(

@@ -6,6 +6,7 @@ tells nothing, and whoever reads it has to be told.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -23,16 +24,14 @@ _MOST_STEPS = 1_000  # of an episode that is added up whole: as many as a discou
 _LONGEST = 2.0  # such an episode, in mean ones: beyond, it is the policy that decides when one ends
 
 
-def counted_steps(gamma: float) -> float:
-    """Σ γ^t."""
-    return 1.0 / (1.0 - gamma)
+def steps_ahead(gamma: float) -> float:
+    """Σ γ^t, for ever: how far a discount looks."""
+    return 1.0 / (1.0 - gamma) if gamma < 1.0 else math.inf
 
 
 def beginning(gamma: float, steps: float) -> str | None:
     """What part of an episode is judged, if it is its beginning alone: `the first 20 or so of 96 steps`."""
-    if gamma == 1.0:
-        return None
-    counted = counted_steps(gamma)
+    counted = steps_ahead(gamma)
     return f"the first {counted:,.0f} or so of {steps:,.0f} steps" if counted < LEAST_COUNTED * steps else None
 
 

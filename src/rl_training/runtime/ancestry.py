@@ -23,7 +23,7 @@ def find_ancestor(config: TrainConfig, run: RunDirectory | None, checkpoint: Che
     if config.init_from is None or checkpoint is not None:
         return None
     if run is not None:  # its ancestor may be another by now
-        raise CheckpointError(f"{run.path}: an earlier version did not save where it began; start another run")
+        raise CheckpointError(f"{run.path}: it has no checkpoint, not even of where it began; start another run")
     return load_any(Path(config.init_from))
 
 
