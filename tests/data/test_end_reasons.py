@@ -279,6 +279,11 @@ class TestTimes:
         with pytest.raises(DataError, match=r"'31/03/2024 08:00' at row 0 is neither a number nor a time; write times"):
             times.steps("time", np.array(["31/03/2024 08:00"], dtype=object))
 
+    def test_a_time_of_day_among_dates_is_refused(self) -> None:
+        rule = "some rows hold a date and others a time of day alone, as at row 1; write all with a date"
+        with pytest.raises(DataError, match=rule):
+            steps_of("time", np.array(["2024-01-01 8:00", "8:15"], dtype=object))
+
     @pytest.mark.parametrize("text", ["13:00 PM", "0:30 AM", "31.02.2024 08:00", "12/13/14 08:00", "08:00 XM"])
     def test_no_times(self, text: str) -> None:
         with pytest.raises(DataError, match="is neither a number nor a time"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -26,7 +26,8 @@ _DAY_FIRST = re.compile(rf"(?P<d>\d{{1,2}})/(?P<m>\d{{1,2}})/(?P<y>\d{{4}}){_END
 _MONTH_FIRST = re.compile(rf"(?P<m>\d{{1,2}})/(?P<d>\d{{1,2}})/(?P<y>\d{{4}}){_END}")
 _CLOCK = re.compile(r"(?P<hour>\d{1,2})(?P<rest>:\d\d(:\d\d(\.\d{1,6})?)?)(?: ?(?P<half>[AP])\.?M\.?)?", re.IGNORECASE)
 _HALF_DAY, _MONTHS = 12, 12
-_Kind: TypeAlias = Literal["number", "with a zone", "without"]
+_NO_DATE = date(1970, 1, 1)  # of times of a day
+_Kind: TypeAlias = Literal["number", "with a zone", "without", "of a day"]
 
 
 class Times:
@@ -58,8 +59,9 @@ class Times:
         self._slashed = self._slashed or _order_of(texts)
         times = [_moment(name, row, text, self._slashed) for row, text in enumerate(texts, first_row)]
         zoned = [time.tzinfo is not None for time in times]
-        for zone in dict.fromkeys(zoned):
-            self._require_one_kind(name, "with a zone" if zone else "without", first_row + zoned.index(zone))
+        kinds = [_kind(time) for time in times]
+        for kind in dict.fromkeys(kinds):
+            self._require_one_kind(name, kind, first_row + kinds.index(kind))
         wall = np.array([time.replace(tzinfo=UTC).timestamp() for time in times])
         return _dated(wall, np.array([time.timestamp() for time in times]) if any(zoned) else None)
 
@@ -69,6 +71,8 @@ class Times:
             return
         if "number" in (before, kind):
             differ, rule = "some rows hold times and others numbers", "write all as the one, or all as the other"
+        elif "of a day" in (before, kind):
+            differ, rule = "some rows hold a date and others a time of day alone", "write all with a date"
         else:
             differ, rule = "some times have a time zone and others none", "write all with one, or all without"
         raise DataError(f"column {name!r}: {differ}, as at row {row}; {rule}")
@@ -83,6 +87,12 @@ def _dated(wall: Seconds, at: Seconds | None = None) -> npt.NDArray[Any]:
     found = np.empty(len(wall), dtype=DATED)
     found["wall"], found["at"] = wall, wall if at is None else at
     return found
+
+
+def _kind(time: datetime) -> _Kind:
+    if time.tzinfo is not None:
+        return "with a zone"
+    return "of a day" if time.date() == _NO_DATE else "without"
 
 
 def _order_of(texts: Iterable[str]) -> re.Pattern[str] | None:
@@ -104,18 +114,18 @@ def _moment(name: str, row: int, text: str, slashed: re.Pattern[str] | None) -> 
 
 def _iso(text: str, slashed: re.Pattern[str] | None) -> str:
     """A date with a time as ISO 8601 has it; times of a day are of the first of 1970. What is not understood stays."""
-    date, clock = None, text
+    day, clock = None, text
     for pattern in (*_DATES, *([slashed] if slashed else [])):
         if found := pattern.match(text):
-            date, clock = f"{found['y']}-{int(found['m']):02}-{int(found['d']):02}", text[found.end() :].lstrip(" T,")
-    if date is not None and not clock:
-        return date
+            day, clock = f"{found['y']}-{int(found['m']):02}-{int(found['d']):02}", text[found.end() :].lstrip(" T,")
+    if day is not None and not clock:
+        return day
     time = _CLOCK.fullmatch(clock)
     if time is None:
-        return text if date is None else f"{date}T{clock}"
+        return text if day is None else f"{day}T{clock}"
     hour = int(time["hour"])
     if time["half"]:
         if not 0 < hour <= _HALF_DAY:
             return text
         hour = hour % _HALF_DAY + (_HALF_DAY if time["half"].upper() == "P" else 0)
-    return f"{date or '1970-01-01'}T{hour:02}{time['rest']}"
+    return f"{day or _NO_DATE}T{hour:02}{time['rest']}"
