@@ -30,6 +30,11 @@ WAYS_WITH_MISSING = (
     " missing: drop leaves these rows out and cuts the episodes there"
 )
 
+WAYS_WITH_MISSING_REWARDS = (
+    "missing: drop leaves these rows out and cuts the episodes there (hold holds no rewards); where nothing was paid,"
+    " write 0"
+)
+
 
 @dataclass(frozen=True)
 class TableChoices:

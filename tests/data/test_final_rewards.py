@@ -45,5 +45,21 @@ def test_what_is_a_gap_is_still_refused(rewards: list[float]) -> None:
 
 
 def test_an_end_that_is_not_trained_on_is_told() -> None:
-    with pytest.raises(DataError, match="if the task ends there, say so"):
+    with pytest.raises(DataError, match=r"if the task ends there, say so, last_rows_are: termination$"):
         load([NAN, NAN, 5.0, NAN, NAN, 6.0, NAN, NAN, 7.0], last_rows_are="truncation")
+
+
+def test_where_a_text_tells_of_the_end_it_is_the_one_to_change() -> None:
+    given = {"obs": [0.0, 1.0], "actions": [0.0, 1.0], "rewards": [NAN, 5.0], "why": ["", "served"]}
+    columns, meant = {"end_reasons": "why"}, {"served": "truncation"}
+    with pytest.raises(DataError, match=r"say so, termination for its text in end_reasons$"):
+        TransitionDataset.from_table(given, columns, end_reasons=meant)
+
+
+def test_a_reward_that_is_observed_is_told() -> None:
+    given = {"x": [0.0, 1.0], "taste": [NAN, 5.0], "u": [0.0, 1.0], "shot": [1, 1]}
+    columns = {"obs": ["x", "taste"], "actions": "u", "rewards": "taste", "episode_ids": "shot"}
+    dataset = TransitionDataset.from_table(given, columns, last_rows_are="termination", missing="drop")
+    assert any("column 'taste' is the reward, and observed: it is known only after" in note for note in dataset.notes)
+    with pytest.raises(DataError, match=r"no column 'x,u'; several are a list: \[x, u\]"):
+        TransitionDataset.from_table(given, {**columns, "obs": "x,u"})

@@ -328,9 +328,7 @@ def climbs(drift: float) -> TransitionDataset:
 @pytest.mark.parametrize(("drift", "least", "most"), [(0.0, 0.0, 0.05), (20.0, 0.95, 1.0)])
 def test_cuts_that_nothing_is_like(drift: float, least: float, most: float) -> None:
     data = climbs(drift)
-    standard = fit_transforms(
-        data, Spaces(2, np.array([-1.0]), np.array([1.0])), TransformConfig(normalise_observations=True)
-    )
+    standard = fit_transforms(data, Spaces(2, (-1.0,), (1.0,)), TransformConfig(normalise_observations=True))
     assert least <= share_of_lone_cuts(data, standard) <= most
     ended = replace(data, terminations=data.truncations, truncations=np.zeros(2_000, bool))
     assert share_of_lone_cuts(ended, standard) == 0.0

@@ -57,7 +57,7 @@ def read_and_describe(source: str, env_id: str | None, reading: Reading) -> tupl
     told = [f"{source}: {dataset.origin}" + (f", recorded in {dataset.env_id}" if dataset.env_id else "")]
     told += [f"  note: {in_options(note)}" for note in (*dataset.notes, *_narrowed(raw))]
     doubts = (*check_resolution(dataset.coarse), *check_left_out(raw), *check_reward_name(raw, dataset.rewards))
-    told += [f"  {finding.level}: {in_options(str(finding))}" for finding in doubts]
+    told += [f"  warning: {in_options(str(finding))}" for finding in doubts]
     widths = f"observations {dataset.obs_dim}, actions {dataset.act_dim}"
     told.append(f"  {amount(len(dataset), 'row')}, {_episodes(dataset, shown_by(source, reading, dataset))}; {widths}")
     if dataset.n_usable < len(dataset):

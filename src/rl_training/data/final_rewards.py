@@ -29,9 +29,10 @@ def with_final_rewards(raw: RawData) -> RawData:
     named = "rewards" if column is None else f"column {column!r}"
     fields = {FIELD_OF.get(name) for name in raw.arrays}
     if "next_obs" not in fields and not (paid & terminations).any():
+        way = "termination for its text in end_reasons" if raw.ends_told else "last_rows_are: termination"
         raise DataError(
             f"{named}: only last rows of episodes have a reward, and those of cut episodes are left out, as nothing"
-            " tells what follows: if the task ends there, say so (end_reasons or last_rows_are: termination)"
+            f" tells what follows: if the task ends there, say so, {way}"
         )
     note = f"{named}: only last rows of episodes have a reward; it is 0 in all others"
     return replace(raw, arrays={**raw.arrays, key: np.where(paid | last, values, 0.0)}, notes=(*raw.notes, note))

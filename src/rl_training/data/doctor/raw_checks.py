@@ -25,7 +25,7 @@ from rl_training.data.fields import (
 from rl_training.data.flags import DONES, complete_flags
 from rl_training.data.formats.names import listed as names_listed
 from rl_training.errors import DataError, did_you_mean
-from rl_training.reading_choices import WAYS_WITH_MISSING
+from rl_training.reading_choices import WAYS_WITH_MISSING, WAYS_WITH_MISSING_REWARDS
 from rl_training.validation import printable
 from rl_training.wording import amount
 
@@ -251,5 +251,6 @@ def _check_finite(fields: RawFields, name: str, name_of: Callable[[str, int], st
             known = [name_of(name, place) if name_of else None for place in range(values.shape[1])]
             what += f" ({columns_in_words(columns, known, most=5)})"
         where = fields.place(int(places[0, 0]), column)
-        advice = f"Repair the values where you know them; else {WAYS_WITH_MISSING}."
+        ways = WAYS_WITH_MISSING if name != "rewards" else WAYS_WITH_MISSING_REWARDS
+        advice = f"Repair the values where you know them; else {ways}."
         fields.drop(name, f"values.{kind}", f"{what}.", advice, count=len(places), place=where)

@@ -67,6 +67,9 @@ def first_of(texts: Iterable[str]) -> str:
 
 
 def suggest(word: str, names: Sequence[str]) -> str:
+    several = [part.strip() for part in word.split(",")]
+    if len(several) > 1 and all(part in names for part in several):
+        return f"; several are a list: [{', '.join(several)}]"
     hint = did_you_mean(word, names[:_COMPARED_NAMES])
     holding = [name for name in names if len(word) >= _LEAST_PART and word.casefold() in name.casefold()]
     if len(holding) == 1:

@@ -140,6 +140,11 @@ def plan(names: Sequence[str], columns: Columns | None = None, choices: TableCho
     known = {FIELD_OF[key] for key in fields} | ({STEP} if step is not None else set())
     note, hints = left_aside(names, used, known | ({END_REASONS, "terminations"} if reasons else set()))
     notes += note
+    rewards, seen = (fields.get(key, ()) for key in ("rewards", "obs"))
+    if both := [name for name in rewards if name in seen]:
+        notes.append(
+            f"column {both[0]!r} is the reward, and observed: it is known only after acting; leave it out of obs"
+        )
     if step is None and choices.duplicates != "refuse":
         raise DataError("duplicates: only a column that counts steps shows which rows are doubled: columns: {step: …}")
     planned = Plan(fields, step, agents, rllib, tuple(notes), hints, reasons, choices, checked(choices.words or {}))

@@ -61,7 +61,9 @@ def offline_lead(runs: Sequence[RunContents]) -> Lead | None:
     text += f" {escape(_gained(gain, best.shown))} {'an episode' if part is None else f'over {part} of an episode'}"
     text += f" compared with {_BEHAVIOUR}" if best.shown.costs and is_shown else ""
     text += f"{_share(gain, record)}{escape(_from_to(record, best.shown))}"
-    text += ", the most of the runs that could be judged" * (len(found) > 1)
+    alike = len({(title(_leading(run)), _leading(run).get("gamma")) for _, run in found}) == 1
+    others = "the most of the runs that could be judged" if alike else "other runs were judged in another way"
+    text += f", {others}" * (len(found) > 1)
     better = "a saving" if best.shown.costs else "an improvement"
     text += f" ({_over(record)}" + ("" if chance is None else f"probability of {better} {chance:.2f}; ")
     text += f"{discounted(record)}{_counted(record, best.shown)}{trained_otherwise(record, best.config)})."
