@@ -165,7 +165,8 @@ class TestDryRun:
         (tmp_path / "elsewhere" / "my.yaml").write_text(text)
         (tmp_path / "elsewhere" / "here.npz").touch()
         told = mistake("train", "-c", "elsewhere/my.yaml", "--dry-run", "--set", "dataset=here.npz")
-        assert told == f"error: {tmp_path / 'here.npz'}: no such file"
+        there = tmp_path / "elsewhere" / "here.npz"
+        assert told == f"error: {tmp_path / 'here.npz'}: no such file; did you mean {str(there)!r}?"
         (tmp_path / "here.npz").write_bytes(data_file.read_bytes())
         assert command("train", "-c", "elsewhere/my.yaml", "--dry-run", "--set", "dataset=here.npz").code == 0
 

@@ -71,7 +71,7 @@ class Times:
             return
         if "number" in (before, kind):
             differ, rule = "some rows hold times and others numbers", "write all as the one, or all as the other"
-        elif "of a day" in (before, kind):
+        elif "of a day" in (before, kind) and "with a zone" not in (before, kind):
             differ, rule = "some rows hold a date and others a time of day alone", "write all with a date"
         else:
             differ, rule = "some times have a time zone and others none", "write all with one, or all without"
