@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,7 +49,7 @@ class Currencies:
 
     def __init__(self) -> None:
         self._known: dict[str, str] = {}  # by column; of plain numbers, nothing
-        self._apart: dict[str, bool] = {}  # columns with commas that are known to stand between thousands
+        self._apart: set[str] = set()  # columns with commas that are known to stand between thousands
 
     def plain(self, name: str, values: npt.NDArray[Any], first_row: int = 0) -> None:
         """Take note of numbers that have none."""
@@ -71,7 +71,7 @@ class Currencies:
             return values
         self._require(name, currencies.pop(), amounts[0][0])
         if any(amount.has_thousands for _, amount in amounts):
-            self._apart[name] = True
+            self._apart.add(name)
         return np.array([cell if a is None else a.number for cell, a in zip(cells, found, strict=True)], dtype=object)
 
     def _require(self, name: str, currency: str, row: int) -> None:
@@ -90,7 +90,7 @@ class Currencies:
             left_out = [repr(self._known[name])] if self._known.get(name) else []
             left_out += ["commas between thousands"] if name in self._apart else []
             if left_out:
-                notes.append(f"column {name!r}: numbers are read without {_and(left_out)}")
+                notes.append(f"column {name!r}: numbers are read without {' and '.join(left_out)}")
         return notes
 
 
@@ -102,7 +102,3 @@ def advice_on(text: str) -> str:
     if amount is not None and amount.currency:
         return "; all numbers of a column must have the same currency, or none"
     return "; write numbers alone, and their unit into the header" if _WITH_UNIT.fullmatch(text) else ""
-
-
-def _and(parts: Sequence[str]) -> str:
-    return " and ".join(parts)
