@@ -131,3 +131,29 @@ def test_commands_find_the_run(run: Path, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.chdir(here)
     (here / "run").mkdir()
     assert "rl-training evaluate runs/run --offline estimates it" in lead_of(Path("runs/run"))
+
+
+class TestSeveralEstimates:
+    @pytest.mark.parametrize(
+        ("gammas", "titles", "told"),
+        [
+            ((0.9, 0.9), ("a.npz", "a.npz"), "the most of the runs that could be judged"),
+            ((1.0, 0.9), ("a.npz", "a.npz"), "other runs were judged in another way"),
+            ((0.9, 0.9), ("a.npz", "b.npz"), "other runs were judged in another way"),
+        ],
+    )
+    def test_only_those_that_are_alike_are_compared(
+        self, gammas: tuple[float, ...], titles: tuple[str, ...], told: str, data_file: Path, tmp_path: Path
+    ) -> None:
+        runs = []
+        for name, gamma, title, value in zip("ab", gammas, titles, (4.0, 2.0), strict=True):
+            run = manager.start(small_config(data_file, tmp_path / "runs", name=name)).run.path
+            gain = {"value": value, "low": 1.0, "high": 7.0, "probability": 0.97}
+            policies = [{"seed": 0, "value": gain, "improvement": gain, "not_trusted_because": []}]
+            record = {"step": 20, "gamma": gamma, "policies": policies, "value": gain, "improvement": gain}
+            told_of = record | {"data": {"title": title, "episodes": 9}, "cautions": []}
+            (run / "offline_evaluations.jsonl").write_text(json.dumps(told_of) + "\n")
+            runs.append(run)
+        lead = lead_of(*runs)
+        both = ("the most of the runs that could be judged", "other runs were judged in another way")
+        assert [words for words in both if words in lead] == [told]
