@@ -57,6 +57,7 @@ def require_flag(name: str, value: Any) -> bool:
 
 
 _SHOWN = 60  # characters of a value that a message shows
+_LONGEST_COUNT = 10**15
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 3, _SHOWN, _SHOWN
 
@@ -145,7 +146,7 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
         case "string_pattern_mismatch" if place.field:
             return f"must be {place.field.description}, got {shown(fault['input'])}"
         case "int_parsing" | "int_type" | "int_from_float":
-            return f"must be a whole number, got {shown(fault['input'])}"
+            return f"must be a whole number, got {shown(fault['input'])}{_otherwise(fault['input'], place.field)}"
         case "float_parsing" | "float_type":
             return f"must be a number, got {shown(fault['input'])}{with_a_point(fault['input'])}"
         case "bool_parsing" | "bool_type":
@@ -158,6 +159,30 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
     if not place.path or fault["type"] == "value_error":
         return message
     return f"{message}, got {shown(fault['input'])}"
+
+
+_FACTORS = {"k": 1_000, "K": 1_000, "m": 1_000_000, "M": 1_000_000}
+
+
+def _otherwise(given: Any, field: FieldInfo | None) -> str:
+    """How a whole number, or several where a field takes them, should have been written."""
+    parts = () if field is None else typing.get_args(field.annotation)
+    several = isinstance(given, str) and re.fullmatch(r"\d{1,20}([ ,] ?\d{1,20}){1,99}", given.strip())
+    if several and any(typing.get_origin(part) in (list, tuple) for part in parts):
+        return f"; several are a list, [{', '.join(re.findall(r'[0-9]+', given))}]"
+    return in_digits(given)
+
+
+def in_digits(given: Any) -> str:
+    """`; write 4000`, of `4,000`, `4k` or `4e3`; nothing of anything else."""
+    text = given.strip() if isinstance(given, str) else ""
+    plain = text.replace(",", "") if re.fullmatch(r"\d{1,3}(,\d{3}){1,4}", text) else text
+    factor = _FACTORS.get(plain[-1:], 1)
+    try:
+        number = float(plain if factor == 1 else plain[:-1]) * factor
+        return f"; write {number:.0f}" if number.is_integer() and abs(number) < _LONGEST_COUNT else ""
+    except (ValueError, OverflowError):
+        return ""
 
 
 def with_a_point(given: Any) -> str:

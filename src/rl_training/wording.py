@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 WARNING = "warning: "  # begins a notice that is more than a note
+NO_VALUE = "a policy acts on numbers alone: where none was measured, give the one before"
 A_REPORT_IS_HTML = "a report is an HTML page, .html or .htm; for a PDF, open it in a browser and print it to one"
 _LARGE = 1e7  # from where on a number is written with an exponent
 
@@ -23,6 +24,12 @@ def amount(count: int, noun: str) -> str:
 def taken(name: object, way_out: str = "--force replaces it") -> str:
     """Of a name to write under where something lies already."""
     return f"{name}: exists already; {way_out}"
+
+
+def likely(probability: float) -> str:
+    """An estimated probability, which is never quite 0 or 1."""
+    text = f"{probability:.2f}"
+    return {"1.00": "> 0.99", "0.00": "< 0.01"}.get(text, text)
 
 
 def readable(value: float) -> str:

@@ -48,7 +48,22 @@ COLLECT = ("--env-id", "Pendulum-v1", "--policy", "random", "--steps", "5")
             "run.yaml: is a configuration, not data; `rl-training data convert x.npz -c",
         ),
         (["check", "good.npz", "-c", "run.yaml"], "--config run.yaml: not beside good.npz; give a dataset, or -c"),
-        (["check", "-c", "run.yaml", "--columns", "obs=x"], "--columns: run.yaml says how its data are read; leave"),
+        (
+            ["check", "-c", "run.yaml", "--columns", "obs=x"],
+            "--columns: run.yaml says how its data are read; leave it out, and write columns: {obs: x} there",
+        ),
+        (
+            ["check", "-c", "run.yaml", "--missing", "drop"],
+            "--missing: run.yaml says how its data are read; leave it out, and write missing: drop there",
+        ),
+        (
+            ["check", "-c", "run.yaml", "--at-termination=-3"],
+            "--at-termination=-3: run.yaml says how its data are read; leave it out, and write at_termination: -3",
+        ),
+        (
+            ["check", "-c", "run.yaml", "--set", "a=1"],
+            "No such option: --set; write it into the configuration; how data are read",
+        ),
         (["check", "-c", "run.yml"], "config: no file run.yml; did you mean 'run.yaml'?"),
         (["check", "-c", "bc/pendulum"], "bc/pendulum: its data (scripted) are made when it is trained; nothing to"),
         (["check", "goof.npz"], "goof.npz: no such file; did you mean 'good.npz'?"),

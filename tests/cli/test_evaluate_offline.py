@@ -263,15 +263,16 @@ def test_what_columns_have_nothing_to_do_with_is_told_as_it_is() -> None:
 def test_a_configuration_or_a_run_is_no_data(mistake: Any, runs: dict[str, Path], tmp_path: Path) -> None:
     """What is given in place of data is named, and so are the data that it names itself."""
     (tmp_path / "mine.yaml").write_text("algo: iql\ndataset:\n  source: file\n  path: logs/days\n")
-    given = "mine.yaml: is a configuration, not data; the data that it names: logs/days"
+    given = "mine.yaml: is a configuration, not data; the data that it names: logs/days; `rl-training data split -c"
+    given += " mine.yaml -o train.npz held_out.npz` sets a part of them aside to train without and judge by"
     assert mistake("evaluate", runs["one"], "--offline", "--data", "mine.yaml") == f"error: {given}"
-    assert mistake("report", runs["one"], "--held-out", "mine.yaml") == f"error: --held-out {given}"
+    assert mistake("report", runs["one"], "--held-out", "mine.yaml") == f"error: {given}"
     (tmp_path / "short.yml").write_text("algo: iql\ndataset: minari:a/b-v0\n")
     said = mistake("evaluate", runs["one"], "--offline", "--data", "short.yml")
-    assert said == "error: short.yml: is a configuration, not data; the data that it names: minari:a/b-v0"
+    assert said.startswith("error: short.yml: is a configuration, not data; the data that it names: minari:a/b-v0; ")
     (tmp_path / "broken.yaml").write_text("algo: [\n")
     said = mistake("evaluate", runs["one"], "--offline", "--data", "broken.yaml")
-    assert said == "error: broken.yaml: is a configuration, not data"
+    assert said.startswith("error: broken.yaml: is a configuration, not data; ")
     said = mistake("evaluate", runs["one"], "--offline", "--data", runs["one"])
     assert said.startswith(f"error: {runs['one']}: is a run, not data; it was trained on ")
     assert "columns: {" not in said

@@ -89,7 +89,8 @@ def test_mistakes(mistake: Any, trained: Path) -> None:
         "error: tracking: no tracker 'tensorbord'; did you mean 'tensorboard'?"
     )
     assert mistake("finetune", "old", "--steps", 5, "--name", "old") == (
-        "error: name: run runs/old exists already; choose another, or continue it with `rl-training resume runs/old`"
+        "error: name: run runs/old exists already; choose another, or train it longer:"
+        " `rl-training resume runs/old --total-timesteps N`"
     )
 
 

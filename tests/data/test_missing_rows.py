@@ -231,3 +231,11 @@ class TestPieces:
         assert one.field == "truncations"
         assert one.what == "1 episode of 5 (20%) consists of a single row."
         assert "flag" not in one.advice
+
+
+def test_most_rows_gone_is_a_warning() -> None:
+    few = TransitionDataset.from_table(table(action=[3]), missing="drop")
+    assert not any(note.startswith("warning: ") for note in few.notes)
+    most = TransitionDataset.from_table(table(obs_0=[0], action=list(range(1, 20))), missing="drop")
+    told = next(note for note in most.notes if "left out" in note)
+    assert told.startswith("warning: 20 of 30 rows left out: a value is missing there (missing: drop), mostly action;")

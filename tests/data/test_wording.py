@@ -7,6 +7,7 @@ import math
 import pytest
 
 from rl_training.data.doctor.wording import alike, within
+from rl_training.wording import likely
 
 
 @pytest.mark.parametrize(
@@ -39,3 +40,10 @@ def test_numbers_that_stand_together(values: tuple[float, ...], texts: list[str]
 )
 def test_a_number_to_the_last_digit_of_its_spread(value: float, deviation: float, text: str) -> None:
     assert within(value, deviation) == text
+
+
+@pytest.mark.parametrize(
+    ("probability", "text"), [(0.5, "0.50"), (0.994, "0.99"), (0.996, "> 0.99"), (1.0, "> 0.99"), (0.0, "< 0.01")]
+)
+def test_an_estimated_probability_is_never_quite_one(probability: float, text: str) -> None:
+    assert likely(probability) == text

@@ -188,7 +188,7 @@ def test_what_is_added_up_and_the_log_that_it_comes_from(run: Path, tmp_path: Pa
     write_report([run], tmp_path / "page.html", with_data=False)
     text = text_of(tmp_path / "page.html")
     assert "log.csv, made from kiln export.txt: 8 episodes with 32 steps; as recorded, an episode cost 18 on" in text
-    assert "(4 to 32; lower is better): ‘Total $/h’, added up over its steps." in text
+    assert "(4 to 32; lower is better): ‘Total $/h’, summed over each episode." in text
     made = (
         "log.csv, made from whole.npz; that is made from plant/kiln export.txt, read with columns: (rewards: Total $/h)"
     )

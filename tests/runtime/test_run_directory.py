@@ -71,6 +71,13 @@ class TestCreate:
         )
         assert files_under(run.path) == before
 
+    def test_a_name_that_is_taken_by_one_at_its_end_or_at_work(self, run: RunDirectory, config: TrainConfig) -> None:
+        with run.lock(), pytest.raises(ConfigError, match=r"exists already, and is being trained; choose another$"):
+            RunDirectory.create(config, FACTS)
+        run.note(status="finished")
+        with pytest.raises(ConfigError, match=r"or train it longer: `rl-training resume \S+ --total-timesteps N`$"):
+            RunDirectory.create(config, FACTS)
+
     def test_a_place_that_cannot_be_written(self, tmp_path: Path) -> None:
         (tmp_path / "runs").write_text("a file")
         for folder in ("runs", "runs/below"):

@@ -18,7 +18,7 @@ from rl_training.data.guess_words import may_cost
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.reason_guesses import ReasonGuess
 from rl_training.data.transforms import RETURN_SPAN
-from rl_training.reading_choices import SIGNS_OF_REWARDS, Duplicates, Ending
+from rl_training.reading_choices import SIGNS_OF_REWARDS, Duplicates, Ending, LastRowsAre
 from rl_training.runtime.presets import presets
 from rl_training.validation import printable
 from rl_training.wording import amount
@@ -87,6 +87,13 @@ class Draft:
         columns = [f"dataset.columns.{guess.field}" for guess in self.missing]
         columns += ["dataset.rewards_are"] if self.sign_is_open else []
         return columns + [f"dataset.{END_REASONS}.{printable(text)}" for text in self.unclear_reasons]
+
+    @property
+    def last_rows_are(self) -> LastRowsAre:
+        """Terminations, where ids alone tell of ends and episodes have their only reward there."""
+        told = {guess.field for guess in self.guesses.fields if guess.is_clear}
+        by_ids = EPISODE_IDS in told and told.isdisjoint({*ENDS, "truncations"} - {EPISODE_IDS, STEP})
+        return "termination" if self.guesses.scored_at_ends and by_ids else "truncation"
 
     @property
     def sign_is_open(self) -> bool:
@@ -174,6 +181,8 @@ class Draft:
             lines.append("  # rewards_are: costs  # if lower is better")
         if self.guesses.dones_are is not None:
             lines.append(f"  dones_are: {self.guesses.dones_are}  # of what ends an episode, the data mark only this")
+        if self.last_rows_are == "termination":
+            lines.append("  last_rows_are: termination  # episodes are scored there, so that they are over")
         lines += [] if self.days is None else self.days.lines()
         if self.missing_words:
             words = yaml_dialect.inline(list(self.missing_words))

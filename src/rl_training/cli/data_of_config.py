@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+from rl_training import yaml_dialect
 from rl_training.cli.reading_options import Reading, joined, words_entries
 from rl_training.data.dataset_loaders import (
     DatasetConfig,
@@ -32,7 +33,10 @@ def data_of_config(
 ) -> tuple[Path, str | None, Reading]:
     """Where the data lie, their environment, and how they are read. verb: what is to be done with them."""
     if given := [word for word in reading.options() if word.startswith("--") and word != "--download"]:
-        raise ConfigError(f"{given[0]}: {name} says how its data are read; leave it out")
+        own = given[0].lstrip("-").partition("=")[0].replace("-", "_")
+        entry = {key: value for key, value in reading.said().items() if key == own}
+        way = f"leave it out, and write {yaml_dialect.inline(entry)[1:-1]} there, below dataset"
+        raise ConfigError(f"{given[0]}: {name} says how its data are read; {way}")
     config = read_config(name, values=_NO_BUDGET)
     env_id = env_id or config.env_id
     match config.dataset:

@@ -36,7 +36,7 @@ from rl_training.runtime.display import clock
 from rl_training.runtime.engine import choose_device
 from rl_training.runtime.machine_load import use_threads
 from rl_training.runtime.run_directory import run_of
-from rl_training.wording import amount, notice_line, readable
+from rl_training.wording import amount, likely, notice_line, readable
 
 _SELDOM = 30.0  # seconds
 _UPPER = 0.5 * (1.0 + LEVEL)
@@ -322,7 +322,7 @@ def _value(found: Estimate, shown: Shown) -> tuple[str, str]:
 
 def _gain(found: Estimate, probability: float) -> tuple[str, str, str]:
     sign = "+" if found.value > 0 else ""
-    return f"{sign}{readable(found.value)}", _ends(found), f"{probability:.2f}"
+    return f"{sign}{readable(found.value)}", _ends(found), likely(probability)
 
 
 def _ends(found: Estimate) -> str:

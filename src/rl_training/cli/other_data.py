@@ -11,6 +11,7 @@ from rl_training.cli.data_of_config import reading_of
 from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig, table_choices
 from rl_training.data.formats import recognise
 from rl_training.data.formats.mapping_checks import check_columns
+from rl_training.data.formats.not_data import told_apart
 from rl_training.data.formats.places import expand
 from rl_training.data.formats.written import provenance_in
 from rl_training.data.provenance import Provenance
@@ -25,6 +26,9 @@ _ANY = "--columns obs=… --columns actions=… (or -c CONFIG, with a configurat
 def read_as_the_runs(option: str, given: str | None, own: Iterable[DatasetConfig | None] = ()) -> Iterator[None]:
     """How data are read is said elsewhere: there is no place for their columns here. given: the option's value. own:
     the data of the runs, which may have been written from such."""
+    if given is not None and Path(given).suffix in (".yaml", ".yml") and (told := told_apart(Path(given))) is not None:
+        split = f"rl-training data split -c {in_shell(given)} -o train.npz held_out.npz"
+        raise DataError(f"{given}: {told}; `{split}` sets a part of them aside to train without and judge by")
     try:
         yield
     except DataError as error:

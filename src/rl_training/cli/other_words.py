@@ -52,6 +52,7 @@ _OPTIONS = {
     "--dest": "--output",
 }
 _NAMED = "a run lies in runs/NAME: --name NAME calls it so, --runs-dir FOLDER puts it elsewhere"
+_IN_CONFIG = "write it into the configuration; how data are read stands below dataset there"
 _A_RUN = "it takes a run, not a configuration; `rl-training runs` lists them"
 _OF_COMMANDS = {
     "train": dict.fromkeys(("-o", "--output", "--out"), _NAMED),
@@ -59,7 +60,11 @@ _OF_COMMANDS = {
         **dict.fromkeys(("-c", "--config"), "the configuration to write is -o FILE.yaml"),
         "--columns": "which column holds what is said in the configuration that it writes, dataset.columns",
     },
-    "convert": dict.fromkeys(("-o", "--output"), "what to write is named without: SOURCE TARGET"),
+    **{name: {"--set": _IN_CONFIG} for name in ("check", "split")},
+    "convert": {
+        **dict.fromkeys(("-o", "--output"), "what to write is named without: SOURCE TARGET"),
+        "--set": _IN_CONFIG,
+    },
     "info": dict.fromkeys(("-c", "--config"), "did you mean `rl-training data check -c CONFIG`?"),
     "evaluate": {"--held-out": "did you mean --offline --data?", "-c": _A_RUN, "--config": _A_RUN},
     "report": {

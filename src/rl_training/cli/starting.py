@@ -45,7 +45,7 @@ from rl_training.experiment.output_file import require_place, write_output
 from rl_training.paths import in_shell
 from rl_training.reading_choices import Missing
 from rl_training.validation import printable, shown
-from rl_training.wording import amount
+from rl_training.wording import WARNING, amount
 
 _NO_DATA = (
     "is a configuration, and init writes one for data: rl-training init LOG.csv -o {0}; to look at what it says:"
@@ -158,7 +158,8 @@ def _reasons(place: Path, first: Peek, guesses: Guesses) -> dict[str, ReasonGues
     )
     texts = texts_of(expand(place), first.kind, [column])[column]
     by_rows = sorted(texts.items(), key=lambda entry: -entry[1].rows)
-    return guess_reasons({text: found.rows for text, found in by_rows}, lengths)
+    counts = {text: found.rows for text, found in by_rows}
+    return guess_reasons(counts, lengths, scored=guesses.scored_at_ends)
 
 
 def _without_remarks(
@@ -213,7 +214,7 @@ def _incomplete(place: Path, draft: Draft, first: Peek) -> str:
     dataset, _ = _try(place, draft, missing="drop")
     left_out = [] if dataset is None else [note for note in dataset.notes if LEFT_OUT in note]
     if left_out:
-        return left_out[0].partition(LEFT_OUT)[0]
+        return left_out[0].removeprefix(WARNING).partition(LEFT_OUT)[0]
     missing = list(cells_used(first, draft.guesses).values())
     if not missing or len({len(lacks) for lacks in missing}) != 1:
         return ""
@@ -284,6 +285,7 @@ def _try(place: Path, draft: Draft, missing: Missing = "refuse") -> tuple[Transi
             duplicates=draft.duplicates,
             words=numbers_of(draft.words) or None,
             rewards_are=draft.guesses.rewards_are,
+            last_rows_are=draft.last_rows_are,
             episode_each=None if draft.days is None else draft.days.episode_each,
             observe_time=() if draft.days is None else draft.days.observe_time,
         )

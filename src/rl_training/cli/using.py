@@ -47,7 +47,7 @@ from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.paths import in_shell
 from rl_training.validation import printable, shown
-from rl_training.wording import amount, readable
+from rl_training.wording import NO_VALUE, amount, readable
 
 _QUOTED_VALUE = re.compile(r'(?<![^,])(\s*[^",=]+=\s*)"((?:[^"]|"")*)"')  # NAME="a, b"
 _OF_FILES = (".csv", ".tsv", ".npy", ".npz", ".json")
@@ -199,7 +199,8 @@ def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
             given[name] = numbers_by_word[key] if (key := key_of(value)) in numbers_by_word else float(value or "nan")
         except ValueError:
             allowed = f", or one of {listed(word for word, _ in known[name].words)}" if known[name].words else ""
-            raise DataError(f"--obs {text}: column {name!r} must be one number{allowed}, got {shown(value)}") from None
+            must = f"column {name!r} must be one number{allowed}, got {shown(value)}; {NO_VALUE}"
+            raise DataError(f"--obs {text}: {must}") from None
     for column in columns:
         if column.time in typed and column.time not in names and column.name not in given:
             try:

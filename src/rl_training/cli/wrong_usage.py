@@ -14,7 +14,7 @@ from rl_training.cli.wrong_seeds import of_seeds
 from rl_training.errors import closest
 from rl_training.foreign_names import own_place, places_of
 from rl_training.paths import in_shell
-from rl_training.validation import with_a_point
+from rl_training.validation import in_digits, with_a_point
 
 # What other programs call `--force`, and what is said where there is nothing to replace.
 _REPLACING = ("--force", "--overwrite", "--replace", "--exist-ok", "--clobber", "--yes")
@@ -137,21 +137,12 @@ def _to_train(words: Sequence[str]) -> str:
     return f"a configuration; for data of your own `{written}` writes one"
 
 
-_THOUSANDS = {"k": 1_000, "K": 1_000, "m": 1_000_000, "M": 1_000_000}
-
-
 def _number(message: str, error: Any, words: Sequence[str]) -> str | None:
     """Of a number that was written with a comma, and of a whole one that was written in another way."""
     names: Sequence[str] = getattr(getattr(error, "param", None), "opts", ())
     given = _given(names, words) if message.startswith("Invalid value") else None
     if given is not None and "valid integer" in message:
-        factor = _THOUSANDS.get(given[-1:], 1)
-        try:
-            number = float(given if factor == 1 else given[:-1]) * factor
-            way = f"; write {number:.0f}" if number.is_integer() else ""
-        except (ValueError, OverflowError):
-            way = ""
-        return f"{names[0]}: must be a whole number, got {given}{way}"
+        return f"{names[0]}: must be a whole number, got {given}{in_digits(given)}"
     if given is None or "number" not in message:
         return None
     return f"{message}, got {given}{advice}" if (advice := with_a_point(given)) else None

@@ -30,10 +30,16 @@ class Guesses:
     left: tuple[str, ...]
     dones_are: DonesAre | None = None  # where the names tell what the only flag of ends means
     rewards_are: RewardsAre | None = None  # where the name of the rewards tells that they are costs
+    late: tuple[str, ...] = ()  # columns of numbers that stand in last rows of episodes alone
 
     def column_of(self, field: str) -> str | None:
         """The one column of a field that was found."""
         return next((guess.columns[0] for guess in self.fields if guess.field == field and guess.is_clear), None)
+
+    @property
+    def scored_at_ends(self) -> bool:
+        """Whether the reward is one of a whole episode, which its last row has."""
+        return self.column_of("rewards") in self.late
 
     @property
     def unclear(self) -> list[Guess]:

@@ -34,20 +34,18 @@ from rl_training.data.guess_words import (
     PLAIN,
     REWARD,
     TRIPS,
-    WHOLE_REWARD,
     first_of,
     is_control,
     is_cost,
     is_message,
     is_money,
-    is_reward,
-    is_surely_cost,
     may_be_control,
     words_in,
 )
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.name_series import is_next, ordered, without_next
 from rl_training.data.reason_guesses import column_of_reasons
+from rl_training.data.reward_guesses import guess_rewards
 from rl_training.data.value_looks import (
     at_ends,
     borders_of,
@@ -60,7 +58,6 @@ from rl_training.data.value_looks import (
     marked_ends,
     mostly_empty,
     names_several,
-    only_grows,
     starts_at_ends,
     tells_apart,
 )
@@ -92,7 +89,8 @@ def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
     order = [ids, table.named_once(STEP) or table.counter(ids, None if reasons else ends)]
     if reasons is None:
         ends += table.ends_by_rows(order, ends)
-    rewards = table.rewards()
+    late = table.known_late(ids, ends)
+    rewards = table.rewards(late)
     actions = table.matrix("actions")
     obs = table.matrix("obs")
     following = [table.successor("next_obs", obs), table.successor("next_actions", actions)]
@@ -118,7 +116,7 @@ def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
     open_to = {name for guess in fields for columns in guess.candidates for name in columns}
     left = tuple(name for name in table.free if name not in open_to)
     dones_are: DonesAre | None = "truncations" if only_cuts and only_cuts[0] not in fields else None
-    return Guesses(tuple(fields), left, dones_are, table.rewards_are)
+    return Guesses(tuple(fields), left, dones_are, table.rewards_are, tuple(late))
 
 
 class _Table:
@@ -219,35 +217,29 @@ class _Table:
     def _width(self, names: Iterable[str]) -> int:
         return sum(int(np.prod(self.columns[name].shape[1:], dtype=int)) for name in names)
 
-    def rewards(self) -> Guess | None:
-        """One column; what merely resembles a reward is left to the user."""
-        numeric = [name for name in self._numeric() if self.columns[name].ndim == 1]
+    def rewards(self, late: Sequence[str]) -> Guess | None:
+        """One column; what merely resembles a reward is left to the user. late: see `known_late`."""
+        numeric = {name: self.columns[name] for name in self._numeric() if self.columns[name].ndim == 1}
         named = [name for name in numeric if self._alias(name, "rewards") and split_number(name)[1] is None]
-        if len(named) == 1:
-            return self._take(Guess("rewards", (named[0],), "so named", found_by_name=True))
-        found = [name for name in numeric if is_reward(name)]
-        whole = [name for name in found if WHOLE_REWARD & set(words_in(name))]
-        chosen = found if len(found) == 1 else whole
-        if len(chosen) == 1:
-            word = first_of(chosen[0], REWARD)
-            why = f"{word!r} in the name" if len(found) == 1 else "the whole reward, by its name"
-            return self._take(Guess("rewards", (chosen[0],), why))
-        if found:
-            return Guess("rewards", (), "more than one may hold the reward", tuple((name,) for name in found))
-        costs = [name for name in numeric if is_cost(name)]
-        money = [name for name in numeric if is_money(name) and name not in costs]
-        likely = [name for name in numeric if name in {*costs, *money} or first_of(name, LIKE_REWARD) is not None]
-        if not likely:
-            return None
-        if len(likely) == 1 and is_surely_cost(likely[0]) and not only_grows(self.columns[likely[0]]):
-            self.rewards_are = "costs"
-            return self._take(Guess("rewards", (likely[0],), "the only one that is named like a cost"))
-        why = "it may be the reward of each step, or a running sum"
-        if costs:
-            why = f"{listed(costs)} looks like a cost, where lower is better: name it and say rewards_are: costs"
-        elif money:
-            why = f"{listed(money)} looks like money; if it is a cost, where lower is better, say rewards_are: costs"
-        return Guess("rewards", (), why, tuple((name,) for name in likely))
+        guess, self.rewards_are = guess_rewards(numeric, named, late)
+        if guess is not None:
+            self._take(guess)
+        self.free = [name for name in self.free if name not in late]
+        return guess
+
+    def known_late(self, ids: Guess | None, ends: Sequence[Guess]) -> list[str]:
+        """Numbers in last rows of episodes alone: told when all is done, they are scores, and nothing to act on."""
+        flags = [self.columns[guess.columns[0]] for guess in ends if guess.is_clear]
+        if ids is not None and ids.is_clear:
+            episodes = self.columns[ids.columns[0]]
+        elif flags and all(flag.dtype.kind in "biuf" for flag in flags):
+            episodes = np.r_[0, np.cumsum(np.any([flag != 0 for flag in flags], axis=0))[:-1]]
+        else:
+            return []
+        gappy = [
+            name for name in self._numeric() if self.columns[name].dtype.kind == "f" and self.columns[name].ndim == 1
+        ]
+        return [name for name in gappy if at_ends(self.columns[name], episodes)]
 
     def reasons(self) -> Guess | None:
         """A column, or an array, of text that says why episodes ended."""

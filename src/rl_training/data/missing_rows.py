@@ -20,8 +20,9 @@ from rl_training.data.formats.raw import RawData, Recorded
 from rl_training.errors import DataError
 from rl_training.reading_choices import Missing
 from rl_training.validation import printable
-from rl_training.wording import amount
+from rl_training.wording import WARNING, amount
 
+_MOST = 0.5  # of the rows: whoever loses more of them should look again
 LEFT_OUT = " left out: a value is missing there"  # in the note, after how many of how many rows
 _SUCCESSOR_OF = {"next_obs": "obs", "next_actions": "actions"}
 Table: TypeAlias = npt.NDArray[Any]  # [N, K]
@@ -135,6 +136,8 @@ def without_missing(raw: RawData, missing: Missing) -> RawData:
     why = f"missing: {missing}{_infinite(arrays)}"
     why += ", which holds no rewards, and nothing before an episode's first value" if missing == "hold" else ""
     note = f"{int(bad.sum()):,} of {amount(len(bad), 'row')}{LEFT_OUT} ({why})"
+    if bad.mean() > _MOST:
+        note = f"{WARNING}{note}, mostly {_most_often(raw)}; is that what is meant?"
     if (before & ~bad).any():
         pieces = int(np.count_nonzero(ends[:-1])) + 1
         whole = amount(len(np.unique(recorded.episodes)), "recorded episode")
@@ -176,6 +179,18 @@ def _ids(arrays: dict[str, Any]) -> Any:
 
 def _measured(arrays: dict[str, Any]) -> list[npt.NDArray[Any]]:
     return [np.asarray(values) for key, values in arrays.items() if FIELD_OF.get(key) in _MEASURED]
+
+
+def _most_often(raw: RawData) -> str:
+    """The column that lacks most values."""
+    lacking: dict[str, int] = {}
+    for key, values in raw.arrays.items():
+        field = FIELD_OF.get(key)
+        if field in _MEASURED and (table := np.asarray(values)).dtype.kind == "f":
+            counts = (~np.isfinite(table.reshape(len(table), -1))).sum(axis=0).tolist()
+            names = [raw.column_in_file(field, place) or f"{field}[{place}]" for place in range(len(counts))]
+            lacking |= dict(zip(names, counts, strict=True))
+    return printable(max(lacking, key=lambda name: lacking[name]))
 
 
 def _infinite(arrays: dict[str, Any]) -> str:

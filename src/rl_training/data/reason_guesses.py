@@ -122,13 +122,20 @@ class ReasonGuess:
     why: str = ""
 
 
-def guess_reasons(counts: Mapping[str, int], lengths: Mapping[str, Sequence[int]]) -> dict[str, ReasonGuess]:
+def guess_reasons(
+    counts: Mapping[str, int], lengths: Mapping[str, Sequence[int]], *, scored: bool = False
+) -> dict[str, ReasonGuess]:
     """What each text means, by its words and by the lengths of the episodes that were seen to end with it.
 
-    counts: the rows of each text.
+    counts: the rows of each text. scored: whether episodes have their reward there, for the whole of what was done.
     """
     longest = max((length for several in lengths.values() for length in several), default=0)
-    return {text: _guessed(text, rows, lengths.get(text, ()), longest) for text, rows in counts.items()}
+    guesses = {text: _guessed(text, rows, lengths.get(text, ()), longest) for text, rows in counts.items()}
+    if not scored:
+        return guesses
+    why = "the episode is scored there, so that it is over"
+    unsaid = [text for text in guesses if text in lengths and meaning_of(text) is None]
+    return guesses | {text: ReasonGuess(counts[text], "termination", why) for text in unsaid}
 
 
 def _guessed(text: str, rows: int, lengths: Sequence[int], longest: int) -> ReasonGuess:

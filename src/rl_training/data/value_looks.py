@@ -55,8 +55,11 @@ def mostly_empty(values: npt.NDArray[Any]) -> bool:
 
 
 def at_ends(values: npt.NDArray[Any], episodes: npt.NDArray[Any]) -> bool:
-    """Whether the cells with text are in the last rows of episodes, and in most of them."""
-    filled = np.array([bool(text_of(cell)) for cell in values.tolist()])
+    """Whether the cells with text, or a number, are in the last rows of episodes, and in most of them."""
+    if values.dtype.kind == "f":
+        filled = ~np.isnan(values)
+    else:
+        filled = np.array([bool(text_of(cell)) for cell in values.tolist()])
     last = np.r_[episodes[1:] != episodes[:-1], True]
     ended = int(last[:-1].sum())  # the last row of those that were looked at need not be one
     return bool(filled.any() and not (filled & ~last).any() and 2 * int(filled[:-1].sum()) >= ended)

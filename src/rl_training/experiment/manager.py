@@ -57,6 +57,7 @@ from rl_training.runtime.run_directory import RunDirectory, load_any
 from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import train
 from rl_training.validation import explain, printable, require_flag, shown
+from rl_training.wording import NO_VALUE
 
 if TYPE_CHECKING:
     from rl_training.experiment.offline_evaluation import OfflineEvaluation, OfflineOptions
@@ -327,7 +328,8 @@ def _observations(obs: npt.ArrayLike, width: int, columns: Sequence[NamedColumn]
         if cells is not None:
             row, column = np.argwhere(np.atleast_2d(cells))[0]
             named = f" ({printable(columns[column].name)})" if columns else ""
-            raise DataError(f"obs: value {column}{named} of row {row} is {what}")
+            way = f"; {NO_VALUE}" if np.isnan(np.atleast_2d(rows)[row, column]) else ""
+            raise DataError(f"obs: value {column}{named} of row {row} is {what}{way}")
     return rows
 
 

@@ -11,9 +11,12 @@ from itertools import chain
 from pathlib import Path
 
 from rl_training.data.formats.atomic import sync, temporary_folder
-from rl_training.errors import ConfigError
+from rl_training.errors import CheckpointError, ConfigError
+from rl_training.paths import in_shell
+from rl_training.run_places import is_locked
 from rl_training.runtime.checkpoint import TEMPORARY, reason
 from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.run_description import read_description
 
 
 def new_path(config: TrainConfig) -> Path:
@@ -84,4 +87,17 @@ def _make_parent(path: Path) -> None:
 
 
 def _taken(path: Path) -> str:
-    return f"name: run {path} exists already; choose another, or continue it with `rl-training resume {path}`"
+    """What to do about a name that is taken, by how the run of that name stands."""
+    status, resume = _status(path), f"rl-training resume {in_shell(path)}"
+    if status == "running" and is_locked(path):
+        return f"name: run {path} exists already, and is being trained; choose another"
+    if status == "finished":
+        return f"name: run {path} exists already; choose another, or train it longer: `{resume} --total-timesteps N`"
+    return f"name: run {path} exists already; choose another, or continue it with `{resume}`"
+
+
+def _status(run: Path) -> str | None:
+    try:
+        return str(read_description(run)["status"])
+    except CheckpointError:  # whatever lies there
+        return None

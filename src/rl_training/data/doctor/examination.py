@@ -39,6 +39,7 @@ from rl_training.data.doctor.succession import check_successors
 from rl_training.data.doctor.unused_texts import check_unused_texts
 from rl_training.data.doctor.wording import sentence
 from rl_training.data.fields import BORDERS_LOST
+from rl_training.data.final_rewards import with_final_rewards
 from rl_training.data.formats import RawData
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.reference_returns import reference_returns
@@ -64,6 +65,7 @@ def examine(
     also: findings from elsewhere that belong into the report. texts: of columns with text in a few rows, by the file's
     rows.
     """
+    raw = _with_scores(raw)
     fields = read_fields(raw.arrays, raw.column_in_file)
     dataset, refusal = _dataset(raw)
     whole = not np.any(raw.arrays.get(BORDERS_LOST, False))
@@ -92,6 +94,15 @@ def examine(
         advice = "Training refuses these data as they are."
         findings.append(Finding("error", "data.refused", "data", sentence(refusal), advice))
     return Report.of(facts, [replace(finding, place=in_file(raw, finding)) for finding in findings])
+
+
+def _with_scores(raw: RawData) -> RawData:
+    """Rewards of whole episodes are no gaps in the rows before; where episodes end may still be a question, and arrays
+    may be none."""
+    try:
+        return with_final_rewards(raw)
+    except (DataError, TypeError, ValueError):
+        return raw
 
 
 def _as_read(note: str) -> Finding:

@@ -91,7 +91,7 @@ def _recorded(runs: Sequence[RunContents]) -> list[str]:
             does, better = ("cost", "lower") if shown.costs else ("returned", "higher")
             text += f"; as recorded, an episode {does} {mean}{escape(shown.behind)} on average ({low} to {high};"
             text += f" {better} is better)"
-            text += f": ‘{escape(run.added_up)}’, added up over its steps" if run.added_up else ""
+            text += f": ‘{escape(run.added_up)}’, summed over each episode" if run.added_up else ""
         lines.append(f"{text}.")
     return lines if len(lines) <= _MOST_DATA else [*lines[:_MOST_DATA], f"{len(lines) - _MOST_DATA} more: see Data."]
 

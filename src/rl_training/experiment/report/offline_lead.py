@@ -31,7 +31,7 @@ from rl_training.experiment.report.estimates import (
 )
 from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.statistics import LEVEL, Estimate
-from rl_training.wording import amount
+from rl_training.wording import amount, likely
 
 _BEHAVIOUR = "the behaviour that recorded the data"
 
@@ -65,7 +65,7 @@ def offline_lead(runs: Sequence[RunContents]) -> Lead | None:
     others = "the most of the runs that could be judged" if alike else "other runs were judged in another way"
     text += f", {others}" * (len(found) > 1)
     better = "a saving" if best.shown.costs else "an improvement"
-    text += f" ({_over(record)}" + ("" if chance is None else f"probability of {better} {chance:.2f}; ")
+    text += f" ({_over(record)}" + ("" if chance is None else f"probability of {better} {escape(likely(chance))}; ")
     text += f"{discounted(record)}{_counted(record, best.shown)}{trained_otherwise(record, best.config)})."
     text += escape(f"{_alone(record, is_shown=is_shown)}{_as_recorded(record, best.shown)}")
     text += _gone_on(best, record)

@@ -36,6 +36,7 @@ from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.report.saying import said
 from rl_training.experiment.report.tables import Cell, Row, common_of, interval, name_cell, table
 from rl_training.experiment.statistics import LEVEL, Estimate
+from rl_training.wording import likely
 
 HEADING = "Without a simulator: fitted Q evaluation"
 _EMPTY = Cell("–")
@@ -196,7 +197,7 @@ def _figures(of: Record, shown: Shown, beside: Sequence[float]) -> list[Cell]:
     """Value, improvement (with the digits of those beside it) and its probability, of a seed or of all."""
     _, chance = improvement(of) or (None, None)
     gain = _cell(of.get("improvement"), RETURNS, beside)  # as much less as it costs, as much more it earns
-    return [_cell(of.get("value"), shown), gain, Cell.number(chance, None if chance is None else f"{chance:.2f}")]
+    return [_cell(of.get("value"), shown), gain, Cell.number(chance, None if chance is None else likely(chance))]
 
 
 def _cell(value: Any, shown: Shown, beside: Sequence[float] = ()) -> Cell:
@@ -207,7 +208,14 @@ def _cell(value: Any, shown: Shown, beside: Sequence[float] = ()) -> Cell:
 
 
 def _how(shown: Shown, records: Sequence[Record]) -> str:
-    summed = "undiscounted" if all(record.get("gamma") == 1.0 for record in records) else "discounted"
+    whole = [record.get("gamma") == 1.0 for record in records]
+    summed = (
+        "undiscounted"
+        if all(whole)
+        else "discounted (or, where it says so, undiscounted)"
+        if any(whole)
+        else "discounted"
+    )
     value = "value, in units of the raw reward"
     if shown.costs:
         value = f"{shown.named}, with the sign of the data's file (lower is better; reasons below speak of rewards,"

@@ -16,7 +16,7 @@ from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping.card import plain_config
 from rl_training.experiment.shipping.exporting import card_path_of, make_files
 from rl_training.validation import shown
-from rl_training.wording import amount, readable, taken
+from rl_training.wording import amount, likely, readable, taken
 
 POLICY = "policy.onnx"
 _REPOSITORY = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
@@ -177,7 +177,7 @@ def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
         return
     ends = f"{readable(value['low'])} to {readable(value['high'])}"
     yield f"Estimated from logged episodes, without a simulator: value {readable(value['value'])} ({ends}), an"
-    yield f"improvement of {readable(gain['value'])} over the behaviour with probability {gain['probability']:.2f}"
+    yield f"improvement of {readable(gain['value'])} over the behaviour with probability {likely(gain['probability'])}"
     yield f"({estimate['how']}, {discounted_by(estimate['gamma'])})."
 
 

@@ -1,0 +1,63 @@
+"""Which column holds the reward, and whether it is a cost, guessed from names and from where values stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy.typing as npt
+
+from rl_training.data.formats.names import listed
+from rl_training.data.guess_words import (
+    LIKE_REWARD,
+    REWARD,
+    WHOLE_REWARD,
+    first_of,
+    is_cost,
+    is_money,
+    is_reward,
+    is_surely_cost,
+    words_in,
+)
+from rl_training.data.guesses import Guess
+from rl_training.data.value_looks import only_grows
+from rl_training.reading_choices import RewardsAre
+
+
+def guess_rewards(
+    columns: Mapping[str, npt.NDArray[Any]], named: Sequence[str], late: Sequence[str]
+) -> tuple[Guess | None, RewardsAre | None]:
+    """One of these columns of numbers, `[K]` each, or candidates for it, and `costs` where its name tells that.
+
+    named: what the reader takes for it; late: what stands in last rows of episodes alone.
+    """
+    if len(named) == 1:
+        return Guess("rewards", (named[0],), "so named", found_by_name=True), None
+    found = [name for name in columns if is_reward(name)]
+    whole = [name for name in found if WHOLE_REWARD & set(words_in(name))]
+    chosen = found if len(found) == 1 else whole
+    if len(chosen) == 1:
+        word = first_of(chosen[0], REWARD)
+        why = f"{word!r} in the name" if len(found) == 1 else "the whole reward, by its name"
+        return Guess("rewards", (chosen[0],), why), None
+    if found:
+        return Guess("rewards", (), "more than one may hold the reward", tuple((name,) for name in found)), None
+    costs = [name for name in columns if is_cost(name)]
+    money = [name for name in columns if is_money(name) and name not in costs]
+    likely = [name for name in columns if name in {*costs, *money} or first_of(name, LIKE_REWARD) is not None]
+    if len(late) == 1 and set(likely) <= set(late) and not is_cost(late[0]) and not is_money(late[0]):
+        why = "it stands in last rows of episodes only, as a score of the whole does; 0 in all others"
+        return Guess("rewards", (late[0],), why), None
+    likely += [name for name in late if name not in likely]
+    if not likely:
+        return None, None
+    if len(likely) == 1 and is_surely_cost(likely[0]) and not only_grows(columns[likely[0]]):
+        return Guess("rewards", (likely[0],), "the only one that is named like a cost"), "costs"
+    why = "it may be the reward of each step, or a running sum"
+    if costs:
+        why = f"{listed(costs)} looks like a cost, where lower is better: name it and say rewards_are: costs"
+    elif money:
+        why = f"{listed(money)} looks like money; if it is a cost, where lower is better, say rewards_are: costs"
+    elif late:
+        why = f"{listed(late)} stand in last rows of episodes only, as scores of the whole do"
+    return Guess("rewards", (), why, tuple((name,) for name in likely)), None
