@@ -17,6 +17,7 @@ from rl_training.errors import CheckpointError, closest
 RUNS_DIR = "runs"  # unless told otherwise
 DESCRIPTION = "run.json"  # what every run directory has
 LOCK = ".lock"  # held by the process that trains it
+TEMPORARY = ".tmp-"  # in the name of whatever is being written or removed
 STOPPED = "stopped"  # the status of a run that says it is running while no process trains it: it was killed
 DAMAGED = "damaged"  # the status of a run that cannot be read
 _OF_CONFIGS = (".yaml", ".yml")

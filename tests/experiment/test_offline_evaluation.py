@@ -591,8 +591,12 @@ def test_a_resumed_run_forgets_what_was_said_of_later_weights(data_file: Path, t
     path = train(small_config(data_file, tmp_path, checkpoint_interval=10)).run.path
     for which in (10, 20):
         load_policy(path, which).evaluate_offline(**QUICK)
-    RunDirectory.open(path).rewind(10)
+    both = (path / "offline_evaluations.jsonl").read_bytes()
+    (said,) = RunDirectory.open(path).rewind(10)
     assert [record["step"] for record in records(path)] == [10]
+    assert "1 record is of weights after step 10, which are trained anew; kept as it was in offline_eval" in said
+    assert (path / "offline_evaluations.jsonl.aside").read_bytes() == both  # nobody will write them again
+    assert RunDirectory.open(path).rewind(10) == []
 
 
 def test_a_resumed_run_takes_no_offence_at_several_estimates(data_file: Path, tmp_path: Path) -> None:

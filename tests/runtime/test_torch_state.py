@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import torch
 from rl_training.experiment import manager
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.loop import Loop
+from rl_training.runtime.torch_state import own_torch_state
 from small_runs import StopAt, digest, small_config
 
 
@@ -64,3 +66,23 @@ def test_what_is_set_on_the_way_is_not_either(data_file: Path, tmp_path: Path) -
     finally:
         torch.set_grad_enabled(True)
     assert digest(odd.checkpoint.tensors) == digest(plain.checkpoint.tensors)
+
+
+def test_runs_in_several_threads_give_the_default_type_back() -> None:
+    """The one that ends last did not begin first, and found what the other had set."""
+    inside, over = threading.Event(), threading.Event()
+
+    def short() -> None:
+        with own_torch_state():
+            inside.set()
+            over.wait(60)
+
+    with float64():
+        thread = threading.Thread(target=short)
+        thread.start()
+        assert inside.wait(60)
+        with own_torch_state():
+            over.set()
+            thread.join(60)
+            assert torch.get_default_dtype() is torch.float32
+        assert torch.get_default_dtype() is torch.float64

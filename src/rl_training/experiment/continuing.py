@@ -23,6 +23,7 @@ from rl_training.runtime.run_identity import differing, own_config
 from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import train
 from rl_training.validation import shortened, shown
+from rl_training.wording import WARNING
 
 Warn = Callable[[str], None]
 RUNS = Path(RUNS_DIR)  # where a run is looked for by its bare name
@@ -112,7 +113,7 @@ def start_or_resume(
             sound = run.newest_sound()
             if sound is None:
                 raise
-            checkpoint, told = run.load(sound), [f"{error}; going on from there"]
+            checkpoint, told = run.load(sound), [f"{WARNING}{error}; going on from there"]
         return _continue(run, checkpoint, None, None, callbacks, told, config.tracking)
 
 

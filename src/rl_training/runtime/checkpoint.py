@@ -35,6 +35,7 @@ from rl_training.data.formats.atomic import sync, temporary_folder
 from rl_training.data.transforms import Transforms
 from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, RLTrainingError
+from rl_training.run_places import TEMPORARY
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.standing import STATE
@@ -43,7 +44,6 @@ from rl_training.validation import is_count, printable, shortened, shown
 
 FORMAT = 1
 MANIFEST = "manifest.json"
-TEMPORARY = ".tmp-"  # in the name of whatever is being written or removed
 _WEIGHTS, _TRAINING = "weights.safetensors", "training.safetensors"
 _SOURCE = "source.safetensors"
 _LARGEST_MANIFEST = 2**20  # bytes; a real one has a few hundred

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from rl_training.data.formats.atomic import remove, sync
 from rl_training.data.formats.renames import exchange
-from rl_training.runtime.checkpoint import MANIFEST, TEMPORARY, Checkpoint, save_checkpoint
+from rl_training.run_places import TEMPORARY
+from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, save_checkpoint
 from rl_training.runtime.standing import NEXT, STEP, path_of, progress_of, steps_in
 
 

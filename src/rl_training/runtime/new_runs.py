@@ -13,8 +13,8 @@ from pathlib import Path
 from rl_training.data.formats.atomic import sync, temporary_folder
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.paths import in_shell
-from rl_training.run_places import is_locked
-from rl_training.runtime.checkpoint import TEMPORARY, reason
+from rl_training.run_places import TEMPORARY, is_locked
+from rl_training.runtime.checkpoint import reason
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_description import read_description
 

@@ -22,6 +22,7 @@ from typing import Any
 
 from rl_training.errors import CheckpointError
 from rl_training.paths import open_plain, require_plain
+from rl_training.run_places import TEMPORARY
 from rl_training.validation import is_count
 from rl_training.wording import WARNING, amount
 
@@ -119,6 +120,7 @@ class Records:
     def append(self, record: Mapping[str, Any]) -> None:
         """Add one record: one whole line, in one write, so that a reader never sees half of it."""
         line = (json.dumps(record) + "\n").encode()
+        self._unshare()
         with open(self.file, "ab", buffering=0, opener=open_plain) as file:
             written = file.write(line)
             while written < len(line):  # a disk that is nearly full takes a part; the next call says so
@@ -135,9 +137,20 @@ class Records:
     @contextmanager
     def alone(self) -> Iterator[FileIO]:
         """The file, where nobody trains and others may want to change it: one after another."""
-        with open(self.file, "a+b", buffering=0, opener=open_plain) as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            yield file
+        while True:
+            with open(self.file, "a+b", buffering=0, opener=open_plain) as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                if os.path.samestat(os.fstat(file.fileno()), self.file.stat()):  # else another was put in its place
+                    yield file
+                    return
+
+    def _unshare(self) -> None:
+        """A copy of the run that was made with hard links keeps its records as they are: from here on they differ."""
+        if not self.file.is_file() or self.file.is_symlink() or self.file.stat().st_nlink == 1:
+            return
+        own = self.file.with_name(f".{self.file.name}{TEMPORARY}{os.getpid()}")
+        shutil.copyfile(self.file, own)
+        own.replace(self.file)
 
     def without(self, is_meant: Callable[[Mapping[str, Any]], bool]) -> tuple[int, bytes]:
         """How many records are meant, and what the file would hold if they were left out; damaged lines stay."""
@@ -164,12 +177,14 @@ class Records:
         things of one step both are kept.
         """
         require_plain(self.file)
-        kept, damaged = [], 0
+        kept, damaged, later = [], 0, 0
         for _, line, record in entries(self.file):
             if record is None or not self._is_sound(record):
                 damaged += 1
             elif record["step"] <= step:
                 kept.append((record["step"], line + b"\n"))
+            else:
+                later += 1
         mended = sorted(dict.fromkeys(kept), key=lambda entry: entry[0]) if self._once else kept
         self._lines, self._sum = 0, hashlib.sha256()
         for _, line in mended:
@@ -182,6 +197,9 @@ class Records:
             what = f"the records up to step {step} are not those that were written"
         else:
             what = f"{self._lines} of the {told['lines']} records up to step {step} are there{_gaps(mended)}"
+        if what is None and later and not self._once:  # nobody will write them again
+            anew = f"of weights after step {step}, which are trained anew"
+            return whole, f"{self.file}: {amount(later, 'record')} {'is' if later == 1 else 'are'} {anew}"
         return whole, None if what is None else f"{WARNING}{self.file}: {what}"
 
     def set_aside(self) -> Path:

@@ -24,9 +24,9 @@ from rl_training import yaml_dialect
 from rl_training.data.formats.atomic import remove, sync
 from rl_training.errors import CheckpointError, DivergenceError, closest
 from rl_training.paths import in_shell, leading_to
-from rl_training.run_places import DESCRIPTION, RUNS_DIR, is_configuration, train_first
+from rl_training.run_places import DESCRIPTION, RUNS_DIR, TEMPORARY, is_configuration, train_first
 from rl_training.runtime import checkpoint_folder, new_runs, run_lock
-from rl_training.runtime.checkpoint import TEMPORARY, Checkpoint, is_checkpoint, load_checkpoint, reason
+from rl_training.runtime.checkpoint import Checkpoint, is_checkpoint, load_checkpoint, reason
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.records import ASIDE, OFFLINE_EVALUATIONS, Records, entries, is_evaluation

@@ -62,7 +62,9 @@ def _lock(file: FileIO, run: Path) -> None:
         file.seek(0)
         holder = file.read(200).decode("utf-8", "replace").strip()
         known = f" ({holder})" if holder and holder.isprintable() else ""
-        raise CheckpointError(f"{run}: is being trained by another process{known}") from None
+        shared = os.fstat(file.fileno()).st_nlink > 1  # as `cp -al` makes copies, which then have one lock between them
+        or_copy = ", or a copy of it that shares its files by hard links is" if shared else ""
+        raise CheckpointError(f"{run}: is being trained by another process{known}{or_copy}") from None
     except OSError as error:
         raise CheckpointError(f"{run / LOCK}: cannot be locked ({error.strerror})") from error
     try:  # for the message above; the lock itself needs no room on the disk

@@ -6,18 +6,23 @@ that resuming repeats.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
 
+# The default type is one for all threads: the first that is inside notes it, the last that leaves gives it back.
+_COUNTING = threading.Lock()
+_INSIDE: list[int] = []
+_BEFORE: list[torch.dtype] = []
+
 
 @contextmanager
 def own_torch_state() -> Iterator[None]:
     """Within it, torch is as it is when it is imported; then as it was."""
-    before = torch.get_default_dtype()
+    _enter()
     try:
-        torch.set_default_dtype(torch.float32)
         with (
             torch.inference_mode(False),
             torch.enable_grad(),
@@ -26,7 +31,22 @@ def own_torch_state() -> Iterator[None]:
         ):
             yield
     finally:
-        torch.set_default_dtype(before)
+        _leave()
+
+
+def _enter() -> None:
+    with _COUNTING:
+        if not _INSIDE:
+            _BEFORE[:] = [torch.get_default_dtype()]
+        _INSIDE.append(threading.get_ident())
+        torch.set_default_dtype(torch.float32)
+
+
+def _leave() -> None:
+    with _COUNTING:
+        _INSIDE.remove(threading.get_ident())
+        if not _INSIDE:
+            torch.set_default_dtype(_BEFORE[0])
 
 
 def is_own() -> bool:
