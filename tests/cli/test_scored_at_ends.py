@@ -106,3 +106,18 @@ def test_a_cost_at_the_end_keeps_its_sign_open() -> None:
     assert (guesses.column_of("rewards"), guesses.rewards_are) == ("penalty", "costs")
     money = {name: values for name, values in columns.items() if name != "penalty"} | {"Total EUR": columns["penalty"]}
     assert guess_fields(money).column_of("rewards") is None
+
+
+def test_a_configuration_is_answered_in_its_own_words(
+    command: Any, shots: dict[str, list[Any]], tmp_path: Path
+) -> None:
+    shots["Boiler"][:40] = [""] * 40
+    write(tmp_path / "log.csv", shots)
+    columns = {"obs": ["Boiler", "Grind"], "actions": "Heater %", "rewards": "Taste", "episode_ids": "Shot"}
+    section = {"source": "file", "path": "log.csv", "columns": columns, "last_rows_are": "termination"}
+    config = {"algo": "bc", "total_timesteps": 2, "dataset": {**section, "missing": "drop"}}
+    (tmp_path / "c.yaml").write_text(yaml.safe_dump(config))
+    for words in (["split", "-o", "a.npz", "b.npz"], ["convert", "c.npz"]):
+        out = command("data", *words, "-c", "c.yaml").out
+        assert "  note: 12 last rows of episodes count as terminations (last_rows_are: termination)\n" in out
+        assert "\n  warning: 40 of 72 rows left out: a value is missing there (missing: drop)" in out

@@ -113,7 +113,7 @@ def convert(
         raise ConfigError(f"Missing argument 'target'; give a source and a target, or -c CONFIG and a target{line}")
     given = source if target is not None else None
     path, env_id, reading = _named(None if given is None else Path(given), config, env_id, reading, "convert")
-    data_convert.convert(given or str(path), target or source, env_id, reading, force=force)
+    data_convert.convert(given or str(path), target or source, env_id, reading, force=force, config=config)
 
 
 @data_app.command()

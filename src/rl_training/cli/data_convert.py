@@ -28,36 +28,43 @@ from rl_training.data.space_bounds import SpaceBounds, read_bounds
 from rl_training.environments import read_spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.costs import Shown, shown_as
-from rl_training.wording import amount, readable
+from rl_training.wording import amount, notice_line, readable
 
 
-def convert(source: str, target: str, env_id: str | None, reading: Reading, *, force: bool) -> None:
-    """Read, check and write. env_id: the environment to hold the data to and to write down, if they do not tell it."""
+def convert(
+    source: str, target: str, env_id: str | None, reading: Reading, *, force: bool, config: str | None = None
+) -> None:
+    """Read, check and write. env_id: the environment to hold the data to and to write down, if they do not tell it.
+    config: the configuration that says how they are read."""
     if source.endswith((".yaml", ".yml")):
         command = shlex.join(["rl-training", "data", "convert", target, "-c", source])
         raise ConfigError(f"{source}: is a configuration, not data; `{command}` converts the data it names")
     goal = writers.target_of(target)
     writers.check_free(goal, force=force, source=source)
-    dataset, told = read_and_describe(source, env_id, reading)
+    dataset, told = read_and_describe(source, env_id, reading, config)
     made = provenance_of(source, reading, dataset)
     notes = writers.write(dataset, goal, force=force, provenance=made)
     tell("\n".join([*told, *written_lines(goal, notes)]))
 
 
-def read_and_describe(source: str, env_id: str | None, reading: Reading) -> tuple[TransitionDataset, list[str]]:
-    """The data as they are to be written, and in lines what they are."""
-    raw = read_source(source, reading)
+def read_and_describe(
+    source: str, env_id: str | None, reading: Reading, config: str | None
+) -> tuple[TransitionDataset, list[str]]:
+    """The data as they are to be written, and in lines what they are, in the words of options or of the configuration
+    that says how they are read."""
+    in_words = in_options if config is None else str
+    raw = read_source(source, reading, of_config=config is not None)
     try:
         dataset = TransitionDataset.from_raw(raw)
     except DataError as error:
         command = reading.check_command(source, env_id)
-        raise DataError(f"{source}: {in_options(str(error))} (all that is wrong: {command})") from error
+        raise DataError(f"{source}: {in_words(str(error))} (all that is wrong: {command})") from error
     if env_id is not None:
         dataset = _held_to(dataset, env_id, source)
     told = [f"{source}: {dataset.origin}" + (f", recorded in {dataset.env_id}" if dataset.env_id else "")]
-    told += [f"  note: {in_options(note)}" for note in (*dataset.notes, *_narrowed(raw))]
+    told += [f"  {notice_line(in_words(note))}" for note in (*dataset.notes, *_narrowed(raw))]
     doubts = (*check_resolution(dataset.coarse), *check_left_out(raw), *check_reward_name(raw, dataset.rewards))
-    told += [f"  warning: {in_options(str(finding))}" for finding in doubts]
+    told += [f"  warning: {in_words(str(finding))}" for finding in doubts]
     widths = f"observations {dataset.obs_dim}, actions {dataset.act_dim}"
     told.append(f"  {amount(len(dataset), 'row')}, {_episodes(dataset, shown_by(source, reading, dataset))}; {widths}")
     if dataset.n_usable < len(dataset):

@@ -54,7 +54,7 @@ def split(
         _require_apart(*(goal.path for goal in goals))
         for goal in goals:
             writers.check_free(goal, force=force, source=source)
-        dataset, told = read_and_describe(source, env_id, reading)
+        dataset, told = read_and_describe(source, env_id, reading, config)
         aside = _aside(dataset, choice, source)
         parts = [dataset.select(np.flatnonzero(rows)) for rows in (~aside, aside)]
         made = provenance_of(source, reading, dataset)
