@@ -13,7 +13,7 @@ from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.records import are_tallies
-from rl_training.runtime.run_description import is_score
+from rl_training.runtime.run_description import are_engines, is_score
 from rl_training.validation import is_count, shown
 
 _COUNTED = re.compile(r"(0|[1-9][0-9]{0,8})/[^/]+/.+")
@@ -39,6 +39,7 @@ class Progress:
     divergences: list[Divergence] = field(default_factory=list)
     records: dict[str, Any] = field(default_factory=dict)  # what the run's files of records held
     ended: str | None = None  # why the run is over before its budget is spent, where something has decided so
+    engines: list[str] = field(default_factory=list)  # what computed its updates, in order, as `compiled on cpu`
 
     @property
     def epoch(self) -> float | None:
@@ -67,6 +68,11 @@ class Progress:
             self.best = self.last
         return is_best
 
+    def computed_by(self, engine: str) -> None:
+        """Note what the last updates were computed by, where it is not what computed those before."""
+        if self.engines[-1:] != [engine]:
+            self.engines = [*self.engines, engine]
+
     @classmethod
     def resumed(cls, stored: Any, total_steps: int, total_updates: int, *, goes_past_its_end: bool) -> Progress:
         """What a checkpoint says, with another budget perhaps."""
@@ -80,7 +86,7 @@ class Progress:
         """What a checkpoint says, if it is what a checkpoint can say."""
         if not isinstance(stored, Mapping):
             raise CheckpointError("progress: is not a mapping of counters")
-        stored = {"divergences": [], "records": {}, "ended": None, **stored}  # earlier versions had none
+        stored = {"divergences": [], "records": {}, "ended": None, "engines": [], **stored}  # earlier versions had none
         odd = sorted(stored.keys() ^ {f.name for f in fields(cls)})
         if odd:
             raise CheckpointError(f"progress.{odd[0]}: {'is not known' if odd[0] in stored else 'is missing'}")
@@ -93,6 +99,7 @@ class Progress:
         wrong += [name for name in ("records",) if not are_tallies(stored[name])]
         wrong += [name for name in ("unit",) if stored[name] not in ("updates", "steps")]
         wrong += [name for name in ("ended",) if not isinstance(stored[name], str | None)]
+        wrong += [name for name in ("engines",) if not are_engines(stored[name])]
         if wrong:
             raise CheckpointError(f"progress.{wrong[0]}: {shown(stored[wrong[0]])} is not a value it can have")
         if not isinstance(stored["divergences"], list):
