@@ -24,6 +24,7 @@ from rl_training.models import StackedMLP, fused_mlp
 from rl_training.models.layers import Arithmetic
 from rl_training.runtime.ahead import WorkAhead
 from rl_training.runtime.allocation import keep_freed_memory
+from rl_training.runtime.progress import METRICS_PER_UPDATE
 from rl_training.runtime.sources import Source
 from rl_training.runtime.torch_state import is_own, own_torch_state
 from rl_training.validation import shortened
@@ -37,7 +38,6 @@ Phases = tuple[int, ...]
 
 # Updates below which compiling takes longer than it saves: on two cores a run gains little by it, on a GPU a lot.
 _COMPILE_PAYS_FROM = {"cpu": 30_000, "cuda": 5_000}
-_METRICS_PER_UPDATE = 64  # rows of the accumulator; far more than any algorithm reports
 CAPTURED_BLOCKS = (64, 8, 1)  # updates captured at once: what is due is made up of these, the largest first
 
 
@@ -283,7 +283,7 @@ class _MetricSums:
 
     def sums_of(self, phase: int) -> Tensor:
         if phase not in self._buffers:
-            shape = (_METRICS_PER_UPDATE, self._learner.members)
+            shape = (METRICS_PER_UPDATE, self._learner.members)
             self._buffers[phase] = torch.zeros(shape, dtype=torch.float64, device=self._learner.device)
         return self._buffers[phase]
 

@@ -38,7 +38,7 @@ from rl_training.runtime.acting import Actor
 from rl_training.runtime.acting_between import note_between
 from rl_training.runtime.ancestry import find_ancestor, require_its_transforms, told_of
 from rl_training.runtime.callbacks import Callback, EarlyStopping
-from rl_training.runtime.checkpoint import Checkpoint, require_alike, restore
+from rl_training.runtime.checkpoint import Checkpoint, restore
 from rl_training.runtime.checkpoint_writer import CheckpointWriter
 from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.divergence import DivergenceGuard, largest_reward
@@ -206,9 +206,7 @@ class Trainer:
     def _loop_from(self, source: Source, parts: Parts, run: RunDirectory) -> Loop:
         engine = Engine(parts.learner, source, parts.mode, must_compile=self.config.engine == "compiled")
         if self.checkpoint is not None:
-            counts, per_seed = parts.progress.metric_counts, torch.zeros(parts.learner.members, dtype=torch.float64)
-            require_alike(dict.fromkeys(counts, per_seed), self.checkpoint.metric_sums)
-            engine.restore_metrics(self.checkpoint.metric_sums, counts)
+            engine.restore_metrics(self.checkpoint.metric_sums, parts.progress.metric_counts)
             if parts.progress.steps or parts.progress.updates:  # else nothing has been collected yet
                 source.restore(self.checkpoint.source)
         if self.run_directory is not None:
