@@ -91,11 +91,12 @@ class TestContents:
             assert isinstance(json.loads(header), dict), name
 
     def test_round_trip(self, checkpoint: Checkpoint, tmp_path: Path) -> None:
-        sums = {"critic/loss": torch.tensor([1.5, 2.5], dtype=torch.float64)}
+        sums = {"0/critic/loss": torch.tensor([1.5, 2.5], dtype=torch.float64)}
+        checkpoint = replace(checkpoint, progress={**checkpoint.progress, "metric_counts": {"0/critic/loss": 2}})
         save_checkpoint(tmp_path / "again", replace(checkpoint, metric_sums=sums))
         again = load_checkpoint(tmp_path / "again")
         assert digest(again.tensors) == digest(checkpoint.tensors)
-        assert torch.equal(again.metric_sums["critic/loss"], sums["critic/loss"])
+        assert torch.equal(again.metric_sums["0/critic/loss"], sums["0/critic/loss"])
         assert replace(again, tensors={}, metric_sums={}) == replace(checkpoint, tensors={}, metric_sums={})
 
     def test_earlier_versions_froze_nobody_and_did_not_say_so(self, saved: Path, checkpoint: Checkpoint) -> None:
@@ -252,6 +253,32 @@ class TestRightSums:
         weights = change(safetensors.torch.load_file(run.checkpoint_path(15) / "weights.safetensors"))
         replace_file(run.checkpoint_path(15), "weights.safetensors", safetensors.torch.save(weights))
         assert self.refusal(run) == complaint
+
+    @pytest.mark.parametrize(
+        ("sums", "counted", "complaint"),
+        [
+            (None, True, "metric.0/a/b: is counted but not summed up"),
+            (torch.zeros(2).double(), False, "metric.0/a/b: is summed up but not counted"),
+            (torch.zeros(3).double(), True, "metric.0/a/b: has shape (3,), expected (2,)"),
+            (torch.zeros(2), True, "metric.0/a/b: has type torch.float32, expected torch.float64"),
+            (
+                torch.tensor([0.0, torch.inf]).double(),
+                True,
+                "metric.0/a/b: holds values that are not finite, which no run saves",
+            ),
+        ],
+        ids=str,
+    )
+    def test_of_metrics(self, sums: torch.Tensor | None, counted: bool, complaint: str, run: RunDirectory) -> None:
+        """Of those not yet logged: refused here, and not when the loop starts, where nobody looks for another."""
+        place = run.checkpoint_path(15)
+        progress = json.loads((place / "state.json").read_text())["progress"]
+        training = safetensors.torch.load_file(place / "training.safetensors")
+        others = {name: value for name, value in training.items() if not name.startswith("metric.")}
+        own = {} if sums is None else {"metric.0/a/b": sums}
+        replace_file(place, "training.safetensors", safetensors.torch.save({**others, **own}))
+        rewrite(place, progress={**progress, "metric_counts": {"0/a/b": 5} if counted else {}})
+        assert self.refusal(run) == f": {complaint}"
 
     @pytest.mark.parametrize(
         ("entry", "value", "complaint"),

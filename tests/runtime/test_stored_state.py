@@ -175,7 +175,18 @@ class TestRuns:
         sums = run.load().metric_sums
         assert sums
         edited(run, metric_sums={f"{name}s": value for name, value in sums.items()})
-        assert self.refusal(run) == f"{min(sums)}: in the algorithm only"
+        told = self.refusal(run)
+        assert told == f"{run.checkpoint_path(7)}: metric.{min(sums)}: is counted but not summed up; no other is sound"
+
+    def test_nobody_is_there_to_choose(self, data_file: Path, tmp_path: Path) -> None:
+        """`--resume auto` goes on from the one before, as for other damage."""
+        config = small_config(data_file, tmp_path, checkpoint_interval=10)
+        run = manager.start(config, callbacks=[StopAt(15)]).run
+        edited(run, metric_sums={name: value[:0] for name, value in run.load().metric_sums.items()})
+        ended = manager.start_or_resume(config)
+        assert (ended.status, ended.progress.steps) == ("finished", 20)
+        (told,) = [notice for notice in run.describe()["notices"] if "going on from there" in notice]
+        assert "has shape (0,), expected (1,); the newest sound one is step-10 (--which 10); going on" in told
 
     def test_counts_of_no_metrics(self, run: RunDirectory) -> None:
         edited(run, progress={**run.load().progress, "metric_counts": {"critic": 3}})
@@ -202,6 +213,7 @@ class TestRuns:
         {"0/critic/loss": None},
         {3: 3},
         {"0/critic/loss": 3, "1/actor": 3},
+        {"0/a/b": 3, "0/c/d": 2},
     ],
     ids=str,
 )
@@ -209,6 +221,14 @@ def test_malformed_counts(counts: dict[Any, Any]) -> None:
     with pytest.raises(CheckpointError) as caught:
         Progress.from_json({**asdict(Progress(3, 3, 1)), "metric_counts": counts})
     assert str(caught.value) == f"progress.metric_counts: {counts!r} is not a value it can have"
+
+
+def test_more_metrics_than_there_is_room_for() -> None:
+    counts = {f"0/critic/{i}": 3 for i in range(65)}
+    with pytest.raises(CheckpointError, match=r"progress\.metric_counts: .* is not a value it can have"):
+        Progress.from_json({**asdict(Progress(3, 3, 1)), "metric_counts": counts})
+    del counts["0/critic/0"]
+    assert Progress.from_json({**asdict(Progress(3, 3, 1)), "metric_counts": counts}).metric_counts == counts
 
 
 def test_sound_counts() -> None:

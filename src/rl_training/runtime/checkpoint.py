@@ -91,6 +91,20 @@ class Checkpoint:
         for name, value in self.tensors.items():
             if value.dim() and not bool(value.view(members, -1)[trains].isfinite().all()):
                 raise CheckpointError(f"{name}: holds values that are not finite, which no run saves")
+        self._require_sound_sums(trains)
+
+    def _require_sound_sums(self, trains: Tensor) -> None:
+        """The same of the metrics that were not yet logged: those that were counted, a finite sum for each member."""
+        counts = self.progress["metric_counts"]
+        if odd := sorted(counts.keys() ^ self.metric_sums.keys()):
+            fault = "counted but not summed up" if odd[0] in counts else "summed up but not counted"
+            raise CheckpointError(f"metric.{printable(odd[0])}: is {fault}")
+        per_seed = torch.zeros(len(trains), dtype=torch.float64)
+        for name, value in self.metric_sums.items():
+            said = f"metric.{printable(name)}"  # which the file alone knows, unlike those of networks
+            require_alike({said: per_seed}, {said: value})
+            if not bool(value[trains].isfinite().all()):
+                raise CheckpointError(f"{said}: holds values that are not finite, which no run saves")
 
     @own_torch_state()
     def _new_learner(self, seeds: Sequence[int], device: str = "cpu", total_updates: int | None = None) -> Learner:

@@ -24,6 +24,7 @@ from rl_training.models import StackedMLP, fused_mlp
 from rl_training.models.layers import Arithmetic
 from rl_training.runtime.ahead import WorkAhead
 from rl_training.runtime.allocation import keep_freed_memory
+from rl_training.runtime.progress import METRICS_PER_UPDATE
 from rl_training.runtime.sources import Source
 from rl_training.runtime.torch_state import is_own, own_torch_state
 from rl_training.validation import shortened
@@ -37,7 +38,6 @@ Phases = tuple[int, ...]
 
 # Updates below which compiling takes longer than it saves: on two cores a run gains little by it, on a GPU a lot.
 _COMPILE_PAYS_FROM = {"cpu": 30_000, "cuda": 5_000}
-_METRICS_PER_UPDATE = 64  # rows of the accumulator; far more than any algorithm reports
 CAPTURED_BLOCKS = (64, 8, 1)  # updates captured at once: what is due is made up of these, the largest first
 
 
@@ -55,12 +55,21 @@ def choose_device(name: str) -> str:
 
 
 def choose_mode(mode: EngineMode, total_updates: int, device: torch.device) -> EngineMode:
-    """`auto` compiles long runs where a C++ compiler is at hand; missing it is an error only if asked for by name."""
-    if mode == "compiled" and not compiler_available():
-        raise ConfigError("engine: 'compiled' needs a C++ compiler (g++ or clang++) on this machine; use 'eager'")
+    """`auto` compiles long runs where that is possible; where it is not, it is an error only if asked for by name."""
+    if mode == "compiled" and (lack := lack_for_compiling()):
+        raise ConfigError(f"engine: 'compiled' needs {lack}; use 'eager'")
     if mode != "auto":
         return mode
-    return "compiled" if total_updates >= _COMPILE_PAYS_FROM[device.type] and compiler_available() else "eager"
+    return "compiled" if total_updates >= _COMPILE_PAYS_FROM[device.type] and not lack_for_compiling() else "eager"
+
+
+def engine_in_words(mode: EngineMode, device: torch.device) -> str:
+    return f"{mode} on {device.type}"
+
+
+def lack_for_compiling() -> str | None:
+    """What `torch.compile` needs and does not have here."""
+    return None if compiler_available() else "a C++ compiler (g++ or clang++) on this machine"
 
 
 def compiler_available() -> bool:
@@ -123,6 +132,11 @@ class Engine:
             keep_freed_memory()
         self._captures = mode == "compiled" and learner.device.type == "cuda" and source.is_capturable
 
+    @property
+    def told(self) -> str:
+        """What computes updates now, as a run keeps it: `compiled on cpu`."""
+        return engine_in_words(self.mode, self.learner.device)
+
     def _one(self, phase: int, sums: Tensor) -> tuple[str, ...]:
         """One update, its metrics added to `sums`, one row each; their names in the order of the rows."""
         learner = self.learner
@@ -183,7 +197,9 @@ class Engine:
         if self._must_compile:
             advice = "use 'eager', or see rl-training doctor"
             raise ConfigError(f"engine: 'compiled', but compiling failed ({told}); {advice}") from error
-        _log.warning("warning: compiling failed (%s); training goes on without it, more slowly", told)
+        # Updates before this one were compiled, be it in a process before; the first of a run changes nothing.
+        mixed = ", and not bit for bit as a run that is compiled throughout" if int(self.learner.clock) else ""
+        _log.warning("warning: compiling failed (%s); training goes on without it, more slowly%s", told, mixed)
         self.mode, self._update, self._captures = "eager", self._one, False
 
     def _capture(self, phases: Phases) -> torch.cuda.CUDAGraph:
@@ -267,7 +283,7 @@ class _MetricSums:
 
     def sums_of(self, phase: int) -> Tensor:
         if phase not in self._buffers:
-            shape = (_METRICS_PER_UPDATE, self._learner.members)
+            shape = (METRICS_PER_UPDATE, self._learner.members)
             self._buffers[phase] = torch.zeros(shape, dtype=torch.float64, device=self._learner.device)
         return self._buffers[phase]
 

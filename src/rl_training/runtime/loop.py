@@ -172,6 +172,8 @@ class Loop:
             self.engine.run(self.progress.updates, turn.updates)
             self.progress.steps += turn.steps
             self.progress.updates += turn.updates
+            if turn.updates:
+                self.progress.computed_by(self.engine.told)
             if not turn.steps and self.progress.updates % self._pretraining_interval < turn.updates:
                 self.save()
             pace = turn.steps / max(time.perf_counter() - began, 1e-9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -13,9 +14,10 @@ from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.records import are_tallies
-from rl_training.runtime.run_description import is_score
-from rl_training.validation import is_count, shown
+from rl_training.runtime.run_description import are_engines, is_score
+from rl_training.validation import is_count, printable, shown
 
+METRICS_PER_UPDATE = 64  # rows that an engine adds them up in; far more than any algorithm reports
 _COUNTED = re.compile(r"(0|[1-9][0-9]{0,8})/[^/]+/.+")
 
 
@@ -39,6 +41,7 @@ class Progress:
     divergences: list[Divergence] = field(default_factory=list)
     records: dict[str, Any] = field(default_factory=dict)  # what the run's files of records held
     ended: str | None = None  # why the run is over before its budget is spent, where something has decided so
+    engines: list[str] = field(default_factory=list)  # what computed its updates, in order, as `compiled on cpu`
 
     @property
     def epoch(self) -> float | None:
@@ -67,6 +70,11 @@ class Progress:
             self.best = self.last
         return is_best
 
+    def computed_by(self, engine: str) -> None:
+        """Note what the last updates were computed by, where it is not what computed those before."""
+        if self.engines[-1:] != [engine]:
+            self.engines = [*self.engines, engine]
+
     @classmethod
     def resumed(cls, stored: Any, total_steps: int, total_updates: int, *, goes_past_its_end: bool) -> Progress:
         """What a checkpoint says, with another budget perhaps."""
@@ -80,10 +88,11 @@ class Progress:
         """What a checkpoint says, if it is what a checkpoint can say."""
         if not isinstance(stored, Mapping):
             raise CheckpointError("progress: is not a mapping of counters")
-        stored = {"divergences": [], "records": {}, "ended": None, **stored}  # earlier versions had none
+        stored = {"divergences": [], "records": {}, "ended": None, "engines": [], **stored}  # earlier versions had none
         odd = sorted(stored.keys() ^ {f.name for f in fields(cls)})
         if odd:
-            raise CheckpointError(f"progress.{odd[0]}: {'is not known' if odd[0] in stored else 'is missing'}")
+            fault = "is not known" if odd[0] in stored else "is missing"
+            raise CheckpointError(f"progress.{printable(odd[0])}: {fault}")
         counters = ("total_steps", "total_updates", "updates_per_epoch", "steps", "updates")
         wrong = [name for name in counters if not is_count(stored[name])]
         scores = ("last", "best")
@@ -93,6 +102,7 @@ class Progress:
         wrong += [name for name in ("records",) if not are_tallies(stored[name])]
         wrong += [name for name in ("unit",) if stored[name] not in ("updates", "steps")]
         wrong += [name for name in ("ended",) if not isinstance(stored[name], str | None)]
+        wrong += [name for name in ("engines",) if not are_engines(stored[name])]
         if wrong:
             raise CheckpointError(f"progress.{wrong[0]}: {shown(stored[wrong[0]])} is not a value it can have")
         if not isinstance(stored["divergences"], list):
@@ -101,10 +111,16 @@ class Progress:
 
 
 def _are_counts(values: dict[Any, Any]) -> bool:
-    """Whether keys are a phase and a metric, as in `0/critic/loss`, and each was recorded at least once."""
-    return all(
-        isinstance(key, str) and _COUNTED.fullmatch(key) and is_count(count, least=1) for key, count in values.items()
-    )
+    """Whether keys are a phase and a metric, as in `0/critic/loss`, and each was recorded at least once, together with
+    the others of its phase, which are not more than there is room for."""
+    updates: dict[str, int] = {}
+    for key, count in values.items():
+        if not (isinstance(key, str) and _COUNTED.fullmatch(key) and is_count(count, least=1)):
+            return False
+        if updates.setdefault(key.partition("/")[0], count) != count:
+            return False
+    metrics = Counter(key.partition("/")[0] for key in values)
+    return max(metrics.values(), default=0) <= METRICS_PER_UPDATE
 
 
 def budget_of(config: TrainConfig, transitions: int) -> tuple[int, int]:

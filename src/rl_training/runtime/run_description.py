@@ -15,6 +15,7 @@ from rl_training.paths import read_plain_file
 from rl_training.run_places import DESCRIPTION
 from rl_training.validation import is_count, shown
 
+_ENGINES = tuple(f"{mode} on {device}" for mode in ("eager", "compiled") for device in ("cpu", "cuda"))
 _LARGEST = 2**26  # bytes; it names every column of the data, some hundred bytes each, and there may be very many
 
 
@@ -31,9 +32,9 @@ def read_description(run: Path) -> dict[str, Any]:
         raise CheckpointError(f"{file}: is not a description of a run")
     if not isinstance(contents.get("status"), str) or "dataset" not in contents:
         raise CheckpointError(f"{file}: is not a description of a run (status and dataset are missing)")
-    for name in ("step", "last", "best"):
+    for name, fits in (("step", is_count), ("last", is_score), ("best", is_score), ("engines", are_engines)):
         value = contents.get(name)
-        if value is not None and not (is_count(value) if name == "step" else is_score(value)):
+        if value is not None and not fits(value):
             raise CheckpointError(f"{file}: {name}: {shown(value)} is not a value it can have")
     return contents
 
@@ -53,6 +54,11 @@ def is_score(value: Any) -> bool:
         return False
     score = value.get("return_mean")
     return (isinstance(score, float) and math.isfinite(score)) or (type(score) is int and abs(score) < 2**63)
+
+
+def are_engines(value: Any) -> bool:
+    """Whether it is what computed a run's updates, one after another, as run.json and checkpoints tell it."""
+    return isinstance(value, list) and all(one in _ENGINES for one in value)
 
 
 def lack_of_checkpoints(facts: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ CHECKPOINTS = "checkpoints"  # the folder of a run that has them
 STATE = "state.json"  # of a checkpoint
 NEXT = ".next"
 STEP = re.compile(rf"step-(0|[1-9][0-9]{{0,17}})(?:{re.escape(NEXT)})?")
-TOLD = ("unit", "last", "best")  # of its progress, and in run.json
+TOLD = ("unit", "last", "best", "engines")  # of its progress, and in run.json
 _LARGEST = 2**26  # bytes of a state, which names every column of the data
 
 

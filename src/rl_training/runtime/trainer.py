@@ -38,14 +38,15 @@ from rl_training.runtime.acting import Actor
 from rl_training.runtime.acting_between import note_between
 from rl_training.runtime.ancestry import find_ancestor, require_its_transforms, told_of
 from rl_training.runtime.callbacks import Callback, EarlyStopping
-from rl_training.runtime.checkpoint import Checkpoint, require_alike, restore
+from rl_training.runtime.checkpoint import Checkpoint, restore
 from rl_training.runtime.checkpoint_writer import CheckpointWriter
 from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.divergence import DivergenceGuard, largest_reward
-from rl_training.runtime.engine import Engine, choose_device, choose_mode, set_arithmetic, uses_blocks
+from rl_training.runtime.engine import Engine, choose_device, set_arithmetic, uses_blocks
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluator
 from rl_training.runtime.going_on import goes_past_its_end, require_its_data, set_back
 from rl_training.runtime.initial_values import first_value
+from rl_training.runtime.kept_engine import mode_to_go_on_with
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.machine_load import MachineNotice, of_machine, use_threads
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk, verify_folder
@@ -135,7 +136,8 @@ class Trainer:
         before = None if stored is None else stored.spaces
         spaces = named_spaces(known or before or infer_spaces(_required(dataset)), dataset, before)
         progress = self.progress(dataset)
-        mode = choose_mode(self.config.engine, progress.total_updates, torch.device(device))
+        mode, told = mode_to_go_on_with(self.config.engine, progress, torch.device(device))
+        self.notices += told
         memory = self.require_memory(dataset, spaces, progress, torch.device(device), mode)
         transforms = self.fit(dataset, spaces)
         if self.is_new:
@@ -204,9 +206,7 @@ class Trainer:
     def _loop_from(self, source: Source, parts: Parts, run: RunDirectory) -> Loop:
         engine = Engine(parts.learner, source, parts.mode, must_compile=self.config.engine == "compiled")
         if self.checkpoint is not None:
-            counts, per_seed = parts.progress.metric_counts, torch.zeros(parts.learner.members, dtype=torch.float64)
-            require_alike(dict.fromkeys(counts, per_seed), self.checkpoint.metric_sums)
-            engine.restore_metrics(self.checkpoint.metric_sums, counts)
+            engine.restore_metrics(self.checkpoint.metric_sums, parts.progress.metric_counts)
             if parts.progress.steps or parts.progress.updates:  # else nothing has been collected yet
                 source.restore(self.checkpoint.source)
         if self.run_directory is not None:

@@ -47,6 +47,7 @@ def _facts(run: RunContents) -> dict[str, str]:
         "started": _moment(run.summary.created),
         "versions": _joined(run.facts.get("versions")),
         "machine": _joined(_machine(run.facts.get("machine"))),
+        "engine": ", then ".join(_engines(run)),
         "noted at its start": "; ".join(run.machine_notes),
         "data, SHA-256": str(run.data_facts.get("fingerprint") or "none"),
         f"{data_title(run)}, made from": ""
@@ -66,7 +67,7 @@ def _run(run: RunContents, facts: Mapping[str, str]) -> str:
     if run.config:
         name = shlex.quote(f"{resolved(run.path).name}-again")
         commands, told = _training(run, f"rl-training train -c {config} --name {name}", name)
-        parts += [f'<p class="callout small">{escape(told)}</p>'] if told else []
+        parts += [f'<p class="callout small">{escape(text)}</p>' for text in (told, _mixed(run)) if text]
         commands += [f"rl-training evaluate {name} --episodes 100"] if run.summary.env_id else []
         commands += [f"rl-training evaluate {name} --offline{_asked(run, record)}" for record in run.offline]
         parts.append(f"<pre><code>{escape(chr(10).join(commands))}</code></pre>")
@@ -97,14 +98,17 @@ def _asked(run: RunContents, record: Record) -> str:
 
 def _training(run: RunContents, command: str, name: str) -> tuple[list[str], str | None]:
     """The commands that train it again; what they cannot promise where its budget was changed on the way."""
-    changes = _budget_changes(run)
+    changes, engines = _budget_changes(run), _engines(run)
     if not changes:
         return [command], None
+    if len(engines) == 1 and run.config.get("engine") == "auto":  # which chooses by the budget at the start
+        command += f" --set engine={engines[0].partition(' ')[0]}"
     shown = ", ".join(f"at {run.unit.removesuffix('s')} {at:,} from {old:,} to {new:,}" for at, old, new in changes)
     told = f"Its budget was changed: {shown}. "
     schedules = _schedules(run.config)
     if not schedules:
-        return [command], told + "None of its learning rates depends on the budget: the weights come out the same."
+        same = "" if len(engines) > 1 else ": the weights come out the same"
+        return [command], f"{told}None of its learning rates depends on the budget{same}."
     told += f"Its learning rates ({', '.join(schedules)}) depend on the budget"
     if all(at == old for at, old, _ in changes):
         again = [f"{command} --set total_timesteps={changes[0][1]}"]
@@ -114,6 +118,18 @@ def _training(run: RunContents, command: str, name: str) -> tuple[list[str], str
         f"{told}, and it was changed in the middle: the command trains under the last budget from the start, which"
         " gives other weights."
     )
+
+
+def _engines(run: RunContents) -> list[str]:
+    """What computed its updates, in order; earlier versions did not say."""
+    return list(run.facts.get("engines") or ())
+
+
+def _mixed(run: RunContents) -> str | None:
+    """What no command can promise of a run that went on by something else than it was begun with."""
+    if len(engines := _engines(run)) < 2:
+        return None
+    return f"It was computed {', then '.join(engines)}: no command gives the same weights, bit for bit."
 
 
 def _budget_changes(run: RunContents) -> list[tuple[int, int, int]]:

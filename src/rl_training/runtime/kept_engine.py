@@ -1,0 +1,48 @@
+"""What computes a run's updates stays what it was: another mode, or another device, rounds otherwise.
+
+`engine: auto` chooses by the budget and by what the machine has, and both may be others when a run is resumed.
+"""
+
+from __future__ import annotations
+
+import torch
+
+from rl_training.runtime.engine import EngineMode, choose_mode, engine_in_words, lack_for_compiling
+from rl_training.runtime.machine_load import MachineNotice
+from rl_training.runtime.progress import Progress
+from rl_training.wording import WARNING, amount
+
+
+def mode_to_go_on_with(
+    asked: EngineMode, progress: Progress, device: torch.device
+) -> tuple[EngineMode, list[MachineNotice]]:
+    """The mode of a run that stands at `progress`, and what the user should know of it. Checkpoints of earlier versions
+    do not say what they were computed by: they go on as a new run would."""
+    chosen = choose_mode(asked, progress.total_updates, device)
+    if not progress.engines:
+        return chosen, []
+    before = progress.engines[-1]
+    lack = _lack(before, asked, device)
+    mode: EngineMode = chosen if lack else "compiled" if before.startswith("compiled") else "eager"
+    if mode != chosen:
+        new = f"a new run of {amount(progress.total_updates, 'update')} would be {chosen} here"
+        return mode, [MachineNotice(f"engine: goes on {mode}, as it was begun; {new}")]
+    now = engine_in_words(mode, device)
+    if now == before:
+        return mode, []
+    return mode, [
+        MachineNotice(
+            f"{WARNING}engine: was {before} so far, and goes on {now}, as {lack}; the results are not bit for bit those"
+            " of an unbroken run"
+        )
+    ]
+
+
+def _lack(before: str, asked: EngineMode, device: torch.device) -> str | None:
+    """Why a run does not go on by what computed its last updates; none where it does."""
+    if not before.endswith(f" on {device.type}"):
+        return "torch sees no CUDA device here" if device.type == "cpu" else "there is a CUDA device by now"
+    if asked != "auto":
+        return f"engine: {asked} was asked for"
+    lack = lack_for_compiling() if before.startswith("compiled") else None
+    return f"compiling needs {lack}" if lack else None
