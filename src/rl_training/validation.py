@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import reprlib
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -88,6 +88,7 @@ class _Place:
     path: list[str]
     options: list[str]
     field: FieldInfo | None
+    elsewhere: str | None = None  # the place of an option of that name further in
 
 
 def explain(error: ValidationError, model: type[BaseModel], prefix: str = "", *, every_option: bool = False) -> str:
@@ -118,7 +119,8 @@ def _line(fault: Mapping[str, Any], place: _Place, prefix: str, every_option: bo
     if fault["type"] != "extra_forbidden":
         return where + _complaint(fault, place)
     listed = f"; choose from {', '.join(sorted(place.options))}" if every_option and place.options else ""
-    return f"{where}no such option{did_you_mean(place.path[-1], place.options) or listed}"
+    elsewhere = f"; did you mean {place.elsewhere}?" if place.elsewhere else ""
+    return f"{where}no such option{did_you_mean(place.path[-1], place.options) or elsewhere or listed}"
 
 
 _PHRASES = {
@@ -207,7 +209,19 @@ def _follow(model: type[BaseModel], location: tuple[int | str, ...], *, is_unkno
             free_key = any(typing.get_origin(found.annotation) is dict for found in fields)
         else:
             free_key = False
-    return _Place(path, sorted({name for m in models for name in m.model_fields}), field)
+    elsewhere = _further_in(models, path[-1]) if is_unknown and path else None
+    return _Place(path, sorted({name for m in models for name in m.model_fields}), field, elsewhere)
+
+
+def _further_in(models: Iterable[type[BaseModel]], name: str) -> str | None:
+    """`evaluation.deterministic` of `deterministic`, where only one section has it."""
+    found = {
+        f"{section}.{name}"
+        for model in models
+        for section, field in model.model_fields.items()
+        if any(name in inner.model_fields for inner in _models(field.annotation))
+    }
+    return found.pop() if len(found) == 1 else None
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

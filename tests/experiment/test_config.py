@@ -203,6 +203,8 @@ class TestReading:
             assert (name or section) in known, place
 
     def test_a_fault_names_file_and_key(self, write: Any) -> None:
+        further_in = "c.yaml: deterministic: no such option; did you mean evaluation.deterministic?"
+        assert unreadable(write({**SMALL, "deterministic": True})) == further_in
         assert unreadable(write({**SMALL, "log_interval": 0})) == "c.yaml: log_interval: must be at least 1, got 0"
 
     @pytest.mark.parametrize("name", ["cql/pendulum", "td3_bc/pendulum"])
