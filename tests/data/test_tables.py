@@ -121,8 +121,19 @@ class TestNames:
             "rewards: both 'reward' and 'rewards' hold it; say which in columns"
         )
         assert refusal({**numbered(), "observation": np.zeros(ROWS)}) == (
-            "obs: both 'obs' and 'obs_0' hold it; say which in columns"
+            "obs: both 'observation' and 'obs_0' hold it; say which in columns"
         )
+        assert refusal({**numbered(), "observations_0": np.zeros(ROWS)}) == (
+            "obs: both 'obs_0' and 'observations_0' hold it; say which in columns"
+        )
+
+    def test_a_column_beside_numbered_ones_of_its_own_name(self) -> None:
+        lists = [[float(row), 1.0] for row in range(ROWS)]
+        assert refusal({**numbered(), "obs": lists}) == "obs: both 'obs' and 'obs_0' hold it; say which in columns"
+        actions = {**numbered(), "Action_0": np.zeros(ROWS)}
+        assert refusal(actions) == "actions: both 'action' and 'Action_0' hold it; say which in columns"
+        chosen = TransitionDataset.from_table({**numbered(), "obs": lists}, {"obs": "obs"})
+        np.testing.assert_array_equal(chosen.obs, np.array(lists, dtype=np.float32))
 
     def test_dones_stand_beside_a_flag_of_true_ends(self) -> None:
         planned = plan(["obs", "actions", "rewards", "dones", "terminateds", "truncateds"])
