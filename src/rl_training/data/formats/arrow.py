@@ -27,7 +27,7 @@ def read(table: Any, columns: Columns | None = None, choices: TableChoices = AS_
             check_type(name, whole.schema.field(name).type)
 
         def cells_of(name: str) -> npt.NDArray[Any]:
-            return column_values(name, whole.column(name), is_label=name in planned.labels)
+            return column_values(name, whole.column(name), tells_apart=name in planned.tell_apart)
 
         return assemble(planned, cells_of, "Arrow table")
     except pa.ArrowException as error:
@@ -60,14 +60,14 @@ def _is_number(kind: Any) -> bool:
     return bool(plain or types.is_decimal(kind) or types.is_null(kind))
 
 
-def column_values(name: str, column: Any, *, is_label: bool = False) -> npt.NDArray[Any]:
+def column_values(name: str, column: Any, *, tells_apart: bool = False) -> npt.NDArray[Any]:
     """`[N]` numbers or text, or `[N, …]` of lists and tensors; nothing is NaN, in text None.
 
-    is_label: it tells rows apart, and so keeps every digit.
+    tells_apart: it tells rows apart, and so keeps every digit.
     """
-    if is_label and pa.types.is_dictionary(column.type) and pa.types.is_decimal(column.type.value_type):
+    if tells_apart and pa.types.is_dictionary(column.type) and pa.types.is_decimal(column.type.value_type):
         column = column.cast(column.type.value_type)
-    if is_label and pa.types.is_decimal(column.type):
+    if tells_apart and pa.types.is_decimal(column.type):
         scale, column = column.type.scale, column.cast(pa.large_string())
         column = pc.utf8_rtrim(pc.utf8_rtrim(column, "0"), ".") if scale > 0 else column
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]

@@ -27,7 +27,7 @@ from rl_training.data.fields import (
 from rl_training.data.flags import DONES
 from rl_training.data.formats.calendar_episodes import require_dates, with_days, with_observed_time, with_open_ends
 from rl_training.data.formats.cells import Faults, flags, labels, numbers, numbers_of_words
-from rl_training.data.formats.clocks import Clock, as_date, clock_of
+from rl_training.data.formats.clocks import Clock, as_date, clock_of, counted
 from rl_training.data.formats.currencies import Currencies
 from rl_training.data.formats.end_reasons import ends_by_reason
 from rl_training.data.formats.field_columns import bearing, plain, range_of, slot_of
@@ -83,6 +83,11 @@ class Plan:
         """Columns that may hold text: the names of episodes and agents."""
         named = {name for key, columns in self.fields.items() if FIELD_OF[key] == EPISODE_IDS for name in columns}
         return named | ({self.agents} if self.agents else set())
+
+    @property
+    def tell_apart(self) -> set[str]:
+        """Columns of which two values that differ must never become the same."""
+        return self.labels | ({self.step} if self.step else set())
 
     @property
     def texts(self) -> set[str]:
@@ -287,11 +292,12 @@ def _steps(
     cells = columns[counter]
     read = steps_of(counter, cells)
     clock = clock_of(counter, read)
-    columns[counter] = clock.at
+    columns[counter] = clock.at if read.dtype.names else read
+    values, in_parts = counted(counter, read)
     shown_as = written or (lambda _, row: _as_text(cells[row]))
     dated, by_day = clock.wall is not None, planned.choices.episode_each is not None
     duplicates = planned.choices.duplicates
-    return clock, Steps(clock.at, counter, duplicates, lambda row: shown_as(counter, row), dated, by_day)
+    return clock, Steps(values, counter, duplicates, lambda row: shown_as(counter, row), in_parts, dated, by_day)
 
 
 def _fields(planned: Plan, columns: Arrays) -> tuple[Arrays, dict[str, list[tuple[str, int]]]]:
