@@ -547,6 +547,30 @@ class TestArrow:
             dataset = TransitionDataset.from_table(given, MAPPING | {"obs": "x"})
             np.testing.assert_array_equal(dataset.obs, matrix, err_msg=name)
 
+    @pytest.mark.parametrize("kind", ["float32", "int64"])
+    def test_what_is_missing_inside_of_a_tensor(self, kind: str) -> None:
+        """Under a value that is missing lies some number, most often 0."""
+        arrow = pytest.importorskip("pyarrow")
+        cells = [*range(9), None, *range(10, 2 * ROWS)]
+        flat = arrow.FixedSizeListArray.from_arrays(arrow.array(cells, kind), 2)
+        tensors = arrow.ExtensionArray.from_storage(arrow.fixed_shape_tensor(flat.type.value_type, [2]), flat)
+        for column in (flat, tensors, arrow.chunked_array([tensors[:3], tensors[3:]])):
+            given = arrow.table({**table(), "x": column})
+            told = "obs: NaN at row 4, column 'x[1]' (episode named 3, step 4);"
+            assert refusal(given, MAPPING | {"obs": "x"}).startswith(told)
+            held = TransitionDataset.from_table(given, MAPPING | {"obs": "x"}, missing="drop")
+            assert held.obs[:5].tolist() == [[0, 1], [2, 3], [4, 5], [6, 7], [10, 11]]
+
+    def test_tensors_keep_their_order_of_axes(self) -> None:
+        arrow = pytest.importorskip("pyarrow")
+        from rl_training.data.formats.arrow import column_values
+
+        kind = arrow.fixed_shape_tensor(arrow.float64(), [2, 3], permutation=[1, 0])
+        for last, expected in ((5.0, 5.0), (None, np.nan)):
+            flat = arrow.FixedSizeListArray.from_arrays(arrow.array([0.0, 1.0, 2.0, 3.0, 4.0, last]), 6)
+            found = column_values("x", arrow.ExtensionArray.from_storage(kind, flat))
+            np.testing.assert_array_equal(found, [[[0.0, 3.0], [1.0, 4.0], [2.0, expected]]])
+
     def test_text_and_decimals(self) -> None:
         arrow = pytest.importorskip("pyarrow")
         given = arrow.table(table(run=["a"] * 6 + ["b"] * 6, end=["false"] * 5 + ["true"] + ["false"] * 6))

@@ -82,7 +82,7 @@ def _values(name: str, array: Any) -> npt.NDArray[Any]:
     if isinstance(kind, pa.FixedShapeTensorType):
         if array.null_count:
             raise _empty(name, array)
-        return np.asarray(array.to_numpy_ndarray())
+        return np.asarray(_filled(array).to_numpy_ndarray())
     if isinstance(kind, pa.BaseExtensionType):
         return _values(name, array.storage)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
@@ -98,6 +98,17 @@ def _values(name: str, array: Any) -> npt.NDArray[Any]:
     if longest > LONGEST_TEXT:
         raise DataError(f"column {name!r}: holds a text of {longest:,} bytes; at most {LONGEST_TEXT} are read")
     return np.array(text.to_pylist(), dtype=object)
+
+
+def _filled(array: Any) -> Any:
+    """Tensors with NaN for values that are missing: whatever lies in their place would be read as numbers."""
+    values, kind = array.storage.flatten(), array.type
+    if not values.null_count:
+        return array
+    known = pc.fill_null(values.cast(pa.float64(), safe=False), np.nan)
+    rows = pa.FixedSizeListArray.from_arrays(known, array.storage.type.list_size)
+    like = pa.fixed_shape_tensor(pa.float64(), kind.shape, kind.dim_names, kind.permutation)
+    return pa.ExtensionArray.from_storage(like, rows)
 
 
 def _spread(words: npt.NDArray[Any], indices: Any) -> npt.NDArray[Any]:
