@@ -90,6 +90,11 @@ class Plan:
         return self.labels | ({self.step} if self.step else set())
 
     @property
+    def flags(self) -> set[str]:
+        """Columns that mark ends."""
+        return {name for key, columns in self.fields.items() if FIELD_OF[key] in _FLAGS for name in columns}
+
+    @property
     def texts(self) -> set[str]:
         """Columns that are read as they stand."""
         return self.labels | ({self.reasons} if self.reasons else set())
@@ -105,10 +110,9 @@ class Plan:
             return cells
         if name == self.step:
             return self.times.steps(name, cells, first_row)
-        is_flag = any(FIELD_OF[key] in _FLAGS and name in columns for key, columns in self.fields.items())
         if cells.ndim == 1 and cells.dtype.kind in "iuf" and name not in self.words:
             self.currencies.plain(name, cells, first_row)
-        return self.numbers(name, cells, first_row, is_flag=is_flag)
+        return self.numbers(name, cells, first_row, is_flag=name in self.flags)
 
     def numbers(
         self, name: str, cells: npt.NDArray[Any], first_row: int = 0, *, is_flag: bool = False
