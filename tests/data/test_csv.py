@@ -388,3 +388,11 @@ def test_a_doubled_time_is_told_as_it_is_written(tmp_path: Path) -> None:
         " the row is an exact copy: duplicates: drop leaves it out"
     )
     assert len(TransitionDataset.load(path, duplicates="drop")) == 3
+
+
+@pytest.mark.parametrize("first", [2**53, 2**60, 2**63])
+def test_steps_of_many_digits_stay_apart(first: int, tmp_path: Path) -> None:
+    rows = [f"{x},{x},0,0,0,a,{first + x}" for x in range(6)]
+    path = write(tmp_path / "a.csv", "obs_0,obs_1,action,reward,terminated,episode,t", *rows)
+    assert TransitionDataset.load(path, duplicates="drop").episode_lengths().tolist() == [6]
+    assert len(TransitionDataset.load(path).in_file.notes) == 1  # obs_0 … obs_1

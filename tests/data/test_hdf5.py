@@ -260,7 +260,7 @@ class TestRefusals:
             for name in d4rl():
                 file.create_dataset(name, (2**26,), "f4", **options)
             if options:
-                file["rewards"][:10] = 1.0
+                file["terminals"][:10] = 1.0
         assert refusal(path).startswith("declares 1.2 GiB of values but stores 0.")
 
     def test_flags_that_were_never_written_are_all_false(self, tmp_path: Path) -> None:
@@ -411,3 +411,32 @@ def test_chunks_that_were_never_written(tmp_path: Path) -> None:
     with h5py.File(path, "a") as file:
         file["observations"][8:] = 1.0
     assert len(TransitionDataset.load(path)) == 12
+
+
+@pytest.mark.parametrize("columns", [None, {"obs": "observations"}])
+@pytest.mark.parametrize(("name", "shape"), [("rewards", (12,)), ("rewards", (12, 1)), ("actions", (12,))])
+def test_numbers_that_were_written_in_part(
+    name: str, shape: tuple[int, ...], columns: dict[str, str] | None, tmp_path: Path
+) -> None:
+    """Of one axis as of two: what was never written is no reward of 0, nor an action."""
+    path = write(tmp_path / "log.h5", {key: a for key, a in d4rl().items() if key not in (name, "timeouts")})
+    with h5py.File(path, "a") as file:
+        given = file.create_dataset(name, shape, "f4", chunks=(4, *shape[1:]), fillvalue=7.0)
+        given[:5] = 0.5
+        file.create_dataset("timeouts", (12, 1), bool, chunks=(4, 1))[8] = True
+    said = f"{name}: 2 of its 3 chunks were written, and the rest is made up; write all rows, or make the array smaller"
+    assert refusal(path, columns=columns) == said
+    with h5py.File(path, "a") as file:
+        file[name][5:] = 0.25
+        del file["timeouts"]
+        file.create_dataset("timeouts", (12,), bool, chunks=(4,), fillvalue=True)[8] = True
+    assert refusal(path, columns=columns).startswith("timeouts: 1 of its 3 chunks were written")
+
+
+@pytest.mark.parametrize("kind", ["S10", "f4", h5py.string_dtype()])
+@pytest.mark.parametrize("name", ["env_id", "action_high", "names"])
+def test_attributes_that_hold_nothing(name: str, kind: Any, tmp_path: Path) -> None:
+    path = write(tmp_path / "log.h5", d4rl())
+    with h5py.File(path, "a") as file:
+        file.attrs[name] = h5py.Empty(kind)
+    assert TransitionDataset.load(path).env_id is None

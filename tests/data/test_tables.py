@@ -121,8 +121,19 @@ class TestNames:
             "rewards: both 'reward' and 'rewards' hold it; say which in columns"
         )
         assert refusal({**numbered(), "observation": np.zeros(ROWS)}) == (
-            "obs: both 'obs' and 'obs_0' hold it; say which in columns"
+            "obs: both 'observation' and 'obs_0' hold it; say which in columns"
         )
+        assert refusal({**numbered(), "observations_0": np.zeros(ROWS)}) == (
+            "obs: both 'obs_0' and 'observations_0' hold it; say which in columns"
+        )
+
+    def test_a_column_beside_numbered_ones_of_its_own_name(self) -> None:
+        lists = [[float(row), 1.0] for row in range(ROWS)]
+        assert refusal({**numbered(), "obs": lists}) == "obs: both 'obs' and 'obs_0' hold it; say which in columns"
+        actions = {**numbered(), "Action_0": np.zeros(ROWS)}
+        assert refusal(actions) == "actions: both 'action' and 'Action_0' hold it; say which in columns"
+        chosen = TransitionDataset.from_table({**numbered(), "obs": lists}, {"obs": "obs"})
+        np.testing.assert_array_equal(chosen.obs, np.array(lists, dtype=np.float32))
 
     def test_dones_stand_beside_a_flag_of_true_ends(self) -> None:
         planned = plan(["obs", "actions", "rewards", "dones", "terminateds", "truncateds"])
@@ -535,6 +546,30 @@ class TestArrow:
             given = arrow.table({**table(), "x": column})
             dataset = TransitionDataset.from_table(given, MAPPING | {"obs": "x"})
             np.testing.assert_array_equal(dataset.obs, matrix, err_msg=name)
+
+    @pytest.mark.parametrize("kind", ["float32", "int64"])
+    def test_what_is_missing_inside_of_a_tensor(self, kind: str) -> None:
+        """Under a value that is missing lies some number, most often 0."""
+        arrow = pytest.importorskip("pyarrow")
+        cells = [*range(9), None, *range(10, 2 * ROWS)]
+        flat = arrow.FixedSizeListArray.from_arrays(arrow.array(cells, kind), 2)
+        tensors = arrow.ExtensionArray.from_storage(arrow.fixed_shape_tensor(flat.type.value_type, [2]), flat)
+        for column in (flat, tensors, arrow.chunked_array([tensors[:3], tensors[3:]])):
+            given = arrow.table({**table(), "x": column})
+            told = "obs: NaN at row 4, column 'x[1]' (episode named 3, step 4);"
+            assert refusal(given, MAPPING | {"obs": "x"}).startswith(told)
+            held = TransitionDataset.from_table(given, MAPPING | {"obs": "x"}, missing="drop")
+            assert held.obs[:5].tolist() == [[0, 1], [2, 3], [4, 5], [6, 7], [10, 11]]
+
+    def test_tensors_keep_their_order_of_axes(self) -> None:
+        arrow = pytest.importorskip("pyarrow")
+        from rl_training.data.formats.arrow import column_values
+
+        kind = arrow.fixed_shape_tensor(arrow.float64(), [2, 3], permutation=[1, 0])
+        for last, expected in ((5.0, 5.0), (None, np.nan)):
+            flat = arrow.FixedSizeListArray.from_arrays(arrow.array([0.0, 1.0, 2.0, 3.0, 4.0, last]), 6)
+            found = column_values("x", arrow.ExtensionArray.from_storage(kind, flat))
+            np.testing.assert_array_equal(found, [[[0.0, 3.0], [1.0, 4.0], [2.0, expected]]])
 
     def test_text_and_decimals(self) -> None:
         arrow = pytest.importorskip("pyarrow")

@@ -71,7 +71,7 @@ def borders_of(ids: npt.NDArray[Any] | None, step: npt.NDArray[Any] | None) -> n
         return np.asarray(ids[1:] != ids[:-1])
     if step is None or step.dtype.kind not in "biuf":
         return None
-    return np.asarray(np.diff(step.astype(np.float64)) <= 0)
+    return np.asarray(step[1:] <= step[:-1])
 
 
 def marked_ends(flags: npt.NDArray[Any], borders: npt.NDArray[np.bool_]) -> int:
@@ -128,7 +128,7 @@ def starts_at_ends(counter: npt.NDArray[Any], flags: Mapping[str, npt.NDArray[An
 
     Flags of both kinds, or of either, mark every end; of one kind, the counter may tell of more.
     """
-    starts = np.diff(counter.astype(np.float64)) <= 0
+    starts = np.asarray(counter[1:] <= counter[:-1])
     marked = np.zeros_like(starts)
     for values in flags.values():
         if values is None or values.dtype.kind not in "biuf" or values.shape != counter.shape:

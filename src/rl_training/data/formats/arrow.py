@@ -27,7 +27,7 @@ def read(table: Any, columns: Columns | None = None, choices: TableChoices = AS_
             check_type(name, whole.schema.field(name).type)
 
         def cells_of(name: str) -> npt.NDArray[Any]:
-            return column_values(name, whole.column(name), is_label=name in planned.labels)
+            return column_values(name, whole.column(name), tells_apart=name in planned.tell_apart)
 
         return assemble(planned, cells_of, "Arrow table")
     except pa.ArrowException as error:
@@ -60,14 +60,14 @@ def _is_number(kind: Any) -> bool:
     return bool(plain or types.is_decimal(kind) or types.is_null(kind))
 
 
-def column_values(name: str, column: Any, *, is_label: bool = False) -> npt.NDArray[Any]:
+def column_values(name: str, column: Any, *, tells_apart: bool = False) -> npt.NDArray[Any]:
     """`[N]` numbers or text, or `[N, …]` of lists and tensors; nothing is NaN, in text None.
 
-    is_label: it tells rows apart, and so keeps every digit.
+    tells_apart: it tells rows apart, and so keeps every digit.
     """
-    if is_label and pa.types.is_dictionary(column.type) and pa.types.is_decimal(column.type.value_type):
+    if tells_apart and pa.types.is_dictionary(column.type) and pa.types.is_decimal(column.type.value_type):
         column = column.cast(column.type.value_type)
-    if is_label and pa.types.is_decimal(column.type):
+    if tells_apart and pa.types.is_decimal(column.type):
         scale, column = column.type.scale, column.cast(pa.large_string())
         column = pc.utf8_rtrim(pc.utf8_rtrim(column, "0"), ".") if scale > 0 else column
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
@@ -82,7 +82,7 @@ def _values(name: str, array: Any) -> npt.NDArray[Any]:
     if isinstance(kind, pa.FixedShapeTensorType):
         if array.null_count:
             raise _empty(name, array)
-        return np.asarray(array.to_numpy_ndarray())
+        return np.asarray(_filled(array).to_numpy_ndarray())
     if isinstance(kind, pa.BaseExtensionType):
         return _values(name, array.storage)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
@@ -98,6 +98,17 @@ def _values(name: str, array: Any) -> npt.NDArray[Any]:
     if longest > LONGEST_TEXT:
         raise DataError(f"column {name!r}: holds a text of {longest:,} bytes; at most {LONGEST_TEXT} are read")
     return np.array(text.to_pylist(), dtype=object)
+
+
+def _filled(array: Any) -> Any:
+    """Tensors with NaN for values that are missing: whatever lies in their place would be read as numbers."""
+    values, kind = array.storage.flatten(), array.type
+    if not values.null_count:
+        return array
+    known = pc.fill_null(values.cast(pa.float64(), safe=False), np.nan)
+    rows = pa.FixedSizeListArray.from_arrays(known, array.storage.type.list_size)
+    like = pa.fixed_shape_tensor(pa.float64(), kind.shape, kind.dim_names, kind.permutation)
+    return pa.ExtensionArray.from_storage(like, rows)
 
 
 def _spread(words: npt.NDArray[Any], indices: Any) -> npt.NDArray[Any]:

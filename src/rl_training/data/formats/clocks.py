@@ -9,12 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.formats.whole_numbers import joined
+from rl_training.errors import DataError
 from rl_training.time_features import Seconds
 
 HOLE = 1.5  # of the usual stride: a longer one is a hole
 DATES = "2024-03-31 08:15:00"
-# Seconds since 1970 began: of the instant, and as a clock on the wall shows it, whose zone a date may name.
-DATED = np.dtype([("at", np.float64), ("wall", np.float64)])
+# An instant in whole seconds since 1970 began and nanoseconds, and the seconds that a clock on the wall shows, whose
+# zone a date may name.
+DATED = np.dtype([("second", np.int64), ("nano", np.int64), ("wall", np.float64)])
+NANO = 10**9
+_UNITS = (NANO, 10**6, 10**3, 1)  # nanoseconds
 _DAY = 86_400
 
 
@@ -32,17 +37,37 @@ class Clock:
 def clock_of(name: str, steps: npt.NDArray[Any]) -> Clock:
     """Of what `steps_of` has read."""
     if not steps.dtype.names:
-        return Clock(name, steps)
+        return Clock(name, steps.astype(np.float64))  # as strides of unsigned numbers would wrap
     wall = np.ascontiguousarray(steps["wall"])
     dated = bool((wall // _DAY != 0).any())  # a time without a date counts from the first day of 1970
-    return Clock(name, np.ascontiguousarray(steps["at"]), wall if dated else None)
+    return Clock(name, _seconds(steps), wall if dated else None)
 
 
-def in_one(parts: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+def _seconds(dates: npt.NDArray[Any]) -> Seconds:
+    return np.asarray(dates["second"] + dates["nano"] / NANO)
+
+
+def counted(name: str, steps: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], bool]:
+    """What `steps_of` has read as numbers that tell one step from another, `[N]`, and whether they are parts of a
+    second: dates as integers, in the coarsest unit that holds them, as floats of seconds since 1970 have no room for
+    nanoseconds."""
+    if not steps.dtype.names or not len(steps):
+        return (_seconds(steps) if steps.dtype.names else steps), False
+    second, nano = steps["second"], steps["nano"]
+    first, last = int(second.min()), int(second.max())
+    unit = next(unit for unit in _UNITS if not (nano % unit).any())
+    per_second = NANO // unit
+    if (last - first + 1) * per_second > np.iinfo(np.int64).max:
+        way = "write fewer decimals, or numbers in place of dates"
+        raise DataError(f"column {name!r}: its dates are too far apart to be told from each other so finely; {way}")
+    return (second - first) * per_second + nano // unit, per_second > 1
+
+
+def in_one(name: str, parts: Sequence[npt.NDArray[Any]], *, tells_apart: bool) -> npt.NDArray[Any]:
     """Pieces of a column; where some hold dates and others numbers, all are numbers."""
     if len({part.dtype.names for part in parts}) > 1:
-        parts = [part["at"] if part.dtype.names else part for part in parts]
-    return np.concatenate(parts)
+        parts = [_seconds(part) if part.dtype.names else part for part in parts]
+    return np.concatenate(parts) if parts[0].dtype.names else joined(name, parts, tells_apart=tells_apart)
 
 
 def usual_stride(at: Seconds, inside: npt.NDArray[np.bool_]) -> float:

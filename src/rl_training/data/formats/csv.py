@@ -25,6 +25,7 @@ from rl_training.data.formats.names import first_of
 from rl_training.data.formats.plain_csv import is_plain
 from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in
 from rl_training.data.formats.tables import Plan, assemble
+from rl_training.data.formats.whole_numbers import may_be_rounded
 from rl_training.data.formats.written import with_beside
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
@@ -51,7 +52,10 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
     counts = [len(part[planned.columns[0]]) for part in parts]
     if path.is_dir():
         refuse_empty(paths, counts, ("has a header, but no rows", "have a header, but no rows"))
-    whole = {name: joined(name, [part.pop(name) for part in parts], paths) for name in planned.columns}
+    whole = {
+        name: joined(name, [part.pop(name) for part in parts], paths, tells_apart=name in planned.tell_apart)
+        for name in planned.columns
+    }
     files = rows_by_file(paths, counts)
 
     def written(name: str, row: int) -> str:
@@ -142,7 +146,10 @@ def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArr
     if any(pa.types.is_binary(field.type) for field in table.schema):  # text in another encoding
         return None
     faults = Faults()
-    read = {name: faults.reading(values, name, column_values(name, table.column(key))) for name, key in wanted.items()}
+    cells = {name: column_values(name, table.column(key)) for name, key in wanted.items()}
+    if planned.step in cells and may_be_rounded(cells[planned.step]):  # as pyarrow does beyond 63 bits
+        return None
+    read = {name: faults.reading(values, name, found) for name, found in cells.items()}
     faults.refuse(lambda rows: _lines_of(path, layout, rows))
     return read
 
@@ -188,7 +195,10 @@ def _read_plainly(path: Path, layout: Layout, planned: Plan, most: int | None = 
             parts[name].append(faults.reading(values, name, cells[position], done))
         done += len(rows)
     faults.refuse(lambda wanted: _lines_of(path, layout, wanted))
-    return {name: in_one(found) if found else np.empty(0) for name, found in parts.items()}
+    return {
+        name: in_one(name, found, tells_apart=name in planned.tell_apart) if found else np.empty(0)
+        for name, found in parts.items()
+    }
 
 
 Reading: TypeAlias = Callable[[str, Any, int], npt.NDArray[Any]]  # of a column's cells, the first of which is a row
@@ -213,7 +223,7 @@ def _with_commas(planned: Plan, values: Reading) -> Reading:
 
 def _values(planned: Plan, name: str, cells: Sequence[str], first_row: int = 0) -> npt.NDArray[Any]:
     try:
-        if name not in planned.as_written:
+        if name not in planned.as_written and name != planned.step:  # whose digits are all kept
             return planned.values(name, np.array(list(map(float, cells))), first_row)
     except ValueError:  # true, false, nothing, a date, or a mistake
         pass

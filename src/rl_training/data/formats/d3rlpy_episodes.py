@@ -42,7 +42,7 @@ def read(file: h5py.File) -> RawData:
         raise DataError(f"{lacks}; number the episodes from 0 without a gap")
     held = {name: [array_in(file, f"{name}_{i}") for i in episodes] for name in FIELDS}
     ended = [array_in(file, f"{ENDED}_{i}") for i in episodes]
-    check_sizes([array for arrays in (*held.values(), ended) for array in arrays])
+    check_sizes([array for arrays in (*held.values(), ended) for array in arrays], flags=ended)
     lengths = [len(array) if array.ndim else 0 for array in held["observations"]]
     for name, arrays in held.items():
         for episode, array in enumerate(arrays):

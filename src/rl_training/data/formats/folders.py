@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +104,9 @@ def plan_of(names: Sequence[str], paths: Sequence[Path], columns: Columns | None
         raise DataError(f"{error}; where each file is an episode, {said}") from None
 
 
-def joined(name: str, parts: list[npt.NDArray[Any]], paths: Sequence[Path]) -> npt.NDArray[Any]:
-    """The values of all files; one without rows says nothing about the width of lists."""
+def joined(name: str, parts: list[npt.NDArray[Any]], paths: Sequence[Path], *, tells_apart: bool) -> npt.NDArray[Any]:
+    """The values of all files; one without rows says nothing about the width of lists. tells_apart: they tell rows or
+    episodes apart."""
     filled = [(part, path) for part, path in zip(parts, paths, strict=True) if len(part)]
     if not filled:
         return parts[0]
@@ -114,18 +115,7 @@ def joined(name: str, parts: list[npt.NDArray[Any]], paths: Sequence[Path]) -> n
         if part.shape[1:] != first.shape[1:]:
             shapes = f"{list(part.shape[1:])} in {path.name}, but {list(first.shape[1:])} in {path_of_first.name}"
             raise DataError(f"column {name!r}: a row has shape {shapes}; all must agree")
-    whole = [part for part, _ in filled]
-    if all(part.dtype.kind in "iu" for part in whole) and np.result_type(*whole).kind == "f":
-        return _as_whole_numbers(np.concatenate([part.astype(object) for part in whole]))  # numpy would make floats
-    return first if len(filled) == 1 else in_one(whole)
-
-
-def _as_whole_numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Integers of any size in as small a type as holds them; as texts where none does."""
-    for kind in (np.int64, np.uint64):
-        with suppress(OverflowError):
-            return values.astype(kind)
-    return values.astype(str)
+    return first if len(filled) == 1 else in_one(name, [part for part, _ in filled], tells_apart=tells_apart)
 
 
 def rows_by_file(paths: Sequence[Path], rows: Sequence[int]) -> list[tuple[str, int]]:

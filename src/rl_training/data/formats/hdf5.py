@@ -14,7 +14,7 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import MATRIX_FIELDS
+from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS
 from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, missing_fields
 from rl_training.data.formats.hdf5_chunks import check_chunks
 from rl_training.data.formats.hdf5_files import DAMAGE, attributes, opened
@@ -70,7 +70,7 @@ def _by_name(file: h5py.File) -> RawData:
             raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
         refuse_groups(found)
     notes, hints = left_aside(found, {*fields, DISCRETE_ACTIONS}, given)
-    check_sizes(fields.values())
+    check_sizes(fields.values(), flags=(fields[name] for name in fields if is_flag(name)))
     arrays = {name: np.asarray(field[()]) for name, field in fields.items()}
     layout = "d3rlpy's layout" if EPISODE_ENDS in fields else "D4RL's layout"
     return RawData(arrays, f"HDF5, {layout}", notes=tuple(notes), hints=hints)
@@ -92,7 +92,7 @@ def _by_mapping(file: h5py.File, columns: Columns, choices: TableChoices) -> Raw
     planned = plan(names(file), columns, choices)
     reasons = None if planned.reasons is None else texts_of(file, planned.reasons)
     fields = {name: array_in(file, name) for name in planned.columns if reasons is None or name != planned.reasons}
-    check_sizes(fields.values())
+    check_sizes(fields.values(), flags=(fields[name] for name in fields if name in planned.flags))
 
     def column(name: str) -> npt.NDArray[Any]:
         return np.asarray(fields[name][()] if name in fields else reasons)
@@ -173,15 +173,21 @@ def _member(group: h5py.Group, name: str, said: str) -> Any:
     return group[name]
 
 
-def check_sizes(datasets: Iterable[h5py.Dataset]) -> None:
-    """Refuse arrays that together are too large, or were never written: their values would come from nowhere."""
+def is_flag(name: str) -> bool:
+    """Whether an array of this name may well be set in a few rows alone."""
+    return FIELD_OF.get(name) in (*FLAG_FIELDS, EPISODE_ENDS)
+
+
+def check_sizes(datasets: Iterable[h5py.Dataset], flags: Iterable[h5py.Dataset] = ()) -> None:
+    """Refuse arrays that together are too large, or of which a part was never written: its values would come from
+    nowhere. flags: those among them whose value is known where nobody wrote it."""
     size = 0
-    several = list(datasets)
+    several, known = list(datasets), {address(flag) for flag in flags if not flag.fillvalue}
     each = {address(dataset): dataset for dataset in several}  # one array may have many names, and is stored once
     for dataset in several:
         chunk = math.prod(dataset.chunks or (0,))  # unpacked whole, even where it is larger than the array
         size += max(dataset.size, chunk) * dataset.dtype.itemsize
-        if dataset.ndim > 1 and dataset.chunks:  # a flag may well be set in a few rows alone
+        if dataset.chunks and address(dataset) not in known:
             whole = math.prod(-(-length // width) for length, width in zip(dataset.shape, dataset.chunks, strict=True))
             if 0 < (written := dataset.id.get_num_chunks()) < whole:
                 name = str(dataset.name).rpartition("/")[2]

@@ -59,6 +59,8 @@ def attributes(file: h5py.File, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _is_plain(attribute: Any) -> bool:
+    if attribute.shape is None:  # holds nothing, of which libhdf5 tells no size either
+        return False
     if (text := h5py.check_string_dtype(attribute.dtype)) is not None and text.length is None:
         return bool(attribute.name == _NAME[:-1] and attribute.shape == ())
     is_known = text is not None or attribute.dtype.kind in "biuf"

@@ -255,7 +255,8 @@ def _transitions(
     plan = [_measured(name, episode, keys) for name, episode in episodes]
     _check_widths(plan, [name for name, _ in episodes])
     steps = [fields["rewards"][0].shape[0] for fields in plan]
-    check_sizes(part for fields in plan for parts in fields.values() for part in parts)
+    flags = [part for fields in plan for name in _PER_STEP[1:] for part in fields[name]]
+    check_sizes((part for fields in plan for parts in fields.values() for part in parts), flags)
     found: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in ("obs", "next_obs", "actions", *_PER_STEP)}
     for fields, length in zip(plan, steps, strict=True):
         if not length:

@@ -59,7 +59,10 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
         rows=sum(footer.rows for footer in footers),
     )
     parts = [_values(entry, path, footer, planned) for entry, footer in zip(paths, footers, strict=True)]
-    whole = {name: joined(name, [part[name] for part in parts], paths) for name in planned.columns}
+    whole = {
+        name: joined(name, [part[name] for part in parts], paths, tells_apart=name in planned.tell_apart)
+        for name in planned.columns
+    }
     rows = rows_by_file(paths, [len(part[planned.columns[0]]) for part in parts])
     described = "Parquet, RLlib's layout" if planned.rllib else "Parquet"
     raw = assemble(planned, whole.__getitem__, described, files=rows)
@@ -90,7 +93,7 @@ def _values(entry: Path, path: Path, footer: Footer, planned: Plan) -> Arrays:
         table = file.read(columns=planned.columns)
         stored = set(table.column_names)
         found = {
-            name: column_values(name, table.column(name), is_label=name in planned.labels)
+            name: column_values(name, table.column(name), tells_apart=name in planned.tell_apart)
             if name in stored
             else np.full(len(table), entry.name, object)
             for name in planned.columns

@@ -113,14 +113,16 @@ def _hdf5(path: Path, look: Look) -> Peek:
 
 def _hdf5_rows(held: Mapping[str, Any], look: Look) -> dict[str, npt.NDArray[Any]]:
     """The first rows of each; what has several names is read once."""
-    from rl_training.data.formats.hdf5 import address, check_sizes
+    from rl_training.data.formats.hdf5 import address, check_sizes, is_flag
 
     first: dict[tuple[int, bool], str] = {}
     same = {name: first.setdefault((address(array), is_end(name)), name) for name, array in held.items()}
     arrays = {name: Extent(held[name].shape, held[name].dtype, held[name].chunks) for name in first.values()}
     columns = {name: left_out(name, array) for name, array in arrays.items()}
     wanted = look.rows_of(arrays)
-    check_sizes(held[name] for name in arrays if name in FIELD_OF and name not in wanted)  # as whoever reads it would
+    unread = [name for name in arrays if name in FIELD_OF and name not in wanted]
+    flags = (held[name] for name in unread if is_flag(name))
+    check_sizes((held[name] for name in unread), flags)  # as whoever reads it would
     columns |= {name: np.asarray(held[name][:count]) for name, count in wanted.items()}
     return {name: columns[same[name]] for name in held}
 

@@ -149,7 +149,7 @@ class RawData:
         ids = np.asarray(() if given is None else given).reshape(-1)
         if row >= len(ids):
             return None
-        counts = ids.dtype.kind in "iuf" and ids[0] == 0 and bool(np.isin(np.diff(ids), (0, 1)).all())
+        counts = ids.dtype.kind in "iuf" and ids[0] == 0 and _grows_by_one(ids)
         return None if counts else printable(str(ids[row]))
 
     def names_of(self, field: str, width: int) -> tuple[str, ...] | None:
@@ -216,6 +216,12 @@ def row_named(files: Files, row: int) -> str:
     """`row 3`, or `row 3 of e07.csv` where there are several files."""
     place, file = place_in(files, row)
     return f"row {place}" + ("" if file is None else f" of {file}")
+
+
+def _grows_by_one(ids: npt.NDArray[Any]) -> bool:
+    """Whether ids stay or grow by one from row to row; the difference of unsigned ones that fall could be anything."""
+    grown = (ids[1:] > ids[:-1]) & (np.diff(ids) == 1)
+    return bool((grown | (ids[1:] == ids[:-1])).all())
 
 
 def _is_name(name: Any) -> bool:

@@ -39,12 +39,14 @@ class Ordered:
 @dataclass(frozen=True)
 class Steps:
     """The column that counts the rows of an episode, `[N]`, what is done where one comes twice, and how the table
-    writes a row's. are_dates: it holds dates; names_days: ids are made of them."""
+    writes a row's. in_parts: integers that count parts of a second; are_dates: it holds dates; names_days: ids are made
+    of them."""
 
     values: npt.NDArray[Any]
     name: str
     duplicates: Duplicates
     written: Callable[[int], str]
+    in_parts: bool = False
     are_dates: bool = False
     names_days: bool = False
 
@@ -142,12 +144,12 @@ def _by_step(
             moved = order
             arrays, step, episode = _taken(arrays, order), step[order], episode[order]
             notes.append(f"rows were not in order: they are sorted by episode and {name}")
-    doubled = np.asarray(np.diff(step) == 0)
+    doubled = np.asarray(step[1:] == step[:-1])  # compared, not subtracted: unsigned numbers would wrap
     if episode is None:
         begins = _changes(number, doubled)
         doubled &= ~begins
         changes = np.r_[True, ~doubled]
-        restarts = np.r_[True, (np.diff(step) < 0) | begins][changes]  # of the first of a row of equal steps
+        restarts = np.r_[True, (step[1:] < step[:-1]) | begins][changes]  # of the first of a row of equal steps
         doubled &= ~restarts[np.cumsum(changes)[:-1] - 1]  # else episodes of one row
     else:
         doubled &= np.diff(episode) == 0
@@ -163,14 +165,14 @@ def _by_step(
         doubled = doubled & _inside(arrays, np.zeros(len(step), dtype=np.int64))
     _refuse_doubled(doubled, copies, steps, files, moved, None if key is None else arrays[key])
     if episode is None:
-        episode = np.cumsum(np.r_[True, (np.diff(step) <= 0) | _changes(number, doubled)]) - 1
+        episode = np.cumsum(np.r_[True, (step[1:] <= step[:-1]) | _changes(number, doubled)]) - 1
         if not episode.any() and all(_field(arrays, flag) is None for flag in ("terminations", EPISODE_ENDS)):
             raise DataError(
                 f"column {name!r}: never starts again, and nothing else tells where episodes end;"
                 f" give terminations, or episode_ids{', or say episode_each: day' * steps.are_dates}"
             )
     ids = None if key is None else arrays[key]
-    gaps, note = _gaps(step, _inside(arrays, episode), name, lambda row: _place(row, files, moved, ids))
+    gaps, note = _gaps(step, steps, _inside(arrays, episode), lambda row: _place(row, files, moved, ids))
     if note:
         notes.append(note)
     recorded = _as_recorded(arrays, ids, episode, gaps) if gaps.any() else None
@@ -236,20 +238,21 @@ def _refuse_doubled(
 
 
 def _gaps(
-    step: npt.NDArray[Any], inside: npt.NDArray[np.bool_], name: str, place: Callable[[int], str]
+    step: npt.NDArray[Any], steps: Steps, inside: npt.NDArray[np.bool_], place: Callable[[int], str]
 ) -> tuple[npt.NDArray[np.bool_], str | None]:
     """After which rows steps are missing, `[N - 1]`: where the stride is not the usual one, or too long as a time."""
-    none = np.zeros_like(inside)
+    none, name = np.zeros_like(inside), steps.name
     if not inside.any():
         return none, None
-    strides = np.diff(step)
-    if (step == np.round(step)).all():
+    strides, is_float = _strides(step), step.dtype.kind == "f"
+    if (step == np.round(step)).all() if is_float else not steps.in_parts:
         values, counts = np.unique(strides[inside], return_counts=True)
         gaps = inside & (strides != values[np.argmax(counts)])
         uneven, odd = 2 * counts.max() < counts.sum(), gaps
     else:
+        strides = strides.astype(np.float64)
         usual = np.median(strides[inside])
-        resolution = 2 * np.spacing(np.abs(step).max())
+        resolution = 2 * np.spacing(np.abs(step).max()) if is_float else 0.0
         # Missing rows only lengthen strides, and few of them: anything else is a clock that scatters.
         low, high = np.percentile(strides[inside], [10, 75])
         uneven = low < (1 - _SCATTER) * usual - resolution or high > HOLE * usual + resolution
@@ -264,6 +267,12 @@ def _gaps(
     many = int(gaps.sum())
     where = f"{amount(many, 'place')}, {'first ' * (many > 1)}after {place(int(np.argmax(gaps)))}"
     return gaps, f"column {name!r} skips in {where}: rows are missing there, and the pieces count as episodes"
+
+
+def _strides(step: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """From row to row, `[N - 1]`: exact wherever a step is not below the one before, as unsigned numbers of 64 bits
+    hold every distance between two integers."""
+    return np.diff(step.astype(np.float64 if step.dtype.kind == "f" else np.uint64))
 
 
 def _rows(files: Files, first: int, second: int) -> str:

@@ -27,10 +27,11 @@ from rl_training.data.fields import (
 from rl_training.data.flags import DONES
 from rl_training.data.formats.calendar_episodes import require_dates, with_days, with_observed_time, with_open_ends
 from rl_training.data.formats.cells import Faults, flags, labels, numbers, numbers_of_words
-from rl_training.data.formats.clocks import Clock, as_date, clock_of
+from rl_training.data.formats.clocks import Clock, as_date, clock_of, counted
 from rl_training.data.formats.currencies import Currencies
 from rl_training.data.formats.end_reasons import ends_by_reason
-from rl_training.data.formats.names import check_names, doubled, listed, natural, split_number, suggest
+from rl_training.data.formats.field_columns import bearing, plain, range_of, slot_of
+from rl_training.data.formats.names import check_names, doubled, listed, natural, suggest
 from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, file_numbers
 from rl_training.data.formats.row_order import Steps, in_order
 from rl_training.data.formats.times import Times, steps_of
@@ -84,6 +85,16 @@ class Plan:
         return named | ({self.agents} if self.agents else set())
 
     @property
+    def tell_apart(self) -> set[str]:
+        """Columns of which two values that differ must never become the same."""
+        return self.labels | ({self.step} if self.step else set())
+
+    @property
+    def flags(self) -> set[str]:
+        """Columns that mark ends."""
+        return {name for key, columns in self.fields.items() if FIELD_OF[key] in _FLAGS for name in columns}
+
+    @property
     def texts(self) -> set[str]:
         """Columns that are read as they stand."""
         return self.labels | ({self.reasons} if self.reasons else set())
@@ -99,10 +110,9 @@ class Plan:
             return cells
         if name == self.step:
             return self.times.steps(name, cells, first_row)
-        is_flag = any(FIELD_OF[key] in _FLAGS and name in columns for key, columns in self.fields.items())
         if cells.ndim == 1 and cells.dtype.kind in "iuf" and name not in self.words:
             self.currencies.plain(name, cells, first_row)
-        return self.numbers(name, cells, first_row, is_flag=is_flag)
+        return self.numbers(name, cells, first_row, is_flag=name in self.flags)
 
     def numbers(
         self, name: str, cells: npt.NDArray[Any], first_row: int = 0, *, is_flag: bool = False
@@ -124,13 +134,10 @@ def plan(names: Sequence[str], columns: Columns | None = None, choices: TableCho
     _check_reasons(reasons, choices.end_reasons, fields)
     taken = {name for chosen in fields.values() for name in chosen} | {step, reasons}
     free = [name for name in names if name not in taken]
-    given = {_slot(key) for key in fields} | ({"terminations", "truncations"} if reasons else set())
-    for key, chosen in {**_named(free, given), **_numbered(free, names, notes, given)}.items():
-        if _slot(key) in {_slot(other) for other in fields}:
-            raise DataError(f"{_slot(key)}: both {key!r} and {chosen[0]!r} hold it; say which in columns")
-        fields[key] = chosen
+    given = {slot_of(key) for key in fields} | ({"terminations", "truncations"} if reasons else set())
+    fields |= bearing(free, notes, given)
     if step is None:
-        step = next((name for name in free if _plain(name) in _STEP_NAMES), None)
+        step = next((name for name in free if plain(name) in _STEP_NAMES), None)
     rllib = any(name in names for name in _RLLIB_NAMES)
     agents = next((name for name in _AGENTS if name in free), None) if rllib else None
     if "unroll_id" in free and {EPISODE_IDS, "next_obs"}.isdisjoint(FIELD_OF[key] for key in fields) and step is None:
@@ -194,7 +201,7 @@ def _checked(columns: Columns | None) -> dict[str, list[str]]:
         if not wanted or not all(isinstance(name, str) for name in wanted):
             raise DataError(f"columns.{key}: must be a column's name or a list of names, got {shown(value)}")
         checked["new_obs" if wanted == ["new_obs"] else key] = wanted
-    if (twice := doubled(_slot(key) or key for key in checked)) is not None:
+    if (twice := doubled(slot_of(key) or key for key in checked)) is not None:
         raise DataError(f"columns: {twice} is given twice, under two of its names; keep one")
     return checked
 
@@ -211,7 +218,7 @@ def _expand(key: str, wanted: list[str], names: Sequence[str], notes: list[str])
             if not found:
                 raise ColumnsError(f"columns.{key}: no column matches {word!r}; the data have {listed(names)}")
             chosen += sorted(found, key=natural)
-            notes.append(f"{key} from {_range(sorted(found, key=natural))}")
+            notes.append(f"{key} from {range_of(sorted(found, key=natural))}")
         else:
             raise ColumnsError(f"columns.{key}: no column {word!r}{suggest(word, names)}")
     if (twice := doubled(chosen)) is not None:
@@ -223,61 +230,6 @@ def _expand(key: str, wanted: list[str], names: Sequence[str], notes: list[str])
 
 def matches(name: str, before: str, after: str) -> bool:
     return len(name) > len(before) + len(after) and name.startswith(before) and name.endswith(after)
-
-
-def _plain(name: str) -> str:
-    return name.strip().lower()
-
-
-def _slot(key: str) -> str | None:
-    """The field of a name, of which there can be one; `dones` may stand beside terminations."""
-    return DONES[0] if key in DONES else FIELD_OF.get(key)
-
-
-def _named(free: Iterable[str], given: set[str | None]) -> dict[str, tuple[str, ...]]:
-    """Columns that bear a field's name, unless the mapping has that field already."""
-    found: dict[str, tuple[str, ...]] = {}
-    holders: dict[str, str] = {}
-    for name in free:
-        field = _slot(_plain(name))
-        if field is None or field in given:
-            continue
-        if field in holders:
-            raise DataError(f"{field}: both {holders[field]!r} and {name!r} hold it; say which in columns")
-        holders[field] = name
-        found[_plain(name)] = (name,)
-    return found
-
-
-def _numbered(
-    free: Iterable[str], names: Sequence[str], notes: list[str], given: set[str | None]
-) -> dict[str, tuple[str, ...]]:
-    """`obs_0 … obs_n` gathered, for the fields that are matrices."""
-    groups: dict[str, dict[int, str]] = {}
-    for name in free:
-        stem, number = split_number(_plain(name))
-        field = FIELD_OF.get(stem)
-        if number is not None and field in MATRIX_FIELDS and field not in given:
-            group = groups.setdefault(stem, {})
-            if number in group:
-                raise DataError(f"{stem}: both {group[number]!r} and {name!r} are number {number}; keep one")
-            group[number] = name
-    for stem, group in groups.items():
-        first, last = min(group), max(group)
-        if len(group) <= last - first:
-            gap = next(number for number in range(first, last) if number not in group)
-            raise DataError(f"{stem}: columns {_range(_in_order(group))}, but number {gap} is missing")
-        notes.append(f"{stem} from {_range(_in_order(group))}")
-    return {stem: tuple(_in_order(group)) for stem, group in groups.items()}
-
-
-def _in_order(group: Mapping[int, str]) -> list[str]:
-    return [group[number] for number in sorted(group)]
-
-
-def _range(names: Sequence[str]) -> str:
-    first, last = printable(names[0]), printable(names[-1])
-    return first if len(names) == 1 else f"{first} … {last} ({len(names)} columns)"
 
 
 def assemble(
@@ -344,11 +296,12 @@ def _steps(
     cells = columns[counter]
     read = steps_of(counter, cells)
     clock = clock_of(counter, read)
-    columns[counter] = clock.at
+    columns[counter] = clock.at if read.dtype.names else read
+    values, in_parts = counted(counter, read)
     shown_as = written or (lambda _, row: _as_text(cells[row]))
     dated, by_day = clock.wall is not None, planned.choices.episode_each is not None
     duplicates = planned.choices.duplicates
-    return clock, Steps(clock.at, counter, duplicates, lambda row: shown_as(counter, row), dated, by_day)
+    return clock, Steps(values, counter, duplicates, lambda row: shown_as(counter, row), in_parts, dated, by_day)
 
 
 def _fields(planned: Plan, columns: Arrays) -> tuple[Arrays, dict[str, list[tuple[str, int]]]]:

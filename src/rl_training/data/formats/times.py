@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats.cells import numbers
-from rl_training.data.formats.clocks import DATED
+from rl_training.data.formats.clocks import DATED, NANO
+from rl_training.data.formats.whole_numbers import exactly
 from rl_training.errors import DataError
-from rl_training.time_features import Seconds
 from rl_training.validation import shown
 
 _END = r"(?=[ T,]|$)"
@@ -25,7 +25,10 @@ _DATES = (
 _DAY_FIRST = re.compile(rf"(?P<d>\d{{1,2}})/(?P<m>\d{{1,2}})/(?P<y>\d{{4}}){_END}")
 _MONTH_FIRST = re.compile(rf"(?P<m>\d{{1,2}})/(?P<d>\d{{1,2}})/(?P<y>\d{{4}}){_END}")
 _CLOCK = re.compile(r"(?P<hour>\d{1,2})(?P<rest>:\d\d(:\d\d(\.\d{1,6})?)?)(?: ?(?P<half>[AP])\.?M\.?)?", re.IGNORECASE)
+_FINER, _FINER_DIGITS = re.compile(r"(?<=\d[.,]\d{6})\d+"), 3  # decimals of a second that datetime has no room for
 _HALF_DAY, _MONTHS = 12, 12
+_DAY = 86_400
+_EPOCH = datetime(1970, 1, 1)
 _NO_DATE = date(1970, 1, 1)  # of times of a day
 _Kind: TypeAlias = Literal["number", "with a zone", "without", "of a day"]
 
@@ -49,21 +52,19 @@ class Times:
         else:
             if np.isfinite(found).any():
                 self._require_one_kind(name, "number", first_row)
-            return found
+            return exactly(name, values, found)
         if values.dtype.kind == "M":
             if np.isnat(values).any():
                 raise DataError(f"column {name!r}: row {first_row + int(np.argmax(np.isnat(values)))} has no time")
             self._require_one_kind(name, "without", first_row)
-            return _dated(values.astype("datetime64[ns]").astype(np.int64) / 1e9)
+            return _of_datetimes(name, values)
         texts = [str(cell).strip() for cell in values.tolist()]
         self._slashed = self._slashed or _order_of(texts)
-        times = [_moment(name, row, text, self._slashed) for row, text in enumerate(texts, first_row)]
-        zoned = [time.tzinfo is not None for time in times]
-        kinds = [_kind(time) for time in times]
+        moments = [_moment(name, row, text, self._slashed) for row, text in enumerate(texts, first_row)]
+        kinds = [_kind(time) for time, _ in moments]
         for kind in dict.fromkeys(kinds):
             self._require_one_kind(name, kind, first_row + kinds.index(kind))
-        wall = np.array([time.replace(tzinfo=UTC).timestamp() for time in times])
-        return _dated(wall, np.array([time.timestamp() for time in times]) if any(zoned) else None)
+        return np.array([_dated(time, finer) for time, finer in moments], dtype=DATED)
 
     def _require_one_kind(self, name: str, kind: _Kind, row: int) -> None:
         before, self._kind = self._kind or kind, kind
@@ -83,10 +84,24 @@ def steps_of(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDA
     return Times().steps(name, values, first_row)
 
 
-def _dated(wall: Seconds, at: Seconds | None = None) -> npt.NDArray[Any]:
-    found = np.empty(len(wall), dtype=DATED)
-    found["wall"], found["at"] = wall, wall if at is None else at
+def _of_datetimes(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """numpy's own, in whatever unit it counts them."""
+    second = values.astype("datetime64[s]")
+    rest = values - second
+    nano = rest.astype("timedelta64[ns]")
+    if (nano != rest).any():
+        raise DataError(f"column {name!r}: holds times finer than nanoseconds; round them, or write them as numbers")
+    found = np.empty(len(values), dtype=DATED)
+    found["second"], found["nano"] = second.astype(np.int64), nano.astype(np.int64)
+    found["wall"] = found["second"] + found["nano"] / NANO
     return found
+
+
+def _dated(time: datetime, finer: int) -> tuple[int, int, float]:
+    """As `DATED` has it. finer: nanoseconds that `time` has no room for."""
+    since = time - (_EPOCH if time.tzinfo is None else _EPOCH.replace(tzinfo=UTC))
+    second = since.days * _DAY + since.seconds
+    return second, 1_000 * since.microseconds + finer, time.replace(tzinfo=UTC).timestamp() + finer / NANO
 
 
 def _kind(time: datetime) -> _Kind:
@@ -102,9 +117,15 @@ def _order_of(texts: Iterable[str]) -> re.Pattern[str] | None:
     return None if told is None else _DAY_FIRST if int(told["d"]) > _MONTHS else _MONTH_FIRST
 
 
-def _moment(name: str, row: int, text: str, slashed: re.Pattern[str] | None) -> datetime:
+def _moment(name: str, row: int, text: str, slashed: re.Pattern[str] | None) -> tuple[datetime, int]:
+    """A time, and the nanoseconds that Python's own would leave out."""
+    finer = _FINER.search(text)
+    whole = text if finer is None else text[: finer.start()] + text[finer.end() :]
+    digits = "" if finer is None else finer[0].rstrip("0")
+    if len(digits) > _FINER_DIGITS:
+        raise DataError(f"column {name!r}: {shown(text)} at row {row} is finer than nanoseconds; write nine decimals")
     try:
-        return datetime.fromisoformat(_iso(text, slashed))
+        return datetime.fromisoformat(_iso(whole, slashed)), int(digits.ljust(_FINER_DIGITS, "0"))
     except ValueError:
         rule = "write times as 2024-03-31 08:15:00, or as numbers"
         if slashed is None and _DAY_FIRST.match(text):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -102,13 +103,22 @@ def rows_before_restarts(path: Path, kind: str, column: str) -> set[int]:
     last, before, row = set(), None, -1
     for row, cell in enumerate(_cells(path, kind, column)):
         try:
-            step = float(cell.replace(",", ".", 1) if isinstance(cell, str) else cell)
+            step = _step(cell)
         except (TypeError, ValueError):
             return set()
         if before is not None and step <= before:
             last.add(row - 1)
         before = step
     return last | {row}
+
+
+def _step(cell: Any) -> int | float:
+    """Whole numbers of any size as they are: Python compares them with floats without rounding either."""
+    if isinstance(cell, str):
+        with suppress(ValueError):
+            return int(cell)
+        cell = cell.replace(",", ".", 1)
+    return cell if isinstance(cell, int) else float(cell)
 
 
 def _may_be_rare(values: npt.NDArray[Any]) -> bool:
