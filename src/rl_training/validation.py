@@ -144,7 +144,8 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal" if place.field and _allowed(
             place.field
         ):
-            return f"must be {_allowed(place.field)}, got {shown(fault['input'])}"
+            none = "; null stands for none" if fault["input"] == 0 and _may_be_none(place.field) else ""
+            return f"must be {_allowed(place.field)}, got {shown(fault['input'])}{none}"
         case "string_pattern_mismatch" if place.field:
             return f"must be {place.field.description}, got {shown(fault['input'])}"
         case "int_parsing" | "int_type" | "int_from_float":
@@ -222,6 +223,10 @@ def _further_in(models: Iterable[type[BaseModel]], name: str) -> str | None:
         if any(name in inner.model_fields for inner in _models(field.annotation))
     }
     return found.pop() if len(found) == 1 else None
+
+
+def _may_be_none(field: FieldInfo) -> bool:
+    return type(None) in typing.get_args(field.annotation)
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:
