@@ -144,8 +144,7 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal" if place.field and _allowed(
             place.field
         ):
-            none = "; null stands for none" if fault["input"] == 0 and _may_be_none(place.field) else ""
-            return f"must be {_allowed(place.field)}, got {shown(fault['input'])}{none}"
+            return f"must be {_allowed(place.field)}, got {shown(fault['input'])}"
         case "string_pattern_mismatch" if place.field:
             return f"must be {place.field.description}, got {shown(fault['input'])}"
         case "int_parsing" | "int_type" | "int_from_float":
@@ -161,7 +160,8 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
         message = message.replace(theirs, ours)
     if not place.path or fault["type"] == "value_error":
         return message
-    return f"{message}, got {shown(fault['input'])}"
+    is_zero = type(fault["input"]) is int and fault["input"] == 0
+    return f"{message}, got {shown(fault['input'])}{_what_none_does(place.field) if is_zero else ''}"
 
 
 _FACTORS = {"k": 1_000, "K": 1_000, "m": 1_000_000, "M": 1_000_000}
@@ -225,8 +225,11 @@ def _further_in(models: Iterable[type[BaseModel]], name: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _may_be_none(field: FieldInfo) -> bool:
-    return type(None) in typing.get_args(field.annotation)
+def _what_none_does(field: FieldInfo | None) -> str:
+    """`; null evaluates at the end`, where a field may be none and says what comes of it."""
+    may_be = field is not None and type(None) in typing.get_args(field.annotation)
+    does = (field.description or "").partition("; none ")[2] if field is not None and may_be else ""
+    return f"; null {does}" if does else ""
 
 
 def _models(annotation: Any) -> list[type[BaseModel]]:

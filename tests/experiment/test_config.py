@@ -313,7 +313,7 @@ class TestChecks:
         ("changes", "message"),
         [
             ({"eval_intervall": 3}, "eval_intervall: no such option; did you mean 'eval_interval'?"),
-            ({"eval_interval": 0}, "eval_interval: must be at least 1, got 0; null stands for none"),
+            ({"eval_interval": 0}, "eval_interval: must be at least 1, got 0; null evaluates at the end"),
             ({"evaluation": {"episods": 3}}, "evaluation.episods: no such option; did you mean 'episodes'?"),
             (
                 {"transforms": {"reward_scal": 2}},
