@@ -12,7 +12,7 @@ import pytest
 from real_data import REAL, needs_real_data
 from rl_training.data import TransitionDataset
 from rl_training.data.batch import PackedTransitions
-from rl_training.data.formats import hdf5
+from rl_training.data.formats import hdf5, hdf5_chunks
 from rl_training.data.formats.peek import peek
 from rl_training.data.transforms import TransformConfig, fit_transforms
 from rl_training.environments import Spaces
@@ -440,3 +440,80 @@ def test_attributes_that_hold_nothing(name: str, kind: Any, tmp_path: Path) -> N
     with h5py.File(path, "a") as file:
         file.attrs[name] = h5py.Empty(kind)
     assert TransitionDataset.load(path).env_id is None
+
+
+class TestSmallChunks:
+    """libhdf5 goes through every chunk that an array declares, written or not, whenever it is read."""
+
+    @pytest.fixture
+    def reads(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+        """Where each array that was read lies, and how many rows were read of it at once."""
+        made: list[tuple[int, int]] = []
+        read = h5py.Dataset.__getitem__
+
+        def counted(array: h5py.Dataset, rows: Any) -> Any:
+            values = read(array, rows)
+            made.append((hdf5.address(array), len(values) if array.ndim else 1))
+            return values
+
+        monkeypatch.setattr(h5py.Dataset, "__getitem__", counted)
+        return made
+
+    def test_an_array_of_many_names_is_read_once(self, tmp_path: Path, reads: list[tuple[int, int]]) -> None:
+        fields = d4rl()
+        with h5py.File(tmp_path / "log.h5", "w") as file:
+            for name in ("actions", "rewards", "terminals", "timeouts"):
+                file[name] = fields[name]
+            array = file.create_dataset("a0", data=np.arange(12.0), chunks=(1,))
+            for i in range(1, 50):
+                file[f"a{i}"] = array
+        columns = {"obs": [f"a{i}" for i in range(50)], **{name: name for name in fields if name != "observations"}}
+        raw = hdf5.read(tmp_path / "log.h5", columns)
+        np.testing.assert_array_equal(raw.arrays["obs"], np.tile(np.arange(12.0)[:, None], 50))
+        assert len(reads) == len(set(reads)) == 5
+
+    def test_of_episodes_that_share_theirs(self, tmp_path: Path, reads: list[tuple[int, int]]) -> None:
+        with h5py.File(tmp_path / "log.h5", "w") as file:
+            held = {
+                "observations": file.create_dataset("observations_0", data=np.ones((4, 2)), chunks=(1, 2)),
+                "actions": file.create_dataset("actions_0", data=np.ones((4, 1)), chunks=(1, 1)),
+                "rewards": file.create_dataset("rewards_0", data=np.ones((4, 1)), chunks=(1, 1)),
+                "terminated": file.create_dataset("terminated_0", data=0),
+            }
+            for i in range(1, 20):
+                for name, array in held.items():
+                    file[f"{name}_{i}"] = array
+        assert len(hdf5.read(tmp_path / "log.h5").arrays["rewards"]) == 80
+        assert sum(rows > 1 for _, rows in reads) == 3
+
+    def test_more_than_can_have_been_written_are_not_gone_through(
+        self, tmp_path: Path, reads: list[tuple[int, int]]
+    ) -> None:
+        """Four million of them took 15 GB."""
+        rows = 2**22
+        with h5py.File(tmp_path / "log.h5", "w") as file:
+            for name, shape in {"observations": (rows, 1), "actions": (rows, 1), "rewards": (rows,)}.items():
+                file.create_dataset(name, data=np.zeros(shape, np.int8), chunks=shape, compression="gzip")
+            file.create_dataset("terminals", (rows,), bool, chunks=(1,))
+        size = (tmp_path / "log.h5").stat().st_size
+        assert f"declares 4,194,307 chunks in a file of {size:,} bytes: they were never" in refusal(tmp_path / "log.h5")
+        assert not reads
+
+    @pytest.mark.parametrize(("shape", "chunks"), [((99, 2), (2, 1)), ((100,), (1,)), ((3, 40), (1, 1)), ((99,), (7,))])
+    def test_a_few_are_read_at_a_time(
+        self,
+        shape: tuple[int, ...],
+        chunks: tuple[int, ...],
+        tmp_path: Path,
+        reads: list[tuple[int, int]],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(hdf5_chunks, "_PIECES_AT_ONCE", 10)
+        values = np.arange(np.prod(shape)).reshape(shape)
+        with h5py.File(tmp_path / "log.h5", "w") as file:
+            array = file.create_dataset("a", data=values, chunks=chunks)
+            np.testing.assert_array_equal(hdf5_chunks.values_in(array), values)
+        of_a_band = int(np.prod([-(-n // width) for n, width in zip(shape[1:], chunks[1:], strict=True)]))
+        most = chunks[0] * max(1, 10 // of_a_band)
+        assert max(rows for _, rows in reads) == most
+        assert sum(rows for _, rows in reads) == shape[0]

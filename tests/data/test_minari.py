@@ -415,3 +415,18 @@ def test_the_real_one(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = dataset.episode_ends[:-1]
     assert (dataset.next_obs[ends] != dataset.obs[ends + 1]).any(axis=1).all()
     assert load_dataset(config, None, None).fingerprint() == dataset.fingerprint()
+
+
+def test_episodes_that_share_their_arrays_read_each_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = dataset_folder(tmp_path)
+    with h5py.File(folder / "data" / "main_data.hdf5", "a") as file:
+        for number in range(2, 11):
+            del file[f"episode_{number}"]
+            file[f"episode_{number}"] = file["episode_1"]
+    made: list[str] = []
+    values = h5py.Dataset.__getitem__
+    monkeypatch.setattr(h5py.Dataset, "__getitem__", lambda array, rows: made.append(array.name) or values(array, rows))
+    arrays = read(folder).arrays
+    assert len(made) == 2 * 5
+    np.testing.assert_array_equal(arrays["obs"][4:7], arrays["obs"][-3:])
+    assert len(arrays["obs"]) == 4 + 10 * 3

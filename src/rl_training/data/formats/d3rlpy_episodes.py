@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 
 from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS
-from rl_training.data.formats.hdf5 import array_in, check_sizes
+from rl_training.data.formats.hdf5 import SharedReads, array_in, check_sizes
 from rl_training.data.formats.raw import Arrays, RawData
 from rl_training.errors import DataError
 
@@ -51,7 +51,8 @@ def read(file: h5py.File) -> RawData:
     terminals, ends = np.zeros(sum(lengths), dtype=np.bool_), np.zeros(sum(lengths), dtype=np.bool_)
     ends[rows] = True
     terminals[rows] = [_flag(episode, array) for episode, array in enumerate(ended)]
-    joined: Arrays = {name: np.concatenate([array[()] for array in arrays]) for name, arrays in held.items()}
+    values = SharedReads(array for arrays in held.values() for array in arrays)
+    joined: Arrays = {name: np.concatenate([values(array) for array in arrays]) for name, arrays in held.items()}
     marks: Arrays = {DISCRETE_ACTIONS: np.array(True)} if joined["actions"].dtype.kind in "biu" else {}
     return RawData({**joined, "terminals": terminals, EPISODE_ENDS: ends, **marks}, "HDF5, d3rlpy 2's layout")
 

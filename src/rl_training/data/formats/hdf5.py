@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import islice
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS
 from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, missing_fields
-from rl_training.data.formats.hdf5_chunks import check_chunks
+from rl_training.data.formats.hdf5_chunks import check_chunk_count, check_chunks, check_written, values_in
 from rl_training.data.formats.hdf5_files import DAMAGE, attributes, opened
 from rl_training.data.formats.hdf5_texts import is_text, texts_in
 from rl_training.data.formats.limits import check_size
@@ -71,7 +72,8 @@ def _by_name(file: h5py.File) -> RawData:
         refuse_groups(found)
     notes, hints = left_aside(found, {*fields, DISCRETE_ACTIONS}, given)
     check_sizes(fields.values(), flags=(fields[name] for name in fields if is_flag(name)))
-    arrays = {name: np.asarray(field[()]) for name, field in fields.items()}
+    values = SharedReads(fields.values())
+    arrays = {name: values(field) for name, field in fields.items()}
     layout = "d3rlpy's layout" if EPISODE_ENDS in fields else "D4RL's layout"
     return RawData(arrays, f"HDF5, {layout}", notes=tuple(notes), hints=hints)
 
@@ -93,9 +95,10 @@ def _by_mapping(file: h5py.File, columns: Columns, choices: TableChoices) -> Raw
     reasons = None if planned.reasons is None else texts_of(file, planned.reasons)
     fields = {name: array_in(file, name) for name in planned.columns if reasons is None or name != planned.reasons}
     check_sizes(fields.values(), flags=(fields[name] for name in fields if name in planned.flags))
+    values = SharedReads(fields.values())
 
     def column(name: str) -> npt.NDArray[Any]:
-        return np.asarray(fields[name][()] if name in fields else reasons)
+        return values(fields[name]) if name in fields else np.asarray(reasons)
 
     return assemble(planned, column, "HDF5")
 
@@ -187,17 +190,31 @@ def check_sizes(datasets: Iterable[h5py.Dataset], flags: Iterable[h5py.Dataset] 
     for dataset in several:
         chunk = math.prod(dataset.chunks or (0,))  # unpacked whole, even where it is larger than the array
         size += max(dataset.size, chunk) * dataset.dtype.itemsize
-        if dataset.chunks and address(dataset) not in known:
-            whole = math.prod(-(-length // width) for length, width in zip(dataset.shape, dataset.chunks, strict=True))
-            if 0 < (written := dataset.id.get_num_chunks()) < whole:
-                name = str(dataset.name).rpartition("/")[2]
-                raise DataError(
-                    f"{name}: {written:,} of its {whole:,} chunks were written, and the rest is made up;"
-                    " write all rows, or make the array smaller"
-                )
+    for place, dataset in each.items():
+        if place not in known:
+            check_written(dataset)
     check_size(size, sum(dataset.id.get_storage_size() for dataset in each.values()))
+    check_chunk_count(each.values())
     for dataset in each.values():
         check_chunks(dataset)
+
+
+class SharedReads:
+    """The values of arrays, each read once, however many names it has: of small chunks, reading is the dear part."""
+
+    def __init__(self, datasets: Iterable[h5py.Dataset]) -> None:
+        self._names_left = Counter(map(address, datasets))
+        self._read: dict[int, npt.NDArray[Any]] = {}
+
+    def __call__(self, dataset: h5py.Dataset) -> npt.NDArray[Any]:
+        """An array of its own for each name; the last one gets what was read itself."""
+        place = address(dataset)
+        self._names_left[place] -= 1
+        if self._names_left[place] < 1:
+            return self._read.pop(place) if place in self._read else values_in(dataset)
+        if place not in self._read:
+            self._read[place] = values_in(dataset)
+        return self._read[place].copy()
 
 
 def _marks_discrete_actions(file: h5py.File) -> bool:

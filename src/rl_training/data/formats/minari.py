@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.fields import FIELD_OF
-from rl_training.data.formats.hdf5 import array_in, check_sizes, group_in
+from rl_training.data.formats.hdf5 import SharedReads, array_in, check_sizes, group_in
 from rl_training.data.formats.hdf5_files import DAMAGE, opened
 from rl_training.data.formats.limits import check_file
 from rl_training.data.formats.names import first_of
@@ -255,20 +255,21 @@ def _transitions(
     plan = [_measured(name, episode, keys) for name, episode in episodes]
     _check_widths(plan, [name for name, _ in episodes])
     steps = [fields["rewards"][0].shape[0] for fields in plan]
-    flags = [part for fields in plan for name in _PER_STEP[1:] for part in fields[name]]
-    check_sizes((part for fields in plan for parts in fields.values() for part in parts), flags)
+    held = [part for fields in plan for parts in fields.values() for part in parts]
+    check_sizes(held, [part for fields in plan for name in _PER_STEP[1:] for part in fields[name]])
+    values = SharedReads(held)
     found: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in ("obs", "next_obs", "actions", *_PER_STEP)}
     for fields, length in zip(plan, steps, strict=True):
         if not length:
             continue
         with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused with its row
-            parts = [part[()].reshape(length + 1, -1).astype(np.float32) for part in fields["obs"]]
+            parts = [values(part).reshape(length + 1, -1).astype(np.float32) for part in fields["obs"]]
         whole = np.concatenate(parts, axis=1)
         found["obs"].append(whole[:-1])
         found["next_obs"].append(whole[1:])
-        found["actions"].append(fields["actions"][0][()])
+        found["actions"].append(values(fields["actions"][0]))
         for name in _PER_STEP:
-            found[name].append(fields[name][0][()].reshape(length))
+            found[name].append(values(fields[name][0]).reshape(length))
     if not found["obs"]:
         raise DataError("no episode of the Minari dataset has a step")
     arrays = {name: np.concatenate(values) for name, values in found.items()}
