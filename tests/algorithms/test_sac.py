@@ -302,7 +302,7 @@ def test_defaults_are_the_authors() -> None:
     [
         ({"target_subset": 3}, "algo_kwargs.target_subset (3) must be at most n_critics (2)"),
         ({"target_subset": 11, "n_critics": 10}, "algo_kwargs.target_subset (11) must be at most n_critics (10)"),
-        ({"target_subset": 0}, "algo_kwargs.target_subset: must be at least 1, got 0"),
+        ({"target_subset": 0}, "algo_kwargs.target_subset: must be at least 1, got 0; null takes all"),
         ({"alpha": 0.0}, "algo_kwargs.alpha: must be above 0, got 0.0"),
         ({"actor_reduce": "max"}, "algo_kwargs.actor_reduce: must be 'min' or 'mean', got 'max'"),
         ({"layer_norm": "both"}, "algo_kwargs.layer_norm: must be 'none', 'pre' or 'post', got 'both'"),

@@ -49,6 +49,11 @@ class TestPredict:
             ("o.npz", npz(obs=OBS, rewards=[1.0])),
             ("o.csv", lambda path: path.write_text("1,0,0.5\n0,-1,2\n")),
             ("o.csv", lambda path: path.write_text("cos,sin,speed\n1,0,0.5\n\n0,-1,2\n")),
+            ("o.csv", lambda path: path.write_text("obs_2,obs_0,obs_1\n0.5,1,0\n2,0,-1\n")),
+            (
+                "o.csv",
+                lambda path: path.write_text("r,Obs[3],Obs[1],Obs[2]\n7,0.5,1,0\n7,2,0,-1\n"),
+            ),
             ("o.json", lambda path: path.write_text(json.dumps(OBS))),
         ],
     )
@@ -101,6 +106,13 @@ class TestObservationFiles:
             ("o.json", b"\xff\xfe", "holds no observations"),
             ("o.csv", b"a,b,c\n1,x,3\n", "--obs-file o.csv: column 'b': 'x' at row 0 is not a number"),
             ("o.csv", b"", "--obs-file o.csv: is empty"),
+            (
+                "o.csv",
+                b"obs_0,obs_2,r\n1,2,3\n",
+                "obs: columns obs_0 \u2026 obs_2 (2 columns), but number 1 is missing",
+            ),
+            ("o.csv", b"obs,obs_0,obs_1\n1,2,3\n", "obs: both 'obs' and 'obs_0' hold it"),
+            ("o.csv", b"obs_0,obs_1,r\n1,2,3\n", "obs: has shape (1, 2)"),
             ("o.json", b"5", "obs: has shape (1, 1)"),
             ("o.json", b"[[1, 2, NaN]]", "obs: value 2 of row 0 is not finite"),
             ("o.npy", lambda path: np.save(path, np.array([{}, 1], dtype=object)), "holds no observations"),
@@ -266,6 +278,23 @@ class TestNamedColumns:
         assert code == 0
         assert "note: o.csv has none of the policy's names: columns are taken in its order, x, y" in err
         assert out == command("predict", named, "--obs-file", "own.csv").out
+
+    def test_numbers_go_in_their_order(self, command: Any, named: Path, tmp_path: Path) -> None:
+        (tmp_path / "own.csv").write_text("x,y\n0.1,1\n")
+        expected = command("predict", named, "--obs-file", "own.csv")
+        for header in ("obs_1,obs_0", "observations_2,observations_1"):
+            (tmp_path / "o.csv").write_text(f"{header}\n1,0.1\n")
+            assert command("predict", named, "--obs-file", "o.csv") == expected
+
+    def test_numbers_that_are_names_of_the_policy(self, command: Any, tmp_path: Path) -> None:
+        """Columns that were chosen in another order are still called so."""
+        rows = [f"{row / 50},{row % 5},{row % 3 - 1},1,{int(row % 10 == 9)}" for row in range(50)]
+        (tmp_path / "log.csv").write_text("\n".join(["obs_0,obs_1,u,r,crashed", *rows]) + "\n")
+        columns = {"obs": ["obs_1", "obs_0"], "actions": "u", "rewards": "r", "terminations": "crashed"}
+        section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns}
+        run = train(small_config(None, tmp_path, name="turned", dataset=section)).run.path
+        (tmp_path / "o.csv").write_text("obs_0,obs_1\n0.1,3\n")
+        assert command("predict", run, "--obs-file", "o.csv").out == command("predict", run, "--obs", "3,0.1").out
 
     def test_a_run_that_starts_from_it_has_the_same_order(self, named: Path, tmp_path: Path) -> None:
         columns = {"obs": ["y", "x"], "actions": "u", "rewards": "r", "terminations": "crashed"}

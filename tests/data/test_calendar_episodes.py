@@ -411,3 +411,12 @@ def test_a_section_and_its_options_say_the_same() -> None:
         *("--episode-each", "day", "--observe-time", "day", "--last-rows-are", "termination"),
     ]  # fmt: skip
     assert {key: reading.said()[key] for key in said} == said | {"observe_time": ["day"]}
+
+
+def test_integers_beside_the_time_are_not_rounded_away() -> None:
+    cells = log()
+    cells["x"] = [2**60 + row for row in range(96)]
+    with pytest.raises(
+        DataError, match=r"obs: its integers change by less than floats of their size can tell; subtract"
+    ):
+        load(cells, observe_time=["day"], episode_each="day")

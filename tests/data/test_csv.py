@@ -396,3 +396,16 @@ def test_steps_of_many_digits_stay_apart(first: int, tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "obs_0,obs_1,action,reward,terminated,episode,t", *rows)
     assert TransitionDataset.load(path, duplicates="drop").episode_lengths().tolist() == [6]
     assert len(TransitionDataset.load(path).in_file.notes) == 1  # obs_0 … obs_1
+
+
+def test_letters_in_a_column_that_nobody_reads(tmp_path: Path) -> None:
+    """As Windows writes them: with pyarrow and without, only columns that are read must be UTF-8."""
+    header = "obs,action,reward,terminated,episode,remark"
+    path = write(tmp_path / "a.csv", header, "1,0,0,0,a,Türen", "2,0,0,1,a,21 °C", encoding="cp1252")
+    assert TransitionDataset.load(path).obs.tolist() == [[1.0], [2.0]]
+    write(path, header, "1,0,0,0,ä,Türen", "2,0,0,1,ä,", encoding="cp1252")
+    assert refusal(path) == f"is not UTF-8 text (byte 0xe4, which Windows writes for 'ä');{AS_UTF8}"
+    write(path, header, "1,0,x,0,a,Türen", "2,0,0,1,a,", encoding="cp1252")
+    assert refusal(path).startswith("column 'reward': 'x' at row 0 is not a number")
+    write(path, header, "1,0,0,0,ä,Türen", "2,0,0,1,ä,")
+    assert TransitionDataset.load(path).episode_lengths().tolist() == [2]

@@ -117,6 +117,60 @@ class TestReading:
         assert TransitionDataset.load(folder).n_episodes == 10
 
 
+class TestCounts:
+    """What a dataset says of its own size; a copy may have been cut off."""
+
+    def test_what_fits_is_not_spoken_of(self, tmp_path: Path) -> None:
+        folder = dataset_folder(tmp_path, total_episodes=11, total_steps=34)
+        self.say(folder, 1, total_steps=3)
+        assert TransitionDataset.load(folder).notes == ()
+
+    @staticmethod
+    def say(folder: Path, number: int, **attributes: Any) -> None:
+        with h5py.File(folder / "data" / "main_data.hdf5", "a") as file:
+            file[f"episode_{number}"].attrs.update(attributes)
+
+    @pytest.mark.parametrize("said", [2, 9])
+    def test_an_episode_of_other_length_than_it_says(self, said: int, tmp_path: Path) -> None:
+        folder = dataset_folder(tmp_path)
+        self.say(folder, 1, total_steps=said)
+        told = f"episode_1: has 3 steps, but its total_steps says {said}; write the episode anew, or leave it out"
+        assert refusal(folder) == told
+
+    @pytest.mark.parametrize("said", ["three", 3.5, [3, 3], h5py.Empty("i8")])
+    def test_what_is_no_count_tells_nothing(self, said: Any, tmp_path: Path) -> None:
+        folder = dataset_folder(tmp_path, total_steps="many", total_episodes=None)
+        self.say(folder, 1, total_steps=said)
+        assert TransitionDataset.load(folder).notes == ()
+
+    def test_a_dataset_of_other_size_than_it_says(self, tmp_path: Path) -> None:
+        folder = dataset_folder(tmp_path, total_episodes=99, total_steps=396)
+        assert TransitionDataset.load(folder).notes == (
+            "warning: total_episodes says 99, but there are 11; total_steps says 396, but there are 34:"
+            " a part of the dataset may be lost",
+        )
+
+    def test_a_gap_in_the_numbers_of_episodes(self, tmp_path: Path) -> None:
+        folder = dataset_folder(tmp_path)
+        with h5py.File(folder / "data" / "main_data.hdf5", "a") as file:
+            del file["episode_4"]
+        assert TransitionDataset.load(folder).notes == (
+            "warning: episode_4 is missing, and there is episode_10: a part of the dataset may be lost",
+        )
+
+    @needs_real_data
+    def test_a_real_one_says_what_it_has(self) -> None:
+        assert TransitionDataset.load(REAL / "minari" / "D4RL" / "door" / "human-v2").notes == ()
+
+
+def test_a_column_that_float32_loses_is_told(tmp_path: Path) -> None:
+    folder = dataset_folder(tmp_path)
+    with h5py.File(folder / "data" / "main_data.hdf5", "a") as file:
+        for number in range(11):
+            file[f"episode_{number}/observations"][:, 1] += 1e12
+    assert [(found.column, found.constant) for found in TransitionDataset.load(folder).coarse] == [(1, True)]
+
+
 class TestDictObservations:
     SPACE = json.dumps(
         {

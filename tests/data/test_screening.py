@@ -13,6 +13,7 @@ from rl_training.data.dataset_loaders import FileDatasetConfig, MixtureDatasetCo
 from rl_training.data.doctor import describe
 from rl_training.data.doctor.screening import screen
 from rl_training.data.formats import RawData, read
+from rl_training.data.resolution import is_coarse
 from rl_training.data.space_bounds import SpaceBounds
 from rl_training.errors import ConfigError, DataError
 from rl_training.runtime.trainer import Trainer
@@ -259,6 +260,34 @@ class TestResolution:
         arrays = far_offset()
         arrays["obs"][:, 0] = 1.0 + 1e-9 * (np.arange(len(arrays["obs"])) % 7)
         assert codes(arrays)["values.resolution"].level == "warning"
+
+    @pytest.mark.parametrize("kind", ["int64", "uint64"])
+    @pytest.mark.parametrize(("offset", "unit"), [(2**40, 1), (2**60, 1), (1_700_000_000_000_000_000, 20_000)])
+    def test_integers_are_never_rounded(self, kind: str, offset: int, unit: int) -> None:
+        """In float64 they would be constant, or its noise."""
+        arrays = healthy(next_obs=None)
+        arrays["obs"] = (offset + unit * np.arange(arrays["obs"].size)).astype(kind).reshape(arrays["obs"].shape)
+        assert codes(arrays)["values.resolution"].level == "error"
+
+    def test_integers_that_do_not_change(self) -> None:
+        assert not is_coarse(np.full((9, 1), 2**60 + 1))
+
+    def test_integers_as_far_apart_as_can_be(self) -> None:
+        assert not is_coarse(np.array([[-(2**63)], [2**63 - 1]] * 4))
+        assert not is_coarse(np.array([[0], [2**64 - 1]] * 4, dtype=np.uint64))
+
+    def test_integers_of_a_table(self) -> None:
+        arrays = healthy(next_obs=None)
+        rows = len(arrays["obs"])
+        stamps = {"obs_0": 2**60 + np.arange(rows), "obs_1": np.arange(rows)}
+        rest = {name: list(values) for name, values in arrays.items() if name not in ("obs", "next_obs")}
+        dataset = TransitionDataset.from_table(stamps | rest)
+        assert [(found.column, found.constant) for found in dataset.coarse] == [(0, True)]
+        with pytest.raises(DataError, match=r"column 'obs_0': its integers change by less than floats of their size"):
+            TransitionDataset.from_table(stamps | rest | {"obs_1": 0.5 * np.arange(rows)})
+        two = np.stack([2**40 + np.arange(rows), stamps["obs_0"]], axis=1)  # of which float64 shows the first
+        with pytest.raises(DataError, match=r"column 'obs_0': its integers change by less than floats of their size"):
+            TransitionDataset.from_table(rest | {"obs_0": two, "obs_1": 0.5 * np.arange(rows)})
 
     def test_columns_of_a_table(self) -> None:
         arrays = far_offset()

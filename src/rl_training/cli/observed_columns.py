@@ -11,11 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.cli.reading_options import joined
-from rl_training.data.fields import STEP
+from rl_training.data.fields import FIELD_OF, STEP
 from rl_training.data.formats.cells import BadCellsError
 from rl_training.data.formats.clocks import DATES, clock_of
 from rl_training.data.formats.csv_text import Layout
-from rl_training.data.formats.names import listed, suggest
+from rl_training.data.formats.field_columns import bearing, plain
+from rl_training.data.formats.names import listed, split_number, suggest
 from rl_training.data.formats.times import steps_of
 from rl_training.data.formats.written import names_beside
 from rl_training.environments import NamedColumn
@@ -27,14 +28,24 @@ _ALSO = (STEP, "t")  # what a column of dates may be called, where nobody named 
 
 
 def by_their_names(path: Path, layout: Layout, known: Sequence[NamedColumn]) -> Layout:
-    """The layout with `obs_0`, `obs_1`, … as they are called in the file beside it; without one, as the policy does."""
-    numbered = [f"obs_{place}" for place in range(len(known))]
-    if not known or not set(numbered) <= set(layout.names) or f"obs_{len(known)}" in layout.names:
-        return layout
-    told = names_beside(path).get("obs")
+    """The layout with `obs_0`, `obs_1`, … as they are called in the file beside it; without one, as the policy does,
+    unless the file has a name of the policy's: a number may be part of it."""
+    told = names_beside(path).get("obs") if known else None
     own = told if isinstance(told, list) and len(told) == len(known) else [column.name for column in known]
+    if not known or (own is not told and not set(own).isdisjoint(layout.names)):
+        return layout
+    numbered = by_number(layout)
+    if len(numbered) != len(known):
+        return layout
     called = dict(zip(numbered, map(str, own), strict=True))
     return replace(layout, names=[called.get(name, name) for name in layout.names])
+
+
+def by_number(layout: Layout) -> tuple[str, ...]:
+    """The columns `obs_0`, `obs_1`, … in the order of their numbers, as data are read; none where there are none."""
+    names = layout.names if layout.has_names else ()
+    own = [name for name in names if FIELD_OF.get(split_number(plain(name))[0]) == "obs"]
+    return next((found for found in bearing(own, [], ()).values() if split_number(found[0])[1] is not None), ())
 
 
 def dates_of(column: NamedColumn, names: Sequence[str]) -> str | None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from rl_training.cli.observed_columns import (
     as_option,
+    by_number,
     by_their_names,
     computed,
     computed_from,
@@ -297,11 +298,13 @@ def _read_npz(path: Path, known: Sequence[NamedColumn]) -> Any:
 
 def _read_csv(path: Path, known: Sequence[NamedColumn], missing: Sequence[str]) -> Any:
     """Rows of numbers; a first row that is not numbers is a header. One that has the policy's columns, among others or
-    in another order, is read by name. Without a header, as many columns as the policy sees are just these."""
+    in another order, is read by name; of a policy without names, `obs_0`, `obs_1`, … by their numbers. Without a
+    header, as many columns as the policy sees are just these."""
     layout = by_their_names(path, csv_text.layout_of(path), known)
     names = [column.name for column in known]
     words = {column.name: column.words for column in known if column.words}
-    places: Sequence[int] = range(len(layout.names))
+    titles: Sequence[str] = layout.names
+    places: Sequence[int] = range(len(titles))
     are_these = not layout.has_names and len(layout.names) == len(names)
     dates = {column.name: found for column in known if (found := dates_of(column, layout.names)) is not None}
     seen = {name.casefold() for name in (*names, *dates.values())}
@@ -311,6 +314,8 @@ def _read_csv(path: Path, known: Sequence[NamedColumn], missing: Sequence[str]) 
         if several := [name for name in layout.doubled if name in names]:
             raise DataError(f"{layout.named_alike(several[0])}; leave in the one that the policy sees")
         places = [layout.names.index(dates.get(name, name)) for name in names]
+    elif not names and (numbered := by_number(layout)):
+        titles, places = numbered, [layout.names.index(name) for name in numbered]
     elif layout.has_names and names:
         tell(f"note: {path} has none of the policy's names: columns are taken in its order, {listed(names)}", err=True)
     table = list(csv_text.rows(path, layout, strict=True))
@@ -319,7 +324,7 @@ def _read_csv(path: Path, known: Sequence[NamedColumn], missing: Sequence[str]) 
         if len(row) != len(layout.names):
             raise DataError(f"row {number} has {amount(len(row), 'value')}, not {len(layout.names)} as the first line")
     read = []
-    for name, place in zip(names if by_name else layout.names, places, strict=True):
+    for name, place in zip(names if by_name else titles, places, strict=True):
         cells = [row[place] for row in rows]
         if name in dates:
             read.append(computed(name, dates[name], cells))

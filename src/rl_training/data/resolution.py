@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 FIELDS = ("obs", "actions", "rewards")
+LOST = "its integers change by less than floats of their size can tell; subtract an offset, such as the first of them"
 _SAMPLE = 4_096  # rows that are enough to tell
 _LOST = 0.5  # of the steps from row to row that float32 does not see
 _COARSE = 0.05  # of the standard deviation: the distance of neighbouring float32 numbers
-_NOISE = 1e-12  # of the largest value: smaller changes are float64's own rounding
+_NOISE = 1e-12  # of the largest value: smaller changes of floats are float64's own rounding
+_FAR = 2.0**62  # two integers of 64 bits that are further apart need not be told apart exactly
 _MEANT = 1e-6  # in the column's unit: a smaller deviation may be noise that nobody misses
 
 
@@ -40,6 +42,14 @@ def is_coarse(values: npt.NDArray[Any]) -> bool:
     return next(_of_field("", values), None) is not None
 
 
+def is_lost_in_float64(values: npt.NDArray[Any]) -> bool:
+    """Whether a column of integers `[N, K]` is lost in float32, which float64 would no longer show."""
+    if values.dtype.kind not in "iu" or not is_coarse(values):
+        return False
+    shown = {found.column for found in _of_field("", values.astype(np.float64))}
+    return any(found.column not in shown for found in _of_field("", values))
+
+
 def is_wider(values: Any) -> bool:
     """Whether numbers may lose digits in float32."""
     dtype = np.asarray(values).dtype
@@ -56,13 +66,18 @@ def _of_field(name: str, given: Any) -> Iterator[CoarseColumn]:
     if not (here.size and np.isfinite(here).all() and np.isfinite(following).all()):
         return  # refused elsewhere
     largest = np.abs(here).max(axis=0)
-    deviation = here.std(axis=0)
+    changes, noise = here, _NOISE * largest
+    change = following - here
+    if values.dtype.kind in "iu":  # exact, whatever their size
+        changes, noise = _distance(values[rows], values[0]), np.zeros_like(largest)
+        change = _distance(values[rows + 1], values[rows])
+    deviation = changes.std(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
         spacing = np.spacing(np.abs(here.mean(axis=0)).astype(np.float32)).astype(np.float64)
         unseen = here.astype(np.float32) == following.astype(np.float32)
-    steps = np.abs(following - here) > _NOISE * largest
+    steps = np.abs(change) > noise
     lost = (steps & unseen).sum(axis=0) > _LOST * np.maximum(1, steps.sum(axis=0))
-    varies = deviation > _NOISE * largest
+    varies = deviation > noise
     for column in np.flatnonzero(varies & (lost | (spacing > _COARSE * deviation))).tolist():
         narrow: npt.NDArray[np.float32] = values[:, column].astype(np.float32)
         yield CoarseColumn(
@@ -74,3 +89,10 @@ def _of_field(name: str, given: Any) -> Iterator[CoarseColumn]:
             constant=bool((narrow == narrow[0]).all()),
             meant=bool(deviation[column] > _MEANT),
         )
+
+
+def _distance(values: npt.NDArray[Any], start: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """From integers to others: float64 would round them to the same number first."""
+    rounded = values.astype(np.float64) - start.astype(np.float64)
+    exact = (values.astype(np.uint64) - start.astype(np.uint64)).view(np.int64)  # wraps, and back again
+    return np.where(np.abs(rounded) < _FAR, exact, rounded)

@@ -12,6 +12,7 @@ from rl_training.data.fields import EPISODE_IDS, FIELD_OF
 from rl_training.data.formats.clocks import DATES, HOLE, Clock, as_date, usual_stride
 from rl_training.data.formats.raw import Arrays, Files, RawData, row_named
 from rl_training.data.formats.row_order import same_as_next
+from rl_training.data.resolution import LOST, is_lost_in_float64
 from rl_training.errors import DataError
 from rl_training.reading_choices import EpisodeEach, Period, TableChoices
 from rl_training.time_features import Seconds, advanced, features, names_of
@@ -187,6 +188,8 @@ def stride_of(raw: RawData) -> float:
 
 def _beside(matrix: npt.NDArray[np.generic], now: npt.NDArray[np.float64]) -> npt.NDArray[np.generic]:
     flat = matrix.reshape(len(matrix), -1)
+    if is_lost_in_float64(flat):
+        raise DataError(f"obs: {LOST}")
     kind = flat.dtype if flat.dtype.kind == "f" else np.dtype(np.float64)
     return np.concatenate([flat.astype(kind), now.astype(kind)], axis=1)
 

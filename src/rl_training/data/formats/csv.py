@@ -192,6 +192,7 @@ def _read_plainly(path: Path, layout: Layout, planned: Plan, most: int | None = 
     while rows := list(islice(complete, _ROWS_AT_A_TIME)):
         cells = list(zip(*rows, strict=True))
         for name, position in positions.items():
+            csv_text.require_utf8(cells[position])  # of other columns it is not asked
             parts[name].append(faults.reading(values, name, cells[position], done))
         done += len(rows)
     faults.refuse(lambda wanted: _lines_of(path, layout, wanted))
@@ -232,20 +233,20 @@ def _values(planned: Plan, name: str, cells: Sequence[str], first_row: int = 0) 
 
 def _lines_of(path: Path, layout: Layout, rows: set[int]) -> dict[int, int]:
     """The lines that rows have in the file."""
-    table = islice(csv_text.rows(path, layout), max(rows) + 1)
+    table = islice(csv_text.rows(path, layout, any_letters=True), max(rows) + 1)
     return {row: line for row, (line, _) in enumerate(table) if row in rows}
 
 
 def _as_written(path: Path, layout: Layout, name: str, row: int) -> str:
     """A cell as the file has it, and its line."""
-    line, cells = next(islice(csv_text.rows(path, layout), row, None))
+    line, cells = next(islice(csv_text.rows(path, layout, any_letters=True), row, None))
     return f"{printable(shortened(cells[layout.names.index(name)].strip()))} (line {line})"
 
 
 def _complete(path: Path, layout: Layout) -> Iterator[list[str]]:
     """Rows with a value for every column."""
     width = len(layout.names)
-    table = csv_text.rows(path, layout, strict=True)
+    table = csv_text.rows(path, layout, strict=True, any_letters=True)
     for line, row in table:
         if len(row) != width:
             found, named = amount(len(row), "value"), amount(width, "column")
@@ -260,7 +261,7 @@ def _complete(path: Path, layout: Layout) -> Iterator[list[str]]:
 def _lines_of_other_widths(table: Iterator[tuple[int, list[str]]], width: int) -> list[str]:
     """Of what is left, as far as it can be read: what is wrong further down is not what comes first."""
     lines = []
-    with suppress(UnicodeDecodeError, DataError):
+    with suppress(DataError):
         for line, cells in table:
             if len(cells) != width:
                 lines.append(str(line))

@@ -8,7 +8,7 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -169,10 +169,14 @@ def layout_of(path: Path) -> Layout:
     return Layout(names, separator, above_data, has_names, decimals, is_packed, units, below is None)
 
 
-def rows(path: Path, layout: Layout, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """The number of the line and the cells of every row below the header; empty lines are passed over."""
+def rows(
+    path: Path, layout: Layout, *, strict: bool = False, any_letters: bool = False
+) -> Iterator[tuple[int, list[str]]]:
+    """The number of the line and the cells of every row below the header; empty lines are passed over. any_letters:
+    what is not UTF-8 is left for `require_utf8` to find in the cells that are read."""
     with open_bytes(path) as file:
-        lines = _lines(io.TextIOWrapper(file, encoding="utf-8-sig", newline=""))
+        errors = "surrogateescape" if any_letters else "strict"
+        lines = _lines(io.TextIOWrapper(file, encoding="utf-8-sig", errors=errors, newline=""))
         for _ in islice(lines, layout.lines_above):
             pass
         reader = csv.reader(lines, delimiter=layout.separator, strict=strict)
@@ -190,6 +194,13 @@ def rows(path: Path, layout: Layout, *, strict: bool = False) -> Iterator[tuple[
                 yield line, row
             elif (empty := empty + 1) > _MOST_EMPTY:
                 raise DataError(f"line {line:,}: more than {_MOST_EMPTY:,} empty lines in a row; leave them out")
+
+
+def require_utf8(cells: Iterable[str]) -> None:
+    """Raise what decoding would have raised."""
+    text = "".join(cells)
+    if not text.isascii():
+        text.encode("utf-8", "surrogateescape").decode("utf-8")
 
 
 def _unreadable(error: csv.Error, first: int, last: int) -> DataError:

@@ -53,9 +53,10 @@ def opened(path: Path) -> Iterator[h5py.File]:
             raise DataError(source.damage)
 
 
-def attributes(file: h5py.File, names: Iterable[str]) -> dict[str, Any]:
-    """Those of the file's attributes that are numbers or text; any other, or a large one, is passed over unread."""
-    return {name: file.attrs[name] for name in names if name in file.attrs and _is_plain(file.attrs.get_id(name))}
+def attributes(group: h5py.Group, names: Iterable[str]) -> dict[str, Any]:
+    """Those of a file's, or a group's, attributes that are numbers or text; any other, or a large one, is passed over
+    unread."""
+    return {name: group.attrs[name] for name in names if name in group.attrs and _is_plain(group.attrs.get_id(name))}
 
 
 def _is_plain(attribute: Any) -> bool:

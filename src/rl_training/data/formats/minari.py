@@ -18,11 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.fields import FIELD_OF
+from rl_training.data.formats import minari_counts
 from rl_training.data.formats.hdf5 import SharedReads, array_in, check_sizes, group_in
 from rl_training.data.formats.hdf5_files import DAMAGE, opened
 from rl_training.data.formats.limits import check_file
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import Columns, RawData
+from rl_training.data.resolution import is_coarse
 from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError, did_you_mean
 from rl_training.validation import printable, shown
@@ -101,7 +103,9 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     check_file(data / "main_data.hdf5")
     try:
         with opened(data / "main_data.hdf5") as file:
-            arrays, notes = _transitions(_episodes(file), keys)
+            episodes = _episodes(file)
+            arrays, notes = _transitions(episodes, keys)
+            doubts = minari_counts.doubts_about(metadata, [name for name, _ in episodes], len(arrays["rewards"]))
     except FileNotFoundError as error:
         raise DataError(f"a Minari dataset without its {data.name}/main_data.hdf5") from error
     except DAMAGE as error:
@@ -110,7 +114,7 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     name = metadata.get("dataset_id")
     described = f"Minari dataset {shown(name)[1:-1]}" if isinstance(name, str) else "Minari dataset"
     bounds = _bounds({} if metadata.get(ASSUMED_BOUNDS) is True else actions, observations, keys)
-    return RawData(arrays, described, env_id=env_id_in(metadata), notes=notes, bounds=bounds)
+    return RawData(arrays, described, env_id=env_id_in(metadata), notes=(*doubts, *notes), bounds=bounds)
 
 
 def _data_folder(path: Path) -> Path:
@@ -255,6 +259,8 @@ def _transitions(
     plan = [_measured(name, episode, keys) for name, episode in episodes]
     _check_widths(plan, [name for name, _ in episodes])
     steps = [fields["rewards"][0].shape[0] for fields in plan]
+    for (name, episode), length in zip(episodes, steps, strict=True):
+        minari_counts.check_episode(name, episode, length)
     held = [part for fields in plan for parts in fields.values() for part in parts]
     check_sizes(held, [part for fields in plan for name in _PER_STEP[1:] for part in fields[name]])
     values = SharedReads(held)
@@ -263,7 +269,7 @@ def _transitions(
         if not length:
             continue
         with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused with its row
-            parts = [values(part).reshape(length + 1, -1).astype(np.float32) for part in fields["obs"]]
+            parts = [_narrowed(values(part).reshape(length + 1, -1)) for part in fields["obs"]]
         whole = np.concatenate(parts, axis=1)
         found["obs"].append(whole[:-1])
         found["next_obs"].append(whole[1:])
@@ -274,6 +280,11 @@ def _transitions(
         raise DataError("no episode of the Minari dataset has a step")
     arrays = {name: np.concatenate(values) for name, values in found.items()}
     return _closed(arrays, np.cumsum([length for length in steps if length]) - 1)
+
+
+def _narrowed(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """In float32, to need less memory, unless that loses what changes: it is told later."""
+    return values if is_coarse(values) else values.astype(np.float32)
 
 
 def _measured(name: str, episode: h5py.Group, keys: Sequence[str] | None) -> dict[str, list[h5py.Dataset]]:

@@ -36,7 +36,7 @@ from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, file_n
 from rl_training.data.formats.row_order import Steps, in_order
 from rl_training.data.formats.times import Times, steps_of
 from rl_training.data.formats.words import check_columns, checked
-from rl_training.data.resolution import is_coarse
+from rl_training.data.resolution import LOST, is_coarse, is_lost_in_float64
 from rl_training.errors import ColumnsError, DataError, did_you_mean
 from rl_training.reading_choices import AS_IT_STANDS, EndReasons, TableChoices
 from rl_training.validation import printable, shown
@@ -348,6 +348,12 @@ def _matrix(parts: Arrays) -> npt.NDArray[Any]:
     if deep is not None:
         raise DataError(f"column {deep!r}: holds nested lists; expected flat ones")
     flat = [part[:, None] if part.ndim == 1 else part for part in parts.values()]
-    dtype = np.float64 if any(is_coarse(part) for part in flat) else np.float32  # what float32 loses is told later
+    dtype = np.dtype(np.float32)
+    if any(is_coarse(part) for part in flat):  # what float32 loses is told later
+        common = np.result_type(*flat)
+        dtype = common if common.kind in "iu" else np.dtype(np.float64)
+        lost = (name for name, part in zip(parts, flat, strict=True) if dtype.kind == "f" and is_lost_in_float64(part))
+        if (name := next(lost, None)) is not None:
+            raise DataError(f"column {name!r}: {LOST}")
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused with its row
         return np.concatenate([part.astype(dtype) for part in flat], axis=1)
