@@ -348,7 +348,7 @@ def _matrix(parts: Arrays) -> npt.NDArray[Any]:
     if deep is not None:
         raise DataError(f"column {deep!r}: holds nested lists; expected flat ones")
     flat = [part[:, None] if part.ndim == 1 else part for part in parts.values()]
-    dtype = np.dtype(np.float32)
+    dtype: np.dtype[Any] = np.dtype(np.float32)
     if any(is_coarse(part) for part in flat):  # what float32 loses is told later
         common = np.result_type(*flat)
         dtype = common if common.kind in "iu" else np.dtype(np.float64)
