@@ -44,7 +44,7 @@ def is_coarse(values: npt.NDArray[Any]) -> bool:
 
 def is_lost_in_float64(values: npt.NDArray[Any]) -> bool:
     """Whether a column of integers `[N, K]` is lost in float32, which float64 would no longer show."""
-    if values.dtype.kind not in "iu":
+    if values.dtype.kind not in "iu" or not is_coarse(values):
         return False
     shown = {found.column for found in _of_field("", values.astype(np.float64))}
     return any(found.column not in shown for found in _of_field("", values))

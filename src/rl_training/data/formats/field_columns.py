@@ -25,7 +25,7 @@ def bearing(free: Sequence[str], notes: list[str], given: Container[str | None])
     """Of the columns that nobody has mapped, those of each field that is not `given`, by the name that it has there."""
     found = _named(free, given)
     holders = {slot_of(key): columns[0] for key, columns in found.items()}
-    for key, columns in numbered(free, notes, given).items():
+    for key, columns in _numbered(free, notes, given).items():
         field = slot_of(key)
         if field in holders:
             raise DataError(f"{field}: both {holders[field]!r} and {columns[0]!r} hold it; say which in columns")
@@ -49,7 +49,7 @@ def _named(free: Iterable[str], given: Container[str | None]) -> dict[str, tuple
     return found
 
 
-def numbered(free: Iterable[str], notes: list[str], given: Container[str | None] = ()) -> dict[str, tuple[str, ...]]:
+def _numbered(free: Iterable[str], notes: list[str], given: Container[str | None]) -> dict[str, tuple[str, ...]]:
     """`obs_0 … obs_n` gathered, for the fields that are matrices."""
     groups: dict[str, dict[int, str]] = {}
     for name in free:

@@ -348,11 +348,12 @@ def _matrix(parts: Arrays) -> npt.NDArray[Any]:
     if deep is not None:
         raise DataError(f"column {deep!r}: holds nested lists; expected flat ones")
     flat = [part[:, None] if part.ndim == 1 else part for part in parts.values()]
-    kind = np.result_type(*flat)
-    wide = kind if kind.kind in "iu" else np.dtype(np.float64)
-    dtype = wide if any(is_coarse(part) for part in flat) else np.dtype(np.float32)  # what float32 loses is told later
-    lost = (name for name, part in zip(parts, flat, strict=True) if dtype.kind == "f" and is_lost_in_float64(part))
-    if (name := next(lost, None)) is not None:
-        raise DataError(f"column {name!r}: {LOST}")
+    dtype: np.dtype[Any] = np.dtype(np.float32)
+    if any(is_coarse(part) for part in flat):  # what float32 loses is told later
+        common = np.result_type(*flat)
+        dtype = common if common.kind in "iu" else np.dtype(np.float64)
+        lost = (name for name, part in zip(parts, flat, strict=True) if dtype.kind == "f" and is_lost_in_float64(part))
+        if (name := next(lost, None)) is not None:
+            raise DataError(f"column {name!r}: {LOST}")
     with np.errstate(over="ignore"):  # what overflows becomes infinite and is refused with its row
         return np.concatenate([part.astype(dtype) for part in flat], axis=1)
