@@ -269,6 +269,9 @@ class TestResolution:
         arrays["obs"] = (offset + unit * np.arange(arrays["obs"].size)).astype(kind).reshape(arrays["obs"].shape)
         assert codes(arrays)["values.resolution"].level == "error"
 
+    def test_integers_that_float64_takes_for_one(self) -> None:
+        assert is_coarse(2**60 + np.arange(50)[:, None])
+
     def test_integers_that_do_not_change(self) -> None:
         assert not is_coarse(np.full((9, 1), 2**60 + 1))
 
