@@ -200,7 +200,9 @@ def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
             given[name] = numbers_by_word[key] if (key := key_of(value)) in numbers_by_word else float(value or "nan")
         except ValueError:
             allowed = f", or one of {listed(word for word, _ in known[name].words)}" if known[name].words else ""
-            must = f"column {name!r} must be one number{allowed}, got {shown(value)}; {NO_VALUE}"
+            must = (
+                f"column {name!r} must be one number{allowed}, got {shown(value)}{'' if allowed else f'; {NO_VALUE}'}"
+            )
             raise DataError(f"--obs {text}: {must}") from None
     for column in columns:
         if column.time in typed and column.time not in names and column.name not in given:
