@@ -115,6 +115,16 @@ class TestCompiler:
         assert (found.level, found.found) == ("note", "/bin/g++, but torch.compile does not work: omp.h: not found")
         assert "engine: eager" in found.advice
 
+    def test_too_few_open_files(self, torch_says: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """It is not tried: torch was reported to hang."""
+        monkeypatch.setattr("rl_training.compilers.find_compiler", lambda: "/bin/g++")
+        monkeypatch.setattr("resource.getrlimit", lambda kind: (20, 4096))
+        torch_says(compiled={"right": True})
+        found = checks(tmp_path, quick=False)["compiler"]
+        lacks = "compiling needs 64 open files (`ulimit -n` allows 20 here; raise it)"
+        assert (found.level, found.advice) == ("note", "ulimit -n 1024")
+        assert found.found == f"/bin/g++, but {lacks}: runs train in eager mode, which gives the same results"
+
     @pytest.mark.slow
     def test_the_probe_compiles(self) -> None:
         answer = machine_check._ask_torch("compile")

@@ -64,6 +64,29 @@ class TestMode:
             Trainer(small_config(data_file, tmp_path / "runs", engine="compiled")).train()
         assert not (tmp_path / "runs").exists()
 
+    @pytest.mark.parametrize(("most", "enough"), [(20, False), (63, False), (64, True), (-1, True)])
+    def test_too_few_open_files(
+        self, most: int, enough: bool, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """torch may fail for want of them, and was reported to hang: it is not tried. -1 is no limit."""
+        made: list[str] = []
+        monkeypatch.setattr(engines, "_compile", lambda update, device: made.append(device) or update)
+        monkeypatch.setattr(engines, "compiler_available", lambda: True)
+        monkeypatch.setattr("resource.getrlimit", lambda kind: (most, 4096))
+        monkeypatch.setitem(engines._COMPILE_PAYS_FROM, "cpu", 20)
+        told = f"compiling needs 64 open files (`ulimit -n` allows {most} here; raise it)"
+        short = Trainer(small_config(data_file, tmp_path, name="short", total_timesteps=10, device="cpu")).train()
+        result = Trainer(small_config(data_file, tmp_path, name="long", device="cpu")).train()
+        assert (result.status, made) == ("finished", ["cpu"] if enough else [])
+        notices = [one.run.describe().get("machine_notices", []) for one in (short, result)]
+        notices = [[notice for notice in some if "compiling" in notice] for some in notices]
+        assert notices == [[], [] if enough else [f"{told}; training goes on without it, more slowly"]]
+        if not enough:
+            config = small_config(data_file, tmp_path, name="asked", engine="compiled", device="cpu")
+            with pytest.raises(ConfigError) as caught:
+                Trainer(config).train()
+            assert str(caught.value) == told.replace("compiling", "engine: 'compiled'") + "; use 'eager'"
+
     def test_a_compiler_that_fails_is_done_without(
         self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:

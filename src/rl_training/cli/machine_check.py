@@ -170,13 +170,15 @@ def _gpu(facts: dict[str, Any]) -> Check:
 
 
 def _compiler(*, quick: bool) -> Check:
-    from rl_training.compilers import find_compiler
+    from rl_training.compilers import find_compiler, lack_of_files
 
     eager = "runs train in eager mode, which gives the same results"
     compiler = find_compiler()
     if compiler is None:
         advice = "for long runs install g++ (Debian, Ubuntu: apt install g++) or clang++"
         return Check("compiler", "note", f"no C++ compiler on this machine: {eager}", advice)
+    if lack := lack_of_files():
+        return Check("compiler", "note", f"{compiler}, but compiling needs {lack}: {eager}", "ulimit -n 1024")
     if quick:
         return Check("compiler", "ok", f"{compiler}; torch.compile was not tried")
     answer = _ask_torch("compile")

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from rl_training import streams
 from rl_training.algorithms.base import Learner
-from rl_training.compilers import find_compiler
+from rl_training.compilers import find_compiler, lack_of_files
 from rl_training.errors import ConfigError
 from rl_training.models import StackedMLP, fused_mlp
 from rl_training.models.layers import Arithmetic
@@ -60,7 +60,11 @@ def choose_mode(mode: EngineMode, total_updates: int, device: torch.device) -> E
         raise ConfigError(f"engine: 'compiled' needs {lack}; use 'eager'")
     if mode != "auto":
         return mode
-    return "compiled" if total_updates >= _COMPILE_PAYS_FROM[device.type] and not lack_for_compiling() else "eager"
+    return "compiled" if compiling_pays(total_updates, device) and not lack_for_compiling() else "eager"
+
+
+def compiling_pays(total_updates: int, device: torch.device) -> bool:
+    return total_updates >= _COMPILE_PAYS_FROM[device.type]
 
 
 def engine_in_words(mode: EngineMode, device: torch.device) -> str:
@@ -69,7 +73,7 @@ def engine_in_words(mode: EngineMode, device: torch.device) -> str:
 
 def lack_for_compiling() -> str | None:
     """What `torch.compile` needs and does not have here."""
-    return None if compiler_available() else "a C++ compiler (g++ or clang++) on this machine"
+    return lack_of_files() if compiler_available() else "a C++ compiler (g++ or clang++) on this machine"
 
 
 def compiler_available() -> bool:

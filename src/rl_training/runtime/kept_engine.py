@@ -7,7 +7,14 @@ from __future__ import annotations
 
 import torch
 
-from rl_training.runtime.engine import EngineMode, choose_mode, engine_in_words, lack_for_compiling
+from rl_training.compilers import lack_of_files
+from rl_training.runtime.engine import (
+    EngineMode,
+    choose_mode,
+    compiling_pays,
+    engine_in_words,
+    lack_for_compiling,
+)
 from rl_training.runtime.machine_load import MachineNotice
 from rl_training.runtime.progress import Progress
 from rl_training.wording import WARNING, amount
@@ -20,7 +27,7 @@ def mode_to_go_on_with(
     do not say what they were computed by: they go on as a new run would."""
     chosen = choose_mode(asked, progress.total_updates, device)
     if not progress.engines:
-        return chosen, []
+        return chosen, _too_few_files(asked, progress, device)
     before = progress.engines[-1]
     lack = _lack(before, asked, device)
     mode: EngineMode = chosen if lack else "compiled" if before.startswith("compiled") else "eager"
@@ -36,6 +43,15 @@ def mode_to_go_on_with(
             " of an unbroken run"
         )
     ]
+
+
+def _too_few_files(asked: EngineMode, progress: Progress, device: torch.device) -> list[MachineNotice]:
+    """Where `auto` does without compiling for want of them alone: that is soon put right, unlike a compiler missing."""
+    lack = lack_of_files()
+    if asked != "auto" or lack is None or lack != lack_for_compiling():
+        return []
+    pays = compiling_pays(progress.total_updates, device)
+    return [MachineNotice(f"compiling needs {lack}; training goes on without it, more slowly")] if pays else []
 
 
 def _lack(before: str, asked: EngineMode, device: torch.device) -> str | None:
