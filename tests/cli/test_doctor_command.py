@@ -116,7 +116,7 @@ class TestCompiler:
         assert "engine: eager" in found.advice
 
     def test_too_few_open_files(self, torch_says: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """It is not tried: torch might wait for ever."""
+        """It is not tried: torch was reported to hang."""
         monkeypatch.setattr("rl_training.compilers.find_compiler", lambda: "/bin/g++")
         monkeypatch.setattr("resource.getrlimit", lambda kind: (20, 4096))
         torch_says(compiled={"right": True})

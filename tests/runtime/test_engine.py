@@ -68,7 +68,7 @@ class TestMode:
     def test_too_few_open_files(
         self, most: int, enough: bool, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """torch fails for want of them, or waits for ever: it is not tried. -1 is no limit."""
+        """torch may fail for want of them, and was reported to hang: it is not tried. -1 is no limit."""
         made: list[str] = []
         monkeypatch.setattr(engines, "_compile", lambda update, device: made.append(device) or update)
         monkeypatch.setattr(engines, "compiler_available", lambda: True)
