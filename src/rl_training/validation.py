@@ -220,9 +220,13 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 def _allowed(field: FieldInfo) -> str:
     """A field's range in words: `at least 0 and below 1`; empty where it has none of its own."""
     words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+    # Those of `Count | None` are its branch's: `Annotated[int, Field(ge=1)]`.
+    branches = [part for part in typing.get_args(field.annotation) if hasattr(part, "__metadata__")]
+    inner = [found for found in branches[0].__metadata__ if isinstance(found, FieldInfo)] if len(branches) == 1 else []
+    constraints = [*(constraint for found in inner for constraint in found.metadata), *field.metadata]
     bounds = [
         f"{word} {getattr(constraint, key):g}"
-        for constraint in field.metadata
+        for constraint in constraints
         for key, word in words.items()
         if getattr(constraint, key, None) is not None
     ]
