@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from numbers import Real
 from typing import Any, Literal, TypeAlias, TypedDict, cast, get_args
 
 from rl_training.errors import ConfigError, did_you_mean
+from rl_training.validation import shown
 
 DonesAre: TypeAlias = Literal["terminations", "truncations", "ends"]  # what a plain `dones` flag means
 TimeLimits: TypeAlias = Literal["keep", "d4rl"]  # rows at a time limit: kept, or dropped as D4RL does
@@ -107,6 +110,19 @@ def checked_periods(periods: Any) -> tuple[Period, ...]:
     return cast(tuple[Period, ...], tuple(given))
 
 
+def checked_missing_words(given: Any) -> tuple[str, ...]:
+    """The texts, or numbers, that stand for a missing number, or a refusal."""
+    if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
+        such = f"[{given!r}]" if isinstance(given, str) else "['ERR', '-9999']"
+        raise ConfigError(f"missing_words: must be a list of words, such as {such}")
+    words = tuple(given)
+    for word in words:
+        if isinstance(word, bool) or not isinstance(word, str | Real | date):  # YAML makes dates
+            quotes = "; put true, no, null and their like in quotes" if word is None or isinstance(word, bool) else ""
+            raise ConfigError(f"missing_words: must be words or numbers, got {shown(word)}{quotes}")
+    return tuple(map(str, words))
+
+
 def _require_one(option: str, word: Any, known: Sequence[str]) -> None:
     if word not in known:
         raise ConfigError(f"{option}: {word!r} is not known{did_you_mean(str(word), known)}")
@@ -114,13 +130,10 @@ def _require_one(option: str, word: Any, known: Sequence[str]) -> None:
 
 def apart(said: Choices) -> tuple[TableChoices, Understanding]:
     """What is said of a table's cells and rows, and the rest."""
-    words, duplicates = said.get("missing_words", ()), said.get("duplicates", AS_IT_STANDS.duplicates)
-    if isinstance(words, str):
-        raise ConfigError(f"missing_words: must be a list of words, such as [{words!r}]")
     of_table = TableChoices(
         said.get("end_reasons"),
-        tuple(map(str, words)),
-        duplicates,
+        checked_missing_words(said.get("missing_words", ())),
+        said.get("duplicates", AS_IT_STANDS.duplicates),
         said.get("words"),
         checked_each(said.get("episode_each")),
         checked_periods(said.get("observe_time", ())),

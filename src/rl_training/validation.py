@@ -144,7 +144,8 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
         case "greater_than" | "greater_than_equal" | "less_than" | "less_than_equal" if place.field and _allowed(
             place.field
         ):
-            return f"must be {_allowed(place.field)}, got {shown(fault['input'])}"
+            none = _what_none_does(place.field) if fault["input"] == 0 else ""
+            return f"must be {_allowed(place.field)}, got {shown(fault['input'])}{none}"
         case "string_pattern_mismatch" if place.field:
             return f"must be {place.field.description}, got {shown(fault['input'])}"
         case "int_parsing" | "int_type" | "int_from_float":
@@ -160,8 +161,7 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
         message = message.replace(theirs, ours)
     if not place.path or fault["type"] == "value_error":
         return message
-    is_zero = type(fault["input"]) is int and fault["input"] == 0
-    return f"{message}, got {shown(fault['input'])}{_what_none_does(place.field) if is_zero else ''}"
+    return f"{message}, got {shown(fault['input'])}"
 
 
 _FACTORS = {"k": 1_000, "K": 1_000, "m": 1_000_000, "M": 1_000_000}
@@ -225,10 +225,10 @@ def _further_in(models: Iterable[type[BaseModel]], name: str) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
-def _what_none_does(field: FieldInfo | None) -> str:
+def _what_none_does(field: FieldInfo) -> str:
     """`; null evaluates at the end`, where a field may be none and says what comes of it."""
-    may_be = field is not None and type(None) in typing.get_args(field.annotation)
-    does = (field.description or "").partition("; none ")[2] if field is not None and may_be else ""
+    may_be = type(None) in typing.get_args(field.annotation)
+    does = (field.description or "").partition("; none ")[2] if may_be else ""
     return f"; null {does}" if does else ""
 
 
@@ -242,9 +242,13 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
 def _allowed(field: FieldInfo) -> str:
     """A field's range in words: `at least 0 and below 1`; empty where it has none of its own."""
     words = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+    # Those of `Count | None` are its branch's: `Annotated[int, Field(ge=1)]`.
+    branches = [part for part in typing.get_args(field.annotation) if hasattr(part, "__metadata__")]
+    inner = [found for found in branches[0].__metadata__ if isinstance(found, FieldInfo)] if len(branches) == 1 else []
+    constraints = [*(constraint for found in inner for constraint in found.metadata), *field.metadata]
     bounds = [
         f"{word} {getattr(constraint, key):g}"
-        for constraint in field.metadata
+        for constraint in constraints
         for key, word in words.items()
         if getattr(constraint, key, None) is not None
     ]

@@ -116,6 +116,21 @@ class TestObservationFiles:
             ("o.json", b"5", "obs: has shape (1, 1)"),
             ("o.json", b"[[1, 2, NaN]]", "obs: value 2 of row 0 is not finite"),
             ("o.npy", lambda path: np.save(path, np.array([{}, 1], dtype=object)), "holds no observations"),
+            (
+                "o.npy",  # beyond float64, and no warning of numpy beside it
+                lambda path: np.save(path, np.full((2, 3), np.longdouble("1e4000"))),
+                "obs: value 0 of row 0 is not finite",
+            ),
+            (
+                "o.csv",
+                b"0x1,2,3\n",
+                "--obs-file o.csv: its only line, '0x1,2,3', is taken for names of columns; '0x1' is not a number",
+            ),
+            (
+                "o.csv",
+                b"1,5;2,5;3,5\n",
+                "'1,5;2,5;3,5', is taken for names of columns; write decimals with a point: '1.5,2.5,3.5'",
+            ),
         ],
     )
     def test_refused(self, name: str, content: Any, message: str, mistake: Any, run: Path, tmp_path: Path) -> None:
@@ -295,6 +310,15 @@ class TestNamedColumns:
         run = train(small_config(None, tmp_path, name="turned", dataset=section)).run.path
         (tmp_path / "o.csv").write_text("obs_0,obs_1\n0.1,3\n")
         assert command("predict", run, "--obs-file", "o.csv").out == command("predict", run, "--obs", "3,0.1").out
+
+    def test_a_refusal_is_one_line(self, mistake: Any, command: Any, named: Path, tmp_path: Path) -> None:
+        """What would be noted of the observations is not, where they are refused."""
+        (tmp_path / "o.csv").write_text("a,b\n0.1,1e400\n")
+        for words in (["--obs", "x=1e400,y=9"], ["--obs", "1e400,9"], ["--obs-file", "o.csv"]):
+            assert "is not finite" in mistake("predict", named, *words)
+        assert "seed: 9 is not in this run" in mistake("predict", named, "--obs", "x=50,y=9", "--seed", 9)
+        noted = ["note: outside what was seen in training: x 50.0 (0.0 to 0.98), y 9 (0.0 to 4)", "note: actions are u"]
+        assert command("predict", named, "--obs", "x=50,y=9").err.splitlines() == noted
 
     def test_a_run_that_starts_from_it_has_the_same_order(self, named: Path, tmp_path: Path) -> None:
         columns = {"obs": ["y", "x"], "actions": "u", "rewards": "r", "terminations": "crashed"}

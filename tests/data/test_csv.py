@@ -183,6 +183,8 @@ class TestRefusals:
                 "is not UTF-8 text (byte 0xf6, which Windows writes for 'ö');" + AS_UTF8,
             ),
             ("obs,action\n1,2\n".encode("utf-16"), "is UTF-16 text; save it as UTF-8"),
+            ("obs,action\n1,2\n".encode("utf-32"), "is UTF-32 text; save it as UTF-8"),
+            (b"\0\0\xfe\xff" + "obs,action\n1,2\n".encode("utf-32-be"), "is UTF-32 text; save it as UTF-8"),
             (
                 b"obs,action,reward,done\n0,0,0,0\n0,\xe4,0,0\n",
                 "is not UTF-8 text (byte 0xe4, which Windows writes for 'ä');" + AS_UTF8,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from rl_training import yaml_dialect
 from rl_training.cli.reading_options import in_options
@@ -16,6 +18,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.settling import settle
 from rl_training.errors import ConfigError, DataError
 from rl_training.reading_choices import apart
+from rl_training.validation import explain
 
 
 def test_a_mark_is_found_in_a_column_that_rounds_it() -> None:
@@ -32,6 +35,27 @@ def test_one_text_is_no_list_of_words() -> None:
     with pytest.raises(ConfigError, match="missing_words: must be a list of words"):
         apart({"missing_words": "-9999"})
     assert apart({"missing_words": [-9999]})[0].missing_words == ("-9999",)  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ([["a"]], "must be words or numbers, got ['a']"),
+        ([{"a": "b"}], "must be words or numbers, got {'a': 'b'}"),
+        (["a", None], "must be words or numbers, got None; put true, no, null and their like in quotes"),
+        ([True], "must be words or numbers, got True; put true, no, null and their like in quotes"),
+        ("ERR", "must be a list of words, such as ['ERR']"),
+        ({"a": "b"}, "must be a list of words, such as ['ERR', '-9999']"),
+        (5, "must be a list of words, such as ['ERR', '-9999']"),
+    ],
+)
+def test_what_is_no_word(given: Any, told: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        apart({"missing_words": given})
+    assert str(caught.value) == f"missing_words: {told}"
+    with pytest.raises(ValidationError) as refused:
+        FileDatasetConfig(path="log.csv", missing_words=given)
+    assert explain(refused.value, FileDatasetConfig) == f"missing_words: {told}"
 
 
 def test_held_values_are_there_before_rewards_move() -> None:

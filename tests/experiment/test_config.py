@@ -340,6 +340,8 @@ class TestChecks:
             ({"total_timesteps": None}, "total_timesteps (or n_epochs) is required"),
             ({"algo_kwargs": {"actor_lr": 5}}, "algo_kwargs.actor_lr: must be above 0 and at most 1, got 5"),
             ({"evaluation": {"episodes": 0}}, "evaluation.episodes: must be at least 1, got 0"),
+            ({"threads": -1}, "threads: must be at least 1 and at most 1024, got -1"),
+            ({"threads": 2000}, "threads: must be at least 1 and at most 1024, got 2000"),
         ],
     )
     def test_messages(self, changes: dict[str, Any], message: str) -> None:

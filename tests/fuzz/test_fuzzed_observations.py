@@ -35,6 +35,13 @@ def holds_itself(width: int) -> list[Any]:
     return made
 
 
+class Unwilling:
+    """As a lazy array whose file is gone."""
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise KeyError("gone")
+
+
 REFUSED: dict[str, Any] = {
     "nothing": None,
     "a number": 1.0,
@@ -67,6 +74,7 @@ REFUSED: dict[str, Any] = {
     "a tensor of nothing": torch.zeros(3, device="meta"),
     "a sparse tensor": torch.zeros(3).to_sparse(),
     "a class": float,
+    "what raises itself": Unwilling(),
 }
 
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from rl_training import __version__
-from rl_training.cli import completion, first_steps, judging, listing, standard_streams, wrong_usage
+from rl_training.cli import completion, first_steps, judging, listing, plain_warnings, standard_streams, wrong_usage
 from rl_training.cli.data import data_app
 from rl_training.cli.examples import complete_help, epilog
 from rl_training.cli.telling import tell
@@ -332,7 +332,7 @@ def main() -> None:
     """The command: users' mistakes become one line on standard error and exit code 2."""
     standard_streams.prepare()
     try:
-        with ending_signals() as signalled:
+        with plain_warnings.told_plainly(), ending_signals() as signalled:
             try:
                 code = _run()
             except Exception:

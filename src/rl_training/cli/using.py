@@ -6,9 +6,9 @@ import json
 import re
 import shlex
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -63,14 +63,15 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
         )
     worded = any("=" in text or re.search(r"[^\W\d_eE]", text) for text in texts)
     named = (file is not None and file.suffix in (".csv", ".tsv", ".npz")) or worded
-    policy = load_told(run, which) if named else None
+    policy = load_policy(run, which) if named else None
     known = () if policy is None else policy.checkpoint.spaces.obs_columns
+    notes: list[str] = []  # told once nothing is refused any more: a refusal is one line
     if file is None:
         observations: Any = [_by_name(text, known) if "=" in text else _numbers(text, known) for text in texts]
     else:
         section = None if policy is None else policy.checkpoint.config.dataset
-        observations = _read_observations(file, known, _missing_words(section))
-    policy = policy or load_told(run, which)
+        observations, notes = _read_observations(file, known, _missing_words(section))
+    policy = policy or load_policy(run, which)
     spaces = policy.checkpoint.spaces
     for text, row in zip(texts, observations, strict=True) if file is None else ():
         if len(row) != spaces.obs_dim:
@@ -80,9 +81,10 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     rows = _rectangular(observations)
     if not rows.size:
         raise DataError(f"--obs-file {file}: has no rows; each is an observation of {amount(spaces.obs_dim, 'value')}")
-    _tell_names(rows, spaces)
-    with warnings.catch_warnings(action="ignore"):  # what diverged has just been said
+    with warnings.catch_warnings(action="ignore"):  # what diverged is told as a note
         actions = policy.predict(rows, deterministic=not stochastic, seed=seed)
+    for note in (*policy.stopped_seeds.values(), *notes, *_about_names(rows, spaces)):
+        tell(f"note: {note}", err=True)
     for action in actions:
         # float32 by way of text: 0.3, not 0.30000001192092896
         tell(json.dumps([float(str(value)) for value in action]))
@@ -102,7 +104,7 @@ def _missing_words(section: Any) -> list[str]:
     return section.missing_words if isinstance(section, FileDatasetConfig) else []
 
 
-def _tell_names(observations: Any, spaces: Spaces) -> None:
+def _about_names(observations: Any, spaces: Spaces) -> Iterator[str]:
     """What the numbers printed are, and which of those given were never seen in training."""
     if observations.ndim == 2 and observations.shape[1] == len(spaces.obs_columns):
         outside = []
@@ -112,9 +114,9 @@ def _tell_names(observations: Any, spaces: Spaces) -> None:
                 given, low, high = _told_apart(float(wrong[0]), column.low, column.high)
                 outside.append(f"{printable(column.name)} {given} ({low} to {high})")
         if outside:
-            tell(f"note: outside what was seen in training: {first_of(outside)}", err=True)
+            yield f"outside what was seen in training: {first_of(outside)}"
     if any(not re.fullmatch(r"column_\d+", column.name) for column in spaces.action_columns):
-        tell(f"note: actions are {listed(column.name for column in spaces.action_columns)}", err=True)
+        yield f"actions are {listed(column.name for column in spaces.action_columns)}"
 
 
 def _told_apart(value: float, low: float, high: float) -> list[str]:
@@ -223,19 +225,21 @@ def _rectangular(rows: Any) -> Any:
     if isinstance(rows, np.ndarray):
         check_size(8 * rows.size)
     try:
-        return np.atleast_2d(np.asarray(rows, dtype=np.float64))
+        with np.errstate(over="ignore"):  # what float64 does not hold becomes infinite, and is refused with its place
+            return np.atleast_2d(np.asarray(rows, dtype=np.float64))
     except OverflowError:
         raise DataError("obs: a value is larger than any floating-point number") from None
     except (TypeError, ValueError):
         raise DataError("obs: every observation must have the same number of values") from None
 
 
+_Read: TypeAlias = tuple[Any, list[str]]  # observations by row, and notes on them
 _BYTES_PER_BYTE_OF_TEXT = 10  # a digit and a comma become a Python number
 # What numpy and json raise on files that are damaged or forged. A RecursionError is a RuntimeError.
 _DAMAGE = (ValueError, KeyError, EOFError, RuntimeError, MemoryError, OverflowError)
 
 
-def _read_observations(path: Path, columns: Sequence[NamedColumn] = (), missing: Sequence[str] = ()) -> Any:
+def _read_observations(path: Path, columns: Sequence[NamedColumn] = (), missing: Sequence[str] = ()) -> _Read:
     """Observations by row from a file, recognised by its suffix; `columns` that the policy sees. missing: words that
     stood for a missing value in training."""
     try:
@@ -249,7 +253,7 @@ def _read_observations(path: Path, columns: Sequence[NamedColumn] = (), missing:
                 return _read_csv(path, columns, missing)
             case ".npy":
                 # Mapped, not read: a forged header is then held to the size of the file, and nothing is allocated.
-                return np.load(path, mmap_mode="r", allow_pickle=False)
+                return np.load(path, mmap_mode="r", allow_pickle=False), []
             case ".npz":
                 return _read_npz(path, columns)
             case _:
@@ -261,7 +265,7 @@ def _read_observations(path: Path, columns: Sequence[NamedColumn] = (), missing:
     except _DAMAGE as error:
         raise DataError(f"--obs-file {path}: holds no observations ({error})") from None
     _require_numbers(rows)
-    return rows
+    return rows, []
 
 
 def _text(path: Path) -> str:
@@ -278,7 +282,7 @@ def _require_numbers(value: Any) -> None:
                 raise DataError(f"obs: row {number}: values must be numbers, got {shown(entry)}")
 
 
-def _read_npz(path: Path, known: Sequence[NamedColumn]) -> Any:
+def _read_npz(path: Path, known: Sequence[NamedColumn]) -> _Read:
     """Its observations, if they are the policy's own by what the file tells of them."""
     observations = npz.read_array(path, "obs")
     told: list[Any] = []
@@ -290,19 +294,17 @@ def _read_npz(path: Path, known: Sequence[NamedColumn]) -> Any:
     raw = with_told(RawData({"obs": observations}, "npz"), *told)
     names = list(raw.names_of("obs", len(known)) or ())
     try:
-        notes = require_named(names, raw.words, known, str(path))
+        return observations, list(require_named(names, raw.words, known, str(path)))
     except DataError as error:  # which is told with the file's name anyway
         raise DataError(str(error).removeprefix(f"{path}: ")) from None
-    for note in notes:
-        tell(f"note: {note}", err=True)
-    return observations
 
 
-def _read_csv(path: Path, known: Sequence[NamedColumn], missing: Sequence[str]) -> Any:
+def _read_csv(path: Path, known: Sequence[NamedColumn], missing: Sequence[str]) -> _Read:
     """Rows of numbers; a first row that is not numbers is a header. One that has the policy's columns, among others or
     in another order, is read by name; of a policy without names, `obs_0`, `obs_1`, … by their numbers. Without a
     header, as many columns as the policy sees are just these."""
     layout = by_their_names(path, csv_text.layout_of(path), known)
+    notes: list[str] = []
     names = [column.name for column in known]
     words = {column.name: column.words for column in known if column.words}
     titles: Sequence[str] = layout.names
@@ -319,8 +321,10 @@ def _read_csv(path: Path, known: Sequence[NamedColumn], missing: Sequence[str]) 
     elif not names and (numbered := by_number(layout)):
         titles, places = numbered, [layout.names.index(name) for name in numbered]
     elif layout.has_names and names:
-        tell(f"note: {path} has none of the policy's names: columns are taken in its order, {listed(names)}", err=True)
+        notes.append(f"{path} has none of the policy's names: columns are taken in its order, {listed(names)}")
     table = list(csv_text.rows(path, layout, strict=True))
+    if not table:
+        _refuse_numbers_as_names(layout)
     lines, rows = [line for line, _ in table], [row for _, row in table]
     for number, row in enumerate(rows):
         if len(row) != len(layout.names):
@@ -336,7 +340,19 @@ def _read_csv(path: Path, known: Sequence[NamedColumn], missing: Sequence[str]) 
         except BadCellsError as error:
             raise in_lines(error, lines) from None
         refuse_missing(name, read[-1], lines, cells)
-    return np.stack(read, axis=1)
+    return np.stack(read, axis=1), notes
+
+
+def _refuse_numbers_as_names(layout: csv_text.Layout) -> None:
+    """Of a single line that is taken for names, as `0x1,2,3` or `1,5;2,5`: what in it is no number."""
+    strange = [name for name in layout.names if as_number(name) is None]
+    if not strange or len(strange) == len(layout.names):
+        return
+    line = layout.separator.join(layout.names)
+    way = f"{shown(strange[0])} is not a number"
+    if ";" in line:
+        way = f"write decimals with a point: {shown(line.replace(',', '.').replace(';', ','))}"
+    raise DataError(f"its only line, {shown(line)}, is taken for names of columns; {way}")
 
 
 def _column(

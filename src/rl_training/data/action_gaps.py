@@ -96,8 +96,9 @@ def _wide_gaps(values: npt.NDArray[np.float64], column: int) -> list[ActionGap]:
     if rows < 2 * least + inside + 1:
         return []
     below, above = values[least - 1 : rows - least - inside], values[least + inside : rows - least + 1]
-    widths = above - below
-    wide = np.flatnonzero(widths >= _WIDE * (values[-1] - values[0]))
+    with np.errstate(over="ignore"):  # `init` asks before it is known that float32 holds the actions
+        widths = above - below
+        wide = np.flatnonzero(widths >= _WIDE * (values[-1] - values[0]))
     found: list[ActionGap] = []
     for place in wide[np.argsort(-widths[wide], kind="stable")].tolist():
         low, high = float(below[place]), float(above[place])

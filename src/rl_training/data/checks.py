@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
@@ -9,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.errors import DataError
+from rl_training.validation import shown
 from rl_training.wording import amount
 
 FloatArray: TypeAlias = npt.NDArray[np.float32]
@@ -82,9 +84,21 @@ def as_array(name: str, value: Any) -> npt.NDArray[Any]:
         place = f"row {row}" + "".join(f", column {number}" for number in column)
         raise DataError(f"{name}: masked at {place}; fill it in, or leave the row out")
     try:
-        return np.asarray(value)
-    except (ValueError, TypeError) as error:
+        return np.asarray(detached(value))
+    except Exception as error:  # whatever the object itself raises
         raise DataError(f"{name}: not a rectangular array of numbers ({' '.join(str(error).split())})") from error
+
+
+def detached(value: Any) -> Any:
+    """A torch tensor, or a list of them, as numpy takes it: without its gradient, and with conjugates and signs that
+    torch only notes carried out. Anything else as it is; torch is not loaded for it."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return value
+    if isinstance(value, torch.Tensor):
+        return value.detach().resolve_conj().resolve_neg()
+    several = isinstance(value, list | tuple) and value and isinstance(value[0], torch.Tensor)
+    return [detached(row) for row in value] if several else value
 
 
 def masked_cells(value: Any) -> BoolArray | None:
@@ -173,7 +187,14 @@ def check_flag_values(flags: Mapping[str, npt.NDArray[Any]]) -> None:
             ends = np.zeros(row + 1, dtype=np.bool_)
             for other in flags.values():
                 ends[: len(other)] |= other[: row + 1] == 1
-            raise FaultyValueError(name, f"{values[row]:g}", row, None, ends, "flags must be 0 or 1 (or booleans)")
+            what = no_flag(values[row])
+            raise FaultyValueError(name, what, row, None, ends, "flags must be 0 or 1 (or booleans)")
+
+
+def no_flag(value: Any) -> str:
+    """A number that is neither 0 nor 1 in words, with all its digits where it nearly is."""
+    text = f"{value:g}"
+    return str(value) if text in ("0", "1", "-0") else text
 
 
 def check_transitions(fields: Mapping[str, npt.NDArray[Any]]) -> None:
@@ -216,8 +237,8 @@ def _check_finite(name: str, values: FloatArray, ends: BoolArray) -> None:
 
 def check_action_bounds(actions: FloatArray, low: npt.ArrayLike, high: npt.ArrayLike, ends: BoolArray) -> None:
     """Refuse actions `[N, A]` outside `[low, high]` (each a scalar or `[A]`) by more than rounding."""
-    least = _bound("action_low", low, actions.shape[1])
-    most = _bound("action_high", high, actions.shape[1])
+    least = as_bound("action_low", low, actions.shape[1])
+    most = as_bound("action_high", high, actions.shape[1])
     for column in np.flatnonzero(~(least < most)).tolist():
         raise DataError(f"action_low {least[column]:g} must be below action_high {most[column]:g} in column {column}")
     slack = rounding_slack(least, most)
@@ -227,8 +248,11 @@ def check_action_bounds(actions: FloatArray, low: npt.ArrayLike, high: npt.Array
         return
     outside = (actions < least - slack) | (actions > most + slack)
     row, column = divmod(int(np.argmax(outside)), outside.shape[1])
-    rule = f"is outside the bounds [{least[column]:g}, {most[column]:g}]"
-    raise FaultyValueError("actions", f"{actions[row, column]:g}", row, column, ends, rule, joint=" ")
+    # float32 by way of text: 0.3, not 0.30000001192092896
+    found, bottom, top = float(str(actions[row, column])), float(least[column]), float(most[column])
+    digits = ".9g" if float(f"{bottom:g}") <= float(f"{found:g}") <= float(f"{top:g}") else "g"
+    rule = f"is outside the bounds [{bottom:{digits}}, {top:{digits}}]"
+    raise FaultyValueError("actions", f"{found:{digits}}", row, column, ends, rule, joint=" ")
 
 
 def column_extremes(values: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -247,7 +271,7 @@ def column_extremes(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def rounding_slack(low: Float64Array, high: Float64Array) -> Float64Array:
     """How far outside its bounds `[A]` rounding may leave an action; not at all where there is no bound on a side."""
-    with np.errstate(invalid="ignore"):  # of two infinities
+    with np.errstate(invalid="ignore", over="ignore"):  # of two infinities, or of ±1e308
         return np.nan_to_num(BOUND_TOLERANCE * (high - low), nan=0.0, posinf=0.0)
 
 
@@ -269,8 +293,13 @@ def in_unit_range(actions: npt.NDArray[Any]) -> BoolArray:
     return inside
 
 
-def _bound(name: str, bound: npt.ArrayLike, width: int) -> Float64Array:
-    values = np.asarray(bound, dtype=np.float64)
+def as_bound(name: str, bound: npt.ArrayLike, width: int) -> Float64Array:
+    """`[width]` of one number or of as many."""
+    given = as_array(name, bound)
+    if given.dtype.kind not in "biuf":
+        raise DataError(f"{name}: must be a number, or one for each action, got {shown(bound)}")
+    with np.errstate(over="ignore"):  # infinite: no bound
+        values = given.astype(np.float64)
     if values.shape not in ((), (1,), (width,)):
         raise DataError(f"{name}: shape {values.shape}, but actions have {amount(width, 'column')}")
     return np.broadcast_to(values, (width,))

@@ -97,9 +97,12 @@ def _ends_by_id(values: Any) -> npt.NDArray[np.bool_]:
     if ids.dtype.kind == "f" and np.isnan(ids).any():
         raise DataError(f"{EPISODE_IDS}: NaN at row {int(np.argmax(np.isnan(ids)))}; every row needs its episode")
     ends = np.ones(len(ids), dtype=np.bool_)
-    ends[:-1] = ids[1:] != ids[:-1]
-    first = np.flatnonzero(np.r_[True, ends[:-1]])
-    names, counts = np.unique(ids[first], return_counts=True)
+    try:
+        ends[:-1] = ids[1:] != ids[:-1]
+        first = np.flatnonzero(np.r_[True, ends[:-1]])
+        names, counts = np.unique(ids[first], return_counts=True)
+    except (TypeError, ValueError) as error:  # of objects, whatever they are
+        raise DataError(f"{EPISODE_IDS}: must be numbers or names, all of one kind") from error
     if (counts > 1).any():
         again = names[counts > 1][0]
         row = int(first[ids[first] == again][1])

@@ -62,9 +62,11 @@ def _of_field(name: str, given: Any) -> Iterator[CoarseColumn]:
         return
     values = values.reshape(len(values), -1)
     rows = np.unique(np.linspace(0, len(values) - 2, min(len(values) - 1, _SAMPLE)).astype(np.int64))
-    here, following = values[rows].astype(np.float64), values[rows + 1].astype(np.float64)
-    if not (here.size and np.isfinite(here).all() and np.isfinite(following).all()):
-        return  # refused elsewhere
+    with np.errstate(over="ignore"):
+        here, following = values[rows].astype(np.float64), values[rows + 1].astype(np.float64)
+        narrow_here, narrow_following = here.astype(np.float32), following.astype(np.float32)
+    if not (here.size and np.isfinite(narrow_here).all() and np.isfinite(narrow_following).all()):
+        return  # refused elsewhere; the squares of what float32 holds are finite in float64
     largest = np.abs(here).max(axis=0)
     changes, noise = here, _NOISE * largest
     change = following - here
@@ -72,14 +74,15 @@ def _of_field(name: str, given: Any) -> Iterator[CoarseColumn]:
         changes, noise = _distance(values[rows], values[0]), np.zeros_like(largest)
         change = _distance(values[rows + 1], values[rows])
     deviation = changes.std(axis=0)
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore"):  # beside the largest number there is no other
         spacing = np.spacing(np.abs(here.mean(axis=0)).astype(np.float32)).astype(np.float64)
-        unseen = here.astype(np.float32) == following.astype(np.float32)
+    unseen = narrow_here == narrow_following
     steps = np.abs(change) > noise
     lost = (steps & unseen).sum(axis=0) > _LOST * np.maximum(1, steps.sum(axis=0))
     varies = deviation > noise
     for column in np.flatnonzero(varies & (lost | (spacing > _COARSE * deviation))).tolist():
-        narrow: npt.NDArray[np.float32] = values[:, column].astype(np.float32)
+        with np.errstate(over="ignore"):  # in a row that was not looked at
+            narrow: npt.NDArray[np.float32] = values[:, column].astype(np.float32)
         yield CoarseColumn(
             name,
             column,

@@ -12,7 +12,7 @@ from rl_training.data.formats.words import checked as checked_words
 from rl_training.data.termination_rewards import NAME as AT_TERMINATION
 from rl_training.data.termination_rewards import checked as checked_rewards
 from rl_training.errors import ConfigError, DataError
-from rl_training.reading_choices import SIGNS_OF_REWARDS, checked_periods
+from rl_training.reading_choices import SIGNS_OF_REWARDS, checked_missing_words, checked_periods
 
 
 def rewards_meant(given: Any) -> Any:
@@ -24,9 +24,10 @@ def rewards_meant(given: Any) -> Any:
 
 def missing_texts(given: Any) -> Any:
     """Words that stand for a missing number, -9999 among them."""
-    if not isinstance(given, list) or any(isinstance(word, bool) or word is None for word in given):
-        return given
-    return [str(word) for word in given]
+    try:
+        return list(checked_missing_words(given))
+    except ConfigError as error:
+        raise ValueError(str(error).removeprefix("missing_words: ")) from None
 
 
 def period_alone(given: Any) -> Any:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import Float64Array, FloatArray, column_extremes, inferred_bounds, rounding_slack
+from rl_training.data.checks import Float64Array, FloatArray, as_bound, column_extremes, inferred_bounds, rounding_slack
 from rl_training.environments import Spaces, env_spaces, make_env, observation_bounds
 from rl_training.errors import DataError
 from rl_training.reading_choices import Side
@@ -58,7 +58,8 @@ class SpaceBounds:
     @classmethod
     def of_actions(cls, low: npt.ArrayLike, high: npt.ArrayLike, width: int) -> SpaceBounds:
         """Of actions alone, each side a number or `[A]`."""
-        return cls(*(tuple(np.broadcast_to(side, width).astype(float).tolist()) for side in (low, high)))
+        sides = (as_bound("action_low", low, width), as_bound("action_high", high, width))
+        return cls(*(tuple(side.tolist()) for side in sides))
 
     def said(self, low: Side, high: Side, actions: Any) -> SpaceBounds:
         """With the bounds of `actions` that the user says, each side a number or one for every column."""
@@ -186,11 +187,12 @@ def _numbers(values: Any, unlimited: float) -> Numbers | None:
         values = [unlimited if value is None else value for value in values]
     try:
         array = np.asarray(values)
-    except (ValueError, TypeError, OverflowError):
+    except Exception:  # whatever the object itself raises
         return None
     if array.ndim != 1 or not array.size or array.dtype.kind not in "iuf" or np.isnan(array).any():
         return None
-    wide = array.astype(np.float64)
+    with np.errstate(over="ignore"):
+        wide = array.astype(np.float64)
     return tuple(np.where(np.abs(wide) > _LARGEST, np.copysign(np.inf, wide), wide).tolist())
 
 

@@ -74,6 +74,12 @@ def borders_of(ids: npt.NDArray[Any] | None, step: npt.NDArray[Any] | None) -> n
     return np.asarray(step[1:] <= step[:-1])
 
 
+def _changes(values: npt.NDArray[Any]) -> npt.NDArray[np.float64]:
+    """From row to row, `[K - 1]`."""
+    with np.errstate(over="ignore", invalid="ignore"):  # of what nobody has checked yet: 1e308 after -1e308
+        return np.diff(values.astype(np.float64))
+
+
 def marked_ends(flags: npt.NDArray[Any], borders: npt.NDArray[np.bool_]) -> int:
     """How many last rows of episodes a flag marks; 0 where it is set in any other row, too.
 
@@ -109,7 +115,7 @@ def counts_up(values: npt.NDArray[Any], episodes: npt.NDArray[Any] | None) -> bo
     numbers = values.astype(np.float64)
     if not np.isfinite(numbers).all() or (numbers != np.round(numbers)).any():
         return False
-    strides = np.diff(numbers)
+    strides = _changes(numbers)
     inside = strides > 0 if episodes is None else np.asarray(episodes[1:] == episodes[:-1])
     starts = numbers[np.r_[True, ~inside]]
     if not inside.any() or len(starts) < 2 or (starts != starts[0]).any():
@@ -145,7 +151,7 @@ def is_whole(values: npt.NDArray[Any]) -> bool:
 
 def only_grows(values: npt.NDArray[Any]) -> bool:
     """Whether numbers hardly ever fall from row to row, as a running sum does; one that starts again falls then."""
-    changes = np.diff(values.astype(np.float64)) if values.dtype.kind in "iuf" else np.zeros(0)
+    changes = _changes(values) if values.dtype.kind in "iuf" else np.zeros(0)
     changes = changes[np.isfinite(changes)]
     return len(changes) >= _FEWEST and bool((changes > 0).mean() > _MOSTLY_GROWS)
 

@@ -319,7 +319,9 @@ def _observations(obs: npt.ArrayLike, width: int, columns: Sequence[NamedColumn]
             )
         with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
             rows = given.astype(np.float32, copy=False)
-    except (TypeError, ValueError, OverflowError, RuntimeError, MemoryError):  # RuntimeError: a tensor with a gradient
+    except DataError:
+        raise
+    except Exception:  # whatever the object itself raises; of a tensor with a gradient, that it would be lost
         raise DataError("obs: must be numbers, one row per observation") from None
     if rows.ndim not in (1, 2) or rows.shape[-1] != width:
         raise DataError(f"obs: has shape {rows.shape}; {_expected(width, columns)}")

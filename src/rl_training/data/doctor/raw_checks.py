@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS, IndexArray, transposed_against
+from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS, IndexArray, no_flag, transposed_against
 from rl_training.data.doctor.findings import Finding, Place
-from rl_training.data.doctor.wording import columns_in_words, listed, number
+from rl_training.data.doctor.wording import columns_in_words, listed
 from rl_training.data.fields import (
     BORDERS_LOST,
     DISCRETE_ACTIONS,
@@ -217,7 +217,7 @@ def _check_flag_values(fields: RawFields, name: str) -> None:
         row = int(wrong[0])
         source = fields.sources[name]
         what = f"{amount(wrong.size, 'row')} of {source!r} {'is' if wrong.size == 1 else 'are'} neither 0 nor 1"
-        what = f"{what} (the first is {number(float(values[row]))})."
+        what = f"{what} (the first is {no_flag(values[row])})."
         advice = "Flags must be 0 or 1 (or booleans): map every other value to what it means."
         fields.drop(name, "flags.values", what, advice, count=int(wrong.size), place=fields.place(row))
     else:

@@ -116,7 +116,7 @@ def _spread(words: npt.NDArray[Any], indices: Any) -> npt.NDArray[Any]:
     missing = np.array([np.nan]) if words.dtype.kind != "O" else np.array([None])
     if indices.null_count:
         words = np.concatenate([words, missing])
-    return np.asarray(words[indices.fill_null(len(words) - 1).to_numpy(zero_copy_only=False)])
+    return np.asarray(words[indices.cast(pa.int64()).fill_null(len(words) - 1).to_numpy(zero_copy_only=False)])
 
 
 def _lists(name: str, array: Any) -> npt.NDArray[Any]:

@@ -27,6 +27,7 @@ _FLAG_WORDS = {"y": 1.0, "n": 0.0, "t": 1.0, "f": 0.0}
 _MISSING_WORDS = ("na", "n/a", "null", "none", "missing", "-", "?", "#n/a")
 _LONGEST_WORD = 30
 _NO_WORD = re.compile(r"""[][{},"']|^\d""")  # what lists of words are written with, and what numbers begin with
+_DECIMAL_COMMA = re.compile(r"[-+]?(?:\d+,\d*|,\d+)")
 _NESTED = (list, tuple, np.ndarray)
 _MOST_COLUMNS, _MOST_WORDS = 4, 4  # that a refusal lists
 
@@ -279,14 +280,25 @@ def _is_missing(cell: Any) -> bool:
 
 def _advice(text: str) -> str:
     if text[:1] in ("[", "("):
-        return "; give one column per value (obs_0, obs_1, …)"
-    if text.replace(",", "", 1).lstrip("+-").isdigit():
+        return _in_brackets(text) or "; give one column per value (obs_0, obs_1, …)"
+    if _DECIMAL_COMMA.fullmatch(text):
         return "; write decimals with a point"
     if "." in text and _is_number(text):
         return "; decimals have commas in this file, so write it without a point, or with a comma in its place"
     if text in _MISSING_WORDS:
         return "; a missing value: fill it in, or leave out its row where a step column shows the hole"
     return "; write 1 and 0 for such letters, or yes and no" if text in _FLAG_WORDS else advice_on(text)
+
+
+def _in_brackets(text: str) -> str:
+    """What to do about `(5)` and `($4.50)`, as bookkeepers write negative numbers; `(1,234)` may be two numbers."""
+    inner = text[1:-1].strip().upper() if text.startswith("(") and text.endswith(")") else ""
+    amount = amount_of(inner)
+    if amount is None or (amount.has_thousands and not amount.shows_them):
+        return ""
+    if amount.number[0] in "+-":
+        return "; write numbers without brackets"
+    return f"; write negative numbers with a sign, -{amount.currency}{amount.number}"
 
 
 def is_missing_word(text: str) -> bool:
@@ -338,6 +350,12 @@ def labels(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         raise DataError(f"column {name!r}: holds lists; the episode of a row is one number or name")
     if values.dtype.kind in "biu":
         return values
+    if values.dtype.kind in "OS":
+        cells = values.tolist()
+        if nested := [row for row, cell in enumerate(cells) if isinstance(cell, _NESTED)]:
+            held = f"row {nested[0]} holds {shown(cells[nested[0]])}"
+            raise DataError(f"column {name!r}: {held}; the episode of a row is one number or name")
+        values = np.array([_as_label(cell) for cell in cells], dtype=object)
     if values.dtype.kind == "f":
         missing = np.isnan(values)
     else:
@@ -351,3 +369,8 @@ def labels(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     longest = max(map(len, map(str, values)), default=0)
     check_size(4 * longest * len(values))  # numpy gives every text the room of the longest
     return values.astype(str)
+
+
+def _as_label(cell: Any) -> Any:
+    """Bytes as text. What is no UTF-8 is written out, as no two names may become one."""
+    return cell.decode("utf-8", "backslashreplace") if isinstance(cell, bytes) else cell

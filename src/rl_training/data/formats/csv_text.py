@@ -36,7 +36,12 @@ _LONGEST_NUMBER = 100  # characters
 _BESIDE = r"(?:\$|€|£)".encode()  # a number: its currency
 _POINT = re.compile(rb"(?:%b *)?[-+]?\d*\.\d+(?: *%b)?" % (_BESIDE, _BESIDE))
 _COMMA = re.compile(rb"(?:%b *)?[-+]?(?:\d*,(?:\d{1,2}|\d{4,})|0,\d+)(?: *%b)?" % (_BESIDE, _BESIDE))
-_BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")  # of UTF-16
+_BYTE_ORDER_MARKS = {  # one of UTF-32 begins as one of UTF-16
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
 
 
 @dataclass(frozen=True)
@@ -88,7 +93,7 @@ class Layout:
 
 def is_text(start: bytes) -> bool:
     """Whether the beginning of a file reads like a header line: printable, with a separator, no JSON or markup."""
-    if start.startswith(_BYTE_ORDER_MARKS):
+    if start.startswith(tuple(_BYTE_ORDER_MARKS)):
         return True
     lines = start.decode("utf-8-sig", "replace").splitlines()
     if lines and all(_is_remark(line) or not line.strip() for line in lines):  # the table begins further down
@@ -248,8 +253,8 @@ def _first_lines(file: IO[bytes]) -> list[str]:
     while remarks <= _MOST_REMARKS and len(lines) - remarks < _MOST_ABOVE + 2 and size < _MOST_ABOVE * _LONGEST_HEADER:
         number = len(lines)
         line = file.readline(_LONGEST_HEADER)
-        if line.startswith(_BYTE_ORDER_MARKS) and not number:
-            raise DataError("is UTF-16 text; save it as UTF-8")
+        if not number and (coding := next((c for mark, c in _BYTE_ORDER_MARKS.items() if line.startswith(mark)), None)):
+            raise DataError(f"is {coding} text; save it as UTF-8")
         if len(line) == _LONGEST_HEADER:
             if number:
                 break

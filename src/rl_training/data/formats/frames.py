@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.checks import detached
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import assemble, plan
 from rl_training.errors import DataError
@@ -17,7 +18,7 @@ from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 def read_table(table: Any, columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> RawData:
     """A pandas DataFrame, a mapping of columns by name, or anything that speaks Arrow."""
     if isinstance(table, Mapping):
-        found = {str(name): _as_array(values) for name, values in table.items()}
+        found = {str(name): _of_column(str(name), values) for name, values in table.items()}
         return assemble(plan(list(found), columns, choices), found.__getitem__, "table of columns")
     if hasattr(table, "iloc") and hasattr(table, "columns"):
         return _of_frame(table, columns, choices)
@@ -46,6 +47,13 @@ def _of_frame(frame: Any, columns: Columns | None, choices: TableChoices) -> Raw
 
 def _level(frame: Any, level: int) -> Any:
     return frame.index.get_level_values(level).to_series()
+
+
+def _of_column(name: str, values: Any) -> npt.NDArray[Any]:
+    try:
+        return _as_array(detached(values))
+    except Exception as error:  # whatever the object itself raises
+        raise DataError(f"column {name!r}: cannot be read ({' '.join(str(error).split())})") from error
 
 
 def _as_array(values: Any) -> npt.NDArray[Any]:
