@@ -31,6 +31,7 @@ _ELSEWHERE: dict[tuple[str, ...], str] = {
     ("name",): "run_name exp_name experiment_name experiment group",
     ("runs_dir",): "logdir log_dir save_dir output_dir out_dir checkpoints_path checkpoint_dir root_dir",
     ("tracking",): "wandb use_wandb track tensorboard tensorboard_log logger logger_adapter project wandb_project",
+    ("dataset.missing_words",): "missing_values na_values nan_values null_values missing_value na_value",
     ("init_from",): "load_model load_path pretrained checkpoint",
     ("device",): "use_gpu gpu cuda use_cuda accelerator",
     ("engine",): "compile torch_compile compile_graph jit cudagraphs",

@@ -353,7 +353,7 @@ def test_defaults() -> None:
         ({"beta": 0.0}, "algo_kwargs.beta: must be above 0, got 0.0"),
         ({"n_action_samples": 0}, "algo_kwargs.n_action_samples: must be at least 1, got 0"),
         ({"max_weight": -1.0}, "algo_kwargs.max_weight: must be above 0, got -1.0"),
-        ({"target_period": 0}, "algo_kwargs.target_period: must be at least 1, got 0"),
+        ({"target_period": 0}, "algo_kwargs.target_period: must be at least 1, got 0; null uses tau (paper: 100)"),
         ({"cwp_samples": -1}, "algo_kwargs.cwp_samples: must be at least 0, got -1"),
         ({"n_samples": 4}, "algo_kwargs.n_samples: no such option; did you mean 'cwp_samples'?"),
     ],

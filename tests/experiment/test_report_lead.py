@@ -47,6 +47,30 @@ class TestWhetherTheEpisodesWereTrainedOn:
         (run / "offline_evaluations.jsonl").write_text(json.dumps(told) + "\n")
         return lead_of(run)
 
+    def test_what_was_refused_on_others_is_not_hidden(self, run: Path) -> None:
+        """An estimate on what was trained on does not stand alone where a better one was tried and failed."""
+        self.lead(run, {"share_trained_on": 1.0})
+        file = run / "offline_evaluations.jsonl"
+        own = json.loads(file.read_text())
+        failed = [{"seed": 0, "value": None, "improvement": None, "not_trusted_because": ["it diverged"]}]
+        other = {"title": "aside.npz", "episodes": 9, "share_trained_on": 0.0, "fingerprint": "f"}
+        refused = own | {"policies": failed, "value": None, "improvement": None, "data": other}
+        file.write_text(json.dumps(refused) + "\n" + json.dumps(own) + "\n")
+        text = lead_of(run)
+        assert "which flatters it: on aside.npz, not trained on, no estimate could be trusted. Nobody" in text
+        assert "Set more episodes aside, rl-training data split --held-out 0.5, train on the others, and" in text
+
+    def test_estimates_of_either_discount_are_shown(self, run: Path) -> None:
+        self.lead(run, {"share_trained_on": 0.0, "fingerprint": "f"})
+        file = run / "offline_evaluations.jsonl"
+        own = json.loads(file.read_text())
+        file.write_text("".join(json.dumps(own | {"gamma": gamma}) + "\n" for gamma in (0.9, 0.99, 0.9)))
+        page = run.parent / "both.html"
+        write_report([run], page, with_data=False)
+        text = page.read_text()
+        assert re.search(r"discounted by 0\.9[^0-9]", text)
+        assert re.search(r"discounted by 0\.99[^0-9]", text)
+
     def test_none_of_them(self, run: Path) -> None:
         text = self.lead(run, {"trained_on": False, "share_trained_on": 0.0})
         assert "passed its checks, on episodes that were not trained on. Nobody" in text

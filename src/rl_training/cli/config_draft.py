@@ -258,7 +258,8 @@ class Draft:
 
     def _failures(self) -> list[str]:
         """What a failure costs, to be said where the rewards do not."""
-        ends = [text for text, meaning in self.end_reasons.items() if meaning == "termination" and text]
+        meanings = {text: self.end_reasons.get(text, "termination") for text in self.reasons if text}  # or still to say
+        ends = [text for text, meaning in meanings.items() if meaning == "termination"]
         if not ends:
             return []
         about = "If one of these is a failure, and the rewards do not say so: what it costs (of costs, above zero)."

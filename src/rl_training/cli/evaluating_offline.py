@@ -42,6 +42,7 @@ _SELDOM = 30.0  # seconds
 _UPPER = 0.5 * (1.0 + LEVEL)
 _MANY_REPEATS = 20  # Student's factor hardly falls beyond
 _MOST_RECORDED = 10  # times the episodes there are, that may be recorded to decide something
+_FEW_SET_ASIDE = 100  # episodes
 _NEARER, _LEAST_GAMMA = 5.0, 0.5  # by how much of 1 - gamma a nearer horizon is proposed, and how near at most
 
 
@@ -244,6 +245,9 @@ def _next(one: Estimated, asked: AskedOffline) -> Iterator[str]:
         takes = one.seconds * max(updates) / max(found.updates, 1)
         yield f"next: {words}{_same_gamma(asked)} --updates {max(updates)}  # about {clock(takes)}"
     elif all(reason.nearer for reason in reasons) and found.gamma > _LEAST_GAMMA:
+        if asked.data is not None and found.data.episodes < _FEW_SET_ASIDE:
+            few = f"{found.data.episodes:,} episodes may be too few to judge by"
+            yield f"next: set more aside, {program()} data split --held-out 0.5, and train on the others: {few}"
         apart = 1.0 - found.gamma if found.gamma < 1.0 else 1.0 / found.observed.steps
         nearer = max(1.0 - _NEARER * apart, _LEAST_GAMMA)
         part = beginning(nearer, found.observed.steps)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from itertools import takewhile
@@ -100,6 +101,8 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
         return "-o: takes two files, one to train on and one held out: -o train.npz held_out.npz"
     if message.startswith("Got unexpected extra argument"):
         return of_seeds(command, message, option, words) or _too_many(command, message)
+    if command == "predict" and isinstance(option, str) and re.fullmatch(r"-[\d.]", option):
+        return f"No such option: {option}; one observation is one word, its numbers separated by commas: --obs 1,-2,3"
     if command == "predict" and option in ("--data", "--file", "--input"):
         return f"No such option: {option}; did you mean --obs-file?"
     if (seeds := of_seeds(command, message, option, words)) is not None:

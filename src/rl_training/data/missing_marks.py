@@ -18,6 +18,10 @@ _MOST_CELLS = 0.05  # of a column, with such a word
 _FEWEST_NUMBERS = 5  # that differ: a code, or a flag, has fewer
 
 
+_NINES = tuple(sign * (10.0**digits - 1.0) for digits in range(3, 8) for sign in (-1.0, 1.0))
+_FAR = 3.0  # times the largest of the others
+
+
 class Marked(NamedTuple):
     """The columns with words read as missing, and these words, in the order they were met."""
 
@@ -43,7 +47,22 @@ def words_as_missing(columns: Mapping[str, npt.NDArray[Any]], texts_in: Containe
         if _are_marks(strange, numbers):
             read[name] = numbers
             words |= dict.fromkeys(strange)
+    for name, cells in read.items():
+        if cells.ndim == 1 and cells.dtype.kind in "iuf" and (mark := _nines_among(cells.astype(np.float64))):
+            read[name] = np.where(cells == mark, np.nan, cells)
+            words[f"{mark:.0f}"] = None
     return Marked(read, tuple(words))
+
+
+def _nines_among(numbers: npt.NDArray[np.float64]) -> float | None:
+    """-9999 and the like, in a few cells and far from all others: what loggers write where nothing was measured."""
+    for mark in _NINES:
+        marked = numbers == mark
+        if 0 < marked.sum() <= _MOST_CELLS * len(numbers):
+            others = np.unique(numbers[np.isfinite(numbers) & ~marked])
+            if len(others) >= _FEWEST_NUMBERS and abs(mark) > _FAR * np.abs(others).max():
+                return mark
+    return None
 
 
 def _are_marks(strange: list[str], numbers: npt.NDArray[np.float64]) -> bool:

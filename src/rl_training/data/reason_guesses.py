@@ -69,7 +69,7 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
         "goal", "success", "succeed", "reach", "win", "won", "lose", "lost", "loss", "crash", "colli", "fell", "fall",
         "fail", "dead", "die", "death", "decease", "kill", "solve", "complete", "done", "finish", "terminat",
         "terminal", "trip", "overflow", "fault", "error", "overheat", "alarm", "discharg", "recover", "cured",
-        "victory", "defeat", "draw", "gameover", "explo", "broke", "stuck", "target", "arriv",
+        "landed", "landing", "victory", "defeat", "draw", "gameover", "explo", "broke", "stuck", "target", "arriv",
         "ziel", "erreicht", "fehler", "absturz", "abgestuerzt", "gestuerzt", "kollision",
         "ausfall", "stoerung", "erfolg", "gewonnen", "verloren", "fertig", "beendet", "abgeschlossen", "ueberhitz",
         "notaus", "grenzwert", "ueberschritt", "ueberschreit", "exceed", "violat", "emergency", "unsafe", "defaut",

@@ -48,7 +48,8 @@ def choose_device(name: str) -> str:
         return "cuda" if torch.cuda.is_available() else "cpu"
     _, _, number = name.partition(":")
     if name != "cpu" and int(number or 0) >= torch.cuda.device_count():
-        raise ConfigError(f"device: {name!r} asked for, but torch sees {torch.cuda.device_count()} CUDA devices")
+        seen = f"torch sees {torch.cuda.device_count()} CUDA devices"
+        raise ConfigError(f"device: {name!r} asked for, but {seen}; leave it out, or say cpu")
     if number:
         torch.cuda.set_device(int(number))
     return name

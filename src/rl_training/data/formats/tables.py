@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -40,7 +40,7 @@ from rl_training.data.resolution import LOST, is_coarse, is_lost_in_float64
 from rl_training.errors import ColumnsError, DataError, did_you_mean
 from rl_training.reading_choices import AS_IT_STANDS, EndReasons, TableChoices
 from rl_training.validation import printable, shown
-from rl_training.wording import amount
+from rl_training.wording import WARNING, amount
 
 _STEP_NAMES = ("step", "t")
 _MOST_HINTS = 4
@@ -147,16 +147,26 @@ def plan(names: Sequence[str], columns: Columns | None = None, choices: TableCho
     known = {FIELD_OF[key] for key in fields} | ({STEP} if step is not None else set())
     note, hints = left_aside(names, used, known | ({END_REASONS, "terminations"} if reasons else set()))
     notes += note
-    rewards, seen = (fields.get(key, ()) for key in ("rewards", "obs"))
-    if both := [name for name in rewards if name in seen]:
-        notes.append(
-            f"column {both[0]!r} is the reward, and observed: it is known only after acting; leave it out of obs"
-        )
+    notes += _known_too_late(fields)
     if step is None and choices.duplicates != "refuse":
         raise DataError("duplicates: only a column that counts steps shows which rows are doubled: columns: {step: …}")
     planned = Plan(fields, step, agents, rllib, tuple(notes), hints, reasons, choices, checked(choices.words or {}))
     check_columns(planned.words, names, {*planned.texts, step})
     return planned
+
+
+_TOO_LATE = {
+    "rewards": "is the reward, and observed: it is known only after acting",
+    "actions": "is an action, and observed: the policy would be shown what it has to choose, and learn to repeat it",
+}
+
+
+def _known_too_late(fields: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """A warning where an observation is not known before acting."""
+    seen = fields.get("obs", ())
+    for key, why in _TOO_LATE.items():
+        if both := [name for name in fields.get(key, ()) if name in seen]:
+            yield f"{WARNING}column {both[0]!r} {why}; leave it out of obs"
 
 
 def _check_reasons(column: str | None, end_reasons: EndReasons | None, fields: Iterable[str]) -> None:

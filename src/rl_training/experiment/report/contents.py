@@ -231,8 +231,8 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
 def _estimates(
     records: Sequence[Mapping[str, Any]],
 ) -> tuple[tuple[Mapping[str, Any], ...], tuple[Mapping[str, Any], ...]]:
-    """The estimates of the newest weights to show, the newest trusted of each data (or of those with the most updates
-    the newest, where none is), and those that were refused."""
+    """The estimates of the newest weights to show, the newest trusted of each data and discount (or of those with the
+    most updates the newest, where none is), and those that were refused."""
     of_step = [_by_bare_name(record) for record in records if record["step"] == records[-1]["step"]]
     trusted = [record for record in of_step if isinstance(record.get("value"), Mapping)]
     refused = [record for record in of_step if not isinstance(record.get("value"), Mapping)]
@@ -241,7 +241,8 @@ def _estimates(
     if not trusted:  # a short trial hides no whole fit
         shown = max(range(len(refused)), key=lambda place: (as_number(refused[place].get("updates"), 0.0), place))
         return (refused[shown],), tuple(refused[:shown] + refused[shown + 1 :])
-    return tuple({data_key(record): record for record in trusted}.values()), tuple(refused)
+    newest = {(data_key(record), as_number(record.get("gamma"), 0.0)): record for record in trusted}
+    return tuple(newest.values()), tuple(refused)
 
 
 def data_key(record: Mapping[str, Any]) -> str:

@@ -84,6 +84,8 @@ def _trust(run: RunContents, record: Record, part: str | None, *, is_shown: bool
         text += "; whether these episodes were trained on is not known"
     elif seen == 1.0:
         text += "; it was made on the episodes that it was trained on, which flatters it"
+        unseen = [one for one in run.refused if share_trained_on(one) == 0.0]
+        text += f": on {escape(title(unseen[-1]))}, not trained on, no estimate could be trusted" if unseen else ""
     elif seen:
         text += f"; about {max(seen, 0.01):.0%} of its episodes were trained on, which flatters it"
     elif is_shown:
@@ -99,6 +101,9 @@ def _then(run: RunContents, record: Record, *, is_shown: bool) -> str:
     if run.training_doubts:
         return "Train longer or otherwise, as the warning below says, then estimate again."
     if seen := share_trained_on(record):
+        if any(share_trained_on(one) == 0.0 for one in run.refused):
+            more = "Set more episodes aside, `rl-training data split --held-out 0.5`, train on the others"
+            return f"{more}, and estimate again: those that were set aside did not tell."
         aside = "`rl-training data split` sets episodes aside; train on the others, then `rl-training evaluate NEW_RUN"
         return f"{aside} --offline --data ASIDE`."
     if is_shown:
@@ -172,7 +177,9 @@ def _over(record: Record) -> str:
     some, of = trusted(record), len(policies(record))
     if not some or len(some) == of:
         return ""
-    return f"seed {seed(some[0])} of {of}; " if len(some) == 1 else f"{mean_of(len(some), of)}; "
+    refused = listed([f"seed {seed(one)}" for one in policies(record) if one not in some])
+    own = f"seed {seed(some[0])} of {of}" if len(some) == 1 else mean_of(len(some), of)
+    return f"{escape(own)}, as what was estimated of {escape(refused)} was refused; "
 
 
 def _alone(record: Record, *, is_shown: bool) -> str:
