@@ -344,7 +344,7 @@ def test_defaults_are_the_narrow_version() -> None:
         ({"critic_updates": 0}, "algo_kwargs.critic_updates: must be at least 1, got 0"),
         ({"actor_updates": 0}, "algo_kwargs.actor_updates: must be at least 1, got 0"),
         ({"value_scale": 0.0}, "algo_kwargs.value_scale: must be above 0, got 0.0"),
-        ({"fixed_std": 0.0}, "algo_kwargs.fixed_std: must be above 0, got 0.0"),
+        ({"fixed_std": 0.0}, "algo_kwargs.fixed_std: must be above 0, got 0.0; null learns it"),
         ({"gamma": 1.0}, "algo_kwargs.gamma: must be at least 0 and below 1, got 1.0"),
         ({"optimiser": "sgd"}, "algo_kwargs.optimiser: must be 'adam' or 'momentum', got 'sgd'"),
         ({"lambda": 0.9}, "algo_kwargs.lambda: no such option; did you mean 'td_lambda'?"),

@@ -145,7 +145,7 @@ class TestOddRecords:
 
 @pytest.mark.parametrize("threads", [1_025, 20_000, 100_000, 10**12])
 def test_threads_that_no_machine_has(threads: int) -> None:
-    with pytest.raises(ConfigError, match="threads: must be at most 1024"):
+    with pytest.raises(ConfigError, match="threads: must be at least 1 and at most 1024"):
         TrainConfig.parse({"algo": "bc", "total_timesteps": 1, "threads": threads})
 
 
