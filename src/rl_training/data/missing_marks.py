@@ -1,4 +1,5 @@
-"""Columns of numbers in which a few cells hold a word: `n/v`, `ERR`. The words most likely stand for missing values."""
+"""Columns of numbers in which a few cells hold a word, `n/v` or `ERR`, or nothing but nines, -9999. These most likely
+stand for missing values."""
 
 from __future__ import annotations
 
@@ -23,15 +24,15 @@ _FAR = 3.0  # times the largest of the others
 
 
 class Marked(NamedTuple):
-    """The columns with words read as missing, and these words, in the order they were met."""
+    """The columns with words and nines read as missing, and these as they are written, in the order they were met."""
 
     columns: dict[str, npt.NDArray[Any]]
     words: tuple[str, ...]
 
 
 def words_as_missing(columns: Mapping[str, npt.NDArray[Any]], texts_in: Container[str] = ()) -> Marked:
-    """Columns as they are, but for those of numbers with a few words among them. texts_in: columns that are known to
-    hold texts: ids, reasons."""
+    """Columns as they are, but for those of numbers with a few words, or nines far from the rest, among them. texts_in:
+    columns that are known to hold texts: ids, reasons."""
     words: dict[str, None] = {}
     read = dict(columns)
     for name, cells in columns.items():
