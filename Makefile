@@ -19,9 +19,10 @@ help: ## list these targets
 demo: $(INSTALLED) ## train and evaluate a policy from an embedded dataset, write a report (under five minutes)
 	$(BIN)/rl-training demo
 
-# Two workers on two cores: each gets one thread, or they fight over the cores.
+# Two workers on two cores: each gets one thread, or they fight over the cores. A test that hangs fails, and shows where.
 test: lint ## lint, then run every test but the slow ones
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow" \
+		-o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true
 
 slow: $(INSTALLED) ## run the slow tests (compilation, learning)
 	$(BIN)/python -m pytest -m slow

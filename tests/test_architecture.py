@@ -146,6 +146,47 @@ def test_imports_point_downwards() -> None:
     assert not offending, "imports that point upwards:\n" + "\n".join(offending)
 
 
+def run_on_import(tree: ast.Module) -> ast.Module:
+    """What of a module runs when it is imported: nothing in functions, nor for type checkers alone."""
+
+    class Rest(ast.NodeTransformer):
+        def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
+            return None
+
+        def visit_If(self, node: ast.If) -> ast.If | None:
+            return None if ast.unparse(node.test) == "TYPE_CHECKING" else node
+
+    return ast.Module([found for node in tree.body if (found := Rest().visit(node))], [])
+
+
+def needs(module: str, tree: ast.Module) -> set[str]:
+    """The modules that run when one is imported, the packages around them too, but for those it lies in itself."""
+    targets = {target for name in imported(module, run_on_import(tree)) if (target := target_module(name))}
+    parents = {target.rsplit(".", up)[0] for target in targets for up in range(1, target.count("."))}
+    return {target for target in targets | parents if not module.startswith(f"{target}.")} - {module}
+
+
+def circles(edges: dict[str, set[str]]) -> list[str]:
+    """What is left of a graph once everything that leads to no circle is taken away."""
+    left = {name: targets & edges.keys() for name, targets in edges.items()}
+    while ends := [name for name, targets in left.items() if not targets]:
+        left = {name: targets.difference(ends) for name, targets in left.items() if name not in ends}
+    return sorted(left)
+
+
+def test_no_imports_in_a_circle() -> None:
+    """Such a circle works or fails with the module that a program happens to import first."""
+    found = circles({name: needs(name, tree) for name, (_, tree) in modules().items() if name != PACKAGE})
+    assert not found, "modules that lie on a circle of imports, or need one that does:\n" + "\n".join(found)
+
+
+def test_the_search_finds_circles() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}, "e": set()}) == ["a", "b", "c", "d"]
+    tree = ast.parse("from rl_training.models import layers\ndef f():\n    import rl_training.data.batch")
+    assert needs(f"{PACKAGE}.models.values", tree) == {f"{PACKAGE}.models.layers"}
+    assert f"{PACKAGE}.models" in needs(f"{PACKAGE}.errors", tree)
+
+
 @pytest.mark.parametrize(
     ("code", "target"),
     [
@@ -310,6 +351,29 @@ except SystemExit as stop:
 assert not code, f"exit code {code}"
 assert "torch" not in sys.modules, "torch was imported"
 """
+
+
+RUN_REFUSED = RUN_COMMAND.replace("assert not code", "assert code == 2")
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("init nofile.csv", "nofile.csv: no such file"),
+        ("data check nofile.csv", "nofile.csv: no such file"),
+        ("train -c nofile.yaml", "no file nofile.yaml"),
+        ("resume nofile", "nofile: no such run"),
+        ("evaluate nofile", "nofile: no such run"),
+        ("export nofile", "nofile: no such run"),
+        ("predict nofile --obs 1,2", "nofile: no such run"),
+    ],
+)
+def test_a_path_where_nothing_lies_is_refused_without_torch(line: str, told: str, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_REFUSED, *line.split()], capture_output=True, text=True, timeout=120, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert told in done.stderr
 
 
 @pytest.mark.parametrize(("argument", "expected"), [("--help", "train"), ("algos", "cql"), ("runs", "run")])

@@ -154,11 +154,11 @@ def make_env(env_id: str, **kwargs: Any) -> Env:
         return GuardedEnvironment(gymnasium.make(env_id, **kwargs), env_id)
     except gymnasium.error.UnregisteredEnv as error:
         suggestion = did_you_mean(env_id, gymnasium.registry)
-        reason = suggestion or f": {_one_line(error)}"
+        reason = suggestion or f": {_one_line(error).removesuffix('.')}"
         if not any(
             SequenceMatcher(None, env_id[:_LONGEST_NAME], known).ratio() > _MISTYPED for known in gymnasium.registry
         ):
-            reason += f"; {_OWN_WAY}"
+            reason += f"; without a simulator, leave env_id out; {_OWN_WAY}"
         raise EnvironmentUnsupportedError(f"unknown environment {env_id!r}{reason}") from error
     except (gymnasium.error.DependencyNotInstalled, ImportError) as error:
         reason = _one_line(error)

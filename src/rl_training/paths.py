@@ -39,6 +39,14 @@ def free_names(*names: str) -> list[str]:
     return next(own for own in choices if not any(is_there(Path(name)) for name in own))
 
 
+def folder_fault(folder: Path) -> str | None:
+    """Why nothing can be written into a folder, or into one that is yet to be made; folders are made as needed."""
+    above = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), Path())
+    if not above.is_dir():
+        return f"{above} is no folder, so nothing can be written into it; choose another place"
+    return None if os.access(above, os.W_OK | os.X_OK) else f"the folder {above} may not be written to"
+
+
 def is_text(name: str) -> bool:
     """Whether a name can be written down: Python reads others from a disk with half characters in them."""
     try:

@@ -7,6 +7,7 @@ import reprlib
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
@@ -71,6 +72,16 @@ def shown(value: Any) -> str:
     return shortened(text)
 
 
+_PLAIN = (str, bytes, int, float, PurePath, list, tuple, Mapping, type(None))
+
+
+def kind_of(value: Any) -> str:
+    """A value in place of another, in one line: itself where it is plain, else what it is an object of."""
+    if isinstance(value, _PLAIN):
+        return " ".join(shown(value).split())
+    return f"an object of type {type(value).__name__}"
+
+
 def shortened(text: str, longest: int = _SHOWN) -> str:
     """The beginning of a long text."""
     return text if len(text) <= longest else f"{text[: longest - 3]}..."
@@ -110,8 +121,13 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str = "", *,
         also = [i for i, fault in enumerate(faults) if fault["type"] == "value_error" and i != chosen]
         lines += [_line(faults[i], places[i], prefix) for i in also if places[i].path[:1] == places[chosen].path[:1]]
     line = "; ".join(dict.fromkeys(lines))
-    others = len({place.path[0] if place.path else "" for place in places}) - 1
-    return f"{line} (and {others} more)" if others else line
+    told = places[chosen].path[:1]
+    others = {tuple(p.path[:1]): i for i, p in reversed(list(enumerate(places))) if p.path[:1] != told}
+    if len(others) == 1:
+        (other,) = others.values()
+        return f"{line}; and {_line(faults[other], places[other], prefix)}"
+    named = ", ".join(sorted(f"{prefix}{'.'.join(places[i].path)}" for i in others.values()))
+    return f"{line} (and {len(others)} more: {named})" if others else line
 
 
 def _line(fault: Mapping[str, Any], place: _Place, prefix: str, every_option: bool = False) -> str:

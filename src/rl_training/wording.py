@@ -32,6 +32,18 @@ def likely(probability: float) -> str:
     return {"1.00": "> 0.99", "0.00": "< 0.01"}.get(text, text)
 
 
+def cores_and_threads(cores: object, threads: object) -> str:
+    """`2 cores, torch uses 1 thread`, wherever a machine is told of; what is not known is left out."""
+    told = [amount(cores, "core")] if isinstance(cores, int) else []
+    return ", ".join([*told, *([f"torch uses {amount(threads, 'thread')}"] if isinstance(threads, int) else [])])
+
+
+def milliseconds(seconds: float) -> str:
+    """`0.042 ms`, `3.3 ms`, `130 ms`: two digits, and never a power of ten."""
+    value = float(f"{1000 * seconds:.2g}")
+    return f"{value:,.0f} ms" if value >= 10 else f"{f'{value:.4f}'.rstrip('0').rstrip('.')} ms"
+
+
 def readable(value: float) -> str:
     """A score with as many digits as mean something to a person: -152.3, 1.25, 0.00413, 1.718e+38."""
     if abs(value) >= _LARGE:

@@ -41,6 +41,7 @@ class _Loader(yaml.SafeLoader):
 
     def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
         """Refuse numbers that Python would not write out again."""
+        _require_no_sixties(node)
         number = int(super().construct_yaml_int(node))
         _require_plain(node, number)
         if number.bit_length() > _LONGEST_NUMBER:
@@ -50,6 +51,7 @@ class _Loader(yaml.SafeLoader):
     def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
         """Refuse numbers that are not what they look like."""
         number = float(super().construct_yaml_float(node))
+        _require_no_sixties(node)
         _require_plain(node, number)
         return number
 
@@ -74,12 +76,22 @@ class _Loader(yaml.SafeLoader):
         return node
 
 
+def _require_no_sixties(node: yaml.ScalarNode) -> None:
+    """Refuse what YAML 1.1 reads to the base of sixty (3:20 is 200); a whole number before it is multiplied out."""
+    if ":" in node.value:
+        raise _ambiguous(node)
+
+
 def _require_plain(node: yaml.ScalarNode, number: float) -> None:
-    """Refuse what YAML 1.1 reads as octal (0310 is 200) or to the base of sixty (3:20 is 200, too)."""
+    """Refuse what YAML 1.1 reads as octal (0310 is 200, too)."""
     digits = node.value.replace("_", "").lstrip("+-")
-    if ":" in digits or (digits.isdecimal() and int(digits) != abs(number)):
-        what = f"{node.value[:40]} may mean several numbers; write it without colons or leading zeros, text in quotes"
-        raise yaml.MarkedYAMLError(problem=what, problem_mark=node.start_mark)
+    if digits.isdecimal() and int(digits) != abs(number):
+        raise _ambiguous(node)
+
+
+def _ambiguous(node: yaml.ScalarNode) -> yaml.MarkedYAMLError:
+    what = f"{node.value[:40]} may mean several numbers; write it without colons or leading zeros, text in quotes"
+    return yaml.MarkedYAMLError(problem=what, problem_mark=node.start_mark)
 
 
 class _Dumper(yaml.SafeDumper):

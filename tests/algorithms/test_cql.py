@@ -512,7 +512,8 @@ def test_defaults_are_the_authors_for_mujoco() -> None:
         ({"gap_min": 2.0, "gap_max": 1.0}, "algo_kwargs.gap_min (2) must be below gap_max (1)"),
         (
             {"cql_alpha": -5, "cql_aplha": 5.0},
-            "algo_kwargs.cql_aplha: no such option; did you mean 'cql_alpha'? (and 1 more)",
+            "algo_kwargs.cql_aplha: no such option; did you mean 'cql_alpha'?; and algo_kwargs.cql_alpha: must be"
+            " at least 0, got -5",
         ),
         ({"cql_aplha": 5.0}, "algo_kwargs.cql_aplha: no such option; did you mean 'cql_alpha'?"),
         ({"num_samples": 5}, "algo_kwargs.num_samples: no such option; did you mean 'num_cql_samples'?"),

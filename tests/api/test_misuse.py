@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from rl_training import BC, TransitionDataset, load_policy
+import rl_training
+from rl_training import BC, IQL, TransitionDataset, load_policy
 from rl_training.errors import CheckpointError, ConfigError, DataError, EnvironmentUnsupportedError, RLTrainingError
 from small_runs import files_under
 
@@ -88,6 +89,113 @@ class TestValues:
         assert said == "dataset: must be a TransitionDataset or a path, got 3"
         said = refusal(ConfigError, lambda: model.evaluate_offline(gamma="x"))
         assert said == "gamma: must be from 0 to 1, got 'x'"
+
+
+class TestWhatElsewhereComesFirst:
+    @pytest.mark.parametrize("first", ["MlpPolicy", "train.csv", "minari:D4RL/door/human-v2", 3, {"obs": 1}])
+    def test_a_policy_or_data(self, first: Any) -> None:
+        said = refusal(ConfigError, lambda: BC(first, total_timesteps=3))
+        assert said == (
+            f"env_id: must be an environment's name, such as 'Pendulum-v1', or left out, got {first!r}; data go to"
+            " dataset=, as in BC(dataset=data, total_timesteps=10_000)"
+        )
+
+    def test_arrays_are_not_written_out(self, dataset: TransitionDataset) -> None:
+        assert "got an object of type TransitionDataset; data go to dataset=" in refusal(
+            ConfigError, lambda: BC(dataset)
+        )
+
+    def test_data_are_asked_for_before_a_budget(self, tmp_path: Path) -> None:
+        assert refusal(ConfigError, lambda: BC().learn()).startswith("dataset: is required; ")
+        missing = tmp_path / "nofile.csv"
+        assert refusal(DataError, lambda: BC(dataset=missing).learn()) == f"{missing}: no such file"
+
+    def test_a_budget_is_asked_for_where_there_are_data(self, data_file: Path) -> None:
+        said = refusal(ConfigError, lambda: BC(dataset=data_file).learn())
+        assert said == "total_timesteps (or n_epochs) is required"
+
+
+class TestWaysOut:
+    def test_a_run_of_another_algorithm(self, model: Any) -> None:
+        said = refusal(CheckpointError, lambda: IQL.load(model.run_dir))
+        assert said.endswith("holds 'bc', IQL loads 'iql'; BC.load(…) loads it, as does rl_training.load_policy(…)")
+
+    def test_data_are_no_run(self, tmp_path: Path) -> None:
+        (tmp_path / "train.csv").write_text("a,b\n1,2\n")
+        said = refusal(CheckpointError, lambda: IQL.load(tmp_path / "train.csv"))
+        way = f"rl-training init {tmp_path}/train.csv writes a configuration to train one from them"
+        assert said == f"{tmp_path}/train.csv: is data, not a run; {way}"
+        (tmp_path / "notes.txt").write_text("")
+        said = refusal(CheckpointError, lambda: load_policy(tmp_path / "notes.txt"))
+        assert said == f"{tmp_path}/notes.txt: is a file, not a run; give a run's folder or its name"
+
+    def test_a_place_that_is_taken(self, model: Any, tmp_path: Path) -> None:
+        (tmp_path / "runs").mkdir()
+        for free in ("policy", "policy-2", "policy-3"):
+            said = refusal(CheckpointError, lambda: model.save(tmp_path / "runs"))
+            assert said.endswith(f"is never overwritten; give a new path, such as {tmp_path}/runs/{free}")
+            model.save(tmp_path / "runs" / free)
+        said = refusal(CheckpointError, lambda: model.save(tmp_path / "runs" / "policy"))
+        assert said.endswith(f"such as {tmp_path}/runs/policy-4")
+
+    def test_a_run_that_is_finished(self, model: Any) -> None:
+        said = refusal(ConfigError, model.learn)
+        assert said.endswith(
+            "is finished at step 4; to go on, give a larger total_timesteps than that, such as learn(8)"
+        )
+
+    @pytest.mark.parametrize("wrong", [None, "0,0,0", {"speed": 1.0}, ["a", "b", "c"]])
+    def test_what_is_no_observation(self, model: Any, wrong: Any) -> None:
+        said = refusal(DataError, lambda: model.predict(wrong))
+        assert said == (f"obs: must be numbers, one row per observation, got {wrong!r}; expected (3,) or (batch, 3)")
+
+    def test_an_observation_is_told_by_name_where_names_are_known(self, tmp_path: Path) -> None:
+        rows = [f"{n // 5},{n % 7},{n % 3},{n % 2 - 0.5},1,{int(n % 5 == 4)}" for n in range(40)]
+        (tmp_path / "log.csv").write_text("\n".join(["episode,temp,ph,feed,reward,done", *rows]))
+        columns = {"obs": ["temp", "ph"], "actions": ["feed"]}
+        section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns, "dones_are": "terminations"}
+        named = BC(dataset=section, total_timesteps=1, actor_hidden=[8], runs_dir=str(tmp_path / "runs")).learn()
+        said = refusal(DataError, lambda: named.predict({"temp": 1, "ph": 2}))
+        assert said.endswith("got {'ph': 2, 'temp': 1}; expected (2,) or (batch, 2): temp, ph")
+
+
+class TestNamesThatAreNotHere:
+    @pytest.mark.parametrize("name", ["Iql", "iql", "IQLL"])
+    def test_one_like_it(self, name: str) -> None:
+        with pytest.raises(ImportError) as caught:
+            exec(f"from rl_training import {name}")  # as users write it
+        said = f"module 'rl_training' has no attribute {name!r}; did you mean 'IQL'? the algorithms are AWAC, AWR, BC, "
+        assert str(caught.value).startswith(said)
+
+    def test_one_of_another_family(self) -> None:
+        with pytest.raises(
+            ImportError, match=r"no attribute 'PPO'; that one learns from new episodes alone; .*: IQL or SAC$"
+        ):
+            exec("from rl_training import PPO")
+
+    def test_whoever_asks_for_an_attribute_is_told_by_an_attribute_error(self) -> None:
+        assert not hasattr(rl_training, "PPO")
+        with pytest.raises(AttributeError, match="no attribute 'PPO'; that one"):
+            rl_training.PPO  # noqa: B018
+        from rl_training import run_places, runtime  # submodules are found all the same
+
+        assert (run_places.__name__, runtime.__name__) == ("rl_training.run_places", "rl_training.runtime")
+
+
+class TestArraysThatAreNone:
+    def test_one_is_named(self) -> None:
+        arrays: dict[str, Any] = {"observations": None, "actions": np.ones((4, 2)), "rewards": np.ones(4)}
+        said = refusal(DataError, lambda: TransitionDataset.from_dict(arrays | {"dones": np.zeros(4)}))
+        assert said == "dataset: observations is None; give an array of it, one row per transition"
+        said = refusal(DataError, lambda: TransitionDataset.from_dict(arrays | {"terminations": None}))
+        assert said == "dataset: observations, terminations are None; give arrays of them, one row per transition"
+
+    def test_what_may_be_left_out_may_be_none(self) -> None:
+        arrays = {name: np.ones((4, 2)) for name in ("obs", "actions")} | {"rewards": np.ones(4)}
+        made = TransitionDataset.from_dict(arrays | {"terminations": np.arange(4) == 3, "next_obs": None})
+        assert len(made) == 4
+        said = refusal(DataError, lambda: TransitionDataset.from_dict(arrays | {"truncations": None}))
+        assert said == "dataset lacks terminations; found obs, actions, rewards, truncations"
 
 
 class TestMaskedArrays:

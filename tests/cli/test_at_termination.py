@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import json
+import random
+import shlex
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rl_training import yaml_dialect
 from rl_training.data import TransitionDataset
+from rl_training.data.doctor import examine
+from rl_training.data.formats import read
+from rl_training.data.settling import settle
 from rl_training.experiment.report.held_out import read_alike
+from rl_training.reading_choices import TableChoices
 
 # Three episodes of three rows: frost ends the first, a fault the second, the day the third.
 LOG = """x,u,cost,why
@@ -84,6 +93,46 @@ def test_the_warning_names_the_option(command: Any, tmp_path: Path) -> None:
     assert "--at-termination=550 at the least, on top of what you say there now" in told
     _, out, _ = command("data", "check", "days.csv", *options, "--at-termination", "550")
     assert "rewards.end-early" not in out
+
+
+@pytest.mark.parametrize(
+    "reason", ["crash, left", "crash: {left}", "crash=left", "it's a 'crash'", "-crash", 'crash "x"']
+)
+def test_advice_can_be_followed_whatever_the_reason_is_called(reason: str, command: Any, tmp_path: Path) -> None:
+    columns = {"obs": "x", "actions": "u", "rewards": "r", "end_reasons": "why"}
+    draw = random.Random(0)
+    with (tmp_path / "log.csv").open("w", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["x", "u", "r", "why"])
+        for row in range(120):
+            text = ["goal", reason, "crash again"][row // 10 % 3] if row % 10 == 9 else ""
+            table.writerow([draw.random(), draw.uniform(-1, 1), -0.2 - 0.001 * draw.random(), text])
+    reasons: Any = {"goal": "termination", reason: "termination", "crash again": "termination"}
+    options = ["--columns", "obs=x", "--columns", "actions=u", "--columns", "rewards=r", "--columns", "end_reasons=why"]
+    options += [f"--end-reasons={text}={meaning}" for text, meaning in reasons.items()]
+    given = json.loads(command("data", "check", "log.csv", *options, "--json").out)
+    (advice,) = [one["advice"] for one in given["findings"] if one["code"] == "rewards.ends-alike"]
+    said = shlex.split(advice.split("`")[1])
+    again = json.loads(command("data", "check", "log.csv", *options, *said, "--json").out)
+    assert any("added to the reward of 8 terminations" in one["what"] for one in again["findings"])
+    codes = {one["code"] for one in again["findings"]}
+    assert not codes & {"rewards.ends-alike", "rewards.far-out"}
+
+    raw = settle(read(tmp_path / "log.csv", columns, TableChoices(end_reasons=reasons)))
+    (finding,) = [one for one in examine(raw).findings if one.code == "rewards.ends-alike"]
+    assert yaml_dialect.read(finding.advice.split("`")[1]) == dict(finding.advised)
+
+
+def test_failures_that_nothing_tells_from_the_goal(command: Any, tmp_path: Path) -> None:
+    ends = ["goal", "hard stop"]
+    rows = [f"{i % 10},{(i * 7) % 3 - 1},{5 + i % 2},{ends[i // 10 % 2] * (i % 10 == 9)}" for i in range(60)]
+    (tmp_path / "log.csv").write_text("\n".join(["x,u,cost,why", *rows]) + "\n")
+    options = [word for word in OPTIONS if "=t" not in word and word != "--end-reasons"]
+    options += ["--end-reasons", "goal=termination", "--end-reasons", "hard stop=termination"]
+    told = " ".join(command("data", "check", "log.csv", *options).out.split())
+    assert "3 episodes terminate with hard stop, by the name a failure, and the cost there is no worse" in told
+    assert "`--at-termination 'hard stop=55'`" in told
+    assert "rewards.ends-alike" not in command("data", "check", "log.csv", *options, "--at-termination", "hard stop=55")
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,15 @@ def test_it_measures_and_writes(command: Any, tmp_path: Path) -> None:
     assert [(row["members"], len(row["rates"])) for row in stored["results"]] == [(1, 3), (2, 3)]
 
 
+def test_a_busy_machine_is_told_of_first(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (99.0, 0.0, 0.0))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr(benchmarking, "default_threads", lambda: 2)
+    code, _, err = command("bench", "--algo", "bc", *TINY)
+    assert code == 0, err
+    assert err.startswith("note: the machine is busy (load 99.0 on 2 cores): 2 threads that wait for each other")
+
+
 def test_a_compiler_that_fails(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody asked for it, the measuring goes on without; by its name it is a mistake."""
     (tmp_path / "g++").write_text("#!/bin/sh\nexit 1\n")
@@ -53,7 +62,7 @@ def test_a_compiler_that_fails(command: Any, tmp_path: Path, monkeypatch: pytest
         (("--members", 0), "error: members: must be at least 1, got 0"),
         (("--seconds", 0), "error: seconds: must be above 0, got 0"),
         (("--device", "cuda:99"), f"torch sees {torch.cuda.device_count()} CUDA devices"),
-        (("--output", "no/folder.json"), "error: --output no/folder.json: no folder no to write into; make it first"),
+        (("--output", "/dev/null/x.json"), "error: --output /dev/null/x.json: /dev/null is no folder, so nothing can"),
     ],
 )
 def test_mistakes(mistake: Any, arguments: tuple[Any, ...], message: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from rl_training.data import TransitionDataset
+from rl_training.data.dataset_files import dataset_files
 from rl_training.data.provenance import digest_of
 
 EPISODES = 12
@@ -66,7 +67,7 @@ def test_convert_and_split(command: Any, folder: Path, tmp_path: Path) -> None:
     assert written.provenance is not None
     made = written.provenance.before
     assert made is not None
-    assert (made.source, made.sha256) == ("plant", digest_of(folder))
+    assert (made.source, made.sha256) == ("plant", digest_of(folder, dataset_files(folder)))
     code, out, _ = command("data", "split", "plant", *MAPPING, "-o", "train.csv", "aside.csv", "--json")
     assert code == 0
     parts = json.loads(out)

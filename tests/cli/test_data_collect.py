@@ -230,7 +230,7 @@ class TestMistakes:
             (["--env-id", CLIFF, "--policy", "scripted"], "policy: 'scripted' knows 'Pendulum-v1' only, not 'tests/Cl"),
             (["--policy", "nowhere"], "nowhere: no such run; a policy is random, scripted or a trained run"),
             (["--policy", "."], ".: holds no run (no run.json)"),
-            (["--output", "none/log.npz"], "none/log.npz: the folder 'none' does not exist"),
+            (["--output", "/dev/null/log.npz"], "/dev/null/log.npz: /dev/null is no folder"),
             (["--output", "log.doc"], "log.doc: "),
             (["--output", "."], ".: is a folder; give the name of a file in it"),
             (["--output", "./"], "./: is a folder"),

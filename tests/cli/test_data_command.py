@@ -89,8 +89,8 @@ class TestCheck:
         assert "not fit for training: 1 error" in (tmp_path / "report.html").read_text("utf-8")
 
     def test_page_that_cannot_be_written(self, mistake: Any, good: Path) -> None:
-        message = mistake("data", "check", good, "--html", "nowhere/report.html", "--json")
-        assert message == "error: --html nowhere/report.html: no folder nowhere to write into; make it first"
+        message = mistake("data", "check", good, "--html", "/dev/null/report.html", "--json")
+        assert message.startswith("error: --html /dev/null/report.html: /dev/null is no folder")
 
     def test_a_full_disk_leaves_the_page_that_was_there(
         self, mistake: Any, good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,6 +12,7 @@ import pytest
 
 from real_data import REAL, needs_real_data
 from rl_training.data import TransitionDataset
+from rl_training.data.dataset_files import dataset_files
 from rl_training.validation import shortened
 from sick_data import healthy
 
@@ -110,6 +111,34 @@ def test_damage_to_a_column_directory_is_found(command: Any, log: Path, argument
     Path("cols/rewards.npy").write_bytes(raw)
     line = mistake("data", *arguments)
     assert line == "error: cols: rewards.npy: damaged (its SHA-256 is not the schema's)"
+
+
+@pytest.mark.parametrize("made", ["cols/", "minari:log-v0", "folder/part.csv"])
+def test_only_files_that_are_data_are_opened(
+    command: Any, log: Path, made: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if made.startswith("minari:"):
+        pytest.importorskip("minari")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    assert command("data", "convert", log, made, *COLUMNS).code == 0
+    folder = tmp_path / made.removeprefix("minari:").removesuffix("part.csv")
+    outside = tmp_path / "outside.txt"
+    outside.write_text("secret")
+    (folder / "deeper").mkdir()
+    (folder / "deeper" / "more.csv").write_text("x")
+    for name in ("notes.txt", "deeper/notes.txt", ".notes"):
+        (folder / name).symlink_to(outside)
+    opened: list[str] = []
+    original = Path.open
+
+    def noted(path: Path, *rest: Any, **more: Any) -> Any:
+        opened.append(path.name)
+        return original(path, *rest, **more)
+
+    monkeypatch.setattr(Path, "open", noted)
+    assert command("data", "convert", folder, "b.npz").code == 0
+    assert set(opened) & {"notes.txt", ".notes", "more.csv"} == set()
+    assert {file.name for file in dataset_files(folder)} <= set(opened)
 
 
 class TestItsOwnSource:

@@ -120,7 +120,7 @@ class TestWay:
 
     def predicts(self, command: Any, tmp_path: Path, log: Path) -> None:
         err = command("predict", "first", "--obs-file", "battery.csv").err
-        assert "column 'price': '--' at row 100 is not a number (line 102); write what it stands for" in err
+        assert "column 'price': line 102 has no value, but '--'; fill it in" in err
         lines = log.read_text().splitlines()
         (tmp_path / "whole.csv").write_text("\n".join(lines[:101]) + "\n")
         raw = command("predict", "first", "--obs-file", "whole.csv")

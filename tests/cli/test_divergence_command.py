@@ -48,3 +48,21 @@ def test_a_seed_that_diverged_among_others_is_named(command: Any, data_file: Pat
         assert err.startswith("note: seed 4 diverged and is stopped, set back to the start: ")
         assert err.count("\n") == 1
         assert "seed 4" not in out
+
+
+def test_what_is_refused_is_all_that_is_said(command: Any, data_file: Path, tmp_path: Path) -> None:
+    config = small_config(data_file, tmp_path, seed=[4, 2], env_id=None, log_interval=10)
+    path = train(config, callbacks=[PoisonFirst()]).run.path
+    (tmp_path / "policy.onnx").write_text("mine")
+    refused = {
+        "was trained without an environment": ("evaluate", path),
+        "none.csv": ("evaluate", path, "--offline", "--data", tmp_path / "none.csv"),
+        "policy.onnx": ("export", path, "-o", tmp_path / "policy.onnx", "--format", "onnx"),
+        "seed: 9 is not in this run": ("export", path, "--seed", 9),
+    }
+    for said, arguments in refused.items():
+        code, out, err = command(*arguments)
+        assert (code, out) == (2, ""), err
+        assert err.startswith("error: "), err
+        assert said in err
+        assert err.count("\n") == 1

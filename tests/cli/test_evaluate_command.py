@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,9 @@ import gymnasium
 import numpy as np
 import pytest
 
+from rl_training.cli.evaluating import _disagreement
 from rl_training.experiment import statistics
+from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.trainer import train
 from small_runs import small_config
 from tiny_environments import Cliff
@@ -122,6 +125,27 @@ class TestOneRun:
         assert said in mistake("evaluate", runs["one"], *words)
 
 
+class TestTheSeedThatIsTaken:
+    """By the evaluation during training, which is named; what is shown here may say otherwise."""
+
+    def test_figures_that_agree(self) -> None:
+        assert _disagreement(self.evaluation([1.0, 5.0, 3.0]), 1) == []
+        assert _disagreement(self.evaluation([5.0, 5.0, 3.0]), 1) == []
+        assert _disagreement(self.evaluation([1.0, 5.0, 3.0]), 7) == []  # it was not played
+
+    def test_figures_that_do_not(self) -> None:
+        told = "in the episodes above seed 2 returned more than seed 1; --seed 2 takes that one instead"
+        assert _disagreement(self.evaluation([1.0, 2.0, 3.0]), 1) == [told]
+
+    def evaluation(self, means: list[float]) -> Evaluation:
+        returns = np.array([[mean - 1.0, mean + 1.0] for mean in means])
+        return Evaluation(20, (0, 1, 2), returns, np.ones(returns.shape, np.int64))
+
+    def test_both_are_told(self, command: Any, runs: dict[str, Path]) -> None:
+        out = command("evaluate", runs["one"], "--episodes", 3, "--seed", 100).out
+        assert re.search(r"seed 1: it scored best of 3 seeds in the evaluation during training at step [0-9]+ \(", out)
+
+
 class TestSeveralRuns:
     def test_compared(self, command: Any, runs: dict[str, Path]) -> None:
         out = command("evaluate", runs["one"], runs["two"], "--episodes", 3).out
@@ -142,8 +166,11 @@ class TestSeveralRuns:
 class TestFilm:
     def test_gif(self, command: Any, runs: dict[str, Path], tmp_path: Path) -> None:
         image = pytest.importorskip("PIL.Image")
-        code, _, err = command("evaluate", runs["one"], "--episodes", 1, "--video", "a.gif")
-        assert (code, err) == (0, "film of seed 0: a.gif (7 pictures)\n")
+        code, out, err = command("evaluate", runs["one"], "--episodes", 1, "--video", "a.gif")
+        assert (
+            "export and predict take seed 1: it scored best of 3 seeds in the evaluation during training at step" in out
+        )
+        assert (code, err) == (0, "film of seed 1: a.gif (7 pictures)\n")
         with image.open(tmp_path / "a.gif") as film:
             assert film.size == (24, 16)
             assert film.n_frames == 7
@@ -153,7 +180,7 @@ class TestFilm:
         ("words", "said"),
         [
             (["--video", "a.avi"], "must end in .gif or .mp4"),
-            (["--video", "nowhere/a.gif"], "there is no folder nowhere"),
+            (["--video", "/dev/null/a.gif"], "--video /dev/null/a.gif: /dev/null is no folder"),
             (["--video", "a.gif", "--env-id", "Blind-v0"], "'Blind-v0' cannot draw here: no display"),
             (["--video", "a.gif", "--env-id", "Plain-v0"], "'Plain-v0'"),
         ],

@@ -18,14 +18,14 @@ from rl_training.cli.known_quality import quality
 from rl_training.cli.other_data import read_as_the_runs
 from rl_training.data.doctor.wording import number
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.errors import ColumnsError, DataError
+from rl_training.errors import ColumnsError, ConfigError, DataError
 from rl_training.experiment import manager, offline_evaluation
 from rl_training.experiment.costs import RETURNS, Shown
 from rl_training.experiment.manager import load_policy
 from rl_training.experiment.offline_doubts import Doubt
-from rl_training.experiment.report.estimates import gain_between
 from rl_training.experiment.shipping import hub
 from rl_training.experiment.statistics import Estimate
+from rl_training.experiment.stored_estimates import gain_between
 from rl_training.runtime.fitted_evaluation import OfflineEvaluationConfig
 from rl_training.runtime.trainer import train
 from small_runs import small_config
@@ -120,7 +120,8 @@ def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
             [
                 "next: set more aside, rl-training data split --held-out 0.5, and train on the others:"
                 " 10 episodes may be too few to judge by",
-                "--gamma 0.95  # judges the first 20 or so of 200 steps of an episode, not the whole; about 0:50",
+                "--gamma 0.95  # judges the first 20 or so of 200 steps of an episode, not the whole; about 0:50,"
+                " 3:20 if it does not settle",
             ],
         ),
         ([Doubt("it diverged", nearer=True), Doubt("there are only 5 episodes; record more")], []),
@@ -131,7 +132,9 @@ def test_what_to_do_next(runs: dict[str, Path], reasons: list[Doubt], expected: 
     """Where nothing is trusted: a command, and how long it takes; of few episodes, that there should be more."""
     found = load_policy(runs["two"]).evaluate_offline(updates=10, repeats=2, store=False)
     refused = tuple(replace(policy, why_not=tuple(reasons)) for policy in found.policies)
-    one = evaluating_offline.Estimated(Path("a run"), "best", replace(found, policies=refused, updates=5_000), 50.0)
+    settings = found.settings.model_copy(update={"updates": 5_000})
+    made = replace(found, policies=refused, updates=5_000, settings=settings)
+    one = evaluating_offline.Estimated(Path("a run"), "best", made, 50.0)
     asked = evaluating_offline.AskedOffline("other.npz", None, None, None, "best", None, stochastic=False)
     start = "next: rl-training evaluate 'a run' --offline --which best --data other.npz "
     lines = [words if words.startswith("next: ") else start + words for words in expected]
@@ -205,6 +208,23 @@ def test_a_busy_machine(command: Any, runs: dict[str, Path], monkeypatch: pytest
     assert err.startswith("note: the machine is busy (load 99.0 on 2 cores): 2 threads")
     plan = command("train", "-c", "bc/pendulum", "--set", "threads=2", "--dry-run").out
     assert "note: the machine is busy" in plan
+
+
+def test_a_busy_machine_is_told_of_before_anything_is_estimated(
+    command: Any, runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("os.getloadavg", lambda: (99.0, 0.0, 0.0))
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("torch.get_num_threads", lambda: 2)
+    told: list[str] = []
+
+    def stopped(*_: Any) -> Any:
+        told.append(capsys.readouterr().err)
+        raise ConfigError("stopped")
+
+    monkeypatch.setattr("rl_training.cli.evaluating_offline._estimate", stopped)
+    command("evaluate", next(iter(runs.values())), "--offline")
+    assert told[0].startswith("note: the machine is busy (load 99.0 on 2 cores): 2 threads")
 
 
 def test_a_discount_for_all(command: Any, runs: dict[str, Path]) -> None:
@@ -412,6 +432,31 @@ def test_an_estimate_of_first_steps_is_told_as_one(
     assert card["cautions"][-1] == "an estimate that looks further ahead was refused, because so far"
 
 
+def test_estimates_that_disagree_decide_nothing(
+    command: Any, estimated: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    """On the page, in the card and in the terminal: the newest does not hide what a more thorough one says."""
+    path, record = estimated
+
+    def gained(gamma: float, value: float, low: float, high: float) -> dict[str, Any]:
+        gain = {"value": value, "low": low, "high": high, "probability": 0.95}
+        made = [one | {"value": gain, "improvement": gain, "not_trusted_because": []} for one in record["policies"]]
+        return record | {"gamma": gamma, "value": gain, "improvement": gain, "policies": made}
+
+    records = (gained(0.99, 53.6, -24.3, 131.6), gained(1.0, 128.7, 22.0, 235.4))
+    (path / "offline_evaluations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    told = "two estimates disagree: undiscounted +128.7 (22.0 to 235.4); discounted by 0.99 +53.6 (-24.3 to 131.6)"
+    command("report", path, "-o", "page.html", "--no-data")
+    lead = (tmp_path / "page.html").read_text().split("<main>")[0]
+    assert (
+        "alone, it is not decided whether <b>run</b> improves on the behaviour that recorded the data: " + told in lead
+    )
+    assert "Try it" not in lead
+    out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 1).out
+    assert f"quality: not decided whether better than the behaviour that recorded the data: {told}" in out
+    assert json.loads((tmp_path / "policy.pt2.json").read_text())["offline_evaluation"]["disagreement"] == told
+
+
 def test_weights_that_have_been_trained_on(
     command: Any, estimated: tuple[Path, dict[str, Any]], tmp_path: Path
 ) -> None:
@@ -584,7 +629,7 @@ def test_mistakes_of_forgetting(words: list[str], said: str, mistake: Any, runs:
     assert said in mistake("evaluate", runs["one"], *words)
 
 
-def test_export_names_the_seed_that_was_trusted(
+def test_export_and_predict_take_the_seed_that_was_trusted(
     command: Any, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = train(small_config(data_file, tmp_path / "runs", name="own", seed=[4, 2])).run.path
@@ -592,11 +637,15 @@ def test_export_names_the_seed_that_was_trusted(
     monkeypatch.setattr(
         offline_evaluation, "doubts", lambda fitted, column, *more: [] if column else [Doubt("it is odd")]
     )
-    command("evaluate", "runs/own", "--offline", *QUICK)
+    told = command("evaluate", "runs/own", "--offline", *QUICK).out
+    assert "\n  export and predict take seed 2: its estimate is trusted, that of seed 4 is not" in told
     monkeypatch.setattr(offline_evaluation, "doubts", plain)
-    _, _, said = command("export", "runs/own", "-o", "a.pt2")
-    assert "note: of seed 2, the estimate was trusted: --seed 2" in said
-    assert "was trusted" not in command("export", "runs/own", "-o", "b.pt2", "--seed", 4).err
+    said = command("export", "runs/own", "-o", "a.pt2").out
+    why = "seed 2: its estimate is trusted, that of seed 4 is not to be trusted"
+    assert "a.pt2: bc seed 2, " in said
+    assert f"{why} (--seed names another)\n" in said
+    assert "its estimate" not in command("export", "runs/own", "-o", "b.pt2", "--seed", 4).out
+    assert command("predict", "runs/own", "--obs", "1,0,0").err == f"note: {why}\n"
     assert run.exists()
 
 
@@ -638,7 +687,10 @@ def test_train_ends_with_costs_where_the_data_are_costs(command: Any, tmp_path: 
     out = command("train", "-c", "c.yaml", "--name", "own", "--quiet").out
     assert "  data's cost    26.0 eur\n" in out
     assert "return" not in out
-    assert "undiscounted 26.0\n" in command("evaluate", "runs/own", "--offline", *QUICK).out
+    assert (
+        "undiscounted 26.0, with the last rows of 12 cut episodes, which no value counts"
+        in command("evaluate", "runs/own", "--offline", *QUICK).out
+    )
 
 
 def test_the_last_and_the_best_cost_of_training() -> None:

@@ -195,7 +195,10 @@ def estimate(value: float, low: float, high: float, **changes: Any) -> dict[str,
 class TestQuality:
     """One line on what is known of a policy."""
 
-    BARE: ClassVar[dict[str, Any]] = dict.fromkeys(("scores", "offline_evaluation", "environment", "dataset"))
+    BARE: ClassVar[dict[str, Any]] = {
+        **dict.fromkeys(("scores", "offline_evaluation", "environment", "dataset")),
+        "policy": {"seed_caution": None},
+    }
 
     @pytest.mark.parametrize(
         ("found", "told"),
@@ -227,6 +230,11 @@ class TestQuality:
                 "better than the behaviour that recorded the data over the first 20 or so of 96 steps of an episode:"
                 " improvement +3.25, 95% interval 1.5 to 5, estimated from the data alone; an estimate that looks"
                 " further ahead was refused",
+            ),
+            (
+                estimate(3.25, 1.5, 5.0, disagreement="two estimates disagree: this; that"),
+                "not decided whether better than the behaviour that recorded the data: two estimates disagree: this;"
+                " that, from the data alone",
             ),
             (
                 estimate(0, 0, 0, improvement=None, not_trusted_because=["it is so; do that", "more"]),
@@ -287,6 +295,17 @@ class TestPush:
         assert "nothing is known about how good it is" in page
         assert json.loads((tmp_path / "folder/policy.onnx.json").read_text())["file"]["sha256"] in page
         assert str(run.parent) not in page + (tmp_path / "folder/config.yaml").read_text()
+
+    @pytest.mark.parametrize("rows", ["many", -3, 1e300, [1]])
+    def test_a_description_that_counts_oddly(self, rows: Any, command: Any, run: Path, tmp_path: Path) -> None:
+        """As a stranger's run may have it."""
+        hers = tmp_path / "hers"
+        shutil.copytree(run, hers)
+        described = json.loads((hers / "run.json").read_text())
+        described["dataset"]["transitions"] = rows
+        (hers / "run.json").write_text(json.dumps(described))
+        assert command("push", hers, "--repo", "me/swing", "--dry-run", "-o", "folder").code == 0
+        assert "transition" not in (tmp_path / "folder/README.md").read_text().split("Fingerprint")[0][-200:]
 
     def test_the_script_on_the_page_runs(self, command: Any, run: Path, tmp_path: Path) -> None:
         command("push", run, "--repo", "me/swing", "--dry-run", "-o", "folder")

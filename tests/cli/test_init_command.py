@@ -615,7 +615,7 @@ class TestMistakes:
         assert "but environment 'MountainCarContinuous-v0' has 2" in mistake(
             "init", data_file, "--env-id", "MountainCarContinuous-v0"
         )
-        assert "no folder nowhere to write into" in mistake("init", data_file, "-o", "nowhere/c.yaml")
+        assert "/dev/null is no folder" in mistake("init", data_file, "-o", "/dev/null/c.yaml")
         assert "is a folder" in mistake("init", data_file, "-o", ".")
         (tmp_path / "in").mkdir()
         (tmp_path / "in" / "kiln.txt").write_text("a")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -24,3 +27,10 @@ def test_what_does_not_fit_is_one_line(dry_run: list[str], mistake: Any, monkeyp
     line = mistake("train", "--config", "td3_bc/pendulum", *SEEDS, *dry_run)
     need = r"error: seed: 512 members need about [0-9.]+ [GM]iB of memory on cpu, where 200 MiB are free; "
     assert re.fullmatch(need + "about [0-9]+ would fit", line)
+
+
+def test_too_little_memory_to_load_the_libraries_is_one_line() -> None:
+    command = f"ulimit -v 300000; {shlex.quote(sys.executable)} -m rl_training config show cql/pendulum"
+    ended = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert re.fullmatch(r"error: out of memory while libraries are loaded \(.*\); see `ulimit -v`.*\n", ended.stderr)

@@ -196,7 +196,7 @@ class TestObservationFiles:
         ("text", "message"),
         [
             (f"[[1, 2, 1{'0' * 400}]]", "obs: a value is larger than any floating-point number"),
-            ("[[1, 2, 1e300]]", "obs: value 2 of row 0 is not finite"),
+            ("[[1, 2, 1e300]]", "obs: value 2 of row 0 is not finite (in float32)"),
             ("[[1, 2, 3], [1, 2]]", "obs: every observation must have the same number of values"),
         ],
     )
@@ -238,6 +238,7 @@ class TestNamedColumns:
                 "column 'x': line 3 has no value, but 'n/a' (2 such rows, the last in line 4); fill it in",
             ),
             ('x,y\n0.1,"1\n0.2,2\n', 'line 2: a quote (") is opened and never closed'),
+            ("x,y\n0.1,1_0\n", "column 'y': '1_0' at row 0 is not a number"),
             ("x;y\n0,5;1.234\n0,25;2,5\n", "column 'y': '1.234' at row 0 is not a number; decimals have commas"),
         ],
     )
@@ -246,6 +247,36 @@ class TestNamedColumns:
     ) -> None:
         (tmp_path / "o.csv").write_text(content)
         assert f"--obs-file o.csv: {message}" in mistake("predict", named, "--obs-file", "o.csv")
+
+    @pytest.mark.parametrize("content", ["x,y\n$0.10,1\n$0.20,2\n", "x;y\n0,10 €;1\n0,20 €;2\n"])
+    def test_amounts_with_a_currency(self, content: str, command: Any, named: Path, tmp_path: Path) -> None:
+        (tmp_path / "o.csv").write_text(content)
+        (tmp_path / "plain.csv").write_text("x,y\n0.1,1\n0.2,2\n")
+        told = [command("predict", named, "--obs-file", name) for name in ("o.csv", "plain.csv")]
+        assert (told[0].code, told[0].out) == (0, told[1].out)
+
+    @pytest.mark.parametrize("split", [False, True])
+    def test_numbers_that_stood_for_missing_values(
+        self, split: bool, command: Any, mistake: Any, tmp_path: Path
+    ) -> None:
+        """Also where the run was trained on a part of the data, written with the values filled in."""
+        rows = [f"{row / 50},{-999 if row == 7 else row % 5},{row % 3 - 1},1,{int(row % 10 == 9)}" for row in range(50)]
+        (tmp_path / "log.csv").write_text("\n".join(["x,y,u,r,crashed", *rows]) + "\n")
+        columns = {"obs": ["x", "y"], "actions": "u", "rewards": "r", "terminations": "crashed"}
+        section: dict[str, Any] = {"columns": columns, "missing_words": ["-999"], "missing": "hold"}
+        if split:
+            TransitionDataset.load("log.csv", **section).save("part.csv")
+            section = {}
+        place = {"source": "file", "path": str(tmp_path / ("part.csv" if split else "log.csv"))}
+        run = train(small_config(None, tmp_path, name="marked", dataset=place | section)).run.path
+        told = "-999 stands for a missing value in the data it was trained on (missing_words); a policy acts on numbers"
+        assert f"--obs x=0.1,y=-999: column 'y': {told}" in mistake("predict", run, "--obs", "x=0.1,y=-999")
+        assert f"--obs 0.1,-999: column 'y': {told}" in mistake("predict", run, "--obs", "0.1,-999")
+        np.save("o.npy", np.array([[0.1, 2.0], [0.2, -999.0]]))
+        assert f"--obs-file o.npy: row 1: column 'y': {told}" in mistake("predict", run, "--obs-file", "o.npy")
+        (tmp_path / "o.csv").write_text("x,y\n0.1,1\n0.2,-999\n")
+        assert "column 'y': line 3 has no value, but '-999'" in mistake("predict", run, "--obs-file", "o.csv")
+        assert command("predict", run, "--obs", "0.1,-998").code == 0
 
     def test_names_of_an_archive(self, command: Any, mistake: Any, named: Path, tmp_path: Path) -> None:
         for name, obs in (("same", ["x", "y"]), ("turned", ["y", "x"])):

@@ -224,7 +224,12 @@ class TestTwoRuns:
     def test_held_out_data_are_read_as_the_runs_own(self, write: Any, command: Any, mistake: Any) -> None:
         made = np.random.default_rng(0).uniform(-1, 1, (60, 4))
         columns = {"obs": ["a", "b"], "actions": "u", "rewards": "r", "terminations": "end"}
-        for name, rows in (("own.csv", made[:40]), ("hold.csv", made[40:]), ("other.csv", made[:24])):
+        for name, rows in (
+            ("own.csv", made[:40]),
+            ("hold.csv", made[40:]),
+            ("other.csv", made[:24]),
+            ("half.csv", made[24:56]),
+        ):
             lines = [",".join(f"{value:.6f}" for value in row) + f",{int(n % 8 == 7)}" for n, row in enumerate(rows)]
             Path(name).write_text("\n".join(["a,b,u,r,end", *lines]) + "\n")
         section = {"source": "file", "path": "own.csv", "columns": columns}
@@ -241,6 +246,9 @@ class TestTwoRuns:
         assert code == 0
         assert err.startswith("warning: other.csv: 100% of its rows were trained on")
         assert "warning: other.csv: 100% of its rows were trained on" in Reader(Path("new.html").read_text()).text
+        said = "warning: half.csv: 50% of its rows (about 2 of 4 episodes) were trained on, so its TD error is not a"
+        assert command(*asked, "half.csv", "--force").err.startswith(said)
+        assert said in Reader(Path("new.html").read_text()).text
 
     def test_generated_data_get_fresh_episodes(self, write: Any, folder: Path, tmp_path: Path) -> None:
         config = small_config(
@@ -561,8 +569,8 @@ class TestBrokenRuns:
         assert "is a folder" in mistake("report", folder / "one", "-o", ".", "--no-data")
         (tmp_path / "page.html").write_text("mine")
         assert "exists already; --force replaces it" in mistake("report", folder / "one", "-o", "page.html")
-        said = mistake("report", folder / "one", "-o", "no/where.html", "--no-data")
-        assert said == "error: --output no/where.html: no folder no to write into; make it first"
+        said = mistake("report", folder / "one", "-o", "page.html/in.html", "--no-data")
+        assert said.startswith("error: --output page.html/in.html: page.html is no folder")
         said = mistake("report", folder / "one", "-o", "page.pdf", "--no-data")
         assert said == f"error: --output page.pdf: {A_REPORT_IS_HTML}"
         assert not Path("page.pdf").exists()

@@ -46,6 +46,11 @@ def names(command: Any, *options: Any) -> list[str]:
     return [run["name"] for run in json.loads(command("runs", "--json", *options).out)]
 
 
+def estimate(gamma: float, low: float, high: float) -> dict[str, Any]:
+    gain = {"value": 0.5 * (low + high), "low": low, "high": high, "probability": 0.9}
+    return {"step": 50, "gamma": gamma, "data": {"fingerprint": "f"}, "value": {"value": 60.0}, "improvement": gain}
+
+
 class TestOffline:
     """Estimates by data alone, where an environment gave no score."""
 
@@ -84,14 +89,36 @@ class TestOffline:
         head, *lines = command("runs").out.splitlines()
         assert head.split()[-4:] == ["last", "best", "offline", "age"]
         shown = {line.split()[0]: line.split()[-5:-2] for line in lines[:2]}
-        assert {name: cells[-1] for name, cells in shown.items()} == {"a": "-12.5", "b": "-"}
-        assert lines[2].startswith("offline: value by the newest evaluate --offline, if trusted")
+        assert {name: cells[-1] for name, cells in shown.items()} == {"a": "-12.5", "b": "-3"}
+        assert lines[2].startswith("offline: value by the newest trusted evaluate --offline; alike only for")
         compared = command("runs", "--compare", "a", "b").out
-        assert ["offline", "-12.5", "-"] in [line.split() for line in compared.splitlines()]
+        assert ["offline", "-12.5", "-3"] in [line.split() for line in compared.splitlines()]
         assert {run["name"]: run["offline"] for run in json.loads(command("runs", "--json").out)} == {
             "a": -12.5,
-            "b": None,
+            "b": -3.0,  # what was refused since hides nothing
         }
+
+    def test_what_it_says_beside_the_behaviour(self, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("COLUMNS", "200")
+        whole, near = estimate(1.0, 22.0, 235.4), estimate(0.99, -24.3, 131.6)
+        refused = [{"seed": 0, "value": None, "not_trusted_because": ["so; do that"]}]
+        found = {
+            "good": [whole],
+            "open": [near],
+            "bad": [estimate(0.99, -9.0, -1.0)],
+            "torn": [near, whole],
+            "none": [{"step": 50, "value": None, "policies": refused}],
+        }
+        for name, records in found.items():
+            path = make_run(name, last=None, step=50)
+            (path / "offline_evaluations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+        out = command("runs", "--sort", "name").out
+        for said in (" 60.0 better ", " 60.0 not shown ", " 60.0 worse ", " 60.0 disputed ", " refused "):
+            assert said in out
+        assert "disputed: estimates disagree whether it is better; refused: not to be trusted" in out
+        told = {run["name"]: run["offline_says"] for run in json.loads(command("runs", "--json").out)}
+        expected = {"good": "better", "open": "not shown", "bad": "worse", "torn": "disputed", "none": "refused"}
+        assert told == expected
 
     def test_without_any_there_is_no_column(self, command: Any) -> None:
         make_run("a")

@@ -130,8 +130,8 @@ class TestRefusals:
             ),
             ("1,2,0,0,maybe,0", "column 'terminal': 'maybe' at row 2 is not a number (line 4)"),
             ("1,2,0,2024-01-01,0,0", "column 'reward': '2024-01-01' at row 2 is not a number (line 4)"),
-            ("1,2,0", "line 4 has 3 values, but the header names 6 columns"),
-            ("1,2,0,0,0,0,0", "line 4 has 7 values, but the header names 6 columns"),
+            ("1,2,0", "line 4 has 3 values, but the header names 6 columns; complete it, or delete the line"),
+            ("1,2,0,0,0,0,0", "line 4 has 7 values, but the header names 6 columns; correct it, or delete the line"),
         ],
     )
     def test_cells(self, line: str, complaint: str, tmp_path: Path) -> None:
@@ -142,6 +142,7 @@ class TestRefusals:
         rows = ["0,0,0,0,0,0", "1,2,0", "1,0,0,0,0,0", "1,2,0", "1,2"]
         assert refusal(write(tmp_path / "a.csv", HEADER, *rows)) == (
             "line 3 has 3 values, but the header names 6 columns (nor do 2 other lines fit: 5, 6)"
+            "; complete it, or delete the line"
         )
 
     @pytest.mark.parametrize("below", ['"1,0,0,0,0,0', '"1"x,0,0,0,0,0'])
@@ -149,6 +150,7 @@ class TestRefusals:
         rows = ["0,0,0,0,0,0", "1,2,0", "1,0,0,0,0,0", "1,2", below, "1,0"]
         assert refusal(write(tmp_path / "a.csv", HEADER, *rows)) == (
             "line 3 has 3 values, but the header names 6 columns (nor does 1 other line fit: 5)"
+            "; complete it, or delete the line"
         )
 
     def test_decimal_commas(self, tmp_path: Path) -> None:
@@ -177,7 +179,7 @@ class TestRefusals:
                 b"obs,action,reward,done,obs\n1,2,3,0,4\n",
                 "two columns are named 'obs'; give each its own name (line 2 has '1' and '4')",
             ),
-            (b"obs,action,reward,done\n", "obs: 0 rows; a dataset needs at least one transition"),
+            (b"obs,action,reward,done\n", "has a header, but no rows"),
             (
                 "obs,größe\n1,2\n".encode("latin-1"),
                 "is not UTF-8 text (byte 0xf6, which Windows writes for 'ö');" + AS_UTF8,

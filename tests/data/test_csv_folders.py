@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from rl_training.data import TransitionDataset
+from rl_training.data.dataset_files import dataset_files
 from rl_training.data.doctor import examine
 from rl_training.data.formats import read, recognise
 from rl_training.data.formats.mapping_checks import check_columns
@@ -247,7 +248,9 @@ class TestPlacesOfFaults:
 
     def test_a_row_of_another_width(self, folder: Path) -> None:
         rewrite(folder / "e7.csv", lambda text: text.replace(",2.5,", ","))
-        assert refusal(folder) == "e7.csv: line 4 has 6 values, but the header names 7 columns"
+        assert refusal(folder) == (
+            "e7.csv: line 4 has 6 values, but the header names 7 columns; complete it, or delete the line"
+        )
 
     def test_an_episode_without_name(self, folder: Path) -> None:
         rewrite(folder / "e7.csv", lambda text: text.replace("B7,2", ",2"))
@@ -448,11 +451,18 @@ class TestFirstLooks:
 
     def test_every_byte_and_name_counts_in_the_digest(self, folder: Path) -> None:
         assert recognise(folder) == "csv"
-        before = digest_of(folder)
+        before = digest_of(folder, dataset_files(folder))
         rewrite(folder / "e7.csv", lambda text: text.replace("2.5", "2.6"))
-        changed = digest_of(folder)
+        changed = digest_of(folder, dataset_files(folder))
         (folder / "e7.csv").rename(folder / "e70.csv")
-        assert len({before, changed, digest_of(folder)}) == 3
+        assert len({before, changed, digest_of(folder, dataset_files(folder))}) == 3
+
+    def test_nothing_else_in_the_folder_does(self, folder: Path) -> None:
+        before = digest_of(folder, dataset_files(folder))
+        (folder / "notes.txt").symlink_to("/dev/zero")
+        (folder / "deeper").mkdir()
+        (folder / "deeper" / "a.csv").write_text("x\n")
+        assert digest_of(folder, dataset_files(folder)) == before
 
 
 def _without(line: str, place: int) -> str:

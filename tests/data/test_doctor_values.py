@@ -9,11 +9,13 @@ import pytest
 
 from rl_training.data.doctor import examine
 from rl_training.data.doctor.coverage import effective_dimension
+from rl_training.data.doctor.far_values import far_beyond
 from rl_training.data.doctor.subject import Columns
 from rl_training.data.formats import read_table
 from rl_training.data.reference_returns import reference_returns
 from rl_training.data.settling import settle
 from rl_training.environments import Spaces
+from rl_training.reading_choices import TableChoices
 from sick_data import codes, ends_of, healthy, report_on, without_successors
 
 ROWS = len(healthy()["obs"])
@@ -138,6 +140,38 @@ class TestObservations:
         assert (finding.level, finding.place.row, finding.place.column) == ("warning", 50, 2)
         assert "-9,999" in finding.what
 
+    def test_nines_are_told_as_a_mark(self) -> None:
+        """Near enough to the others to be no outlier by its distance."""
+        arrays = without_successors(episodes=60)
+        arrays["obs"][:, 2] = 30.0 + arrays["obs"][:, 2]
+        arrays["obs"][[50, 90], 2] = -999.0
+        (finding,) = (found for found in report_on(arrays).findings if found.code == "obs.far-out")
+        assert (finding.level, finding.count, finding.place.row, finding.place.column) == ("warning", 2, 50, 2)
+        assert finding.what.startswith("-999 stands in 2 rows of column 2, far from all other values")
+        assert "say missing_words: ['-999'] with missing: hold" in finding.advice
+
+    def test_no_more_is_looked_for_than_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        looked: list[int] = []
+
+        def counted(values: np.ndarray[Any, Any]) -> Any:
+            looked.append(len(values))
+            return far_beyond(values)
+
+        monkeypatch.setattr("rl_training.data.doctor.observation_checks.far_beyond", counted)
+        arrays = without_successors()
+        arrays["obs"] = np.tile(arrays["obs"][:, :1], (1, 40))
+        arrays["obs"][50] = 1e9
+        assert [found.code for found in report_on(arrays).findings].count("obs.far-out") == 3
+        assert len(looked) == 3
+
+    def test_one_value_orders_beyond_the_others(self) -> None:
+        arrays = without_successors()
+        arrays["obs"][50, 2] = 1e9  # so far out that the deviation grows with it
+        finding = codes(arrays)["obs.far-out"]
+        assert (finding.level, finding.count, finding.place.row, finding.place.column) == ("warning", 1, 50, 2)
+        assert "a thousand times as far out as all others, such as 1e+09" in finding.what
+        assert "missing_words" in finding.advice
+
     def test_already_normalised(self) -> None:
         arrays = without_successors()
         arrays["obs"] = (arrays["obs"] - arrays["obs"].mean(axis=0)) / arrays["obs"].std(axis=0)
@@ -155,6 +189,54 @@ class TestObservations:
 
 
 class TestRewards:
+    def test_one_orders_beyond_the_others(self) -> None:
+        rewards = healthy()["rewards"].copy()
+        rewards[70] = 1e9
+        finding = codes(healthy(rewards=rewards))["rewards.far-out"]
+        assert (finding.level, finding.count, finding.place.row) == ("warning", 1, 70)
+        assert "such as 1e+09 where the others are in [" in finding.what
+
+    def test_a_goal_that_is_paid_once(self) -> None:
+        rewards = np.zeros(ROWS)
+        rewards[70] = 1e4
+        assert "rewards.far-out" not in codes(healthy(rewards=rewards))
+
+    def test_a_goal_is_worth_an_episode(self) -> None:
+        """MountainCarContinuous: every step costs up to 0.1, and the goal pays 100."""
+        rng, rows = np.random.default_rng(0), 20_000
+        rewards = -0.1 * rng.uniform(-1, 1, rows) ** 2
+        last = np.arange(rows) % 1000 == 999
+        rewards[last] += 100.0
+        arrays = {
+            "obs": rng.normal(size=(rows, 2)), "actions": rng.uniform(-1, 1, (rows, 1)), "rewards": rewards,
+            "terminations": last, "truncations": np.zeros(rows, dtype=np.bool_),
+        }  # fmt: skip
+        assert "rewards.far-out" not in codes(arrays)
+        for row in (4321, 4999):
+            faulty = rewards.copy()
+            faulty[row] = 1e9
+            finding = codes(arrays | {"rewards": faulty})["rewards.far-out"]
+            assert (finding.count, finding.place.row) == (1, row)
+
+    @pytest.mark.parametrize("added", [-98.0, {"crash": -9_800.0, "stall": -50_000.0}])
+    def test_what_is_said_of_terminations_is_no_fault(self, added: Any) -> None:
+        rng, rows = np.random.default_rng(0), 2_000
+        why = np.full(rows, "", dtype=object)
+        why[9::10] = "timeout"
+        why[[499, 999]] = "crash", "stall"
+        rewards = rng.choice([-0.1, -0.10001], rows)
+        given = {"obs": rng.normal(size=rows), "action": rng.uniform(-1, 1, rows), "reward": rewards, "why": why}
+        reasons: Any = {"crash": "termination", "stall": "termination", "timeout": "truncation"}
+        raw = settle(read_table(given, {"end_reasons": "why"}, TableChoices(reasons)), at_termination=added)
+        assert raw.arrays["reward"][499] < -98
+        assert "rewards.far-out" not in {finding.code for finding in examine(raw).findings}
+        for row in (500, 999):
+            faulty = given | {"reward": np.where(np.arange(rows) == row, 1e9, rewards)}
+            raw = settle(read_table(faulty, {"end_reasons": "why"}, TableChoices(reasons)), at_termination=added)
+            (finding,) = [finding for finding in examine(raw).findings if finding.code == "rewards.far-out"]
+            assert (finding.count, finding.place.row) == (1, row)
+            assert "where the others are in [-0.1" in finding.what
+
     def test_zero(self) -> None:
         assert codes(healthy(rewards=np.zeros(ROWS)))["rewards.constant"].level == "warning"
 
@@ -211,6 +293,15 @@ class TestEpisodes:
         arrays["rewards"][ends_of(arrays)[7]] = -5000.0
         finding = codes(arrays)["returns.far-out"]
         assert (finding.level, finding.count, finding.place.episode) == ("note", 1, 7)
+
+    def test_a_far_return_names_the_row_that_makes_it(self) -> None:
+        """A decimal point that was lost."""
+        arrays = healthy()
+        row = int(ends_of(arrays)[7]) - 9
+        arrays["rewards"][row] = 1694.1
+        finding = codes(arrays)["returns.far-out"]
+        assert (finding.place.episode, finding.place.row) == (7, row)
+        assert finding.what.endswith("; a single reward makes it so, 1,694.1.")
 
     def test_short_ones_dominate_the_mean(self) -> None:
         """Many short bad episodes and a few long good ones."""

@@ -96,6 +96,62 @@ class TestReasons:
         assert "3 rows left out: each is a copy of the row before (duplicates: drop)" in dataset.notes
         assert "all 3 rows are exact copies" in refusal(doubled, end_reasons=MEANINGS)
 
+    @pytest.mark.parametrize(("row", "text"), [(20, ""), (24, ""), (29, ""), (24, "crash")])
+    def test_one_cell_that_differs_changes_no_other_episode(self, row: int, text: str) -> None:
+        """Five episodes of ten rows with their reason in all, but for one row of the third."""
+        why = np.repeat(np.array(["timeout", "crash", "timeout", "crash", "timeout"], dtype=object), 10)
+        why[row] = text
+        rows = np.arange(50)
+        given = {"obs": rows, "action": rows / 50, "reward": rows, "why": why, "episode": rows // 10}
+        dataset = TransitionDataset.from_table(given, COLUMNS, end_reasons=MEANINGS)
+        assert ends(dataset) == ([19, 39], [9, 29, 49])
+        assert "it says the same in nearly all rows of an episode: the last of them counts" in dataset.notes[0]
+
+    def test_short_episodes_among_many_that_repeat_their_reason(self) -> None:
+        why = ["goal"] * 4 + ["crash"] * 3 + ["", "goal", "goal"]
+        given = table(why=np.array(why, dtype=object), episode=np.array([0] * 4 + [1] * 3 + [2] * 3))
+        assert ends(TransitionDataset.from_table(given, COLUMNS, end_reasons=MEANINGS)) == ([3, 6, 9], [])
+
+    def test_several_ends_inside_an_id_stay(self) -> None:
+        """As of ids that count days."""
+        dataset = TransitionDataset.from_table(table(episode=np.zeros(10)), COLUMNS, end_reasons=MEANINGS)
+        assert ends(dataset) == ([2, 7], [4, 9])
+
+    def test_ends_in_row_after_row_of_an_id_are_refused(self) -> None:
+        why = np.array(["goal", "crash", "timeout", "crash", "goal"] * 2, dtype=object)
+        said = refusal(table(why=why, episode=np.repeat([7, 3], 5)), end_reasons=MEANINGS)
+        assert said == (
+            "column 'why': the episode named 3 ends with 'goal' at row 5 and again with 'crash' in its next row, row 6,"
+            " and 7 more rows do so; keep the reason in the last row of each episode, or leave out episode_ids if every"
+            " row is an episode"
+        )
+        alone = TransitionDataset.from_table(table(why=why), COLUMNS, end_reasons=MEANINGS)
+        assert alone.episode_lengths().tolist() == [1] * 10
+
+    @pytest.mark.parametrize("kind", ["csv", "csv of floats", "parquet", "floats", "narrow", "objects"])
+    def test_long_codes_stay_apart(self, kind: str, tmp_path: Path) -> None:
+        codes = [None, None, 1000001, None, 1000002, None, None, 1000001, None, None]
+        said: dict[Any, Any] = {1000001: "termination", 1000002: "truncation"}
+        if kind.startswith("csv"):
+            dot = ".0" * (kind != "csv")
+            lines = [f"{i}.5,{i / 20},{i},{'' if c is None else f'{c}{dot}'}" for i, c in enumerate(codes)]
+            (tmp_path / "log.csv").write_text("\n".join(["obs,action,reward,why", *lines]))
+            dataset = TransitionDataset.load(tmp_path / "log.csv", columns=COLUMNS, end_reasons=said)
+        elif kind == "parquet":
+            pa = pytest.importorskip("pyarrow")
+            given = table() | {"why": pa.array(codes, pa.int64())}
+            dataset = TransitionDataset.from_table(pa.table(given), COLUMNS, end_reasons=said)
+        else:
+            dtype: Any = {"floats": np.float64, "narrow": np.float32, "objects": object}[kind]
+            dataset = TransitionDataset.from_table(table(why=np.array(codes, dtype=dtype)), COLUMNS, end_reasons=said)
+        assert ends(dataset) == ([2, 7], [4])
+
+    def test_fractions_are_texts_as_they_are_written(self) -> None:
+        for dtype in (np.float32, np.float64):
+            codes = np.array([0.1 if row in (2, 7) else np.nan for row in range(10)], dtype=dtype)
+            given = TransitionDataset.from_table(table(why=codes), COLUMNS, end_reasons={0.1: "termination"})  # type: ignore[dict-item]
+            assert ends(given) == ([2, 7], [])
+
     def test_time_alone_needs_no_other_flag(self) -> None:
         dataset = TransitionDataset.from_table(table(step=np.arange(10)), COLUMNS, end_reasons=MEANINGS)
         assert ends(dataset) == ([2, 7], [4])
@@ -310,3 +366,31 @@ class TestCosts:
         for rewards, told in ((sums, True), (-sums, True), (draw.uniform(0, 1, 60), False)):
             codes = {finding.code for finding in examine(read_table({**given, "reward": rewards})).findings}
             assert ("rewards.running-sum" in codes) is told
+
+
+class TestEndsWithoutAReason:
+    """Where most episodes tell why they ended, one whose last row says that it goes on has perhaps lost its end."""
+
+    def notes(self, cut: dict[int, int], episodes: int = 6) -> list[str]:
+        """Of episodes of five rows, some after fewer."""
+        rows = [(f"B{e}", step) for e in range(episodes) for step in range(cut.get(e, 5))]
+        why = np.array(["harvest" if step == 4 else "Running" for _, step in rows], dtype=object)
+        count = np.arange(len(rows))
+        given = {"obs": count / 9, "action": count % 2, "reward": count, "why": why}
+        given |= {"batch": np.array([name for name, _ in rows], dtype=object)}
+        columns = {"end_reasons": "why", "episode_ids": "batch"}
+        meanings: Any = {"harvest": "termination", "running": "ongoing"}
+        return [n for n in TransitionDataset.from_table(given, columns, end_reasons=meanings).notes if "Running" in n]
+
+    def test_are_told_by_id_and_row(self) -> None:
+        (told,) = self.notes({1: 3, 4: 2})
+        where = "B1 after 3 rows, row 7, B4 after 2 rows, row 19"
+        assert told == f"warning: 2 episodes end with 'Running', as if rows were missing: {where}"
+
+    def test_the_newest_may_still_be_going_on(self) -> None:
+        (told,) = self.notes({5: 2})
+        assert told == "1 episode ends with 'Running', as if it was still going on: B5 after 2 rows, row 26"
+
+    def test_nothing_is_told_where_all_is_well_or_reasons_are_rare(self) -> None:
+        assert not self.notes({})
+        assert not self.notes({0: 3, 1: 3, 2: 3, 3: 3})

@@ -64,7 +64,8 @@ def test_who_may_mean_an_environment_of_their_own_is_told_the_way(env_id: str) -
     with pytest.raises(EnvironmentUnsupportedError) as caught:
         make_env(env_id)
     way = "call gymnasium.register(…) in a program and load_policy(RUN).evaluate(env_id=…) there"
-    assert str(caught.value).endswith(f"; to use one of your own, {way}")
+    assert str(caught.value).endswith(f"; without a simulator, leave env_id out; to use one of your own, {way}")
+    assert ".;" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,3 +64,18 @@ def test_a_reward_that_is_observed_is_told() -> None:
     assert any("column 'taste' is the reward, and observed: it is known only after" in note for note in dataset.notes)
     with pytest.raises(DataError, match=r"no column 'x,u'; several are a list: \[x, u\]"):
         TransitionDataset.from_table(given, {**columns, "obs": "x,u"})
+
+
+def test_no_reward_at_all_is_missing(tmp_path: Path) -> None:
+    """Also where nothing ends, so that there are no last rows either."""
+    rows = np.arange(9)
+    ends = np.zeros(9, dtype=np.bool_)
+    arrays = {
+        "obs": rows[:, None] / 9,
+        "actions": rows[:, None] % 2 / 2,
+        "rewards": np.full(9, NAN),
+        "next_obs": rows[:, None] / 8,
+    }
+    np.savez(tmp_path / "log.npz", **arrays, terminations=ends, truncations=ends)
+    with pytest.raises(DataError, match="rewards: NaN at row 0"):
+        TransitionDataset.load(tmp_path / "log.npz")

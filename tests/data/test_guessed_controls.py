@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from rl_training.data.dataset_loaders import infer_spaces
-from rl_training.data.guess_words import may_be_control
+from rl_training.data.guess_words import is_control, may_be_control
 from rl_training.data.guessing import guess_fields
 from rl_training.data.offline_dataset import TransitionDataset
 
@@ -36,6 +36,33 @@ def test_may_be_controls(name: str) -> None:
 )
 def test_are_none(name: str) -> None:
     assert not may_be_control(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Agitation rpm SP",
+        "SP_temp",
+        "TempSP",
+        "level set point",
+        "Soll-Drehzahl",
+        "Druck_soll",
+        "flow cmd",
+        "speed_SP2",
+    ],
+)
+def test_set_points_are_controls_whatever_they_are_of(name: str) -> None:
+    assert is_control(name)
+    values = np.random.default_rng(0).normal(size=(60, 5))
+    columns = dict(zip(["Glucose (g/l)", "OD600", name, "Feed pump", "gain"], values.T, strict=True))
+    guesses = {guess.field: guess for guess in guess_fields(columns).fields}
+    assert name in guesses["actions"].columns
+    assert all(name not in candidate for candidate in guesses["obs"].candidates)
+
+
+@pytest.mark.parametrize("name", ["SpO2", "sp. gravity", "SP", "soll", "disposal", "pressure set"])
+def test_words_that_only_look_like_set_points(name: str) -> None:
+    assert not is_control(name)
 
 
 def test_they_come_first_among_what_may_be_done() -> None:

@@ -13,7 +13,7 @@ from rl_training.data.guesses import Guess
 from rl_training.data.guessing import guess_fields
 from rl_training.data.reason_guesses import guess_reasons, lengths_by_reason
 from rl_training.data.value_looks import repeats
-from rl_training.reading_choices import TableChoices
+from rl_training.reading_choices import EndReasons, TableChoices
 
 ROWS = 120
 EPISODES = np.arange(ROWS) // 20
@@ -127,6 +127,19 @@ class TestReasons:
         raw = read_table(table, columns, TableChoices({"day complete": "termination"}))
         (found,) = (finding for finding in examine(raw).findings if finding.code == "flags.time-limit")
         assert "write `day complete: truncation` under end_reasons" in found.advice
+
+    def test_a_reason_that_once_comes_at_that_length_is_no_limit(self) -> None:
+        """A crash in the last possible row is a crash."""
+        ids = np.repeat(np.arange(8), 24)[:-9]
+        last = np.r_[ids[1:] != ids[:-1], True]
+        why = np.where(last, "harvest", "running").astype(object)
+        why[[23, len(ids) - 1]] = "Crashed (DO lost)"  # after 24 rows, and after 15
+        wave = np.sin(np.arange(len(ids)))
+        table = {"obs": wave, "action": wave / 2, "reward": wave, "run": ids, "why": why}
+        meanings: EndReasons = {"harvest": "termination", "Crashed (DO lost)": "termination", "running": "ongoing"}
+        raw = read_table(table, {"episode_ids": "run", "end_reasons": "why"}, TableChoices(meanings))
+        (found,) = (finding for finding in examine(raw).findings if finding.code == "flags.time-limit")
+        assert "write `harvest: truncation` under end_reasons" in found.advice
 
 
 class TestMoney:

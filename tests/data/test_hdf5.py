@@ -263,12 +263,6 @@ class TestRefusals:
                 file["terminals"][:10] = 1.0
         assert refusal(path).startswith("declares 1.2 GiB of values but stores 0.")
 
-    def test_flags_that_were_never_written_are_all_false(self, tmp_path: Path) -> None:
-        path = write(tmp_path / "a.hdf5", {name: v for name, v in d4rl().items() if name != "timeouts"})
-        with h5py.File(path, "a") as file:
-            file.create_dataset("timeouts", (12,), bool)
-        assert not TransitionDataset.load(path).truncations.any()
-
     def test_chunks_larger_than_the_array(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = write(tmp_path / "a.hdf5", {name: v for name, v in d4rl().items() if name != "rewards"})
         with h5py.File(path, "a") as file:
@@ -431,6 +425,66 @@ def test_numbers_that_were_written_in_part(
         del file["timeouts"]
         file.create_dataset("timeouts", (12,), bool, chunks=(4,), fillvalue=True)[8] = True
     assert refusal(path, columns=columns).startswith("timeouts: 1 of its 3 chunks were written")
+
+
+@pytest.mark.parametrize("chunks", [None, (4,)])
+@pytest.mark.parametrize("columns", [None, {"obs": "observations"}])
+@pytest.mark.parametrize("name", ["rewards", "actions"])
+def test_arrays_of_which_nothing_was_written(
+    name: str, columns: dict[str, str] | None, chunks: tuple[int, ...] | None, tmp_path: Path
+) -> None:
+    """A reward that is always 0 is written as such, and then it is taken."""
+    path = write(tmp_path / "log.h5", {key: a for key, a in d4rl().items() if key != name})
+    with h5py.File(path, "a") as file:
+        file.create_dataset(name, (12,), "f4", chunks=chunks)
+    said = f"{name}: was declared and never written, so that what it holds is made up;"
+    assert refusal(path, columns=columns) == f"{said} write its values, zeros too, or leave it out"
+    with h5py.File(path, "a") as file:
+        file[name][:] = 0
+    assert len(TransitionDataset.load(path, columns=columns)) == 12
+
+
+@pytest.mark.parametrize("chunks", [None, (4,)])
+@pytest.mark.parametrize("columns", [None, {"obs": "observations"}])
+@pytest.mark.parametrize("name", ["terminals", "timeouts"])
+def test_flags_that_were_never_set(
+    name: str, columns: dict[str, str] | None, chunks: tuple[int, ...] | None, tmp_path: Path
+) -> None:
+    """A recorder makes room for them and writes where something ends; one that ends everything unless it is told
+    otherwise is no flag."""
+    other = {"terminals": "timeouts", "timeouts": "terminals"}[name]
+    kept = {key: a for key, a in d4rl().items() if key not in (name, other)}
+    path = write(tmp_path / "log.h5", {**kept, other: np.arange(12) % 6 == 5})
+    with h5py.File(path, "a") as file:
+        file.create_dataset(name, (12,), bool, chunks=chunks)
+    dataset = TransitionDataset.load(path, columns=columns)
+    assert (dataset.terminations.sum(), dataset.truncations.sum()) == ((0, 2) if name == "terminals" else (2, 0))
+    with h5py.File(path, "a") as file:
+        del file[name]
+        file.create_dataset(name, (12,), bool, chunks=chunks, fillvalue=True)
+    assert refusal(path, columns=columns).startswith(f"{name}: was declared and never written")
+
+
+def test_arrays_in_the_head_of_the_file_are_always_written(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.h5", {key: a for key, a in d4rl().items() if key != "rewards"})
+    with h5py.File(path, "a") as file:
+        compact = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        compact.set_layout(h5py.h5d.COMPACT)
+        kind, space = h5py.h5t.NATIVE_FLOAT, h5py.h5s.create_simple((12,))
+        h5py.h5d.create(file.id, b"rewards", kind, space, compact)
+    assert not TransitionDataset.load(path).rewards.any()
+
+
+def test_reasons_and_marks_of_which_nothing_was_written(tmp_path: Path) -> None:
+    path = write(tmp_path / "log.h5", d4rl())
+    with h5py.File(path, "a") as file:
+        file.create_dataset("discrete_action", (), bool)
+    assert refusal(path).startswith("discrete_action: was declared and never written")
+    with h5py.File(path, "a") as file:
+        del file["discrete_action"]
+        file.create_dataset("why", (12,), h5py.string_dtype())
+    columns = {"obs": "observations", "end_reasons": "why"}
+    assert refusal(path, columns=columns).startswith("why: was declared and never written")
 
 
 @pytest.mark.parametrize("kind", ["S10", "f4", h5py.string_dtype()])

@@ -137,7 +137,10 @@ def test_a_mark_of_discrete_actions_is_read_from_this_file_alone(tmp_path: Path)
     write(tmp_path / "log")
     (tmp_path / "mark").write_bytes(b"\1\0\0\0")
     with h5py.File(tmp_path / "log", "a") as file:
-        file.create_dataset("discrete_action", (), "i4", external=[(str(tmp_path / "mark"), 0, 4)])
+        plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+        plan.set_external(bytes(tmp_path / "mark"), 0, 4)  # which h5py itself passes over where there is no axis
+        scalar = h5py.h5s.create(h5py.h5s.SCALAR)
+        h5py.h5d.create(file.id, b"discrete_action", h5py.h5t.STD_I32LE, scalar, plan)
     assert "discrete_action" not in hdf5.read(tmp_path / "log").arrays
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -81,3 +82,20 @@ def test_no_format_is_proposed_that_cannot_be_written(monkeypatch: pytest.Monkey
     with pytest.raises(DataError) as caught:
         writers.target_of("made.xyz")
     assert "must end in .npz, .hdf5, .h5, .csv or in /" in str(caught.value)
+
+
+def test_a_file_that_was_changed_since_says_so(tmp_path: Path) -> None:
+    """Its names and bounds are those of another file."""
+    rows = [f"{i / 7},{10 * (i % 4)},1,{int(i % 10 == 9)}" for i in range(40)]
+    (tmp_path / "log.csv").write_text("\n".join(["speed,u_pct,reward,done", *rows]) + "\n")
+    whole = TransitionDataset.load(tmp_path / "log.csv", columns={"obs": "speed", "actions": "u_pct"})
+    written = tmp_path / "part.csv"
+    with warnings.catch_warnings(action="ignore"):
+        whole.save(written)
+    assert not [note for note in TransitionDataset.load(written).notes if "changed" in note]
+    written.write_text(written.read_text().replace("0.142857", "0.15", 1))
+    (told,) = [note for note in TransitionDataset.load(written).notes if "changed" in note]
+    assert told.startswith(
+        "warning: part.csv has been changed since it was written: what part.csv-metadata.json says of names, bounds"
+        " and origin is not used"
+    )

@@ -160,7 +160,21 @@ def test_digests(tmp_path: Path) -> None:
     (tmp_path / "f").mkdir()
     (tmp_path / "f" / "a").write_bytes(b"abc")
     assert digest_of(tmp_path / "f" / "a") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    first = digest_of(tmp_path / "f")
+    first = digest_of(tmp_path / "f", [tmp_path / "f" / "a"])
     (tmp_path / "f" / "a").rename(tmp_path / "f" / "b")
-    assert digest_of(tmp_path / "f") not in (None, first)
+    assert digest_of(tmp_path / "f", [tmp_path / "f" / "b"]) not in (None, first)
     assert digest_of(tmp_path / "nothing") is None
+
+
+def test_other_columns_of_rewards() -> None:
+    def made(rewards: Any, **more: Any) -> Provenance:
+        return Provenance.of("log.csv", {"columns": {"obs": "x", "rewards": rewards}} | more, None)
+
+    summed = made(["sales_EUR", "-wages_EUR"])
+    told = "rewards are read with columns: (rewards: sales_EUR), and those trained on with"
+    found = other_rewards(Provenance.of("split.npz", {}, made("sales_EUR")), summed)
+    assert found == f"{told} columns: (rewards: sales_EUR, -wages_EUR)"
+    assert other_rewards(Provenance.of("split.npz", {}, made(["- wages_EUR", "sales_EUR"])), summed) is None
+    assert other_rewards(made(["sales_EUR"]), made("sales_EUR")) is None
+    assert other_rewards(Provenance.of("log.csv", {}, None), summed) is None  # found by its name: it may be their sum
+    assert other_rewards(made("sales_EUR", rewards_are="costs"), made("sales_EUR")) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
@@ -273,6 +274,20 @@ def test_damage_is_named(begun: Path, behaviour: Behaviour) -> None:
         record(RECORDING, behaviour, begun, resume=True)
 
 
+def test_a_link_in_the_place_of_a_block_is_not_followed(begun: Path, behaviour: Behaviour) -> None:
+    _, second, *_ = sorted(partial_path(begun).glob("*.npz"))
+    second.symlink_to(second.rename(begun.parent / "elsewhere.npz"))
+    with pytest.raises(DataError, match=f"{second.name} is a link, and none is followed; discard it with `rm -r "):
+        record(RECORDING, behaviour, begun, resume=True)
+
+
+def test_a_pipe_in_the_place_of_the_settings_is_not_waited_for(begun: Path, behaviour: Behaviour) -> None:
+    (partial_path(begun) / "settings.json").unlink()
+    os.mkfifo(partial_path(begun) / "settings.json")
+    with pytest.raises(DataError, match=r"cannot be opened \(not a plain file\)"):
+        record(RECORDING, behaviour, begun, resume=True)
+
+
 def test_blocks_that_disagree_are_not_merged(begun: Path, behaviour: Behaviour) -> None:
     """They would be a traceback, or lose the fields that the first block lacks."""
     _, second, *_ = sorted(partial_path(begun).glob("*.npz"))
@@ -310,7 +325,7 @@ def test_outputs_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "old.npz").write_bytes(b"old")
     (tmp_path / "folder").mkdir()
     assert refusal(tmp_path / "old.npz").startswith("…/old.npz: exists already; replace it with --force")
-    assert refusal(tmp_path / "none" / "log.npz") == "…/none/log.npz: the folder '…/none' does not exist"
+    assert refusal(tmp_path / "old.npz" / "log.npz").startswith("…/old.npz/log.npz: …/old.npz is no folder, so nothing")
     (tmp_path / "folder.npz").mkdir()
     assert refusal(tmp_path / "folder.npz", force=True) == "…/folder.npz: is a folder; give the name of a file in it"
     assert (

@@ -73,7 +73,20 @@ ERRORS = {
     "flags.overlap": overlapping,
     "values.resolution": far_offset,
 }
-WARNINGS = {"successors.mismatch": shifted, "flags.overlap": one_overlap, "actions.outside": outlier}
+
+
+def far_reward() -> dict[str, Any]:
+    arrays = healthy()
+    arrays["rewards"][41] = 1e9
+    return arrays
+
+
+WARNINGS = {
+    "rewards.far-out": far_reward,
+    "successors.mismatch": shifted,
+    "flags.overlap": one_overlap,
+    "actions.outside": outlier,
+}
 
 
 def save(folder: Path, arrays: dict[str, Any]) -> Path:

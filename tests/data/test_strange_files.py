@@ -224,7 +224,7 @@ UNSOUND: dict[str, tuple[Write, str]] = {
         "column 'action': '0,25' at row 0 is not a number; write decimals with a point",
     ),
     "carriage returns": (text(HEADER, *LINES, end="\r"), "its lines end with carriage returns alone; save it with"),
-    "a header alone": (text(HEADER), "obs: 0 rows; a dataset needs at least one transition"),
+    "a header alone": (text(HEADER), "has a header, but no rows"),
     "no header": (text(*LINES), "the first line holds values, not names, so columns go by position"),
     "half a line": (text(HEADER, *LINES, "1.5,"), "line 14 has 2 values, but the header names 7 columns"),
     "an open quote": (text(HEADER, '"' + LINES[0], *LINES[1:]), 'line 2: a quote (") is opened and never closed'),
@@ -237,7 +237,7 @@ UNSOUND: dict[str, tuple[Write, str]] = {
         "lacks terminations (or episode_ids); the data have obs, action, reward, traj; say which columns hold them with"
         " columns: {terminations: …}; column 'traj' looks like an episode id: columns: {episode_ids: traj}",
     ),
-    "gzip": (bytes_of(gzip.compress(HEADER.encode())), "obs: 0 rows; a dataset needs at least one transition"),
+    "gzip": (bytes_of(gzip.compress(HEADER.encode())), "has a header, but no rows"),
     "a single array": (bytes_of(npy(np.zeros(3))), "it is a single NumPy array; np.savez puts all of them into"),
     "a pickle": (bytes_of(b"\x80\x04\x95"), "it looks like a Python pickle, which could run code and is never opened"),
     "Feather": (bytes_of(b"ARROW1\0\0"), "it is an Arrow (Feather) file; write it as Parquet"),

@@ -84,7 +84,7 @@ class TestMapping:
             ({"terminations": "ends"}, "columns.terminations: no column 'ends'; did you mean 'end'?"),
             ({"obs": "q_*"}, "columns.obs: no column matches 'q_*'; the data have run, x, y, u, r, end"),
             ({"obs": ["x", "x"]}, "columns.obs: 'x' is given twice"),
-            ({"rewards": ["r", "u"]}, "columns.rewards: takes one column, got 2: r, u"),
+            ({"terminations": ["end", "u"]}, "columns.terminations: takes one column, got 2: end, u"),
             ({"obs": []}, "columns.obs: must be a column's name or a list of names, got []"),
             ({"obs": 3}, "columns.obs: must be a column's name or a list of names, got 3"),
             ({"terminated": "end"}, "columns: terminations is given twice, under two of its names; keep one"),

@@ -45,6 +45,7 @@ class TestAdding:
         data = loaded(at_termination={"frost": -50.0})
         assert data.rewards.tolist() == [1, 2, -47, 4, 5, 6, 7, 8, 9]
         assert "frost -50 added to the reward of 1 termination" in data.notes
+        assert "FROST -50 added to the reward of 1 termination" in loaded(at_termination={"FROST": -50.0}).notes
 
     @pytest.mark.parametrize(("given", "costs"), [(100, False), (-100, True)])
     def test_an_end_that_is_rewarded_is_warned_of(self, given: float, costs: bool) -> None:

@@ -122,7 +122,8 @@ def test_a_signal_at_any_line_leaves_two_that_belong_together(
             nonlocal lines
             if frame.f_code.co_filename not in watched_files:
                 return None
-            if frame.f_code.co_name == "alone_in":  # a trace can raise where `with` would give the lock back; no signal
+            # A trace can raise where `with`, or the end of an object, would give the lock back; a signal does not.
+            if frame.f_code.co_name in ("alone_in", "__del__", "close"):
                 return trace
             if event == "line":
                 lines += 1
@@ -146,6 +147,8 @@ def test_a_signal_at_any_line_leaves_two_that_belong_together(
             sys.settrace(None)
         found = tuple(lengths(targets))
         seen.add(found)
+        left = [path.name for path in Path().iterdir() if path.name.startswith(".")]
+        assert len(left) <= 2, number  # a lock that is never given back would keep its folder for the whole process
         if found == (20, 20):
             write(dataset, targets, 10)
     signal.signal(signal.SIGINT, before)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,3 +83,24 @@ def test_nothing_is_discounted() -> None:
 )
 def test_records_that_do_not_tell(record: dict[str, Any]) -> None:
     assert beginning_of(record) is None
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_reasons_that_cut_are_named_where_they_tell_ends(written: bool, tmp_path: Path) -> None:
+    """There last_rows_are would say nothing."""
+    ids = np.repeat(np.arange(4), 5)
+    why = np.where(np.arange(20) % 5 == 4, "harvest", "running").astype(object)
+    why[9] = "probe failure"
+    wave = np.sin(np.arange(20))
+    table = {"obs": wave, "action": wave / 2, "reward": wave, "run": ids, "why": why}
+    meanings: Any = {"harvest": "termination", "probe failure": "truncation", "running": "ongoing"}
+    columns = {"episode_ids": "run", "end_reasons": "why"}
+    data = TransitionDataset.from_table(table, columns, end_reasons=meanings)
+    if written:
+        lines = [",".join(table), *(",".join(map(str, row)) for row in zip(*table.values(), strict=True))]
+        (tmp_path / "log.csv").write_text("\n".join(lines))
+        data = TransitionDataset.load(tmp_path / "log.csv", columns=columns, end_reasons=meanings)
+        data.save(tmp_path / "part.npz")
+        data = TransitionDataset.load(tmp_path / "part.npz")
+    way = "end_reasons: {probe failure: termination}"
+    assert why_not_whole(data) == f"1 of 4 is cut (a task that ends there: {way})"

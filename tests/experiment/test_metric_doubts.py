@@ -214,4 +214,6 @@ def test_threads_of_a_resumed_run_are_shown() -> None:
     summary = RunSummary("run", Path("run"), "finished")
     facts = {"machine": {"cpu_count": 2, "threads": 2, "threads_resumed": [1]}}
     page = reproduce([RunContents(0, Path("run"), "run", summary, facts=facts)])
-    assert "cores 2, threads 2, resumed with 1" in page
+    assert "2 cores, torch uses 2 threads, resumed with 1" in page
+    page = reproduce([RunContents(0, Path("run"), "run", summary, facts={"machine": {"threads_resumed": [1]}})])
+    assert ">resumed with 1<" in page

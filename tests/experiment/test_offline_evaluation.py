@@ -169,7 +169,9 @@ class TestDoubts:
         apart = sound.starts.copy()
         apart[:, 0] += np.array([-2.0, 0.0, 2.0])[:, None]
         (said,) = doubts(replace(sound, starts=apart), 0, 0.0)
-        assert said.startswith("the repeats disagree: ± 9.04 of them alone, more than the data's own episodes differ")
+        assert said.startswith(
+            "fits on resampled episodes gave very different values (± 9.04, more than the episodes' own ± "
+        )
 
     def test_a_fit_that_still_moves(self) -> None:
         course = np.array(fitted().course)

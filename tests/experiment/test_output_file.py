@@ -42,16 +42,24 @@ def test_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ("output", "told"),
     [
         ("folder", "is a folder; name a file"),
-        ("nowhere/page.html", "no folder {0}/nowhere to write into; make it first"),
+        ("file/in/page.html", "{0}/file is no folder, so nothing can be written into it; choose another place"),
         ("pipe", "is a device or a pipe, which no file replaces; name a file"),
     ],
 )
 def test_where_no_file_can_be(output: str, told: str, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
+    (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(ConfigError) as refused:
         require_place(tmp_path / output, force=True)
     assert str(refused.value) == f"--output {tmp_path / output}: {told.format(tmp_path)}"
+
+
+def test_folders_are_made_as_needed(tmp_path: Path) -> None:
+    require_place(tmp_path / "new" / "one" / "page.html", force=False)
+    assert files_under(tmp_path) == {}
+    write_output(tmp_path / "new" / "one" / "page.html", "mine", force=False)
+    assert (tmp_path / "new" / "one" / "page.html").read_text() == "mine"
 
 
 def test_a_folder_that_may_not_be_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

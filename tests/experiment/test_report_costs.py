@@ -47,7 +47,7 @@ class TestHowReturnsAreShown:
         mixture = {"source": "mixture", "parts": [{"dataset": COSTS}]}
         assert shown_as(mixture, {}) == Shown(True, "eur")
 
-    @pytest.mark.parametrize("name", ["cost", "Costs", "price (€/h)", "Total $/h", "", None, 3, ["a"]])
+    @pytest.mark.parametrize("name", ["cost", "Costs", "price (€/h)", "Total $/h", "", None, 3, [3], ["a", "b"]])
     def test_a_name_that_is_no_unit(self, name: Any) -> None:
         assert shown_as({"rewards_are": "costs", "columns": {"rewards": name}}, {}) == Shown(True)
 
@@ -230,7 +230,9 @@ def test_other_estimates_and_how_to_get_them_again(run: Path, tmp_path: Path) ->
     assert "set aside.csv, SHA-256 ab12" in text
     assert "Judged undiscounted, trained discounted by 0.99." in text
     assert text.count("On these episodes, run was judged 2 times before, after 1 and 2 updates: choosing among") == 1
-    assert "a time limit ends none" in text  # of the other record, which does not say that there are no cuts
+    assert (
+        "where these episodes begin, and on behind where one was cut. “Recorded”" in text
+    )  # of the other record, which does not say that there are no cuts
     (run / "offline_evaluations.jsonl").write_text(json.dumps(record) + "\n")
     write_report([run], tmp_path / "page.html", with_data=False, force=True)
     text = text_of(tmp_path / "page.html")

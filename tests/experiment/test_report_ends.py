@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from report_runs import make_runs, registered
 from rl_training.data.provenance import KEY, Provenance
+from rl_training.experiment import manager
 from rl_training.experiment.costs import shown_as
 from rl_training.experiment.report import write_report
 from rl_training.experiment.report.contents import read_runs
 from rl_training.experiment.report.readings import added_at_termination, how_episodes_end
+from small_runs import small_config
 
 FACTS = {"episodes": 105, "terminations": 25, "truncations": 80}
 REASONS = {"end_reasons": {"shift over": "truncation", "LOSS": "termination", "on it goes": "ongoing"}}
@@ -47,6 +51,18 @@ def test_reasons_of_the_file_that_these_were_made_from() -> None:
     facts = {**FACTS, KEY: Provenance.of("log.csv", REASONS, None).to_json()}
     told = how_episodes_end({"source": "file", "end_reasons": None}, facts)
     assert told == "25 of 105 end by termination (LOSS), 80 are cut (shift over)"
+
+
+@pytest.mark.parametrize(("options", "source"), [({}, "log.csv"), (REASONS, "-c LOG.yaml")])
+def test_the_split_can_be_made_again(data_file: Path, tmp_path: Path, options: dict[str, Any], source: str) -> None:
+    run = manager.start(small_config(data_file, tmp_path / "runs")).run.path
+    facts = json.loads((run / "run.json").read_text())
+    part = "all but 0.25 of the episodes, drawn with seed 3"
+    made = Provenance("log.csv", options=options, part=part, others="aside.csv")
+    (run / "run.json").write_text(json.dumps({**facts, "dataset": {**facts["dataset"], KEY: made.to_json()}}))
+    write_report([run], tmp_path / "page.html", with_data=False)
+    told = f"rl-training data split {source} -o {data_file.name} aside.csv --held-out 0.25 --seed 3"
+    assert told in " ".join(re.sub("<[^>]*>", "", (tmp_path / "page.html").read_text()).split())
 
 
 @pytest.mark.parametrize(
@@ -102,3 +118,53 @@ def test_of_data_and_of_evaluations(tmp_path: Path) -> None:
     file.write_text("".join(json.dumps(record) + "\n" for record in records))  # as earlier versions wrote it
     write_report([folder / "one"], tmp_path / "page.html", with_data=False, force=True)
     assert "terminated" not in (tmp_path / "page.html").read_text()
+
+
+def test_the_page_counts_reasons_and_says_what_costs_are(tmp_path: Path) -> None:
+    draw, lines = np.random.default_rng(0), ["flight,x,u,fuel [kg],why"]
+    for flight in range(8):
+        why = ["landed", "<b>crash", "landed", "night"][flight % 4]
+        for step in range(5):
+            x, u = draw.normal(size=2)
+            lines.append(f"{flight},{x:.3f},{u:.3f},{1 + flight % 4},{why if step == 4 else ''}")
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    columns = {"obs": ["x"], "actions": ["u"], "rewards": "fuel [kg]", "episode_ids": "flight", "end_reasons": "why"}
+    meanings = {"landed": "termination", "<b>crash": "termination", "night": "truncation"}
+    section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns, "end_reasons": meanings}
+    section |= {"rewards_are": "costs", "at_termination": {"<b>crash": 100.0}}
+    run = manager.start(small_config(None, tmp_path, dataset=section, total_timesteps=2)).run
+    write_report([run.path], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    table = page.split("Why the recorded episodes ended, and what they came to.")[1].split("</table>")[0]
+    rows = [re.findall(r"<span>(.*?)</span>", row) for row in table.split("<tr>")[2:]]
+    assert rows == [
+        ["landed", "termination", "4 (50%)", "10", "5.0"],
+        ["&lt;b&gt;crash", "termination", "2 (25%)", "110", "5.0"],
+        ["night", "cut", "2 (25%)", "20", "5.0"],
+    ]
+    assert ">mean cost, kg and at_termination<" in table
+    assert "as recorded, an episode cost 37.5 (kg and at_termination) on average" in page
+
+
+def test_the_page_says_what_returns_of_a_sum_are(tmp_path: Path) -> None:
+    draw, lines = np.random.default_rng(0), ["run,x,u,sales_EUR,wages_EUR,why"]
+    for row in range(40):
+        x, u = draw.normal(size=2)
+        lines.append(f"{row // 5},{x:.3f},{u:.3f},3,1,{'crash' if row % 5 == 4 else ''}")
+    (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+    columns = {"obs": "x", "actions": "u", "episode_ids": "run", "end_reasons": "why"}
+    columns |= {"rewards": ["sales_EUR", "-wages_EUR"]}  # type: ignore[dict-item]
+    section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns}
+    section |= {"end_reasons": {"crash": "termination"}, "at_termination": {"crash": -100.0}}
+    run = manager.start(small_config(None, tmp_path, dataset=section, total_timesteps=2)).run
+    write_report([run.path], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "an episode returned -90 on average" in page
+    assert "‘sales_EUR - wages_EUR’, summed over each episode, and at_termination" in page
+
+
+@pytest.mark.parametrize("said", [None, 0.0, {}])
+def test_nothing_is_said_of_what_was_not_added(said: Any) -> None:
+    section = {"rewards_are": "costs", "columns": {"rewards": "eur"}}
+    assert shown_as({**section, "at_termination": said}, {}).behind == " eur"
+    assert shown_as({**section, "at_termination": 5.0}, {}).behind == " (eur and at_termination)"

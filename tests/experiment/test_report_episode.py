@@ -34,10 +34,14 @@ def test_is_the_median_episode_and_what_predict_says_of_it(
     middle = np.argsort(returns, kind="stable")[len(returns) // 2]
     rows = np.flatnonzero(dataset.episode_ids == middle)
     assert np.array_equal(found.recorded, dataset.actions[rows])
-    assert found.which == f"episode {middle + 1} of log.npz, whose return is the median one"
+    assert found.which == f"episode {middle} (from 0) of log.npz, whose return is the median one"
     for member in range(2):
         said = policy.predict(dataset.obs[rows], seed=member)
         np.testing.assert_allclose(found.chosen[member], said, atol=1e-5)
+    learner, transforms = policy.actor.learner, policy.checkpoint.transforms
+    other = check_episode(learner, transforms, dataset, ["Torque"], "log.npz", taken=1)
+    assert other is not None
+    assert np.array_equal(other.chosen, found.chosen[::-1])
 
 
 def test_rows_that_are_no_episodes_have_none(policy: manager.LoadedPolicy, dataset: TransitionDataset) -> None:
@@ -161,4 +165,7 @@ def test_is_on_the_page(policy: manager.LoadedPolicy, tmp_path: Path) -> None:
     assert policy.place is not None
     write_report([policy.place], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert "what the policy would do in the same states (line: the first of 2 seeds, band: the span of all)" in page
+    assert (
+        "what the policy would do in the same states (line: the seed that export takes, band: the span of all 2 seeds)"
+        in page
+    )

@@ -11,10 +11,10 @@ import pytest
 from rl_training import algorithms
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
-from rl_training.experiment.report.diagnostics import check_actions, check_values, some_episodes
+from rl_training.experiment.report.diagnostics import ActionCheck, check_actions, check_values, some_episodes
 from rl_training.experiment.report.drawing import Drawing, grid
 from rl_training.experiment.report.figures import forest
-from rl_training.experiment.report.histograms import histogram
+from rl_training.experiment.report.histograms import distances_beyond, histogram
 from rl_training.experiment.report.prose import code_in_prose
 from rl_training.experiment.report.spread import Spread, usual_range
 from rl_training.experiment.report.svg import MARKERS, Chart, apart, marker, padded, tick_text, ticks
@@ -270,13 +270,15 @@ class TestHistograms:
 
 
 class TestGrid:
-    def test_an_odd_last_figure_takes_a_row(self) -> None:
+    def test_only_a_figure_without_others_takes_a_row(self) -> None:
         one = Drawing("<b>x</b>", lambda size: f"<svg>{size[0]}</svg>", 3)
-        even, odd = grid([one] * 2), grid([one] * 3)
-        assert "alone" not in even
-        assert odd.count("<figure") == odd.count("<figcaption>") == 3
-        assert odd.count('class="alone" data-run="3"') == 1
-        assert odd.endswith('<div class="single"><svg>440</svg></div><figcaption><b>x</b></figcaption></figure></div>')
+        odd, alone = grid([one] * 3), grid([one])
+        assert "alone" not in odd
+        assert odd.count("<svg>440</svg>") == odd.count("<figure") == odd.count("<figcaption>") == 3
+        assert alone.count('class="alone" data-run="3"') == 1
+        assert alone.endswith(
+            '<div class="single"><svg>440</svg></div><figcaption><b>x</b></figcaption></figure></div>'
+        )
         assert grid([]) == ""
 
 
@@ -313,3 +315,11 @@ def test_no_line_runs_through_the_names_of_estimates() -> None:
     assert left < x
     assert top < y - 9 < y + 2 < top + height
     assert width > 6 * len("a run, mean of 3 seeds")
+
+
+def test_what_lies_beyond_an_axis_of_distances() -> None:
+    """None where random pairs are further away: nothing is hatched then, and the caption does not say so."""
+    near = ActionCheck(np.full(1_000, 0.1), shuffled=0.5)
+    far = ActionCheck(np.r_[np.full(999, 0.1), 9.0], shuffled=0.5)
+    assert distances_beyond([near]) == [0.0]
+    assert distances_beyond([near, far]) == [0.0, pytest.approx(0.1)]

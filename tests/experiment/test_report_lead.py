@@ -13,8 +13,8 @@ import pytest
 from rl_training import yaml_dialect
 from rl_training.experiment import manager
 from rl_training.experiment.continuing import find_run
-from rl_training.experiment.offline_doubts import TRAINED_ON
 from rl_training.experiment.report import write_report
+from rl_training.experiment.stored_estimates import TRAINED_ON
 from small_runs import small_config
 
 
@@ -97,6 +97,35 @@ class TestWhetherTheEpisodesWereTrainedOn:
         assert (
             "rl-training data split sets episodes aside; train on the others, then rl-training evaluate NEW_RUN" in text
         )
+
+
+class TestTheNextCommand:
+    """Of what is not decided, the one that `evaluate --offline` prints."""
+
+    def lead(self, run: Path, repeats: int, low: float, why: tuple[str, ...] = ()) -> str:
+        gain = None if why else {"value": 4.0, "low": low, "high": 8.0 - low, "probability": 0.9}
+        policies = [{"seed": 0, "value": gain, "improvement": gain, "not_trusted_because": list(why)}]
+        told = {"step": 20, "gamma": 0.99, "repeats": repeats, "policies": policies, "value": gain, "improvement": gain}
+        data = {"title": "a.npz", "episodes": 80, "share_trained_on": 0.0, "fingerprint": "f"}
+        (run / "offline_evaluations.jsonl").write_text(json.dumps(told | {"data": data, "cautions": []}) + "\n")
+        return lead_of(run)
+
+    def test_more_resamples(self, run: Path) -> None:
+        assert "--offline --data a.npz --repeats 20: more resamples narrow the interval." in self.lead(run, 5, -0.5)
+
+    def test_more_episodes(self, run: Path) -> None:
+        text = self.lead(run, 20, -1.0)
+        assert "--offline --data MORE --repeats 20, MORE being some 130 episodes that were not trained on." in text
+
+    def test_a_longer_training(self, run: Path) -> None:
+        assert re.search(
+            r"Train longer, rl-training resume \S+ --total-timesteps \d+: it is", self.lead(run, 20, -40.0)
+        )
+
+    def test_what_the_reason_asks_for(self, run: Path) -> None:
+        asked = "the value still moved; go further with --updates 40000 --repeats 10, or record more"
+        text = self.lead(run, 5, 0.0, (asked,))
+        assert re.search(r"Go further with rl-training evaluate \S+ --offline --data a.npz --updates 40000 --rep", text)
 
 
 class TestFromWhatItLearned:

@@ -119,6 +119,13 @@ class TestData:
         told = refusal(DataError, lambda: TransitionDataset.load(folder))
         assert told == f"{folder}: schema.json: is not a file"
 
+    @pytest.mark.parametrize("name", ["p.yaml", "p.csv", "p.onnx"])
+    def test_a_pipe_named_as_data(self, name: str, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / name)
+        values = {"algo": "bc", "dataset": str(tmp_path / name), "total_timesteps": 2}
+        told = refusal(DataError, lambda: Trainer(TrainConfig.parse(values)).assemble())
+        assert told.endswith("is not a file that can be read from its beginning (a pipe or a device)")
+
     def test_a_link_for_a_schema(self, folder: Path) -> None:
         (folder / "schema.json").unlink()
         (folder / "schema.json").symlink_to("/dev/zero")
@@ -136,6 +143,22 @@ class TestData:
         (tmp_path / name).unlink()
         (tmp_path / name).symlink_to("elsewhere")
         assert f"{name}: is a link" in refusal(DataError, lambda: TransitionDataset.load(tmp_path))
+
+    def test_a_link_for_the_folder_of_a_minari_dataset(self, tmp_path: Path) -> None:
+        (tmp_path / "elsewhere").mkdir()
+        for own in ("metadata.json", "main_data.hdf5"):
+            (tmp_path / "elsewhere" / own).write_text("{}")
+        (tmp_path / "log").mkdir()
+        (tmp_path / "log" / "data").symlink_to(tmp_path / "elsewhere")
+        assert "data: is a link" in refusal(DataError, lambda: TransitionDataset.load(tmp_path / "log"))
+
+    def test_a_link_for_the_configuration_of_a_run(self, tmp_path: Path) -> None:
+        (tmp_path / "elsewhere.yaml").write_text("dataset: secret.npz\n")
+        (tmp_path / "log").mkdir()
+        (tmp_path / "log" / "run.json").write_text("{}")
+        (tmp_path / "log" / "config.yaml").symlink_to(tmp_path / "elsewhere.yaml")
+        told = refusal(DataError, lambda: TransitionDataset.load(tmp_path / "log"))
+        assert told == f"{tmp_path / 'log'}: is a run, not data"
 
     def test_text_of_what_is_no_character(self, tmp_path: Path) -> None:
         ids = np.array([0x110000, 0x61], dtype="<u4").view("<U1")

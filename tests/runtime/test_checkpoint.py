@@ -18,8 +18,9 @@ import torch
 
 from rl_training.errors import CheckpointError, RLTrainingError
 from rl_training.experiment.manager import load_policy
-from rl_training.runtime.checkpoint import Checkpoint, load_checkpoint, restore, save_checkpoint
-from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
+from rl_training.runtime.run_directory import RunDirectory, load_any
+from rl_training.runtime.stored_tensors import restore
 from rl_training.runtime.trainer import train
 from small_runs import digest, files_under, small_config
 
@@ -192,6 +193,9 @@ class TestDamage:
                 look()
             assert str(caught.value).startswith(f"{run.path / 'run.json'}: cannot be read (Expecting property name")
             assert "sound" not in str(caught.value)
+            way = f"; put back a copy of this file, or name a checkpoint in place of the run: {run.path}/checkpoints/"
+            assert str(caught.value).endswith(f"{way}step-15")
+        assert load_any(run.path / "checkpoints" / "step-15").progress["steps"] == 15
 
     @pytest.mark.parametrize("name", FILES)
     def test_a_missing_file_is_named_and_the_newest_sound_one_offered(

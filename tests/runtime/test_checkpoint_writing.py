@@ -149,6 +149,31 @@ def test_records_are_on_disk_before_the_checkpoint_that_follows_them(
     (named,) = (place for place, (_, what) in enumerate(calls) if what.endswith(" to step-20"))
     for kind in ("metrics", "evaluations", "timing"):
         assert ("fsync", f"{kind}.jsonl") in calls[:named]
+        written = max(place for place in range(named) if calls[place] == ("fsync", f"{kind}.jsonl"))
+        assert ("fsync", "run") in calls[written:named]  # the folder, which has their names
+
+
+def test_checkpoints_are_set_aside_on_disk_before_it_is_noted(
+    data_file: Path, tmp_path: Path, calls: list[tuple[str, str]]
+) -> None:
+    """Else a power failure could bring them back, without the records that were forgotten by then."""
+    run = train(small_config(data_file, tmp_path, checkpoint_interval=5, keep_checkpoints=4)).run
+    calls.clear()
+    manager.resume(run.path, which=5, total_timesteps=20)
+    for step in (10, 15, 20):
+        place = calls.index(("rename", f"step-{step} to step-{step}.aside"))
+        assert calls[place + 1] == ("fsync", "checkpoints")
+
+
+def test_records_that_were_shared_are_copied_to_the_disk_before_they_take_the_name(
+    tmp_path: Path, calls: list[tuple[str, str]]
+) -> None:
+    own = records.Records(tmp_path / "metrics.jsonl")
+    own.append({"step": 1})
+    (tmp_path / "copy.jsonl").hardlink_to(tmp_path / "metrics.jsonl")
+    own.append({"step": 2})
+    assert calls == [("fsync", f".metrics.jsonl.tmp-{os.getpid()}")]
+    assert len((tmp_path / "copy.jsonl").read_bytes().splitlines()) == 1
 
 
 @pytest.mark.parametrize(("owner", "function", "after"), [(os, "fsync", 0), (os, "fsync", 3), (Path, "rename", 0)])
@@ -291,8 +316,9 @@ class TestRetention:
         named: list[bool] = []
 
         def watch(path: Path, *arguments: Any, **options: Any) -> None:
-            best = manager.describe(tmp_path / "run")["best"]
-            named.append(not Path(path).name.startswith(f"step-{best['step']}.tmp-"))
+            if Path(path).name.startswith("step-"):
+                best = manager.describe(tmp_path / "run")["best"]
+                named.append(not Path(path).name.startswith(f"step-{best['step']}.tmp-"))
             plain(path, *arguments, **options)
 
         monkeypatch.setattr(shutil, "rmtree", watch)

@@ -94,7 +94,7 @@ class TestMode:
             raise OSError(28, "No space left on device")
 
         monkeypatch.setattr(engines, "_compile", lambda update, device: torch.compile(update, backend=fails))
-        config = small_config(data_file, tmp_path / "runs", "bc", engine="compiled", name="by-name")
+        config = small_config(data_file, tmp_path / "runs", "bc", engine="compiled", name="by-name", device="cpu")
         with pytest.raises(ConfigError, match=r"engine: 'compiled', but compiling failed \(.*No space left on dev"):
             Trainer(config).train()
         monkeypatch.setitem(engines._COMPILE_PAYS_FROM, "cpu", 1)
@@ -104,6 +104,17 @@ class TestMode:
         ]
         assert "No space left on device); training goes on without it, more slowly" in caplog.text
         assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[1])
+
+    def test_nothing_is_chosen_by_the_clock_on_a_gpu(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Compiled again, as for a resumed run, it must round alike, whatever was compiled in between."""
+        made: list[dict[str, bool]] = []
+        monkeypatch.setattr(torch, "compile", lambda function, **given: made.append(given["options"]) or function)
+        for device in ("cuda", "cpu"):
+            engines._compile(lambda phase, sums: (), device)
+        timed = {"deterministic": True, "triton.autotune_pointwise": False}
+        assert made == [{"loop_ordering_after_fusion": False, **timed}, {"loop_ordering_after_fusion": False}]
+        known = torch._inductor.config.get_config_copy()
+        assert set(made[0]) <= set(known)
 
     def test_a_compiler_is_looked_for_on_the_path_and_in_cxx(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -151,7 +162,7 @@ class TestBatches:
         assert len(torch.unique(rows, dim=0)) > 1_990  # of 2,000; the expected number missed is 2,000·e^-25
 
     def test_are_the_rows_of_the_dataset(self, make: object, dataset: object) -> None:
-        engine = make("one")
+        engine = make("one", device="cpu")
         clock, size = torch.tensor(17), 8
         index = streams.integers(engine.learner.keys, streams.stream_id("batch"), clock, size, 2_000)[0].numpy()
         batch = engine.source.batch(engine.learner.keys, clock, size)

@@ -15,7 +15,7 @@ from rl_training.experiment.report.contents import read_runs
 from rl_training.experiment.report.reproducing import reproduce
 from rl_training.runtime import engine as engines
 from rl_training.runtime.checkpoint import save_checkpoint
-from rl_training.runtime.kept_engine import mode_to_go_on_with
+from rl_training.runtime.kept_engine import device_to_go_on_with, mode_to_go_on_with
 from rl_training.runtime.parts import TrainResult
 from rl_training.runtime.progress import Progress
 from small_runs import StopAt, digest, small_config
@@ -52,7 +52,7 @@ def kept(mode: str, updates: str, new: str) -> str:
 
 
 NO_COMPILER = "compiling needs a C++ compiler (g++ or clang++) on this machine"
-NO_GPU, A_GPU = "torch sees no CUDA device here", "there is a CUDA device by now"
+NO_GPU, A_GPU = "torch sees no CUDA device here", "device: cuda was asked for"
 ASKED = "engine: eager was asked for"
 
 
@@ -83,13 +83,63 @@ def test_rules(
 ) -> None:
     """What was compiled or eager before that is long past; the last updates count."""
     monkeypatch.setattr(engines, "compiler_available", lambda: compiler)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: device == "cuda")
     progress = Progress(updates, updates, 1, engines=["eager on cuda", before] if before else [])
     expected = changed(before, *told) if isinstance(told, tuple) else told
     found = mode_to_go_on_with(asked, progress, torch.device(device))  # type: ignore[arg-type]
     assert found == (mode, [expected] if expected else [])
 
 
+@pytest.mark.parametrize(
+    ("asked", "engines", "has_gpu", "device", "is_told"),
+    [
+        ("auto", [], True, "cuda", False),
+        ("auto", ["eager on cpu"], True, "cpu", True),
+        ("auto", ["eager on cuda", "compiled on cpu"], True, "cpu", True),
+        ("auto", ["compiled on cuda"], True, "cuda", False),
+        ("auto", ["compiled on cuda"], False, "cpu", False),  # which `mode_to_go_on_with` warns of
+        ("auto", ["eager on cpu"], False, "cpu", False),
+        ("cuda", ["eager on cpu"], True, "cuda", False),
+    ],
+)
+def test_the_device_stays_what_it_was(
+    asked: str,
+    engines: list[str],
+    has_gpu: bool,
+    device: str,
+    is_told: bool,
+    data_file: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun = started(data_file, tmp_path)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: has_gpu)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: int(has_gpu))
+    checkpoint = replace(begun.checkpoint, progress={**begun.checkpoint.progress, "engines": engines})
+    found, told = device_to_go_on_with(asked, checkpoint, begun.run)
+    assert (found, len(told)) == (device, int(is_told))
+    assert device_to_go_on_with("auto", None, None) == ("cuda" if has_gpu else "cpu", [])
+
+
 class TestRuns:
+    def test_a_gpu_that_has_come_is_told_of(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        whole = started(data_file, tmp_path / "whole")
+        config = small_config(data_file, tmp_path, total_timesteps=20, device="auto")
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        run = manager.start(config, callbacks=[StopAt(7)]).run
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        ended = manager.resume(run.path)
+        assert ended.run.describe()["engines"] == ["eager on cpu"]
+        assert digest(ended.checkpoint.tensors) == digest(whole.checkpoint.tensors)
+        (told,) = [notice for notice in ended.run.describe()["machine_notices"] if "device:" in notice]
+        options = f"--name NAME --set init_from={run.path} --set device=cuda"
+        assert told == (
+            "device: continues on the CPU, as it was begun, though there is a CUDA device by now; "
+            f"`rl-training train -c {run.path}/config.yaml {options}` trains its networks on there, as a new run"
+        )
+
     def test_a_larger_budget_changes_nothing_of_how_it_is_computed(
         self, data_file: Path, tmp_path: Path, compiled: list[str]
     ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -253,3 +254,28 @@ def test_a_missing_dataset_is_refused_before_anything_is_written(tmp_path: Path)
     with pytest.raises(ConfigError, match="dataset: is required"):
         train(small_config(None, tmp_path / "runs"))
     assert not (tmp_path / "runs").exists()
+
+
+class Stops(Callback):
+    def __init__(self, *how: Any) -> None:
+        self.how = how
+
+    def on_metrics(self, loop: Loop, metrics: Mapping[str, list[float]]) -> None:
+        loop.stop(*self.how)
+
+
+class TestWhatStopsARun:
+    @pytest.mark.parametrize("reason", [5, True, None, ("why",), ValueError("why"), b"why", {"why": 1}, object()])
+    def test_a_reason_is_a_text(self, data_file: Path, tmp_path: Path, reason: Any) -> None:
+        """A checkpoint would keep it, and could not be loaded again."""
+        with pytest.raises(ConfigError, match=r"^loop\.stop: reason: must be a text, got "):
+            train(small_config(data_file, tmp_path), callbacks=[Stops(reason)])
+
+    @pytest.mark.parametrize("status", ["failed", "running", "", None, 5, ["finished"], np.zeros(2)])
+    def test_a_status_is_one_that_a_callback_can_give(self, data_file: Path, tmp_path: Path, status: Any) -> None:
+        with pytest.raises(ConfigError, match=r"^loop\.stop: status: must be finished or interrupted, got "):
+            train(small_config(data_file, tmp_path), callbacks=[Stops("why", status)])
+
+    def test_a_run_that_was_stopped_can_be_loaded(self, data_file: Path, tmp_path: Path) -> None:
+        run = train(small_config(data_file, tmp_path), callbacks=[Stops("why")]).run
+        assert run.describe()["reason"] == run.load().progress["ended"] == "why"

@@ -65,6 +65,18 @@ def test_a_larger_batch_needs_more_for_an_update_and_nothing_else() -> None:
     assert large.state == small.state
 
 
+@pytest.mark.parametrize("algo", ["iql", "cql", "td3_bc"])
+@pytest.mark.parametrize("blocked", [False, True])
+def test_a_very_large_batch_is_reckoned_from_smaller_ones(algo: str, blocked: bool) -> None:
+    """As measuring it would tell, which may take minutes."""
+    learner_type = algorithms.load(algo)
+    params = learner_type.parse({**knobs(algo), "batch_size": 20_000})
+    reckoned = measure_member(learner_type, 3, 1, params, blocked=blocked)
+    measured = memory._measured(learner_type, 3, 1, params, blocked=blocked)
+    assert reckoned.update == pytest.approx(measured.update, rel=0.02)
+    assert (reckoned.state, reckoned.kinds) == (measured.state, measured.kinds)
+
+
 class TestNeed:
     one = MemberBytes(building=5 * MIB, state=2 * MIB, update=10 * MIB, kinds=2)
 

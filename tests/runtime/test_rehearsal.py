@@ -51,3 +51,36 @@ def test_no_time_is_told_of_rows_on_disk(memory: str, is_told: bool, data_file: 
     columns.write(TransitionDataset.load(data_file), tmp_path / "log")
     plan = Trainer(small_config(tmp_path / "log", tmp_path / "runs", data_memory=memory)).plan()
     assert any(line.startswith("time: ") for line in plan) == is_told
+
+
+def planned(data_file: Path, tmp_path: Path, **changes: Any) -> list[str]:
+    return Trainer(small_config(data_file, tmp_path, **changes)).plan()
+
+
+def test_a_batch_larger_than_the_data(data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One update of it may take minutes: a smaller batch is measured, however long that one would take."""
+    monkeypatch.setattr("rl_training.runtime.rehearsal._ENOUGH", 1e-9)  # on the fastest machine, too
+    rows = TransitionDataset.load(data_file).n_usable
+    plan = planned(data_file, tmp_path, algo_kwargs={"batch_size": 5_000_000, "actor_hidden": [8]}, total_timesteps=1)
+    (time,) = (line for line in plan if line.startswith("time: "))
+    assert time.endswith(" an update, reckoned from batches of 4,096 rows, as measured here just now)")
+    assert (
+        f"note: a batch of 5,000,000 rows is drawn from data of {rows:,}: it repeats them and takes long; 256 are"
+        " usual (algo_kwargs.batch_size)"
+    ) in plan
+
+
+def test_a_usual_batch_is_not_spoken_of(data_file: Path, tmp_path: Path) -> None:
+    few = TransitionDataset.load(data_file).select(range(50))
+    plan = Trainer(small_config(None, tmp_path, algo_kwargs={"batch_size": 256}), dataset=few).plan()
+    assert not any("a batch of" in line for line in plan)
+
+
+def test_what_will_be_compiled_is_measured_without(
+    data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rl_training.runtime.engine.lack_for_compiling", lambda: None)
+    plan = planned(data_file, tmp_path, total_timesteps=100_000_000, device="cpu")
+    (time,) = (line for line in plan if line.startswith("time: "))
+    assert time.startswith("time: about ")
+    assert time.endswith(" an update, as measured here just now without compiling, which makes it faster)")

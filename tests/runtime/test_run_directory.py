@@ -380,6 +380,10 @@ class TestLoad:
         with pytest.raises(CheckpointError) as caught:
             run.load("best")
         assert "last, best" not in str(caught.value)
+        assert "that takes evaluations in an environment (env_id)" in str(caught.value)
+        run.note(config={**run.describe()["config"], "env_id": "Pendulum-v1"})
+        with pytest.raises(CheckpointError, match="'best'; none was scored yet, as its first eval"):
+            run.load("best")
 
     def test_a_best_that_run_json_alone_knows(
         self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

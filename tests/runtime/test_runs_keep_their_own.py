@@ -144,6 +144,7 @@ class TestABudgetThatWasGiven:
         else:
             assert manager.resume(run.path).progress.steps == 12
         assert run.describe()["returning"] is None
+        assert not list(run.path.glob("checkpoints/*.aside")) or gone == 3
 
     def test_auto_finds_the_run_by_what_run_json_keeps(self, data_file: Path, tmp_path: Path, killed_in: Any) -> None:
         """An edit of config.yaml, or a kill before it is written, begins no other run."""
@@ -448,6 +449,97 @@ class TestGoingBack:
         assert result.progress.steps == 12
         assert [record["step"] for record in run.records("metrics")] == list(range(1, 13))
 
+    def cut(self, run: RunDirectory, after: int, error: BaseException) -> None:
+        """A return to step 3 that ends after so many names, earlier ones of which are taken by another return."""
+        left, rename, patch = iter([True] * after), Path.rename, pytest.MonkeyPatch()
+
+        def or_cut(path: Path, target: Path) -> Path:
+            if ".aside" in Path(target).name and not next(left, False):
+                raise error
+            return rename(path, target)
+
+        patch.setattr(Path, "rename", or_cut)
+        if isinstance(error, KilledError):
+            patch.setattr(RunDirectory, "note", _unless_killed(RunDirectory.note))
+        with pytest.raises((KilledError, CheckpointError)):
+            manager.resume(run.path, which=3)
+        patch.undo()
+
+    @pytest.mark.parametrize("after", [0, 1, 2])
+    @pytest.mark.parametrize("way", ["resume", "auto", "return", "refused"])
+    def test_that_is_killed_between_two_names_loses_no_checkpoint(
+        self, data_file: Path, tmp_path: Path, after: int, way: str
+    ) -> None:
+        run = self.run(data_file, tmp_path)
+        for step in (6, 9):  # of an earlier return, not of this one
+            shutil.copytree(run.checkpoint_path(3), run.path / f"checkpoints/step-{step}.aside")
+        kept = {step: digest(run.load(step).tensors) for step in run.steps()}
+        self.cut(run, after, KilledError())
+        assert len(run.steps()) == len(kept) - after
+        if way == "return":
+            manager.resume(run.path, which=9)
+            kept.pop(12)
+        elif way == "auto":
+            manager.start_or_resume(run.config())
+        elif way == "refused":
+            with pytest.raises(ConfigError, match="is finished at step 12"):
+                manager.resume(run.path, total_timesteps=2)
+        else:
+            manager.resume(run.path)
+        assert {step: digest(run.load(step).tensors) for step in kept} == kept
+        assert run.describe()["returning"] is None
+        asides = {path.name for path in run.path.glob("checkpoints/*.aside*")}
+        assert asides - {"step-12.aside"} == {"step-6.aside", "step-9.aside"}
+
+    def test_undoes_itself_where_the_disk_is_full(self, data_file: Path, tmp_path: Path) -> None:
+        run = self.run(data_file, tmp_path)
+        self.cut(run, 1, OSError(28, "No space left on device"))
+        assert run.steps() == [3, 6, 9, 12]
+        assert run.describe()["returning"] is None
+        assert run.describe()["status"] == "failed"
+
+    def test_is_undone_again_where_the_undoing_is_killed(self, data_file: Path, tmp_path: Path) -> None:
+        run = self.run(data_file, tmp_path)
+        self.cut(run, 2, KilledError())
+        names, rename, patch = iter([True]), Path.rename, pytest.MonkeyPatch()
+
+        def or_killed(path: Path, target: Path) -> Path:
+            if ".aside" in path.name and not next(names, False):
+                raise KilledError
+            return rename(path, target)
+
+        patch.setattr(Path, "rename", or_killed)
+        with pytest.raises(KilledError):
+            manager.resume(run.path)
+        patch.undo()
+        assert run.steps() == [3, 6, 12]
+        manager.resume(run.path)
+        assert run.steps() == [3, 6, 9, 12]
+
+    def test_takes_nothing_for_a_checkpoint_that_was_written_into_run_json(
+        self, data_file: Path, tmp_path: Path
+    ) -> None:
+        run = self.run(data_file, tmp_path)
+        (tmp_path / "mine.aside").mkdir()
+        odd = {"../../mine": "../../mine.aside", "step-8": 7, "step-7": "step-6", "step-5": ["step-5.aside"]}
+        for aside in (odd, [1], "step-6", None):
+            run.note(status="running", returning={"step": 3, "aside": aside})
+            manager.resume(run.path)
+            assert run.steps() == [3, 6, 9, 12]
+        assert (tmp_path / "mine.aside").is_dir()
+
+    def test_leaves_nothing_that_did_not_come_to_take_the_place_of_a_checkpoint(
+        self, data_file: Path, tmp_path: Path
+    ) -> None:
+        """It would be the last one of the run again."""
+        run = self.run(data_file, tmp_path)
+        shutil.copytree(run.checkpoint_path(12), run.path / "checkpoints/step-12.next")
+        patch = pytest.MonkeyPatch()
+        patch.setattr(Loop, "run", lambda self: None)
+        manager.resume(run.path, which=3)
+        patch.undo()
+        assert run.steps() == [3]
+
     def test_sets_the_last_checkpoint_aside_last(
         self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -463,6 +555,61 @@ class TestGoingBack:
         monkeypatch.setattr(Path, "rename", noted)
         manager.resume(run.path, which=3)
         assert renamed == ["step-6", "step-9", "step-12"]
+
+
+class TestAFolderThatIsBeingMade:
+    def killed_while_making(self, runs: Path, name: str | None) -> Path:
+        """What a process left that was killed with half of its start written."""
+        config = small_config(None, runs, "sac", env_id="Pendulum-v1", name=name)
+        number = os.fork()
+        if number == 0:
+
+            def end(folder: Path) -> None:
+                (folder / "weights").write_text("half")
+                os._exit(137)
+
+            try:
+                new_runs.make(config, end)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]) == 137
+        (left,) = [path for path in runs.iterdir() if path.name.startswith(".")]
+        assert (left / "new/weights").read_text() == "half"
+        return left
+
+    @pytest.mark.parametrize("names", [("own", "own"), ("own", "other"), (None, "other"), ("own", None)])
+    def test_goes_with_the_next_run_that_is_made_there(
+        self, data_file: Path, tmp_path: Path, names: tuple[str | None, str | None]
+    ) -> None:
+        runs = tmp_path / "runs"
+        left = self.killed_while_making(runs, names[0])
+        run = manager.start(small_config(data_file, runs, name=names[1])).run
+        assert not left.exists()
+        assert list(runs.iterdir()) == [run.path]
+
+    def test_is_left_alone_while_its_process_lives(self, data_file: Path, tmp_path: Path) -> None:
+        config = small_config(None, tmp_path / "runs", "sac", env_id="Pendulum-v1", name="slow")
+
+        def fill(folder: Path) -> None:
+            manager.start(small_config(data_file, tmp_path / "runs", name="quick"))
+            (folder / "config.yaml").write_text("slow")
+
+        assert (new_runs.make(config, fill) / "config.yaml").read_text() == "slow"
+        assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ["quick", "slow"]
+
+    def test_that_has_its_name_is_told_so_where_the_disk_fails_then(
+        self, data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fails(folder: Path) -> None:
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(new_runs, "sync", fails)
+        place = tmp_path / "run"
+        what = rf"runs_dir: {place} is made, but its disk fails \(Input/output error\); .*`rl-training resume {place}`"
+        with pytest.raises(ConfigError, match=what):
+            manager.start(small_config(data_file, tmp_path))
+        monkeypatch.undo()
+        assert manager.resume(place).progress.steps == 20
 
 
 def test_made_up_names_that_others_take_are_made_up_anew(

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor
@@ -20,15 +21,17 @@ from rl_training.runtime.checkpoint import save_checkpoint
 from rl_training.runtime.online import OnlineSource
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.stored_experience import Experience
 from small_runs import StopAt, small_config
 from tiny_environments import CLIFF
 
 Change = Callable[[dict[str, Tensor]], object]
 
 
-def online_source() -> OnlineSource:
+def online_source(transforms: Transforms | None = None) -> OnlineSource:
     learner = RLPD(2, 1, seeds=(5, 2), actor_hidden=(4,), critic_hidden=(4,), batch_size=4, n_envs=2, buffer_capacity=9)
-    return OnlineSource(learner, Transforms(None, None, 1.0, 0.0, (-2.0,), (2.0,)), CLIFF, learner.params)
+    transforms = transforms or Transforms(None, None, 1.0, 0.0, (-2.0,), (2.0,))
+    return OnlineSource(learner, transforms, CLIFF, learner.params)
 
 
 @pytest.fixture
@@ -127,6 +130,20 @@ class TestOnline:
             ("buffer.position", lambda state: state["buffer.position"].fill_(9)),
             ("buffer.position", lambda state: state["buffer.position"].fill_(-1)),
             ("buffer.rows", lambda state: state.update({"buffer.rows": torch.zeros(2, 10, 7)})),
+            ("buffer.position", lambda state: state["buffer.position"].fill_(3)),
+            ("buffer.rows", lambda state: state.update({"buffer.rows": torch.zeros(2, 6, 7)})),
+            ("buffer.rows", lambda state: state["buffer.rows"][1, 2].fill_(torch.nan)),
+            ("chosen", lambda state: state["chosen"].fill_(torch.inf)),
+            ("largest_reward", lambda state: state["largest_reward"].fill_(torch.nan)),
+            ("largest_reward", lambda state: state["largest_reward"].fill_(-1.0)),
+            ("pretraining", lambda state: state["pretraining"].fill_(1)),
+            ("drawn", lambda state: state["drawn"].copy_(torch.tensor([4, 5]))),
+            ("suspect", lambda state: state["suspect"].copy_(torch.tensor([3, 2]))),
+            ("envs.actions.1", lambda state: state["envs.episodes"][1:2].fill_(9)),
+            ("envs.actions.2", lambda state: state.update({"envs.actions.2": torch.zeros(9, 1)})),
+            ("envs.actions.2", lambda state: state["envs.actions.2"].fill_(torch.nan)),
+            ("envs.finished", lambda state: state.update({"envs.finished": torch.zeros(9, 2).double()})),
+            ("envs.finished", lambda state: state.update({"envs.finished": torch.tensor([[0.5, 1.0]]).double()})),
             ("envs.finished", lambda state: state.update({"envs.finished": torch.tensor([[2.0, 1.0]]).double()})),
             ("envs.finished", lambda state: state.update({"envs.finished": torch.tensor([[torch.nan, 1.0]]).double()})),
         ],
@@ -134,6 +151,21 @@ class TestOnline:
     def test_values_it_cannot_have(self, name: str, change: Change, state: dict[str, Tensor]) -> None:
         change(state)
         assert refusal(state) == f"{name}: holds what no run of this configuration can have written"
+
+    def test_more_environments_than_are_listed(self, state: dict[str, Tensor]) -> None:
+        settings = online_source().settings.model_copy(update={"n_envs": 10**12})
+        with pytest.raises(CheckpointError, match=r"^envs\.actions\.4: in the algorithm only$"):
+            Experience(2, 2, 1, settings).require_sound(state)
+
+    def test_what_grows_beyond_float32_in_transforms_is_noticed(self) -> None:
+        """The buffer holds what is not finite, and says so: a checkpoint of it is sound."""
+        source = online_source(Transforms((0.0, 0.0), (1e-45, 1e-45), 1.0, 0.0, (-2.0,), (2.0,)))
+        with np.errstate(over="ignore"):
+            for _ in range(4):
+                source.advance(1)
+        assert not source.state()["buffer.rows"].isfinite().all()
+        assert "gave an observation that is not finite" in source.suspicion
+        online_source().restore(source.state())
 
     def test_none_at_all(self) -> None:
         assert refusal({}) == "the checkpoint holds no experience and no environments to go on with"
@@ -164,7 +196,42 @@ class TestRuns:
         config = small_config(None, tmp_path, "sac", env_id=CLIFF, algo_kwargs=knobs)
         run = manager.start(config, callbacks=[StopAt(7)]).run
         edited(run, source={})
-        assert self.refusal(run) == "the checkpoint holds no experience and no environments to go on with"
+        said = "the checkpoint holds no experience and no environments to go on with; no other is sound"
+        assert self.refusal(run) == f"{run.checkpoint_path(7)}: {said}"
+
+    @pytest.mark.parametrize("algo", ["sac", "td3", "rlpd", "awac"])
+    def test_experience_that_was_forged(self, data_file: Path, tmp_path: Path, algo: str) -> None:
+        """It is told as other damage is, and `--resume auto` goes on from the checkpoint before."""
+        knobs = {"learning_starts": 2, "buffer_capacity": 40}
+        own = {"online": {**knobs, "prior": "buffer"}} if algo == "awac" else {"algo_kwargs": knobs}
+        data = data_file if algo in ("rlpd", "awac") else None
+        env_id = CLIFF if data is None else "Pendulum-v1"
+        config = small_config(data, tmp_path, algo, env_id=env_id, checkpoint_interval=5, **own)
+        run = manager.start(config, callbacks=[StopAt(7)]).run
+        source = run.load().source
+        edited(run, source={**source, "buffer.position": torch.tensor(40)})
+        said = "buffer.position: holds what no run of this configuration can have written"
+        told = f"{run.checkpoint_path(7)}: {said}; the newest sound one is step-5 (--which 5)"
+        assert self.refusal(run) == told
+        policy = manager.load_policy(run.path)  # which is sound
+        assert policy.checkpoint.progress["steps"] == 7
+        assert np.isfinite(policy.predict(np.zeros(policy.checkpoint.spaces.obs_dim))).all()
+        with pytest.raises(CheckpointError, match=f"^{said}"):
+            manager.branch(config, policy.checkpoint, total_timesteps=20)
+        ended = manager.start_or_resume(config)
+        assert (ended.status, ended.progress.steps) == ("finished", 20)
+        assert [notice for notice in run.describe()["notices"] if f"{told}; going on from there" in notice]
+
+    def test_experience_of_another_moment(self, tmp_path: Path) -> None:
+        knobs = {"learning_starts": 2, "buffer_capacity": 40}
+        config = small_config(None, tmp_path, "sac", env_id=CLIFF, algo_kwargs=knobs, checkpoint_interval=5)
+        run = manager.start(config, callbacks=[StopAt(7)]).run
+        edited(run, source=run.load(5).source)
+        assert "step-7: steps: is 5 in the experience, and the run was saved at step 7; the newest" in self.refusal(run)
+
+    def test_steps_of_a_run_that_takes_none(self, run: RunDirectory) -> None:
+        edited(run, progress={**run.load().progress, "unit": "steps"})
+        assert "progress.unit: 'steps' is not what a run of its configuration counts" in self.refusal(run)
 
     def test_targets_of_awr(self, run: RunDirectory) -> None:
         source = run.load().source

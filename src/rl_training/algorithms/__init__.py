@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,7 +59,37 @@ def paper(name: str) -> str | None:
 def require(name: str) -> None:
     """Refuse a name that is no algorithm's."""
     if name not in find():
-        raise ConfigError(f"algo: no algorithm {shown(name)}{did_you_mean(name, find())}")
+        raise ConfigError(f"algo: no algorithm {shown(name)}{other_family(name) or did_you_mean(name, find())}")
+
+
+# Algorithms of other families -> what here serves the same purpose, and why those are not here.
+_FAMILIES = {
+    "ppo a2c a3c trpo reinforce acktr vpg impala": ("learns from new episodes alone", ("iql", "sac")),
+    "dqn ddqn rainbow c51 qrdqn iqn bcq_discrete discrete_cql qlearning sarsa": (
+        "chooses among a few actions",
+        ("iql", "cql"),
+    ),
+    "dt decision_transformer td_mpc tdmpc dreamer dreamerv2 dreamerv3 muzero mbpo mopo morel combo": (
+        "learns a model or sequences",
+        ("iql", "rebrac"),
+    ),
+    "ddpg d4pg": ("has successors that are steadier", ("td3", "td3_bc")),
+    "bcq bear plas edac sac_n sacn xql dql idql": ("keeps to the data in another way", ("iql", "rebrac")),
+    "gail airl dagger": ("imitates", ("bc",)),
+    "redq droq redq_sac tqc": ("learns from an environment", ("sac", "rlpd")),
+}
+
+
+def other_family(name: Any, classes: Mapping[str, str] | None = None) -> str | None:
+    """What to say of an algorithm that is known, but not here. classes: what to call those here, if not by name."""
+    called = classes or {known: known for known in find()}
+    plain = str(name).lower().replace("-", "_").replace("+", "_")
+    for names, (trait, nearest) in _FAMILIES.items():
+        if plain in names.split():
+            listed = ", ".join(called.values())
+            said = f"that one {trait}; those here are for continuous control, most of them offline: {listed}"
+            return f"; {said}; nearest in purpose: {' or '.join(called[known] for known in nearest)}"
+    return None
 
 
 @cache

@@ -11,25 +11,32 @@ import numpy.typing as npt
 
 from rl_training import algorithms
 from rl_training.api.signatures import describe, full_signature
+from rl_training.data.dataset_loaders import FileDatasetConfig
+from rl_training.data.formats import MINARI_PREFIX
+from rl_training.data.formats.places import require_file
+from rl_training.data.moved_files import moved_to
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.experiment import manager
 from rl_training.experiment.config import read_config
 from rl_training.experiment.offline_evaluation import OfflineEvaluation
 from rl_training.experiment.registry import class_names
-from rl_training.paths import user_path
+from rl_training.paths import OF_DATA, user_path
 from rl_training.runtime.acting import FloatArray
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import save_checkpoint
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.console import ConsoleProgress
 from rl_training.runtime.evaluation import Evaluation
+from rl_training.runtime.online import require_data
 from rl_training.runtime.parts import TrainResult
 from rl_training.runtime.presets import with_preset
 from rl_training.runtime.run_directory import RunDirectory
+from rl_training.runtime.standing import LAST
 from rl_training.runtime.trackers import make_tracker
 from rl_training.runtime.tracking import Tracker, Tracking
-from rl_training.validation import require_flag, shown
+from rl_training.runtime.trainer import trainer_for
+from rl_training.validation import kind_of, require_flag, shown
 
 Dataset = TransitionDataset | Mapping[str, Any] | str | Path
 
@@ -59,13 +66,13 @@ class ManagedAlgorithm:
         settings: any field of `TrainConfig` or any parameter of the algorithm, by name. A `preset` given here is laid
         over `config` and beneath everything else given here.
         """
+        _require_environment(env_id, type(self).__name__)
         values = self._start(config, {name: settings[name] for name in ("preset",) if name in settings})
         self.dataset, section = _read_dataset(dataset)
         fields = {"env_id": env_id, "dataset": section, "total_timesteps": total_timesteps}
         values.update({name: value for name, value in fields.items() if value is not None})
         self._values = self._merge(values, settings)
-        budget_comes_late = all(self._values.get(name) is None for name in ("total_timesteps", "n_epochs"))
-        self._config(1 if budget_comes_late else None)  # every other mistake is found here and now
+        self._config(1 if self._lacks_budget else None)  # every other mistake is found here and now
         self._resume_dataset: TransitionDataset | Mapping[str, Any] | None = self.dataset
         self._policy: manager.LoadedPolicy | None = None
         self._run: RunDirectory | None = None
@@ -107,6 +114,18 @@ class ManagedAlgorithm:
         budget = {} if total_timesteps is None else {"total_timesteps": total_timesteps}
         return TrainConfig.parse({**self._values, **budget})
 
+    @property
+    def _lacks_budget(self) -> bool:
+        return all(self._values.get(name) is None for name in ("total_timesteps", "n_epochs"))
+
+    def _require_data(self) -> None:
+        """Refuse to go on where there is nothing to train on."""
+        config = self._config(1)
+        trainer = trainer_for(self.algo)(config, dataset=self.dataset)
+        require_data(trainer.online, has_data=self.dataset is not None or config.dataset is not None)
+        if isinstance(config.dataset, FileDatasetConfig):
+            require_file(config.dataset.path)
+
     # Training ---------------------------------------------------------------------------------------------------
 
     def learn(
@@ -129,21 +148,25 @@ class ManagedAlgorithm:
             callbacks.append(Tracking(_read_trackers(trackers)))
         if progress_bar:
             callbacks.append(ConsoleProgress())
+        if total_timesteps is None and self._lacks_budget:
+            self._require_data()  # what comes first is told first
         config = self._config(total_timesteps)
         budget = None if total_timesteps is None else config.total_timesteps
-        if self._policy is None:
-            result = manager.start(config, dataset=self.dataset, callbacks=callbacks)
-        elif self._run is not None:
-            result = manager.resume(
-                self._run.path, total_timesteps=budget, dataset=self._resume_dataset, callbacks=callbacks
-            )
-        else:
-            checkpoint = self._policy.checkpoint
-            result = manager.branch(
-                config, checkpoint, total_timesteps=budget, dataset=self.dataset, callbacks=callbacks
-            )
-        self._adopt(result)
+        try:
+            self._adopt(self._train(config, budget, callbacks))
+        except manager.FinishedError as error:
+            error.args = (f"{error}, such as learn({2 * error.done})",)
+            raise
         return self
+
+    def _train(self, config: TrainConfig, budget: int | None, callbacks: list[Callback]) -> TrainResult:
+        if self._policy is None:
+            return manager.start(config, dataset=self.dataset, callbacks=callbacks)
+        if self._run is not None:
+            data = self._resume_dataset
+            return manager.resume(self._run.path, total_timesteps=budget, dataset=data, callbacks=callbacks)
+        checkpoint = self._policy.checkpoint
+        return manager.branch(config, checkpoint, total_timesteps=budget, dataset=self.dataset, callbacks=callbacks)
 
     def _adopt(self, result: TrainResult) -> None:
         self._resume_dataset = self.dataset  # the run itself now knows a section, and by its full path
@@ -175,7 +198,7 @@ class ManagedAlgorithm:
     ) -> tuple[FloatArray, None]:
         """`(action, None)` for one observation or a batch, in the environment's units; no policy here has a state.
 
-        seed: whose policy, where several were trained together (the first, if not given).
+        seed: whose policy, where several were trained together (not given, the one that evaluations speak for).
         """
         deterministic = require_flag("deterministic", deterministic)
         self._draws += 0 if deterministic else 1
@@ -238,19 +261,39 @@ class ManagedAlgorithm:
     def load(cls, path: str | Path, *, dataset: Dataset | None = None, which: str | int = "last") -> Self:
         """From a run directory or a saved checkpoint.
 
-        dataset: needed to train on where the data were in memory, or where their file has moved.
+        dataset: needed to train on where the data were in memory, or where their file has moved: its path, and
+        what the run says of its columns and values holds.
         """
         policy = manager.load_policy(path, which)
-        if policy.checkpoint.config.algo != cls.algo:
-            raise CheckpointError(f"{path}: holds {policy.checkpoint.config.algo!r}, {cls.__name__} loads {cls.algo!r}")
+        if (held := policy.checkpoint.config.algo) != cls.algo:
+            its_class = next(name for name, algo in class_names().items() if algo == held)
+            way = f"{its_class}.load(…) loads it, as does rl_training.load_policy(…)"
+            raise CheckpointError(f"{path}: holds {held!r}, {cls.__name__} loads {cls.algo!r}; {way}")
+        if isinstance(dataset, str | Path):
+            dataset = moved_to(policy.checkpoint.config.dataset, Path(dataset)).model_dump(mode="json")
         model = cls(config=policy.checkpoint.config, dataset=dataset)
         model._policy = policy
         if dataset is not None and model.dataset is None:
             model._resume_dataset = model._values["dataset"]
         place = manager.find_run(path)
-        if (place / "run.json").is_file() and which == "last":
+        if (place / "run.json").is_file() and which in LAST:
             model._run = RunDirectory.open(place)
         return model
+
+
+_OF_BASELINES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
+
+
+def _require_environment(env_id: Any, name: str) -> None:
+    """Refuse what people give first elsewhere: a policy's name, data, an open environment."""
+    if env_id is None or (isinstance(env_id, str) and env_id not in _OF_BASELINES and not _names_data(env_id)):
+        return
+    said = f"env_id: must be an environment's name, such as 'Pendulum-v1', or left out, got {kind_of(env_id)}"
+    raise ConfigError(f"{said}; data go to dataset=, as in {name}(dataset=data, total_timesteps=10_000)")
+
+
+def _names_data(text: str) -> bool:
+    return text.lower().endswith(OF_DATA) or text.startswith(MINARI_PREFIX)
 
 
 def _read_trackers(trackers: Sequence[Tracker | str]) -> list[Tracker]:

@@ -12,6 +12,8 @@ from rl_training.cli.telling import tell
 from rl_training.errors import ConfigError
 from rl_training.experiment.benchmark import Work, default_threads, machine, measure
 from rl_training.experiment.output_file import require_place, write_output
+from rl_training.runtime.machine_load import busy_notice
+from rl_training.wording import cores_and_threads, notice_line
 
 
 def bench(
@@ -25,9 +27,13 @@ def bench(
         for algo in dict.fromkeys(algos)
         for count in dict.fromkeys(members)
     ]
+    if works[0].device == "cpu":
+        for notice in busy_notice(default_threads(), None):
+            tell(notice_line(notice), err=True)
     about = {**machine(works[0].device), "threads": default_threads()}
     rows = measure(works, seconds, tell=lambda line: tell(line, err=True))
-    tell(f"{about.get('gpu') or about['cpu']}, {about['threads']} threads, torch {about['torch']}")
+    uses = cores_and_threads(about["cores"], about["threads"])
+    tell(f"{about.get('gpu') or about['cpu']}, {uses}, torch {about['torch']}")
     tell("\n".join(table(rows)))
     if output is not None:
         write_output(output, json.dumps({"machine": about, "results": rows}, indent=1) + "\n", force=True)

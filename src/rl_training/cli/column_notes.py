@@ -29,7 +29,8 @@ def cells_used(first: Peek, guesses: Guesses) -> dict[str, npt.NDArray[np.bool_]
     """Where a column that is used, or may be, has a missing cell, `[K]`, if it has one. Scores of whole episodes, which
     only last rows have, lack none."""
     chosen = [name for guess in guesses.fields for columns in (guess.columns, *guess.candidates) for name in columns]
-    cells = {name: first.columns[name] for name in chosen if name in first.columns and name not in guesses.late}
+    late = set(guesses.late)
+    cells = {name: first.columns[name] for name in chosen if name in first.columns and name not in late}
     cells = {name: values for name, values in cells.items() if values.dtype.kind == "f"}
     missing = {name: np.isnan(values).any(tuple(range(1, values.ndim))) for name, values in cells.items()}
     return {name: lacks for name, lacks in missing.items() if lacks.any()}

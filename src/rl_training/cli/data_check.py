@@ -12,12 +12,12 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from rl_training.cli.reading_options import Reading, in_options
+from rl_training.cli.reading_options import Reading, added_options, in_options
 from rl_training.cli.telling import tell
 from rl_training.data import formats
 from rl_training.data.doctor import Finding, Report, describe, examine
 from rl_training.data.doctor.facts_in_words import fact_lines
-from rl_training.data.doctor.findings import LEVELS
+from rl_training.data.doctor.findings import LEVELS, spelt_out
 from rl_training.data.doctor.observation_checks import ObsBounds
 from rl_training.data.doctor.page import report_page
 from rl_training.data.doctor.text import Line, finding_lines, labelled, note_lines, report_lines, transform_lines
@@ -31,6 +31,7 @@ from rl_training.data.formats.siblings import alike_beside
 from rl_training.data.formats.whole_columns import rare_texts
 from rl_training.data.reference_returns import reference_returns
 from rl_training.data.settling import settle
+from rl_training.data.termination_rewards import NAME as AT_TERMINATION
 from rl_training.environments import Spaces, env_spaces, make_env, observation_bounds
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError, RLTrainingError
 from rl_training.experiment.output_file import require_place, write_output
@@ -143,7 +144,12 @@ def _show_run(place: Path, *, as_json: bool) -> None:
 
 
 def _in_options(finding: Finding) -> Finding:
-    return replace(finding, what=in_options(finding.what), advice=in_options(finding.advice))
+    finding = replace(finding, what=in_options(finding.what))
+    if not finding.advised:
+        return replace(finding, advice=in_options(finding.advice))
+    before, _, after = finding.advice.partition(spelt_out(finding.advised))
+    said = added_options(finding.advised[AT_TERMINATION])
+    return replace(finding, advice=in_options(before) + said + in_options(after))
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from rl_training.cli.reading_options import Reading, in_options
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import size
 from rl_training.data.checks import MATRIX_FIELDS, VECTOR_FIELDS
+from rl_training.data.dataset_files import dataset_files
 from rl_training.data.dataset_loaders import check_spaces
 from rl_training.data.doctor.episode_checks import check_reward_name
 from rl_training.data.doctor.flag_checks import check_left_out
@@ -22,6 +23,7 @@ from rl_training.data.doctor.resolution_checks import check_resolution
 from rl_training.data.fields import FIELD_OF
 from rl_training.data.formats import MINARI_PREFIX, RawData, writers
 from rl_training.data.formats.places import locate
+from rl_training.data.kept_reasons import reasons_of
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.provenance import KEY, Provenance, digest_of
 from rl_training.data.space_bounds import SpaceBounds, read_bounds
@@ -43,7 +45,7 @@ def convert(
     writers.check_free(goal, force=force, source=source)
     dataset, told = read_and_describe(source, env_id, reading, config)
     made = provenance_of(source, reading, dataset)
-    notes = writers.write(dataset, goal, force=force, provenance=made)
+    notes = writers.write(dataset, goal, force=force, provenance=replace(made, reasons=reasons_of(dataset)))
     tell("\n".join([*told, *written_lines(goal, notes)]))
 
 
@@ -76,7 +78,7 @@ def provenance_of(source: str, reading: Reading, dataset: TransitionDataset) -> 
     """Where what is to be written comes from: the data of this name, as they are now."""
     place = locate(source)
     name = source if source.startswith(MINARI_PREFIX) else place.name
-    return Provenance.of(name, reading.said(), dataset.provenance, digest_of(place))
+    return Provenance.of(name, reading.said(), dataset.provenance, digest_of(place, dataset_files(place)))
 
 
 def shown_by(source: str, reading: Reading, dataset: TransitionDataset) -> Shown:

@@ -15,6 +15,7 @@ from rl_training.cli.reading_options import Reading
 from rl_training.cli.telling import tell
 from rl_training.data.checks import BoolArray, IndexArray
 from rl_training.data.formats import writers
+from rl_training.data.kept_reasons import reasons_of
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.provenance import Provenance
 from rl_training.errors import ConfigError, DataError
@@ -23,6 +24,7 @@ from rl_training.paths import in_shell, resolved
 from rl_training.wording import amount
 
 _NAMES = ("train", "held_out")
+_KINDS = ("all but", "set aside:")
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,10 @@ def split(
             parts,
             goals,
             [
-                replace(made, part=f"{kind} {drawn}", others=_seen_from(goal.path, other.path))
-                for kind, goal, other in zip(("all but", "set aside:"), goals, reversed(goals), strict=True)
+                replace(
+                    made, part=f"{kind} {drawn}", others=_seen_from(goal.path, other.path), reasons=reasons_of(part)
+                )
+                for kind, part, goal, other in zip(_KINDS, parts, goals, reversed(goals), strict=True)
             ],
             shown,
             force=force,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,11 +13,11 @@ from typing import Any
 
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import table
-from rl_training.cli.using import load_told
+from rl_training.cli.using import tell_stopped
 from rl_training.data.reference_returns import Reference, reference_of
 from rl_training.errors import ConfigError
 from rl_training.experiment import statistics
-from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.experiment.video import check_video, record_episode, write_video
 from rl_training.paths import in_shell
@@ -57,6 +58,7 @@ class Scored:
     env_id: str
     evaluation: Evaluation
     reference: Reference | None
+    taken: Sequence[str] = ()  # which seed others take, in words
 
     @property
     def by_seed(self) -> bool:
@@ -107,7 +109,12 @@ def evaluate(runs: Sequence[Path], asked: Asked, *, as_json: bool) -> None:
         if len(runs) > 1:
             raise ConfigError("--video: films one run; give one")
         check_video(asked.video)
-    scored = [_score(run, asked, members) for run in runs]
+    policies = [load_policy(run, asked.which) for run in runs]
+    for run, policy in zip(runs, policies, strict=True):
+        _require_environment(run, policy, asked)
+    scored = [_score(run, policy, asked, members) for run, policy in zip(runs, policies, strict=True)]
+    for policy in policies:
+        tell_stopped(policy)
     pairs = list(_compared(scored))
     if as_json:
         told: Any = [one.to_json() for one in scored]
@@ -127,15 +134,17 @@ def evaluate(runs: Sequence[Path], asked: Asked, *, as_json: bool) -> None:
         tell("not compared: that takes runs in one environment, all of several seeds or all of one")
 
 
-def _score(run: Path, asked: Asked, members: list[int] | None) -> Scored:
-    policy = load_told(run, asked.which)
+def _require_environment(run: Path, policy: LoadedPolicy, asked: Asked) -> None:
     if asked.env_id is None and policy.checkpoint.config.env_id is None:
         raise ConfigError(
             f"{run}: was trained without an environment; --env-id ID names one to evaluate in, and"
             f" `rl-training evaluate {in_shell(run)} --offline` estimates from the data without one"
         )
+
+
+def _score(run: Path, policy: LoadedPolicy, asked: Asked, members: list[int] | None) -> Scored:
     deterministic = False if asked.stochastic else None
-    with warnings.catch_warnings(action="ignore"):  # what diverged has just been said
+    with warnings.catch_warnings(action="ignore"):  # what diverged is told as a note
         evaluation = policy.evaluate(
             asked.episodes, env_id=asked.env_id, seed=asked.seed, deterministic=deterministic, members=members
         )
@@ -145,15 +154,27 @@ def _score(run: Path, asked: Asked, members: list[int] | None) -> Scored:
     env_id = str(asked.env_id or config.env_id)
     section = None if config.dataset is None else config.dataset.model_dump(mode="json")
     reference = reference_of(section if env_id == config.env_id else None, env_id)
-    return Scored(run, asked.which, env_id, evaluation, reference)
+    taken = [*policy.seed_choice.taken, *_disagreement(evaluation, policy.seed_choice.seed)]
+    return Scored(run, asked.which, env_id, evaluation, reference, taken)
+
+
+def _disagreement(evaluation: Evaluation, taken: int) -> list[str]:
+    """What to say where another seed than the one that is taken has returned the most just now."""
+    means = dict(zip(evaluation.seeds, evaluation.returns.mean(1).tolist(), strict=True))
+    best = max(means, key=lambda seed: means[seed])
+    if means[best] <= means.get(taken, math.inf):
+        return []
+    return [f"in the episodes above seed {best} returned more than seed {taken}; --seed {best} takes that one instead"]
 
 
 def _film(policy: LoadedPolicy, evaluation: Evaluation, asked: Asked) -> None:
     assert asked.video is not None
     first = policy.checkpoint.config.evaluation.seed if asked.seed is None else asked.seed
-    frames, rate = record_episode(policy, asked.env_id, evaluation.seeds[0], first)
+    own = policy.seed_choice.seed
+    whose = own if own in evaluation.seeds else evaluation.seeds[0]
+    frames, rate = record_episode(policy, asked.env_id, whose, first)
     write_video(asked.video, frames, rate)
-    tell(f"film of seed {evaluation.seeds[0]}: {asked.video} ({amount(len(frames), 'picture')})", err=True)
+    tell(f"film of seed {whose}: {asked.video} ({amount(len(frames), 'picture')})", err=True)
 
 
 def _compared(scored: Sequence[Scored]) -> Any:
@@ -194,7 +215,7 @@ def _lines(scored: Scored, episodes: int) -> list[str]:
     normalised = scored.normalised()
     if normalised is not None and scored.reference is not None:
         lines.append(f"  normalised score   {_in_words(normalised)} ({scored.reference.source}: 0 random, 100 expert)")
-    return lines
+    return [*lines, *(f"  {line}" for line in scored.taken)]
 
 
 def _in_words(found: Estimate, digits: int | None = None) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 import shlex
 import sys
 import time
@@ -20,16 +19,17 @@ import typer
 from rl_training.cli.other_data import read_as_the_runs
 from rl_training.cli.telling import program, tell
 from rl_training.cli.text_tables import table, terminal_width
-from rl_training.cli.using import load_told
+from rl_training.cli.using import tell_stopped
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import statistics
 from rl_training.experiment.costs import RETURNS, Shown, shown_of
+from rl_training.experiment.deciding import deciding
 from rl_training.experiment.horizon import beginning, discounted_by, steps_ahead
-from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.experiment.metric_doubts import longer
-from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of
+from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of, with_last_rows
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
-from rl_training.experiment.statistics import LEVEL, Estimate, student_quantile
+from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.paths import from_here, in_shell, resolved
 from rl_training.runtime.console import pace
 from rl_training.runtime.display import clock
@@ -39,9 +39,6 @@ from rl_training.runtime.run_directory import run_of
 from rl_training.wording import amount, likely, notice_line, readable
 
 _SELDOM = 30.0  # seconds
-_UPPER = 0.5 * (1.0 + LEVEL)
-_MANY_REPEATS = 20  # Student's factor hardly falls beyond
-_MOST_RECORDED = 10  # times the episodes there are, that may be recorded to decide something
 _FEW_SET_ASIDE = 100  # episodes
 _NEARER, _LEAST_GAMMA = 5.0, 0.5  # by how much of 1 - gamma a nearer horizon is proposed, and how near at most
 
@@ -84,21 +81,23 @@ class Estimated:
 
 def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> None:
     """Estimate every run, show and store it, then compare those that were estimated on the same episodes."""
-    policies = [(run, load_told(run, asked.which)) for run in runs]
+    policies = [(run, load_policy(run, asked.which)) for run in runs]
     for run, policy in policies:
         _require_data(run, policy, asked)
     for notice in use_threads(None, choose_device("auto"), resumed=True):
         tell(notice_line(notice), err=True)
-    estimated = []
+    estimated: list[Estimated] = []
     for run, policy in policies:
         began = time.monotonic()
         found = _estimate(policy, asked)
+        tell_stopped(policy)
         shown = shown_of(policy.checkpoint.config, run_of(policy.place))  # as the run's report has it
         one = Estimated(run, asked.which, found, time.monotonic() - began, shown, _longer(run, policy))
         estimated.append(one)
-        if not as_json:
-            tell("\n".join([*_lines(one), *_next(one, asked)]))
         _store(one, policy)
+        if not as_json:
+            taken = [f"  {line}" for line in policy.seed_choice.taken]
+            tell("\n".join([*_lines(one), *taken, *_next(one, asked)]))
     pairs = list(_compared(estimated))
     if as_json:
         told = [one.to_json() for one in estimated]
@@ -124,7 +123,7 @@ def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:
 
 
 def _estimate(policy: LoadedPolicy, asked: AskedOffline) -> OfflineEvaluation:
-    ignored = warnings.catch_warnings(action="ignore")  # what diverged has just been said
+    ignored = warnings.catch_warnings(action="ignore")  # what diverged is told as a note
     alike = read_as_the_runs("--data", asked.data, [policy.checkpoint.config.dataset])
     with alike, ignored, _progress(can_go_on=asked.updates is None) as on_part:
         return evaluate_offline(
@@ -253,7 +252,15 @@ def _next(one: Estimated, asked: AskedOffline) -> Iterator[str]:
         part = beginning(nearer, found.observed.steps)
         counts = f"counts the next {steps_ahead(nearer):.0f} steps or so, and nothing that comes later"
         counts = counts if part is None else f"judges {part} of an episode, not the whole"
-        yield f"next: {words} --gamma {nearer:.6g}  # {counts}; about {clock(one.seconds)}"
+        yield f"next: {words} --gamma {nearer:.6g}  # {counts}; {_takes(one, asked)}"
+
+
+def _takes(one: Estimated, asked: AskedOffline, work: float = 1.0) -> str:
+    """How long the same would take again, with so many times the work; more updates may be added."""
+    first, done = one.found.settings.updates, max(one.found.updates, 1)
+    least = one.seconds * work * first / done
+    most = "" if asked.updates is not None else f", {clock(MOST_ROUNDS * least)} if it does not settle"
+    return f"about {clock(least)}{most}"
 
 
 def _again(one: Estimated, asked: AskedOffline) -> str:
@@ -265,22 +272,19 @@ def _same_gamma(asked: AskedOffline) -> str:
 
 
 def _undecided(one: Estimated, asked: AskedOffline, gain: Estimate) -> Iterator[str]:
-    """Where an interval holds 0: more resamples narrow it a little, more episodes a lot, and neither helps where the
-    policy does what the data do."""
-    if gain.low is None or gain.high is None or not gain.low <= 0.0 <= gain.high:
+    """The command that may decide it, where an interval holds 0."""
+    repeats, episodes = one.found.settings.repeats, one.found.data.episodes
+    found = deciding(gain, repeats, episodes, can_train_on=one.longer is not None)
+    if found is None:
         return
-    half, repeats, episodes = gain.value - gain.low, one.found.settings.repeats, one.found.data.episodes
-    narrower = student_quantile(_UPPER, _MANY_REPEATS - 1) / student_quantile(_UPPER, repeats - 1)
-    needed = episodes * (half / abs(gain.value)) ** 2 if gain.value else math.inf
     same = _same_gamma(asked) + ("" if asked.updates is None else f" --updates {asked.updates}")
-    if repeats < _MANY_REPEATS and abs(gain.value) > narrower * half:
-        again = _again(one, replace(asked, repeats=_MANY_REPEATS))
-        takes = clock(one.seconds * _MANY_REPEATS / repeats)
-        yield f"next: {again}{same}  # not decided: more resamples narrow the interval; about {takes}"
-    elif one.longer is None or (gain.value > 0.0 and needed <= _MOST_RECORDED * episodes):
-        count = f"some {math.ceil(needed / 10) * 10:,}" if math.isfinite(needed) else "many more"
-        what = f"MORE: {count} episodes that were not trained on, as {episodes:,} do not tell so small a difference"
-        yield f"next: {_again(one, replace(asked, data='MORE'))}{same}  # not decided; {what}"
+    if found.repeats is not None:
+        again = _again(one, replace(asked, repeats=found.repeats))
+        takes = _takes(one, asked, found.repeats / repeats)
+        yield f"next: {again}{same}  # not decided: more resamples narrow the interval; {takes}"
+    elif found.episodes is not None:
+        what = f"MORE: {found.episodes} episodes that were not trained on, as {episodes:,} do not tell so small a"
+        yield f"next: {_again(one, replace(asked, data='MORE'))}{same}  # not decided; {what} difference"
     else:
         yield f"next: {one.longer}  # not decided: it is worth about what the behaviour is; evaluate it again then"
 
@@ -298,7 +302,7 @@ def _longer(named: Path, policy: LoadedPolicy) -> str | None:
 def _recorded(found: OfflineEvaluation, shown: Shown) -> Iterator[str]:
     """What the episodes returned, and how much of the values no row of them tells."""
     seen, does = found.observed, "cost" if shown.costs else "returned"
-    whole = f"; undiscounted {readable(shown.number(seen.undiscounted))}"
+    whole = f"; undiscounted {readable(shown.number(seen.undiscounted))}{with_last_rows(seen.unfollowed)}"
     whole += " (which --gamma 1 estimates)" if found.sums_up else ""
     how, besides = (", discounted", whole) if found.gamma < 1.0 else ("", "")
     yield f"  recorded: what the episodes {does}{how}, in {seen.steps:,.0f} steps on average{besides}"

@@ -52,6 +52,10 @@ def init(
     force: Annotated[bool, typer.Option("--force", help="Replace the configuration if it exists.")] = False,
 ) -> None:
     """Look at a file, guess what its columns hold, and write a commented configuration to train with."""
+    from rl_training.data.formats.places import MINARI_PREFIX, require_file
+
+    if not source.startswith(MINARI_PREFIX):
+        require_file(source)
     from rl_training.cli import starting
 
     starting.init(source, output, algo, env_id, force=force)

@@ -11,9 +11,9 @@ from rl_training.cli.evaluating_offline import AskedOffline
 from rl_training.cli.telling import tell
 from rl_training.data.formats.names import first_of
 from rl_training.errors import ConfigError
-from rl_training.experiment.continuing import find_run
 from rl_training.experiment.offline_data import fingerprint_of
 from rl_training.paths import resolved
+from rl_training.run_places import find_run
 from rl_training.runtime.records import OFFLINE_EVALUATIONS
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.validation import printable

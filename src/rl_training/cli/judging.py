@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rl_training.cli import completion
+from rl_training.run_places import require_runs
 
 Runs = Annotated[
     list[Path],
@@ -38,7 +39,7 @@ def evaluate(
     seed: Annotated[int | None, typer.Option(min=0, help="First episode's seed.")] = None,
     stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions instead of the mode.")] = False,
     video: Annotated[
-        Path | None, typer.Option(help="Film the first episode of the first seed into this .gif or .mp4.")
+        Path | None, typer.Option(help="Film the first episode, of the seed that export takes, into this .gif or .mp4.")
     ] = None,
     offline: Annotated[
         bool, typer.Option("--offline", help="Without an environment: fitted Q evaluation on logged episodes.")
@@ -65,14 +66,14 @@ def evaluate(
     Several runs in one environment are compared: how probably one is better than the other. Without an environment,
     --offline estimates the discounted value from the data, beside the behaviour's, and says when not to trust it.
     """
+    require_runs(*runs)
     from rl_training.cli import evaluating
 
     asked = evaluating.Asked(episodes or EPISODES, which, seeds, env_id, seed, stochastic, video)
     if offline:
         of_episodes = {"--episodes": episodes, "--env-id": env_id, "--seed": seed, "--video": video}
-        evaluating.refuse(
-            of_episodes, "plays episodes in an environment, and --offline has none; leave out one of them"
-        )
+        why = "plays episodes in an environment, and --offline has none; leave out one of them"
+        evaluating.refuse(of_episodes, why)
         from rl_training.cli import evaluating_offline, forgetting
 
         wanted = evaluating_offline.AskedOffline(data, updates, repeats, gamma, which, asked.members, stochastic)

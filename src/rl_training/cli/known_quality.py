@@ -28,7 +28,8 @@ def quality(card: Mapping[str, Any], run: Path, which: str) -> str:
         aside = set_aside(Provenance.read(data.get(KEY)), (data.get("source") or {}).get("path"))
         words += [] if card["environment"] else ["--offline", *aside]
         return f"this checkpoint was never evaluated: {' '.join(words)}"
-    return "; ".join(told)
+    caution = card["policy"]["seed_caution"]
+    return "; ".join([*told, *([] if caution is None else [caution])])
 
 
 def shown_by_card(card: Mapping[str, Any]) -> Shown:
@@ -56,6 +57,8 @@ def _estimated(estimate: Mapping[str, Any], shown: Shown) -> str:
     if gain is None:
         why = f", because {shortened(reasons[0].partition('; ')[0], _LONGEST_REASON)}" if reasons else ""
         return f"unknown: the estimate from the data alone is not to be trusted{why}"
+    if estimate.get("disagreement"):
+        return f"not decided whether better {_BEHAVIOUR}: {estimate['disagreement']}, from the data alone"
     low, high = gain["low"], gain["high"]
     sign = "+" if gain["value"] > 0 else ""
     ends = (

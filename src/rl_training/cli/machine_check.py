@@ -21,7 +21,7 @@ from rl_training.cli import torch_probe
 from rl_training.cli.requirements import DISTRIBUTION, Requirement, allows, needed_python, own_requirements
 from rl_training.cli.telling import tell
 from rl_training.runtime.machine_load import busy_notice
-from rl_training.wording import amount
+from rl_training.wording import amount, cores_and_threads
 
 Level = Literal["ok", "note", "problem"]
 _PATIENCE = {"facts": 120.0, "compile": 300.0}  # seconds for torch to answer
@@ -193,8 +193,8 @@ def _threads(facts: dict[str, Any]) -> Check:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     threads = facts.get("threads")
     if threads is None:
-        return Check("cpu", "note", f"{amount(cores, 'core')} for this process")
-    found = f"{amount(cores, 'core')} for this process, torch uses {amount(threads, 'thread')}"
+        return Check("cpu", "note", cores_and_threads(cores, None))
+    found = cores_and_threads(cores, threads)
     if threads > cores:
         return Check("cpu", "note", found, f"set threads: {cores} in configurations: more than cores slow it down")
     told = os.environ.get("OMP_NUM_THREADS")

@@ -16,7 +16,9 @@ from rl_training.cli.examples import complete_help, epilog
 from rl_training.cli.telling import tell
 from rl_training.cli.welcome import WELCOME
 from rl_training.errors import DivergenceError, RLTrainingError
+from rl_training.experiment.config_places import find_config
 from rl_training.paths import NO_TEMPORARY_FOLDER, variable_naming
+from rl_training.run_places import require_runs
 from rl_training.runtime.signals import EXIT_CODES, CutOffError, ending_signals
 from rl_training.validation import printable
 
@@ -114,19 +116,13 @@ def train(
     verbose: Verbose = False,
 ) -> None:
     """Train a policy as a configuration says."""
+    find_config(config)
     from rl_training.cli import training
 
     options = {"seed": seed or None, "total_timesteps": total_timesteps, "name": name, "runs_dir": runs_dir}
     given = {key: value for key, value in options.items() if value is not None}
-    training.train(
-        config,
-        set_ or (),
-        given,
-        resume,
-        track or (),
-        dry_run=dry_run,
-        talk=training.Talk.of(quiet=quiet, verbose=verbose),
-    )
+    talk = training.Talk.of(quiet=quiet, verbose=verbose)
+    training.train(config, set_ or (), given, resume, track or (), dry_run=dry_run, talk=talk)
 
 
 @app.command()
@@ -144,6 +140,7 @@ def resume(
     verbose: Verbose = False,
 ) -> None:
     """Continue a run from a checkpoint, exactly as if it had never stopped."""
+    require_runs(run)
     from rl_training.cli import training
 
     training.resume(
@@ -194,6 +191,7 @@ def predict(
     stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions instead of the mode.")] = False,
 ) -> None:
     """Print the policy's action for each observation, one JSON list per line."""
+    require_runs(run)
     from rl_training.cli import using
 
     using.predict(run, obs or [], obs_file, which, seed, stochastic=stochastic)
@@ -220,6 +218,7 @@ def export(
     force: Annotated[bool, typer.Option("--force", help="Replace the file and its card if they exist.")] = False,
 ) -> None:
     """Write the policy as one file, transforms inside, that runs without this package, and a JSON card beside it."""
+    require_runs(run)
     from rl_training.cli import shipping
 
     options = {"deterministic": not stochastic, "batch": batch, "force": force}
@@ -377,6 +376,10 @@ def _run() -> int:
             raise
         place = os.fsdecode(error.filename)
         return _say(f"{variable_naming(place)}{printable(place)}: {error.strerror}")
+    except ImportError as error:
+        if not any(told in str(error) for told in ("failed to map segment", "annot allocate memory")):
+            raise
+        return _say(f"out of memory while libraries are loaded ({error}); see `ulimit -v`, or end other programs")
     except (MemoryError, RuntimeError) as error:
         if "can't start new thread" in str(error):
             return _say("the system lets this process start no more threads; see `ulimit -u`, or end other programs")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,7 +48,7 @@ def by_number(layout: Layout) -> tuple[str, ...]:
     return next((found for found in bearing(own, [], ()).values() if split_number(found[0])[1] is not None), ())
 
 
-def dates_of(column: NamedColumn, names: Sequence[str]) -> str | None:
+def dates_of(column: NamedColumn, names: Collection[str]) -> str | None:
     """The column of dates that a value is computed from, where the file has that and not the value itself."""
     if not column.time or column.name in names:
         return None
@@ -80,7 +80,8 @@ def computed_from(known: Sequence[NamedColumn], given: Mapping[str, str]) -> str
 
 def require_all(known: Sequence[NamedColumn], names: Sequence[str]) -> None:
     """Refuse a file that lacks a column that the policy sees, or is computed from."""
-    lacking = [column for column in known if column.name not in names and dates_of(column, names) is None]
+    held = set(names)
+    lacking = [column for column in known if column.name not in held and dates_of(column, held) is None]
     if not lacking:
         return
     dates = {column.time for column in lacking if column.time}

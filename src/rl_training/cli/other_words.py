@@ -12,6 +12,13 @@ from rl_training.foreign_names import places_of
 from rl_training.paths import OF_DATA
 from rl_training.wording import A_REPORT_IS_HTML
 
+# Programs that are called by themselves, not through this one.
+_PROGRAMS = {
+    "tensorboard": "a program of its own: `tensorboard --logdir runs` shows what `train --track tensorboard` wrote",
+    "wandb": "a program of its own; `rl-training train -c CONFIG --track wandb` sends a run there",
+    "mlflow": "a program of its own; `rl-training train -c CONFIG --track mlflow` records a run there",
+    "install": "pip's: pip install 'rl-training[tensorboard]'; `rl-training doctor` says what is missing",
+}
 _COMMANDS = {
     "fit": "train",
     "learn": "train",
@@ -107,6 +114,11 @@ def command_meant(word: str, words: Sequence[str], group: Any, root: Any) -> str
     if line[0] == "train" and len(line) > 1 and line[1].endswith(OF_DATA):
         line = ["init", line[1]]
     return shlex.join(["rl-training", *with_option(line)])
+
+
+def program_meant(word: str) -> str:
+    """What to append to `no such command` of a program's name."""
+    return f"; it is {told}" if (told := _PROGRAMS.get(word.lower())) else ""
 
 
 def with_option(words: list[str]) -> list[str]:

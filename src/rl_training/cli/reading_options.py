@@ -336,7 +336,10 @@ def joined(names: Iterable[str]) -> str:
 # Messages speak of keys of a configuration; on the command line these are options.
 _AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"\bcolumns: \{(\w+): …\}", r"--columns \1=…"),
-    (r"\bcolumns: \{(\w+): \[([^\]]*)\]\}", lambda found: _option(found[1], *found[2].split(", "))),
+    (
+        r"\bcolumns: \{(\w+): (\[(?:[^\]'\"]|'[^']*'|\"[^\"]*\")*\])\}",
+        lambda found: _option(found[1], *map(str, yaml_dialect.read(found[2]))),
+    ),
     (r"\bcolumns: \{(\w+): ([^\[\]{}…]+)\}", lambda found: _option(found[1], found[2])),
     (r"\bdones_are: (terminations|truncations|ends)\b(?!,)", r"--dones-are \1"),
     (r"\bdones_are\b", "--dones-are"),
@@ -362,6 +365,12 @@ _AS_OPTIONS: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (
     (r"(?<!_)\bwords: (\{[^{}]+: \{[^{}]+\}\})", lambda found: _words_option(found[1])),
     (r"\bdownload: true\b", "--download"),
 )
+
+
+def added_options(at_termination: Mapping[str, float]) -> str:
+    """What is added for each reason, as a shell takes it."""
+    entries = [f"{text}={value}" for text, value in at_termination.items()]
+    return " ".join(f"--at-termination{'=' if e.startswith('-') else ' '}{shlex.quote(e)}" for e in entries)
 
 
 def in_options(message: str) -> str:

@@ -11,12 +11,11 @@ from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import size
 from rl_training.data.dataset_loaders import DatasetConfig
 from rl_training.errors import ConfigError, RLTrainingError
-from rl_training.experiment.continuing import find_run
 from rl_training.experiment.report import write_report
 from rl_training.experiment.report.saying import by_line, names_of_runs
 from rl_training.experiment.report.writing import ENDINGS
 from rl_training.paths import in_shell
-from rl_training.run_places import run_folders
+from rl_training.run_places import find_run, run_folders
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_description import read_plain_config
 from rl_training.runtime.run_directory import RunDirectory

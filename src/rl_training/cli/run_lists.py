@@ -16,7 +16,14 @@ from rl_training.paths import in_shell
 from rl_training.run_places import DAMAGED, STOPPED
 from rl_training.wording import amount, readable
 
-_OFFLINE = "offline: value by the newest evaluate --offline, if trusted; alike only for the same data and --gamma"
+_OFFLINE = "offline: value by the newest trusted evaluate --offline; alike only for the same data and --gamma"
+_SAYS = {
+    "better": "shown to be so than the behaviour",
+    "worse": "shown to be so than the behaviour",
+    "not shown": "to be better than the behaviour",
+    "disputed": "estimates disagree whether it is better",
+    "refused": "not to be trusted",
+}
 _ORDERS: dict[str, Callable[[RunSummary], Any]] = {
     "score": lambda run: (run.last is None, -(run.last or 0.0), run.offline is None, -(run.offline or 0.0)),
     "best": lambda run: (run.best is None, -(run.best or 0.0)),
@@ -57,7 +64,7 @@ def _list(found: list[RunSummary]) -> list[str]:
         tuple(cells[run.path][head] if run.fault is None else _of_damaged(run, head) for head in heads) for run in found
     ]
     lines = table(heads, rows, right=("updates", *scores, "age"))
-    about = _about(scores, shown)
+    about = _about(scores, shown, found)
     if fits(lines):
         return [
             *lines,
@@ -78,7 +85,11 @@ def _list(found: list[RunSummary]) -> list[str]:
 
 def _scores(found: Sequence[RunSummary]) -> tuple[str, ...]:
     """What is shown of how good runs are; estimates by data alone only where there is one."""
-    return ("last", "best", "offline") if any(run.offline is not None for run in found) else ("last", "best")
+    return (
+        ("last", "best", "offline")
+        if any(run.offline is not None or run.offline_says for run in found)
+        else ("last", "best")
+    )
 
 
 def _shown(found: Sequence[RunSummary]) -> Shown:
@@ -86,9 +97,11 @@ def _shown(found: Sequence[RunSummary]) -> Shown:
     return common([Shown(run.costs) for run in found])
 
 
-def _about(scores: Sequence[str], shown: Shown) -> list[str]:
+def _about(scores: Sequence[str], shown: Shown, found: Sequence[RunSummary]) -> list[str]:
     """What has to be known of the columns."""
     about = [_OFFLINE] if "offline" in scores else []
+    said = [f"{word}: {meaning}" for word, meaning in _SAYS.items() if any(run.offline_says == word for run in found)]
+    about += [f"  {'; '.join(said)}"] if said else []
     return [*about, f"{', '.join(scores)}: costs, lower is better"] if shown.costs else about
 
 
@@ -111,11 +124,12 @@ def _cells(run: RunSummary, shown: Shown) -> dict[str, str]:
 
 
 def _estimated(run: RunSummary, shown: Shown) -> str:
-    """The value, and of which weights it is if the run has gone on since."""
+    """The value, what it says beside the behaviour, and of which weights it is if the run has gone on since."""
     if run.offline is None:
-        return "-"
+        return run.offline_says or "-"
     stale = run.offline_step is not None and run.offline_step != run.steps
-    return readable(shown.number(run.offline)) + (f" (at {run.offline_step:,})" if stale else "")
+    told = f"{readable(shown.number(run.offline))} {run.offline_says or ''}".rstrip()
+    return told + (f" (at {run.offline_step:,})" if stale else "")
 
 
 def _of_damaged(run: RunSummary, head: str) -> str:
@@ -160,7 +174,7 @@ def compare(one: str, other: str, folder: Path, *, as_json: bool) -> None:
     lines = table(("", *names), rows)
     for line in [*lines[: len(shown) + 1], "", *lines[len(shown) + 1 :]]:
         tell(line)
-    for line in _about(scores, shown_as):
+    for line in _about(scores, shown_as, (left, right)):
         tell(line)
     if not differing:
         tell("the configurations are the same")

@@ -12,14 +12,12 @@ from typing import Any
 
 from rl_training.cli.known_quality import quality, shown_by_card
 from rl_training.cli.telling import tell
-from rl_training.cli.using import load_told
-from rl_training.data.formats.names import listed
+from rl_training.cli.using import tell_stopped
 from rl_training.errors import ConfigError
 from rl_training.experiment.costs import Shown
-from rl_training.experiment.manager import LoadedPolicy
+from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.experiment.run_listing import status_of
 from rl_training.experiment.shipping import hub
-from rl_training.experiment.shipping.card import offline_evaluation
 from rl_training.experiment.shipping.exporting import Exported, export_policy, require_free, seed_path
 from rl_training.runtime.run_directory import run_of
 from rl_training.validation import shown
@@ -48,9 +46,9 @@ def export(
     """`rl-training export`."""
     if seed is not None and member is not None:
         raise ConfigError("export: give --seed or --member, not both")
-    policy = _load_warned(run, which)
+    policy = load_policy(run, which)
     if member == "all":
-        sound = [s for s in policy.actor.learner.seeds if s not in policy.stopped_seeds]
+        sound = policy.checkpoint.sound_seeds
         places: dict[int | None, Path | None] = {s: seed_path(output, policy, format_, s) for s in sound}
         for place in places.values():
             if place is not None and not options["force"]:
@@ -58,15 +56,15 @@ def export(
     else:
         places = {seed if member is None else _seed_at(policy, member): output}
     doubts: list[str] = []  # of the run, whichever of its seeds are exported
-    with warnings.catch_warnings(action="ignore"):  # what diverged has just been said
-        for whose, place in places.items():
+    with warnings.catch_warnings(action="ignore"):  # what diverged is told as a note
+        for number, (whose, place) in enumerate(places.items()):
             exported = export_policy(policy, place, format=format_, seed=whose, **options)
+            if not number:
+                _tell_of_run(policy)
             _tell(exported)
+            for line in policy.seed_choice.told if whose is None else ():
+                tell(f"{line} (--seed names another)")
             tell(f"quality: {quality(exported.card, run, which)}")
-            if others := _trusted_besides(policy, exported.card) if seed is None and member is None else []:
-                tell(
-                    f"note: of seed {listed(map(str, others))}, the estimate was trusted: --seed {others[0]}", err=True
-                )
             doubts = exported.card["policy"]["training_doubts"]
     for doubt in doubts:
         tell(f"warning: {doubt}", err=True)
@@ -81,26 +79,27 @@ def push(
     hub.require_repository(repo)
     if not dry_run:
         hub.require_client()
-    policy = _load_warned(run, which)
+    policy = load_policy(run, which)
     told = None if output is not None else f"{repo}: {_NO_ROOM}"
     with _place(output, repo) as folder, warnings.catch_warnings(action="ignore"):
         hub.write_folder(policy, folder, repo, seed=seed, told=told)
-        if dry_run:
+        uploaded = None if dry_run else hub.upload(folder, repo, private=private)
+        _tell_of_run(policy)
+        if uploaded is None:
             tell(f"{folder}: {', '.join(sorted(file.name for file in folder.iterdir()))}; nothing was uploaded")
-            return
-        tell(hub.upload(folder, repo, private=private))
+        else:
+            tell(uploaded)
 
 
-def _load_warned(run: Path, which: str) -> LoadedPolicy:
-    """The policy; that its run is not finished is said beside the result."""
-    policy = load_told(run, which)
+def _tell_of_run(policy: LoadedPolicy) -> None:
+    """What diverged in it, and that it is not finished, beside the result."""
+    tell_stopped(policy)
     directory = run_of(policy.place)
     if directory is not None and (how := _UNFINISHED.get(status_of(directory.path))) is not None:
         facts, name = directory.describe(), shlex.quote(directory.path.name)
         at = f"{str(facts.get('unit') or 'updates')[:-1]} {facts.get('step') or 0:,}"
         way = "" if how == _IN_TRAINING else f"; `rl-training resume {name}` goes on"
         tell(f"warning: the run {how} {at} of {policy.checkpoint.progress['total_steps']:,}{way}", err=True)
-    return policy
 
 
 @contextmanager
@@ -115,15 +114,6 @@ def _place(output: Path | None, repo: str) -> Iterator[Path]:
         raise ConfigError(f"{repo}: {_NO_ROOM} ({error.strerror or error})") from None
     with scratch as folder:
         yield Path(folder) / "policy"
-
-
-def _trusted_besides(policy: LoadedPolicy, card: Mapping[str, Any]) -> list[int]:
-    """Other seeds whose estimate was trusted, where that of the exported one was not."""
-    own, run = card["offline_evaluation"], run_of(policy.place)
-    if own is None or own["value"] is not None:
-        return []
-    estimates = {seed: offline_evaluation(policy, run, seed) for seed in policy.actor.learner.seeds}
-    return [seed for seed, found in estimates.items() if found is not None and found["value"] is not None]
 
 
 def _seed_at(policy: LoadedPolicy, member: str) -> int:

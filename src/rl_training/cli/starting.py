@@ -22,6 +22,7 @@ from rl_training.data.dataset_loaders import check_spaces, infer_spaces
 from rl_training.data.few_episodes import of_one_episode
 from rl_training.data.fields import END_REASONS, EPISODE_IDS, FILE_NAME, STEP
 from rl_training.data.formats import MINARI_PREFIX
+from rl_training.data.formats.csv import HEADER_ALONE
 from rl_training.data.formats.end_reasons import ONGOING
 from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.peek import Peek, peek
@@ -137,7 +138,7 @@ def _first_look(source: str, place: Path) -> Peek:
     except DataError as error:
         raise DataError(f"{source}: {error}") from error
     if first.rows == 0:
-        raise DataError(f"{source}: has a header, but no rows")
+        raise DataError(f"{source}: {HEADER_ALONE}")
     return first
 
 

@@ -99,7 +99,6 @@ def resume(
     """`rl-training resume`."""
     standard_streams.only_a_display()
     console = plain_console()
-    section = None if data_file is None else {"source": "file", "path": str(data_file)}
     callbacks = _display(console, talk)
     try:
         with exit_codes():
@@ -107,7 +106,7 @@ def resume(
                 run,
                 which=which,
                 total_timesteps=total_timesteps,
-                dataset=section,
+                dataset=data_file,
                 callbacks=callbacks,
                 tracking=sections(track),
             )

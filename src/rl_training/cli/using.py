@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.cli.declared_missing import missing_words_of, refuse_marks
 from rl_training.cli.observed_columns import (
     as_option,
     by_number,
@@ -28,7 +29,6 @@ from rl_training.cli.observed_columns import (
 from rl_training.cli.reading_options import split_at_commas
 from rl_training.cli.telling import tell
 from rl_training.data.column_names import require_named
-from rl_training.data.dataset_loaders import FileDatasetConfig, MixtureDatasetConfig
 from rl_training.data.formats import csv_text, npz
 from rl_training.data.formats.cells import (
     BadCellsError,
@@ -38,11 +38,13 @@ from rl_training.data.formats.cells import (
     numbers_of_words,
     with_points,
 )
+from rl_training.data.formats.csv_files import named_alike
+from rl_training.data.formats.currencies import Currencies
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of, listed, suggest
 from rl_training.data.formats.raw import NAMES, RawData, told_as_json
 from rl_training.data.formats.words import NAME as WORDS
-from rl_training.data.formats.words import as_number, key_of, with_told
+from rl_training.data.formats.words import as_number, float_of, key_of, with_told
 from rl_training.environments import NamedColumn, Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
@@ -69,8 +71,7 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     if file is None:
         observations: Any = [_by_name(text, known) if "=" in text else _numbers(text, known) for text in texts]
     else:
-        section = None if policy is None else policy.checkpoint.config.dataset
-        observations, notes = _read_observations(file, known, _missing_words(section))
+        observations, notes = _read_observations(file, known, missing_words_of(policy) if policy else ())
     policy = policy or load_policy(run, which)
     spaces = policy.checkpoint.spaces
     for text, row in zip(texts, observations, strict=True) if file is None else ():
@@ -81,9 +82,13 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     rows = _rectangular(observations)
     if not rows.size:
         raise DataError(f"--obs-file {file}: has no rows; each is an observation of {amount(spaces.obs_dim, 'value')}")
+    given = [f"--obs {text}" for text in texts] if file is None else [f"--obs-file {file}"]
+    refuse_marks(rows, spaces.obs_columns, missing_words_of(policy), given)
     with warnings.catch_warnings(action="ignore"):  # what diverged is told as a note
         actions = policy.predict(rows, deterministic=not stochastic, seed=seed)
-    for note in (*policy.stopped_seeds.values(), *notes, *_about_names(rows, spaces)):
+    chosen = policy.seed_choice.told if seed is None and policy.seed_choice.evident else []
+    tell_stopped(policy)
+    for note in (*chosen, *notes, *_about_names(rows, spaces)):
         tell(f"note: {note}", err=True)
     for action in actions:
         # float32 by way of text: 0.3, not 0.30000001192092896
@@ -95,13 +100,6 @@ def _such_as(run: Path, which: str) -> str:
     spaces = load_policy(run, which).checkpoint.spaces
     option = as_option(spaces.obs_columns) if spaces.obs_columns else f"--obs {','.join(['0'] * spaces.obs_dim)}"
     return f", such as `rl-training predict {in_shell(run)} {option}`"
-
-
-def _missing_words(section: Any) -> list[str]:
-    """That the run was told of, for all parts of a mixture."""
-    if isinstance(section, MixtureDatasetConfig):
-        return [word for part in section.parts for word in _missing_words(part.dataset)]
-    return section.missing_words if isinstance(section, FileDatasetConfig) else []
 
 
 def _about_names(observations: Any, spaces: Spaces) -> Iterator[str]:
@@ -126,12 +124,10 @@ def _told_apart(value: float, low: float, high: float) -> list[str]:
     return [f"{number:.9g}" for number in (value, low, high)] if least <= given <= most else texts
 
 
-def load_told(run: Path, which: str) -> LoadedPolicy:
-    """The policy; what diverged in its run is said beside the result."""
-    policy = load_policy(run, which)
+def tell_stopped(policy: LoadedPolicy) -> None:
+    """What diverged in its run, beside a result: once nothing is refused any more, as a refusal is one line."""
     for finding in policy.stopped_seeds.values():
         tell(f"note: {finding}", err=True)
-    return policy
 
 
 def _numbers(text: str, columns: Sequence[NamedColumn] = ()) -> list[float]:
@@ -140,7 +136,7 @@ def _numbers(text: str, columns: Sequence[NamedColumn] = ()) -> list[float]:
         parts = _parts(text.strip("[] ").rstrip(", "), columns)
         words = [dict(column.words) for column in columns] if len(columns) == len(parts) else [{} for _ in parts]
         return [
-            float(next((number for word, number in known.items() if key_of(word) == key_of(part)), part))
+            float_of(next((number for word, number in known.items() if key_of(word) == key_of(part)), part))
             for part, known in zip(parts, words, strict=True)
         ]
     except ValueError:
@@ -199,7 +195,9 @@ def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
         typed[name] = value
         numbers_by_word = {key_of(word): number for word, number in known[name].words}
         try:
-            given[name] = numbers_by_word[key] if (key := key_of(value)) in numbers_by_word else float(value or "nan")
+            given[name] = (
+                numbers_by_word[key] if (key := key_of(value)) in numbers_by_word else float_of(value or "nan")
+            )
         except ValueError:
             allowed = f", or one of {listed(word for word, _ in known[name].words)}" if known[name].words else ""
             must = (
@@ -310,16 +308,16 @@ def _read_csv(path: Path, known: Sequence[NamedColumn], missing: Sequence[str]) 
     titles: Sequence[str] = layout.names
     places: Sequence[int] = range(len(titles))
     are_these = not layout.has_names and len(layout.names) == len(names)
-    dates = {column.name: found for column in known if (found := dates_of(column, layout.names)) is not None}
+    dates = {column.name: found for column in known if (found := dates_of(column, layout.places)) is not None}
     seen = {name.casefold() for name in (*names, *dates.values())}
     by_name = are_these or bool({name.casefold() for name in layout.names} & seen)
     if by_name and not are_these:
         require_all(known, layout.names)
         if several := [name for name in layout.doubled if name in names]:
-            raise DataError(f"{layout.named_alike(several[0])}; leave in the one that the policy sees")
-        places = [layout.names.index(dates.get(name, name)) for name in names]
+            raise DataError(f"{named_alike(layout, several[0])}; leave in the one that the policy sees")
+        places = [layout.places[dates.get(name, name)][0] for name in names]
     elif not names and (numbered := by_number(layout)):
-        titles, places = numbered, [layout.names.index(name) for name in numbered]
+        titles, places = numbered, [layout.places[name][0] for name in numbered]
     elif layout.has_names and names:
         notes.append(f"{path} has none of the policy's names: columns are taken in its order, {listed(names)}")
     table = list(csv_text.rows(path, layout, strict=True))
@@ -364,4 +362,4 @@ def _column(
     given = np.array(cells, dtype=object)
     if words:
         return numbers_of_words(name, given, {key_of(word): n for word, n in words.items()}, missing=missing)
-    return numbers(name, given, missing=missing)
+    return numbers(name, given, missing=missing, currencies=Currencies())

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats.cells import is_missing_word
-from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.end_reasons import texts_in
 from rl_training.data.formats.peek import Peek
 from rl_training.data.formats.places import expand
 from rl_training.data.formats.whole_columns import Text, texts_of
@@ -62,7 +62,7 @@ def numbers_of(words: Mapping[str, Mapping[str, int]]) -> dict[str, dict[str, in
 def _may_be(values: npt.NDArray[np.generic]) -> bool:
     if values.ndim != 1 or values.dtype.kind not in "OU" or not len(values):
         return False
-    texts = [text_of(cell) for cell in values.tolist()]
+    texts = texts_in(values)
     filled = [text for text in texts if _is_word(text)]
     few = len(set(map(key_of, filled))) <= min(MOST_PROPOSED, len(filled) / _ROWS_FOR_EACH)
     return few and len(filled) >= _FILLED * len(texts) and all(as_number(text) is None for text in filled)

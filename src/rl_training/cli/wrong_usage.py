@@ -9,7 +9,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from rl_training.cli.other_words import command_meant, option_elsewhere, option_meant, with_option
+from rl_training.cli.other_words import command_meant, option_elsewhere, option_meant, program_meant, with_option
 from rl_training.cli.whole_lines import config_here, data_here, whole_line
 from rl_training.cli.wrong_seeds import of_seeds
 from rl_training.errors import closest
@@ -79,6 +79,8 @@ def _of_command(message: str, option: Any, words: Sequence[str], context: Any) -
     word = message.partition("'")[2].partition("'")[0]
     if (line := command_meant(word, words, group, root)) is not None:
         return f"No such command '{word}'; did you mean `{line}`?"
+    if program := program_meant(word):
+        return f"No such command '{word}'{program}"
     if "Did you mean" in message or group is root:
         return None
     return f"No such command '{word}'; choose from {', '.join(group.commands)}"

@@ -101,6 +101,23 @@ def detached(value: Any) -> Any:
     return [detached(row) for row in value] if several else value
 
 
+def unmasked(value: Any) -> Any:
+    """The value with NaN, or None among texts, wherever a `numpy.ma` array, or one in a list, is masked."""
+    if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        cells: npt.NDArray[Any]
+        nothing: Any
+        if value.dtype.kind in "biuf":
+            cells, nothing = np.array(value.data, dtype=np.float64), np.nan  # missing, as pandas has it
+        elif value.dtype.kind in "mM":
+            cells, nothing = np.array(value.data), "NaT"
+        else:
+            cells, nothing = np.array(value.data, dtype=object), None
+        cells[np.ma.getmaskarray(value)] = nothing
+        return cells
+    nested = isinstance(value, list | tuple) and any(isinstance(r, list | tuple | np.ma.MaskedArray) for r in value)
+    return [unmasked(row) for row in value] if nested else value
+
+
 def masked_cells(value: Any) -> BoolArray | None:
     """Which values of a `numpy.ma` array, or of a list of such rows, are masked; None where none is.
 

@@ -18,6 +18,7 @@ from rl_training.data.generation import PENDULUM, generate_pendulum_dataset, gen
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.offline_mixers import mix_datasets
 from rl_training.data.section_texts import (
+    columns_by_field,
     missing_texts,
     period_alone,
     reasons_by_text,
@@ -75,6 +76,7 @@ _TIME_LIMITS: TimeLimits = Field(
 _MAX_EPISODE_STEPS: int | None = Field(
     default=None, ge=1, description="Where the data mark no truncations: rows after which an episode was cut."
 )
+_Columns = Annotated[dict[str, str | list[str]], BeforeValidator(columns_by_field)]
 _RewardsAre = Annotated[RewardsAre | None, BeforeValidator(rewards_meant)]
 _REWARDS_ARE = Field(
     default=None, description="costs: lower is better in the data, and every reward is the negative of them."
@@ -112,7 +114,7 @@ class FileDatasetConfig(MappedDatasetConfig):
 
     source: Literal["file"] = Field(default="file", description="Read a file.")
     path: Path = Field(description="The file; its format is recognised by its content; ~ stands for the home folder.")
-    columns: dict[str, str | list[str]] | None = Field(
+    columns: _Columns | None = Field(
         default=None, description="Which columns, or arrays, hold which field: {obs: [x, y], actions: u, rewards: r}."
     )
     time_limits: TimeLimits = _TIME_LIMITS
@@ -175,7 +177,7 @@ class MinariDatasetConfig(MappedDatasetConfig):
     source: Literal["minari"] = Field(default="minari", description="Read a Minari dataset by its id.")
     id: str = Field(min_length=1, description="Such as D4RL/door/human-v2, in MINARI_DATASETS_PATH or ~/.minari.")
     download: bool = Field(default=False, description="Fetch it where it is not on this machine yet.")
-    columns: dict[str, str | list[str]] | None = Field(
+    columns: _Columns | None = Field(
         default=None, description="Which entries of Dict observations to use: {obs: [observation, desired_goal]}."
     )
     time_limits: TimeLimits = _TIME_LIMITS

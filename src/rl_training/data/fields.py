@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from difflib import get_close_matches
+from typing import Any
 
 from rl_training.data.guess_words import folded
 
@@ -38,6 +39,15 @@ def missing_fields(given: Container[str]) -> list[str]:
     """The required fields that are not among the given ones; ends of episodes may be told in place of terminations."""
     ends_known = EPISODE_IDS in given or EPISODE_ENDS in given
     return [name for name in REQUIRED_FIELDS if name not in given and not (name == "terminations" and ends_known)]
+
+
+def what_is_missing(missing: list[str], given: Mapping[str, Any]) -> str:
+    """One line on required fields that were not given, or are None."""
+    none = [str(key) for key, value in given.items() if value is None and FIELD_OF.get(key) in missing]
+    if none:
+        are = "is None; give an array of it" if len(none) == 1 else "are None; give arrays of them"
+        return f"dataset: {', '.join(none)} {are}, one row per transition"
+    return f"dataset lacks {', '.join(missing)}; found {', '.join(map(str, given)) or 'nothing'}"
 
 
 TO_FILL_IN = "TODO"  # stands in a mapping of columns for what its user must still say

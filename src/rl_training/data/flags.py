@@ -27,6 +27,7 @@ from rl_training.data.fields import (
 )
 from rl_training.errors import DataError, did_you_mean
 from rl_training.reading_choices import DonesAre
+from rl_training.validation import shown
 from rl_training.wording import amount
 
 DONES = ("dones", "done")
@@ -94,8 +95,7 @@ def _ends_by_id(values: Any) -> npt.NDArray[np.bool_]:
     ids = as_vector(EPISODE_IDS, np.asarray(values))
     if not len(ids):
         return np.zeros(0, dtype=np.bool_)
-    if ids.dtype.kind == "f" and np.isnan(ids).any():
-        raise DataError(f"{EPISODE_IDS}: NaN at row {int(np.argmax(np.isnan(ids)))}; every row needs its episode")
+    _require_ids(ids)
     ends = np.ones(len(ids), dtype=np.bool_)
     try:
         ends[:-1] = ids[1:] != ids[:-1]
@@ -112,6 +112,18 @@ def _ends_by_id(values: Any) -> npt.NDArray[np.bool_]:
         )
         raise FaultyValueError(EPISODE_IDS, f"episode {again} goes on", row, None, None, rule, joint=" ")
     return ends
+
+
+def _require_ids(ids: npt.NDArray[Any]) -> None:
+    """Refuse ids of a kind that tells nothing apart, and rows without one."""
+    if ids.dtype.kind in "cV":
+        raise DataError(f"{EPISODE_IDS}: must be numbers or names, got dtype {shown(str(ids.dtype))}")
+    if ids.dtype.kind == "O":  # whatever they are: what cannot be compared is told there
+        return
+    missing = np.char.str_len(ids) == 0 if ids.dtype.kind in "SU" else ids != ids  # NaN and NaT
+    if missing.any():
+        what = "nothing" if ids.dtype.kind in "SU" else "NaT" if ids.dtype.kind in "mM" else "NaN"
+        raise DataError(f"{EPISODE_IDS}: {what} at row {int(np.argmax(missing))}; every row needs its episode")
 
 
 def refuse_mixed_dones(

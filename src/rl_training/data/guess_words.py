@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
+from itertools import pairwise
 
 _UPPER, _LOWER = "A-ZÀ-ÖØ-Þ", "a-zß-öø-ÿ"
 _UMLAUTS = str.maketrans({"ä": "ae", "ö": "oe", "ü": "ue"})
 
 
+_WORD = re.compile(rf"[{_UPPER}]?[{_LOWER}]+|[{_UPPER}]+(?![{_LOWER}])|[0-9]+")
 _VALVE = re.compile(r"(?<![A-Za-z])(?:[FLTX]V|[FLPT]CV)[-_ ]?\d{2}")
+_SP_FIRST = re.compile(r"SP\d*[-_. ]")  # not `SpO2`, nor `sp. gravity`
 
 
 def folded(text: str) -> str:
@@ -65,6 +69,8 @@ LIKELY = {
 }  # fmt: skip
 # At the end of what may be a control, or the reading of one; and what is switched.
 _SET = {"pct", "percent", "prozent", "set", "sp", "setp", "soll", "power", "duty", "cmd", "leistung", "stufe"}
+# The last or the first word of what is told to a controller: a set point, whatever it is of, as `Agitation rpm SP`.
+_SET_POINT = {"sp", "setp", "soll", "cmd", "command", "commanded"}
 _SWITCHED = {"defrost", "defrosting", "abtauung", "abtauen", "compr", "drive", "antrieb"}
 REWARD = {"r", "rew", "reward", "rewards", "belohnung", "belohnungen", "recompense", "recompensa"}
 LIKE_REWARD = {
@@ -103,6 +109,11 @@ _SURELY_COSTS = ("cost", "costs", "kosten", "penalty", "penalties", "strafe")
 # In the name of an amount, which may be a cost or a yield.
 MONEY = {"eur", "euro", "euros", "usd", "dollar", "dollars", "chf", "gbp", "aufwand", "ausgaben", "expense", "expenses"}
 MONEY_SIGNS = "€$£"
+# In the name of an amount of money that is surely paid.
+SPENT = {
+    "wage", "wages", "salary", "salaries", "expense", "expenses", "fee", "fees", "rent", "fuel", "fine", "fines",
+    "aufwand", "ausgaben", "lohn", "loehne", "gehaelter", "miete", "gebuehr", "gebuehren", "salaires", "loyer",
+}  # fmt: skip
 WHOLE_REWARD = {"total", "sum", "all", "overall", "gesamt", "summe"}
 BESIDE_R = {"t", *WHOLE_REWARD}
 FLAGS = {
@@ -131,7 +142,12 @@ TRIPS = {
 
 def words_in(name: str) -> list[str]:
     """`robot/jointPos_12` is robot, joint, pos, 12."""
-    return [folded(word) for word in re.findall(rf"[{_UPPER}]?[{_LOWER}]+|[{_UPPER}]+(?![{_LOWER}])|[0-9]+", name)]
+    return list(_folded_words(name))
+
+
+@lru_cache(2**17)  # names: each is asked for dozens of times
+def _folded_words(name: str) -> tuple[str, ...]:
+    return tuple(folded(word) for word in _WORD.findall(name))
 
 
 def first_of(name: str, known: set[str]) -> str | None:
@@ -178,10 +194,20 @@ def is_message(name: str) -> bool:
 
 def is_control(name: str) -> bool:
     """Whether a name is one of what steers: `Heizung`, `valve_1`, but not `heater_temp`."""
-    if is_valve(name):
+    if is_valve(name) or _is_set_point(name):
         return True
     letters = [word for word in words_in(name) if word.isalpha()]
     return first_of(name, LIKELY["actions"]) is not None and letters[-1] not in _MEASURED
+
+
+def _is_set_point(name: str) -> bool:
+    """`Agitation rpm SP`, `Soll-Drehzahl`, `temp set point`; whoever records one sets it."""
+    letters = [word for word in words_in(name) if word.isalpha()]
+    if not letters:
+        return False
+    beside = any(pair == ("set", "point") for pair in pairwise(letters))
+    first = letters[0] in _SET_POINT - {"sp"} or _SP_FIRST.match(name) is not None
+    return beside or (len(letters) > 1 and (first or letters[-1] in _SET_POINT))
 
 
 def may_be_control(name: str) -> bool:

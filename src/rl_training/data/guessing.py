@@ -163,16 +163,18 @@ class _Table:
         if groups:
             several = tuple(ordered(names) for names in groups.values())
             return Guess(field, (), f"more than one may hold the {_spoken(field)}", several)
-        controls = [name for name in present if is_control(name)]
-        likely = controls
+        controls = dict.fromkeys(name for name in present if is_control(name))
+        likely = list(controls)
         if field == "obs":
             likely = [name for name in present if first_of(name, LIKELY["obs"]) is not None and name not in controls]
         if not likely:
             return None
         kind = "measurements" if field == "obs" else "controls"
-        rest = [name for name in self._unclaimed() if name in present and name not in likely]
+        others = set(present) - set(likely)
+        rest = [name for name in self._unclaimed() if name in others]
         if field == "obs" and rest:  # a policy that does not see what it should learns nothing of use
-            whole = tuple(name for name in present if name in {*likely, *rest})
+            either = {*likely, *rest}
+            whole = tuple(name for name in present if name in either)
             verb = "is" if len(likely) == 1 else "are"
             why = f"{listed(likely)} {verb} named like {kind}, but {listed(rest)} may be needed, too"
             seen = tuple(name for name in whole if not may_be_control(name))
@@ -224,7 +226,8 @@ class _Table:
         guess, self.rewards_are = guess_rewards(numeric, named, late)
         if guess is not None:
             self._take(guess)
-        self.free = [name for name in self.free if name not in late]
+        scores = set(late)
+        self.free = [name for name in self.free if name not in scores]
         return guess
 
     def known_late(self, ids: Guess | None, ends: Sequence[Guess]) -> list[str]:
@@ -372,9 +375,9 @@ class _Table:
                     why += "; a choice between words cannot be learned here"
                 return Guess(field, (), why, several)
         why = f"no name points to the {_spoken(field)}"
-        controls = tuple(name for name in rest if not single and may_be_control(name))
+        controls = dict.fromkeys(name for name in rest if not single and may_be_control(name))
         if controls and len(controls) < len(rest):
-            chosen = controls if field == "actions" else tuple(name for name in rest if name not in controls)
+            chosen = tuple(controls if field == "actions" else (name for name in rest if name not in controls))
             verb = "is" if len(controls) == 1 else "are"
             return Guess(
                 field, (), f"{why}, but {listed(controls)} {verb} named like a control: check", (chosen, *several)

@@ -10,12 +10,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from rl_training.data.dataset_files import dataset_files
 from rl_training.data.formats import MINARI_PREFIX, recognise
 from rl_training.data.formats.folders import files_of, stem_of
 from rl_training.data.formats.names import natural
 from rl_training.data.formats.peek import Peek, peek
 from rl_training.data.formats.tables import plan
 from rl_training.errors import DataError
+from rl_training.paths import in_shell
 from rl_training.run_places import DESCRIPTION
 
 _SUFFIXES = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -45,7 +47,13 @@ class Found:
 def take_stock(folder: Path) -> list[Found]:
     """The data in a folder and one deeper, then Minari's on this machine."""
     if not folder.is_dir():
-        raise DataError(f"{folder}: no such folder")
+        shell = in_shell(folder)
+        ways = (
+            f"`rl-training data check {shell}` looks at one, `rl-training init {shell}` writes a configuration for it"
+        )
+        raise DataError(
+            f"{folder}: " + (f"is a file, and this lists folders; {ways}" if folder.is_file() else "no such folder")
+        )
     found = list(islice(_candidates(folder), _MOST + 1))
     here = [_look(path, str(path)) for path in found[:_MOST]]
     if len(found) > _MOST:
@@ -93,7 +101,7 @@ def _is_dataset(folder: Path) -> bool:
 
 def _look(path: Path, source: str) -> Found:
     try:
-        size = sum(file.stat().st_size for file in path.rglob("*")) if path.is_dir() else path.stat().st_size
+        size = sum(file.stat().st_size for file in dataset_files(path))
         first = peek(path)
     except (DataError, OSError) as error:
         return Found(source, "unreadable", fault=" ".join(str(error).split()))

@@ -13,13 +13,14 @@ import numpy.typing as npt
 from rl_training.data.formats.cells import is_missing_word, may_stand_for_missing
 from rl_training.data.formats.currencies import Currencies
 from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.words import float_of
 
 _MOST_WORDS = 3  # in a column
 _MOST_CELLS = 0.05  # of a column, with such a word
 _FEWEST_NUMBERS = 5  # that differ: a code, or a flag, has fewer
 
 
-_NINES = tuple(sign * (10.0**digits - 1.0) for digits in range(3, 8) for sign in (-1.0, 1.0))
+NINES = tuple(sign * (10.0**digits - 1.0) for digits in range(3, 8) for sign in (-1.0, 1.0))
 _FAR = 3.0  # times the largest of the others
 
 
@@ -49,15 +50,15 @@ def words_as_missing(columns: Mapping[str, npt.NDArray[Any]], texts_in: Containe
             read[name] = numbers
             words |= dict.fromkeys(strange)
     for name, cells in read.items():
-        if cells.ndim == 1 and cells.dtype.kind in "iuf" and (mark := _nines_among(cells.astype(np.float64))):
+        if cells.ndim == 1 and cells.dtype.kind in "iuf" and (mark := nines_among(cells.astype(np.float64))):
             read[name] = np.where(cells == mark, np.nan, cells)
             words[f"{mark:.0f}"] = None
     return Marked(read, tuple(words))
 
 
-def _nines_among(numbers: npt.NDArray[np.float64]) -> float | None:
+def nines_among(numbers: npt.NDArray[np.float64]) -> float | None:
     """-9999 and the like, in a few cells and far from all others: what loggers write where nothing was measured."""
-    for mark in _NINES:
+    for mark in NINES:
         marked = numbers == mark
         if 0 < marked.sum() <= _MOST_CELLS * len(numbers):
             others = np.unique(numbers[np.isfinite(numbers) & ~marked])
@@ -75,6 +76,6 @@ def _are_marks(strange: list[str], numbers: npt.NDArray[np.float64]) -> bool:
 def number_of(text: str) -> float:
     """With either sign of decimals; NaN where it is none."""
     try:
-        return float(text.replace(",", ".", 1))
+        return float_of(text.replace(",", ".", 1))
     except ValueError:
         return math.nan

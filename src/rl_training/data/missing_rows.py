@@ -100,9 +100,9 @@ def _what_was_held(
         told = f" ({some})" if some else ""
         yield f"{amount(known, 'missing value')} taken from the same one as the row before or after has it{told}"
     counts = {
-        raw.column_in_file(field, column) or f"{field}[{column}]": int(count)
+        name: int(count)
         for field, places in held.items()
-        for column, count in enumerate(places.sum(axis=0))
+        for name, count in zip(raw.called(field, places.shape[1]), places.sum(axis=0), strict=True)
         if count
     }
     if counts:
@@ -188,8 +188,7 @@ def _most_often(raw: RawData) -> str:
         field = FIELD_OF.get(key)
         if field in _MEASURED and (table := np.asarray(values)).dtype.kind == "f":
             counts = (~np.isfinite(table.reshape(len(table), -1))).sum(axis=0).tolist()
-            names = [raw.column_in_file(field, place) or f"{field}[{place}]" for place in range(len(counts))]
-            lacking |= dict(zip(names, counts, strict=True))
+            lacking |= dict(zip(raw.called(field, len(counts)), counts, strict=True))
     return printable(max(lacking, key=lambda name: lacking[name]))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Container, Iterable, Sequence
 
 from rl_training.data.formats.names import natural, split_number
@@ -29,7 +28,7 @@ def ordered(names: Sequence[str]) -> tuple[str, ...]:
 
 def pattern_of(names: Sequence[str], every: Iterable[str], matches: Callable[[str, str, str], bool]) -> str | None:
     """`s_*` where that stands for exactly these columns in this order."""
-    stems = {re.sub(r"[0-9]+$", "", name) for name in names}
+    stems = {name.rstrip("0123456789") for name in names}
     if len(names) < 3 or len(stems) != 1 or not (stem := next(iter(stems))):
         return None
     same = sorted((name for name in every if matches(name, stem, "")), key=natural)

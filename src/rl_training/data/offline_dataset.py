@@ -22,7 +22,7 @@ from rl_training.data.checks import (
     convert_fields,
     row_indices,
 )
-from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, missing_fields
+from rl_training.data.fields import BORDERS_LOST, DISCRETE_ACTIONS, FIELD_ALIASES, missing_fields, what_is_missing
 from rl_training.data.fingerprints import combined_fingerprint, field_digest
 from rl_training.data.flags import complete_flags, dones_hide_time_limits, refuse_mixed_dones, resolve_names
 from rl_training.data.formats import Columns, RawData, is_there, read, read_table, writers
@@ -117,7 +117,7 @@ class TransitionDataset:
         named = resolve_names(mapping)
         given = complete_flags(named)
         if missing := missing_fields(named):
-            raise DataError(f"dataset lacks {', '.join(missing)}; found {', '.join(map(str, mapping)) or 'nothing'}")
+            raise DataError(what_is_missing(missing, mapping))
         if dones_hide_time_limits(mapping, named, given):
             warnings.warn(
                 "'dones' are read as terminations, which stop the bootstrap; give time limits apart, as truncations",

@@ -22,7 +22,7 @@ from rl_training.data.episodes import Trajectory, join
 from rl_training.data.formats.atomic import sync, temporary_name
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import DataError
-from rl_training.paths import in_shell, read_plain_file
+from rl_training.paths import in_shell, open_plain, read_plain_file
 
 SETTINGS = "settings.json"
 # A block is written when it holds so many rows, or when so much work would be lost.
@@ -95,6 +95,8 @@ class PartialFolder:
         for path in sorted(self.path.glob("episodes-*.npz")):
             if path != self._block(first):
                 raise DataError(f"{self.path}: {self._block(first).name} is missing; {_discard(self.path)}")
+            if path.is_symlink():
+                raise DataError(f"{self.path}: {path.name} is a link, and none is followed; {_discard(self.path)}")
             block = TransitionDataset.load(path)
             own = _kind(block)
             if own != (kind := kind or own):
@@ -166,7 +168,7 @@ def _lock(path: Path) -> Iterator[None]:
 
     with ExitStack() as stack:
         try:
-            file = stack.enter_context((path / SETTINGS).open("rb"))
+            file = stack.enter_context(open(path / SETTINGS, "rb", opener=open_plain))
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if not os.path.samestat(os.fstat(file.fileno()), (path / SETTINGS).stat()):  # another's, made since
                 raise BlockingIOError

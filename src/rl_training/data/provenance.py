@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any, get_args
 import numpy as np
 
 from rl_training import __version__
+from rl_training.data.fields import FIELD_OF
+from rl_training.data.kept_reasons import pack, unpack
 from rl_training.paths import in_shell, is_there
 from rl_training.reading_choices import Period, is_said
 from rl_training.time_features import names_of
@@ -25,6 +28,7 @@ _LONGEST = 2_000  # characters of a name
 _MOST_BYTES = 32_768  # HDF5 has no place for more than twice as many
 _MOST_LISTED = 12  # names of an option
 _OF_REWARDS = ("rewards_are", "rewards_at", "at_termination")  # options
+_DRAWN = re.compile(r"(?:all but|set aside:) ([\d.e-]+) of the episodes, drawn with seed (\d+)")
 _DEEPEST = 8  # files that were made from one another
 
 
@@ -33,7 +37,7 @@ class Provenance:
     """source: the name of the file that was read, with the SHA-256 of its bytes where it was taken. options: what was
     said on how it is read, by the keys of a `dataset:` section. part: which of its episodes these are, in words.
     before: what the file itself says of where it comes from. others: the way from its folder to the file with the other
-    episodes."""
+    episodes. reasons: why each of its episodes ended, where that is known."""
 
     source: str | None = None
     sha256: str | None = None
@@ -42,6 +46,7 @@ class Provenance:
     before: Provenance | None = None
     program: str = f"{_PROGRAM} {__version__}"
     others: str | None = None
+    reasons: tuple[str, ...] | None = None
 
     @classmethod
     def of(
@@ -57,6 +62,12 @@ class Provenance:
     def applied(self) -> dict[str, Any]:
         """What was said on how the data are read, at whichever stage, the latest word where there are several."""
         return ({} if self.before is None else self.before.applied()) | dict(self.options)
+
+    def stages(self) -> Iterator[Mapping[str, Any]]:
+        """What was said at every stage, the first file's first."""
+        if self.before is not None:
+            yield from self.before.stages()
+        yield self.options
 
     @property
     def origin(self) -> str | None:
@@ -76,13 +87,21 @@ class Provenance:
         before = None if self.before is None else self.before.to_json()
         known: dict[str, Any] = {"program": self.program, "source": self.source, "sha256": self.sha256}
         known |= {"options": dict(self.options) or None, "part": self.part, "others": self.others, "before": before}
+        known |= {"reasons": pack(self.reasons)}
         return {name: value for name, value in known.items() if value is not None}
 
+    def reasons_kept(self) -> tuple[str, ...] | None:
+        """Why each episode ended, by the latest stage that tells."""
+        before = None if self.before is None else self.before.reasons_kept()
+        return before if self.reasons is None else self.reasons
+
     def text(self) -> str:
-        """As a file keeps it, its oldest stages left out where it would be too long."""
+        """As a file keeps it, reasons and its oldest stages left out where it would be too long."""
         made = json.dumps(
             self.to_json(), default=lambda value: value.tolist() if hasattr(value, "tolist") else str(value)
         )
+        if len(made) > _MOST_BYTES and self.reasons is not None:
+            return replace(self, reasons=None).text()
         if len(made) <= _MOST_BYTES or self.before is None:
             return made
         return replace(self, before=None).text()
@@ -105,12 +124,18 @@ class Provenance:
         if not all(value is None or _is_text(value) for value in texts.values()) or not all(map(_is_text, options)):
             return None
         before = cls.read(told.get("before"), deep - 1)
-        return cls(**texts, options=dict(options), before=before, program=told["program"])
+        ends = unpack(told.get("reasons"))
+        return cls(**texts, options=dict(options), before=before, program=told["program"], reasons=ends)
 
     def split(self) -> Provenance | None:
         """The latest stage of which these data are a part; none if they are whole."""
         before = None if self.before is None else self.before.split()
         return self if self.part is not None else before
+
+    def drawn(self) -> tuple[str, str] | None:
+        """Which share was set aside, and with which seed it was drawn; none of what is no part of a split."""
+        found = _DRAWN.fullmatch(self.part or "")
+        return None if found is None else (found[1], found[2])
 
     def in_words(self) -> str | None:
         """`log.csv (SHA-256 0123456789ab…), read with rewards_are: costs; …`; none where no file is named."""
@@ -139,20 +164,33 @@ def set_aside(made: Provenance | None, path: Any) -> list[str]:
 
 def other_rewards(one: Provenance, other: Provenance) -> str | None:
     """How rewards of one differ from those of the other, trained on, by what was said on reading both; none if they do
-    not."""
-    ours, theirs = (list(_of_rewards(data)) for data in (one, other))
+    not. Columns count where both name them: what is found by its name may be the same."""
+    both = all(any(reward_columns(stage.get("columns")) for stage in data.stages()) for data in (one, other))
+    ours, theirs = (list(_of_rewards(data, columns=both)) for data in (one, other))
     if ours == theirs:
         return None
     read, trained = (", then ".join(map(_choices, stages or [{}])) for stages in (ours, theirs))
     return f"rewards are read {read}, and those trained on {trained}"
 
 
-def _of_rewards(data: Provenance) -> Iterator[dict[str, Any]]:
-    """What was said on rewards, at every stage, the first file's first."""
-    if data.before is not None:
-        yield from _of_rewards(data.before)
-    if said := {name: value for name, value in data.options.items() if name in _OF_REWARDS}:
-        yield said
+def _of_rewards(data: Provenance, *, columns: bool) -> Iterator[dict[str, Any]]:
+    """What was said on rewards, at every stage, the first file's first; also which columns they are, if these count."""
+    for options in data.stages():
+        said = {name: value for name, value in options.items() if name in _OF_REWARDS}
+        if columns and (named := reward_columns(options.get("columns"))):
+            said = {"columns": {"rewards": sorted(named, key=lambda name: (name.startswith("-"), name))}} | said
+        if said:
+            yield said
+
+
+def reward_columns(columns: Any) -> list[str]:
+    """What a mapping of columns names for the rewards, each with its sign and number; nothing if it names none."""
+    found = columns if isinstance(columns, Mapping) else {}
+    given = next((value for key, value in found.items() if FIELD_OF.get(key) == "rewards"), ())
+    words = [given] if isinstance(given, str) else given if isinstance(given, list | tuple) else []
+    if not all(isinstance(word, str) and word.strip() for word in words):
+        return []
+    return [f"-{word.strip()[1:].lstrip()}" if word.strip().startswith("-") else word.strip() for word in words]
 
 
 def _choices(options: Mapping[str, Any]) -> str:
@@ -182,14 +220,15 @@ def _plain(value: Any) -> str:
     return printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-def digest_of(path: Path) -> str | None:
-    """SHA-256 of a file's bytes, or of the names and bytes of all files of a folder; none where it cannot be read."""
+def digest_of(path: Path, files: Iterable[Path] = ()) -> str | None:
+    """SHA-256 of a file's bytes, or of the names and bytes of those `files` of a folder that are its data; none where
+    it cannot be read."""
     try:
         if not path.is_dir():
             with path.open("rb") as file:
                 return hashlib.file_digest(file, "sha256").hexdigest()
         whole = hashlib.sha256()
-        for entry in sorted(entry for entry in path.rglob("*") if entry.is_file()):
+        for entry in sorted(files):
             whole.update(f"{entry.relative_to(path).as_posix()}\0{digest_of(entry)}\n".encode())
         return whole.hexdigest()
     except OSError:

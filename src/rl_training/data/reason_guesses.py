@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.flags import SHORTEST_TIME_LIMIT
-from rl_training.data.formats.end_reasons import ONGOING, text_of
+from rl_training.data.formats.end_reasons import ONGOING, texts_in
 from rl_training.data.guess_words import folded
 from rl_training.reading_choices import Ending
 
@@ -81,6 +81,39 @@ _WORDS: dict[Ending, tuple[str, ...]] = {
         "laeuft", "aktiv", "weiter", "kein", "keine", "nein", "betrieb", "encours", "enmarcha",
     ),
 }  # fmt: skip
+
+
+# Of those that terminate, what nobody wants; beginnings of words, too.
+_FAILURES = (
+    "crash", "colli", "fell", "fall", "fail", "dead", "die", "death", "decease", "kill", "lose", "lost", "loss", "trip",
+    "overflow", "fault", "error", "overheat", "alarm", "defeat", "explod", "explos", "broke", "stuck", "exceed",
+    "violat", "unsafe", "tripp", "emergency", "hard", "abort", "damage", "burn", "leak", "bad", "wrong", "defect",
+    "invalid", "critical",
+    "fehler", "absturz", "abgestuerzt", "gestuerzt", "kollision", "ausfall", "stoerung", "verloren", "ueberhitz",
+    "notaus", "ueberschritt", "ueberschreit", "abbruch", "abgebroch", "schaden", "defaut", "echec", "fallo", "choque",
+)  # fmt: skip
+
+
+# What follows makes some of them harmless: an article before its noun, a journey, a number to be kept low.
+_FREE = ("free", "frei")
+_HARMLESS_BEFORE = {"trip": {"end", "ended", "ends", "over"}, "loss": {"target", "goal"}}
+_AS_PLANNED = ("complete", "success", "finish", "done", "ok")
+
+
+def is_failure(text: str) -> bool:
+    """Whether a reason sounds like one that nobody wants; `no fault` and `trip complete` do not."""
+    words = _words(text)
+    is_fine = not _NEGATIONS.isdisjoint(words) or any(_among(word, _AS_PLANNED) for word in words)
+    return not is_fine and any(map(_tells_failure, words, [*words[1:], ""]))
+
+
+def _tells_failure(word: str, following: str) -> bool:
+    """Whether a word is one of failing, before the one that follows it, if any does."""
+    if word == "die" and following:  # German: the
+        return False
+    if following in _FREE or following in _HARMLESS_BEFORE.get(word, ()) or word.endswith((*_FREE, "less", "los")):
+        return False
+    return _among(word, _FAILURES)
 
 
 def meaning_of(text: str) -> Ending | None:
@@ -159,7 +192,7 @@ def lengths_by_reason(
 
     ids: of the rows; without them every text that may end an episode does. repeated: rows that are not counted.
     """
-    texts = [text_of(cell) for cell in cells.tolist()]
+    texts = texts_in(cells)
     if ids is None:
         last = np.array([meaning_of(text) != ONGOING for text in texts], dtype=np.bool_)
     else:
@@ -200,7 +233,7 @@ def _words(text: str) -> list[str]:
 
 
 def _may_be(values: npt.NDArray[Any], words: set[str]) -> bool:
-    texts = [text_of(cell) for cell in values.tolist()]
+    texts = texts_in(values)
     kinds = set(texts)
     meanings = {text: meaning_of(text) for text in kinds}
     if len(kinds) > _MOST_TEXTS or not any(meaning != ONGOING for meaning in meanings.values()):

@@ -21,7 +21,7 @@ from rl_training.data.partial import PartialFolder
 from rl_training.data.space_bounds import read_bounds
 from rl_training.environments import Spaces, read_spaces
 from rl_training.errors import ConfigError, DataError, RLTrainingError
-from rl_training.paths import require_temporary_folder
+from rl_training.paths import folder_fault, require_temporary_folder
 from rl_training.wording import taken
 
 
@@ -119,8 +119,8 @@ def partial_path(output: Target) -> Path:
 def check_output(output: Target, *, force: bool, resume: bool) -> None:
     """Refuse, before anything is run, a file or folder that could not be written in the end."""
     path = output.path
-    if output.dataset_id is None and not path.parent.is_dir():  # Minari's own folders are made as needed
-        raise DataError(f"{path}: the folder {str(path.parent)!r} does not exist")
+    if output.dataset_id is None and (fault := folder_fault(path.parent)) is not None:  # of Minari's, it tells itself
+        raise DataError(f"{path}: {fault}")
     if path.is_dir() and not output.is_folder:
         raise DataError(f"{path}: is a folder; give the name of a file in it")
     if path.exists() and not force:
@@ -167,8 +167,7 @@ def record(
     what it raises ends the recording, which keeps every episode that is finished. command: how to continue it. force:
     replace what is there in the end; else what has appeared since stays, and the recording is kept beside it.
     """
-    if output.dataset_id is not None:
-        output.path.parent.mkdir(parents=True, exist_ok=True)
+    output.path.parent.mkdir(parents=True, exist_ok=True)
     folder = PartialFolder.opened(partial_path(output), asdict(recording), command=command, resume=resume)
     with folder as partial:
         options: dict[str, Any] = {"seed": recording.seed, "n_envs": n_envs, "after": partial.done, "watch": watch}

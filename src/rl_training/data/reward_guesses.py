@@ -11,6 +11,7 @@ from rl_training.data.formats.names import listed
 from rl_training.data.guess_words import (
     LIKE_REWARD,
     REWARD,
+    SPENT,
     WHOLE_REWARD,
     first_of,
     is_cost,
@@ -42,22 +43,29 @@ def guess_rewards(
         return Guess("rewards", (chosen[0],), why), None
     if found:
         return Guess("rewards", (), "more than one may hold the reward", tuple((name,) for name in found)), None
-    costs = [name for name in columns if is_cost(name)]
+    costs = dict.fromkeys(name for name in columns if is_cost(name))
     money = [name for name in columns if is_money(name) and name not in costs]
-    likely = [name for name in columns if name in {*costs, *money} or first_of(name, LIKE_REWARD) is not None]
+    spent = {*costs, *money}
+    likely = [name for name in columns if name in spent or first_of(name, LIKE_REWARD) is not None]
     if len(late) == 1 and set(likely) <= set(late) and not is_cost(late[0]) and not is_money(late[0]):
         why = "it stands in last rows of episodes only, as a score of the whole does; 0 in all others"
         return Guess("rewards", (late[0],), why), None
-    likely += [name for name in late if name not in likely]
+    likely = list(dict.fromkeys([*likely, *late]))
     if not likely:
         return None, None
     if len(likely) == 1 and is_surely_cost(likely[0]) and not only_grows(columns[likely[0]]):
         return Guess("rewards", (likely[0],), "the only one that is named like a cost"), "costs"
     why = "it may be the reward of each step, or a running sum"
+    paid = [name for name in likely if name in costs or (name in money and first_of(name, SPENT) is not None)]
+    gains = [name for name in likely if name not in paid]
+    sums = [(*gains, *(f"-{name}" for name in paid))] if paid and gains else []
+    together = ", or a sum with costs taken off, if gains and costs belong together" if sums else ""
     if costs:
-        why = f"{listed(costs)} looks like a cost, where lower is better: name it and say rewards_are: costs"
+        why = f"{listed(costs)} looks like a cost, where lower is better: name it and say rewards_are: costs{together}"
     elif money:
-        why = f"{listed(money)} looks like money; if it is a cost, where lower is better, say rewards_are: costs"
+        looks = "looks" if len(money) == 1 else "look"
+        why = f"{listed(money)} {looks} like money; if it is a cost, where lower is better, say rewards_are: costs"
+        why += together
     elif late:
         why = f"{listed(late)} stand in last rows of episodes only, as scores of the whole do"
-    return Guess("rewards", (), why, tuple((name,) for name in likely)), None
+    return Guess("rewards", (), why, (*sums, *((name,) for name in likely))), None

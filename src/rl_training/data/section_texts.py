@@ -13,12 +13,22 @@ from rl_training.data.termination_rewards import NAME as AT_TERMINATION
 from rl_training.data.termination_rewards import checked as checked_rewards
 from rl_training.errors import ConfigError, DataError
 from rl_training.reading_choices import SIGNS_OF_REWARDS, checked_missing_words, checked_periods
+from rl_training.validation import shown
 
 
 def rewards_meant(given: Any) -> Any:
     """Whether higher or lower is better, which nobody but the user knows where `rl-training init` asks."""
     if given == TO_FILL_IN:
         raise ValueError(f"is still {TO_FILL_IN}; say {SIGNS_OF_REWARDS}")
+    return given
+
+
+def columns_by_field(given: Any) -> Any:
+    """Names of columns by field; of rewards several are added up."""
+    for field, names in given.items() if isinstance(given, dict) else ():
+        if isinstance(names, dict):
+            several = "; of rewards several are added up: [sales, -cost, 0.3*kWh]" if field == "rewards" else ""
+            raise ValueError(f"{field}: must be a column's name or a list of names, got {shown(names)}{several}")
     return given
 
 

@@ -19,6 +19,7 @@ from rl_training.data.flags import (
     settle_dones,
 )
 from rl_training.data.formats import RawData
+from rl_training.data.formats.reward_terms import note_on_sum
 from rl_training.data.last_rows import with_last_rows
 from rl_training.data.late_rewards import from_next_rows
 from rl_training.data.missing_rows import with_held, without_missing
@@ -125,6 +126,9 @@ def _negated(raw: RawData) -> RawData:
     column = raw.column_in_file("rewards", None)
     named = "the data's rewards" if column is None else f"column {column!r}"
     note = f"{named}: costs, where lower is better; rewards are their negative"
+    if column is not None and (of_sum := note_on_sum(column)) in raw.notes:
+        note = f"costs are {column}, where lower is better; rewards are their negative"
+        return replace(raw, arrays=arrays, notes=tuple(note if one == of_sum else one for one in raw.notes))
     return replace(raw, arrays=arrays, notes=(*raw.notes, note))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import le
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
@@ -180,6 +181,19 @@ def told_env_id(value: Any) -> str | None:
     text = value.item() if isinstance(value, np.ndarray) and value.shape == () else value
     text = text.decode("utf-8", "replace") if isinstance(text, bytes) else text  # HDF5's text of a fixed length
     return text if isinstance(text, str) and text.isprintable() and 0 < len(text) <= _LONGEST_ID else None
+
+
+def unsound_bounds(told: Mapping[str, Any]) -> tuple[str, ...]:
+    """Notes on bounds that a file tells, under the names above, and that cannot be any."""
+    notes = []
+    for kind, noun in (("action", "actions"), ("obs", "observations")):
+        sides = [told.get(f"{kind}_{side}") for side in ("low", "high")]
+        low, high = (_numbers(side, math.inf) for side in sides)
+        paired = low is not None and high is not None and len(low) == len(high)
+        if any(side is not None for side in sides) and not (paired and all(map(le, low or (), high or ()))):
+            must = f"{kind}_low and {kind}_high must be lists of numbers, one for each column, low below high"
+            notes.append(f"the bounds of {noun} that the data tell are not used: {must}")
+    return tuple(notes)
 
 
 def _numbers(values: Any, unlimited: float) -> Numbers | None:

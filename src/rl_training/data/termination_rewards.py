@@ -84,7 +84,9 @@ def with_termination_rewards(raw: RawData, given: AtTermination, *, costs: bool)
     extra = np.full(len(rows), added) if isinstance(added, float) else _by_reason(raw, rows, added)
     extra = -extra if costs else extra
     rewards[rows] += extra
-    told = f"{added:g}" if isinstance(added, float) else first_of(f"{printable(t)} {v:g}" for t, v in added.items())
+    written = {text_of(text).casefold(): text_of(text) for text in given} if isinstance(given, Mapping) else {}
+    of_each = {} if isinstance(added, float) else {written[text]: value for text, value in added.items()}
+    told = f"{added:g}" if isinstance(added, float) else first_of(f"{printable(t)} {v:g}" for t, v in of_each.items())
     changed = amount(int(np.count_nonzero(extra)), "termination")
     note = f"{told} added to the {'cost' if costs else 'reward'} of {changed}"
     if (extra > 0).any():
@@ -93,7 +95,8 @@ def with_termination_rewards(raw: RawData, given: AtTermination, *, costs: bool)
     gone = [name for name in raw.arrays if FIELD_OF.get(name) == "returns_to_go"]
     note += "; the file's returns_to_go are of other rewards, and left out" if gone else ""
     arrays = {name: values for name, values in raw.arrays.items() if name not in gone} | {key: rewards}
-    return replace(raw, arrays=arrays, notes=(*raw.notes, note))
+    places = dict(zip(raw.in_table(rows).tolist(), extra.tolist(), strict=True))
+    return replace(raw, arrays=arrays, notes=(*raw.notes, note), added_at_ends=places)
 
 
 def _by_reason(raw: RawData, rows: npt.NDArray[np.int64], added: Mapping[str, float]) -> npt.NDArray[np.float64]:

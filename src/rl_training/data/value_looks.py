@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from rl_training.data.formats.cells import is_flag_word
 from rl_training.data.formats.clocks import clock_of
-from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.end_reasons import text_of, texts_in
 from rl_training.data.formats.times import steps_of
 from rl_training.errors import DataError
 
@@ -42,7 +42,7 @@ def is_in_blocks(values: npt.NDArray[Any]) -> bool:
 def names_several(values: npt.NDArray[Any]) -> bool:
     """Texts that may be ids without a name that says so: none empty, three at least or numbers in all of them. Two
     words are as well what was reported before and after something happened."""
-    texts = {text_of(cell) for cell in values.tolist()}
+    texts = set(texts_in(values))
     return "" not in texts and (len(texts) > _TWO or all(any(map(str.isdecimal, text)) for text in texts))
 
 
@@ -50,7 +50,7 @@ def mostly_empty(values: npt.NDArray[Any]) -> bool:
     """A column of text with nothing in most rows, and a few texts in the others."""
     if values.ndim != 1 or values.dtype.kind not in "OU" or len(values) < _FEWEST:
         return False
-    texts = [text_of(cell) for cell in values.tolist()]
+    texts = texts_in(values)
     return 0 < len(texts) - texts.count("") <= _FILLED * len(texts) and len(set(texts)) <= _MOST_TEXTS
 
 

@@ -7,55 +7,17 @@ from pathlib import Path
 from typing import Any
 
 from rl_training import algorithms, yaml_dialect
-from rl_training.errors import ConfigError, closest, did_you_mean
-from rl_training.experiment.assets import ASSETS, packaged_configs
+from rl_training.errors import ConfigError
+from rl_training.experiment.assets import packaged_configs
+from rl_training.experiment.config_places import find_config
+from rl_training.experiment.yaml_faults import way_out
 from rl_training.foreign_names import places_of
-from rl_training.paths import in_shell, read_plain_file
+from rl_training.paths import read_plain_file
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.presets import has_preset, with_preset
-from rl_training.validation import printable, shortened, shown
+from rl_training.validation import printable, shown
 
 _OF_ALGORITHM = "algo_kwargs."
-_OF_CONFIGS = (".yaml", ".yml")
-_OF_DATA = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".gz")
-
-
-def find_config(name: str) -> Path:
-    """The file a name or a path stands for."""
-    try:
-        path = Path(name).expanduser()
-        exists, is_odd = path.is_file(), path.exists() and not path.is_file()
-    except (OSError, RuntimeError) as error:  # a name too long, a folder that may not be read, no such user's home
-        reason = getattr(error, "strerror", None) or error
-        raise ConfigError(f"config: {shortened(name)} cannot be looked for ({reason})") from None
-    if exists and path.suffix.lower() in _OF_DATA:
-        command = f"rl-training init {in_shell(name)}"
-        raise ConfigError(f"config: {name} is data, not a configuration; `{command}` writes one for it")
-    if exists:
-        return path
-    if is_odd and (path.suffix in _OF_CONFIGS or not path.is_dir()):
-        raise ConfigError(f"config: {name} is {'a folder' if path.is_dir() else 'no plain file'}; name a YAML file")
-    if path.suffix in _OF_CONFIGS:
-        raise ConfigError(f"config: no file {name}{_beside(path) or _packaged_hint(name)}")
-    if name in packaged_configs():
-        return ASSETS / f"{name}.yaml"
-    close = closest(name, packaged_configs())
-    hint = None if close else _beside(path)
-    raise ConfigError(f"config: no packaged configuration {name!r}{hint or did_you_mean(name, packaged_configs())}")
-
-
-def _beside(path: Path) -> str | None:
-    """The configuration in the same folder that was perhaps meant; the endings, which all share, are not compared."""
-    try:
-        found = {file.stem: file for file in path.parent.iterdir() if file.suffix in _OF_CONFIGS}
-    except OSError:
-        return None
-    close = closest(path.stem, found)
-    return None if close is None else f"; did you mean {str(found[close])!r}?"
-
-
-def _packaged_hint(name: str) -> str:
-    return did_you_mean(Path(name).with_suffix("").as_posix().removeprefix("configs/"), packaged_configs())
 
 
 def read_config(name: str, overrides: Sequence[str] = (), values: Mapping[str, Any] | None = None) -> TrainConfig:
@@ -89,24 +51,16 @@ def _kind(values: Any) -> str:
     return "empty; `rl-training init DATA` writes one" if values is None else type(values).__name__
 
 
-# What to do about some of the parser's complaints.
-_WAYS_IN_YAML = {
-    r"'\t'": "; indent with blanks, not with tabs",
-    "got '['": "; names with brackets stand in quotes: ['TI-101 [°C]', PI-205]",
-    "mapping values are not allowed": "; each key is followed by a colon and a blank, and stands in its own line",
-}
-
-
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        values = yaml_dialect.read(read_plain_file(path))
+        text = read_plain_file(path)
+        values = yaml_dialect.read(text)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not a text file") from None
     except ValueError as error:
-        way = next((told for sign, told in _WAYS_IN_YAML.items() if sign in str(error)), "")
-        raise ConfigError(f"{path}: is not valid YAML {error}{way}") from None
+        raise ConfigError(f"{path}: is not valid YAML {error}{way_out(text, str(error))}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: must be a mapping of options, is {_kind(values)}")
     return {key if isinstance(key, str) else shown(key): value for key, value in values.items()}

@@ -4,29 +4,30 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 
 from rl_training.data.dataset_loaders import with_absolute_paths
+from rl_training.data.moved_files import moved_to
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import CheckpointError, ConfigError, RLTrainingError
-from rl_training.paths import NOT_A_PATH, in_shell
-from rl_training.run_places import DESCRIPTION, RUNS_DIR, is_run, run_folders
+from rl_training.paths import in_shell
+from rl_training.run_places import DESCRIPTION, find_run, run_folder_of, run_folders
 from rl_training.runtime.callbacks import Callback
-from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, is_checkpoint
+from rl_training.runtime.checkpoint import Checkpoint, is_checkpoint
 from rl_training.runtime.config import TrackerConfig, TrainConfig
 from rl_training.runtime.going_on import complete_return
 from rl_training.runtime.parts import TrainResult
 from rl_training.runtime.run_description import began
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.run_identity import differing, own_config
+from rl_training.runtime.standing import LAST
 from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import train
-from rl_training.validation import shortened, shown
+from rl_training.validation import shown
 from rl_training.wording import WARNING
 
 Warn = Callable[[str], None]
-RUNS = Path(RUNS_DIR)  # where a run is looked for by its bare name
 
 
 class FinishedError(ConfigError):
@@ -54,14 +55,15 @@ def resume(
     *,
     which: str | int = "last",
     total_timesteps: int | None = None,
-    dataset: TransitionDataset | Mapping[str, Any] | None = None,
+    dataset: TransitionDataset | Mapping[str, Any] | str | Path | None = None,
     callbacks: Sequence[Callback] = (),
     tracking: Sequence[TrackerConfig] = (),
 ) -> TrainResult:
     """Continue a run from a checkpoint (none yet: from its start), to the end of its budget or of a larger one.
 
-    which: `last`, `best` or a step; what came after it is set aside. dataset: the run's own data again, as arrays or as
-    the `dataset:` section that says where they lie now; the trainer compares fingerprints and refuses any other.
+    which: `last`, `best` or a step; what came after it is set aside. dataset: the run's own data again, as arrays, as
+    the path where their file lies now, or as another `dataset:` section; the trainer compares fingerprints and refuses
+    any other.
     tracking: trackers besides the run's own.
     """
     place = find_run(path)
@@ -69,18 +71,18 @@ def resume(
         raise CheckpointError(f"{path}: is a checkpoint, and only runs are resumed; {_way_to_go_on(place)}")
     run = RunDirectory.open(place)
     facts = run.describe()
-    if total_timesteps is None and facts["status"] == "finished" and which in ("last", "latest"):
+    if total_timesteps is None and facts["status"] == "finished" and which in LAST:
         raise FinishedError(path, int(run.load("last").progress["steps"]))
     with run.lock():
         complete_return(run)
-        at_end = which in ("last", "latest")
-        checkpoint = _last(run) if at_end else run.load(which)
+        at_end = which in LAST
+        checkpoint = _last(run) if at_end else run.load(which, to_go_on=True)
         return _continue(run, checkpoint, total_timesteps, dataset, callbacks, tracking=tracking, at_end=at_end)
 
 
 def _last(run: RunDirectory) -> Checkpoint | None:
     """The last checkpoint; none where the run has not saved one yet, but not where it has and they are gone."""
-    return run.load("last") if run.steps() or run.describe().get("step") is not None else None
+    return run.load("last", to_go_on=True) if run.steps() or run.describe().get("step") is not None else None
 
 
 def _warn(text: str) -> None:
@@ -110,10 +112,10 @@ def start_or_resume(
         try:
             checkpoint, told = _last(run), []
         except CheckpointError as error:
-            sound = run.newest_sound()
+            sound = run.newest_sound(to_go_on=True)
             if sound is None:
                 raise
-            checkpoint, told = run.load(sound), [f"{WARNING}{error}; going on from there"]
+            checkpoint, told = run.load(sound, to_go_on=True), [f"{WARNING}{error}; going on from there"]
         return _continue(run, checkpoint, None, None, callbacks, told, config.tracking)
 
 
@@ -176,7 +178,7 @@ def _continue(
     run: RunDirectory,
     checkpoint: Checkpoint | None,
     total_timesteps: int | None,
-    dataset: TransitionDataset | Mapping[str, Any] | None,
+    dataset: TransitionDataset | Mapping[str, Any] | str | Path | None,
     callbacks: Sequence[Callback],
     notices: Sequence[str] = (),
     tracking: Sequence[TrackerConfig] = (),
@@ -188,9 +190,12 @@ def _continue(
     facts = run.describe()
     if facts["status"] == "diverged":
         way = f" (init_from: {run.path} begins at its last good checkpoint)" if run.steps() else ""
+        told = own_config(facts, run.path)
+        collects = facts["dataset"] is None or (told is not None and told.online is not None)
+        mended = ", or as it was, once an environment is mended that was to blame" if collects else ""
         raise ConfigError(
             f"{run.path}: diverged, and would again: a resumed run repeats itself; start another with other"
-            f" settings{way}"
+            f" settings{mended}{way}"
         )
     if dataset is not None and facts["dataset"] is None:
         raise ConfigError(f"{run.path}: collects its own experience; it was started without a dataset")
@@ -206,11 +211,17 @@ def _continue(
     elif total_timesteps is not None:
         config = _budgeted(config, total_timesteps)
     config = with_trackers(config, tracking)
-    if isinstance(dataset, Mapping):
-        config, dataset = TrainConfig.parse({**config.to_plain(), "dataset": dict(dataset)}), None
+    if isinstance(dataset, Mapping | str | Path):
+        config, dataset = _with_section(config, dataset), None
     if config.dataset is None and dataset is None and facts["dataset"] is not None:
         raise ConfigError(f"{run.path}: was trained from arrays in memory; give the same arrays again as `dataset`")
     return train(config, dataset=dataset, callbacks=callbacks, run=run, checkpoint=checkpoint, notices=notices)
+
+
+def _with_section(config: TrainConfig, data: Mapping[str, Any] | str | Path) -> TrainConfig:
+    """data: a `dataset:` section, or the path of the configuration's own file, where it has moved."""
+    section = moved_to(config.dataset, Path(data)).model_dump(mode="json") if isinstance(data, str | Path) else data
+    return TrainConfig.parse({**config.to_plain(), "dataset": dict(section)})
 
 
 def _edited(run: RunDirectory, config: TrainConfig, *, is_kept: bool) -> list[str]:
@@ -241,6 +252,7 @@ def branch(
     callbacks: Sequence[Callback] = (),
 ) -> TrainResult:
     """A new run that goes on from a checkpoint."""
+    checkpoint.require_experience()
     config = _with_budget("this checkpoint", config, checkpoint, total_timesteps)
     config = config.model_copy(update={"name": None})  # the name belongs to the run the checkpoint came from
     return train(config, dataset=dataset, callbacks=callbacks, checkpoint=checkpoint)
@@ -269,23 +281,8 @@ def _budgeted(config: TrainConfig, total_timesteps: int) -> TrainConfig:
     return TrainConfig.parse({**config.to_plain(), "total_timesteps": total_timesteps, "n_epochs": None})
 
 
-def find_run(path: str | Path) -> Path:
-    """The run or checkpoint at a path; a bare name that is not here, or is of something else, is looked for in
-    `runs/`."""
-    if not isinstance(path, str | PurePath):
-        raise CheckpointError(f"path: {NOT_A_PATH} of a run or a checkpoint, got {shown(path)}")
-    try:
-        place = Path(path).expanduser()
-        is_here = (place / MANIFEST).is_file() or is_run(place)  # raises whatever keeps us from looking inside
-        is_there = is_run(RUNS / place) or (not place.exists() and RUNS.is_dir())
-        return RUNS / place if len(place.parts) == 1 and not is_here and is_there else place
-    except (OSError, RuntimeError) as error:  # a name too long, a folder that may not be read, no such user's home
-        reason = getattr(error, "strerror", None) or error
-        raise CheckpointError(f"{shortened(str(path))}: cannot be looked for ({reason})") from None
-
-
 def _way_to_go_on(checkpoint: Path) -> str:
-    run = checkpoint.absolute().parent.parent
-    if (run / "run.json").is_file():
+    run = run_folder_of(checkpoint)
+    if run is not None:
         return f"continue its run with `rl-training resume {in_shell(run)}`"
     return "to train on from it in a new run, load it in Python and call learn()"

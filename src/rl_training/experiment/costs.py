@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rl_training.data.provenance import as_costs, readings
+from rl_training.data.formats.reward_terms import Term, split_terms, told
+from rl_training.data.provenance import as_costs, readings, reward_columns
 from rl_training.experiment.statistics import Estimate
 from rl_training.validation import printable
 
@@ -17,17 +18,25 @@ if TYPE_CHECKING:
     from rl_training.runtime.run_directory import RunDirectory
 
 _SAYS_NO_MORE = ("cost", "costs", "reward", "rewards")  # names of columns that are no unit
+_LONGEST_UNIT = 30  # characters at the end of a name, with brackets and blanks
 _UNIT_LAST = re.compile(  # `price [EUR]`, `price_EUR`
-    r"[\[(]\s*([^\[\]()]{1,12}?)\s*[\])]$|(?<=[\s_])([A-Z€$£¥%][A-Za-z€$£¥%/]{0,5})$"
+    r"[\[(]\s*+([^\[\]()]{1,12}?)\s*[\])]$|(?<=[\s_])([A-Z€$£¥%][A-Za-z€$£¥%/]{0,5})$"
 )
 
 
 @dataclass(frozen=True)
 class Shown:
-    """As returns, higher is better, or as costs, lower is better; unit: what the user's file calls them."""
+    """As returns, higher is better, or as costs, lower is better; unit: what the user's file calls them. with_ends:
+    whether `at_termination` was added to what the file has, so that the unit is not all they are."""
 
     costs: bool = False
     unit: str | None = None
+    with_ends: bool = False
+
+    @property
+    def counted_in(self) -> str | None:
+        """`eur`, or `eur and at_termination`."""
+        return self.unit if self.unit is None or not self.with_ends else f"{self.unit} and at_termination"
 
     @property
     def noun(self) -> str:
@@ -36,7 +45,7 @@ class Shown:
     @property
     def named(self) -> str:
         """`cost, eur`."""
-        return self.noun if self.unit is None else f"{self.noun}, {self.unit}"
+        return self.noun if self.counted_in is None else f"{self.noun}, {self.counted_in}"
 
     @property
     def axis(self) -> str:
@@ -45,13 +54,15 @@ class Shown:
 
     @property
     def behind(self) -> str:
-        """` eur`, to follow a number."""
-        return "" if self.unit is None else f" {self.unit}"
+        """` eur`, or ` (eur and at_termination)`, to follow a number."""
+        if self.unit is None:
+            return ""
+        return f" ({self.counted_in})" if self.with_ends else f" {self.unit}"
 
     def title(self, of: str) -> str:
         """`Cost of a step, eur`, and `Reward of a step` where there are no costs; of an episode, its return."""
         noun = "Cost" if self.costs else "Return" if of == "an episode" else "Reward"
-        return f"{noun} of {of}" + ("" if self.unit is None else f", {self.unit}")
+        return f"{noun} of {of}" + ("" if self.counted_in is None else f", {self.counted_in}")
 
     def number(self, reward: float) -> float:
         """A sum of rewards as it is shown."""
@@ -79,21 +90,25 @@ def shown_as(section: Any, facts: Mapping[str, Any]) -> Shown:
     """By a run's `dataset:` section and what run.json says of where the data come from: costs that were negated an odd
     number of times."""
     said = as_costs(section, facts)
+    added = any(bool(choices.get("at_termination")) for choices in readings(section, facts))
     if not said:
-        return RETURNS
-    columns = said[-1].get("columns")
-    name = columns.get("rewards") if isinstance(columns, Mapping) else None
-    return Shown(True, _unit(name.strip()) if isinstance(name, str) else None)
+        return Shown(with_ends=added)
+    terms = _terms(said[-1].get("columns"))
+    units = {_unit(term.column) if abs(term.weight) == 1.0 else None for term in terms}
+    return Shown(True, units.pop() if len(units) == 1 else None, added)
 
 
 def added_up(section: Any, facts: Mapping[str, Any]) -> str | None:
     """The column of the user's file whose sums are shown, where no unit says what they are: `Total $/h`."""
-    sections = [choices.get("columns") for choices in readings(section, facts)]
-    names = [columns.get("rewards") for columns in sections if isinstance(columns, Mapping)]
-    said = [name.strip() for name in names if isinstance(name, str) and name.strip()]
-    if not said or said[-1].lower() in _SAYS_NO_MORE or shown_as(section, facts).unit is not None:
+    said = [terms for choices in readings(section, facts) if (terms := _terms(choices.get("columns")))]
+    if not said or told(said[-1]).lower() in _SAYS_NO_MORE or shown_as(section, facts).unit is not None:
         return None
-    return printable(said[-1])
+    return told(said[-1])
+
+
+def _terms(columns: Any) -> tuple[Term, ...]:
+    """What was said of the columns whose sum the rewards are, one of them most often."""
+    return split_terms(named) if (named := reward_columns(columns)) else ()
 
 
 def _unit(name: str) -> str | None:
@@ -101,7 +116,7 @@ def _unit(name: str) -> str | None:
     it. Sums of a rate, `EUR/h`, are not counted in it."""
     if not name or name.lower() in _SAYS_NO_MORE:
         return None
-    last = _UNIT_LAST.search(name)
+    last = _UNIT_LAST.search(name[-_LONGEST_UNIT:])
     unit = name if last is None else last[1] or last[2]
     return None if "/" in unit else printable(unit)
 
@@ -117,4 +132,4 @@ def common(found: Sequence[Shown]) -> Shown:
     """Of numbers that stand together: as returns, unless all are costs."""
     if not found or not all(one.costs for one in found):
         return RETURNS
-    return Shown(True, found[0].unit if len({one.unit for one in found}) == 1 else None)
+    return found[0] if len(set(found)) == 1 else Shown(True)

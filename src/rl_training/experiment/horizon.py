@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.yaml_dialect import inline
 
 # What a card says of estimates that were refused beside the one it shows.
 NEWER_REFUSED = "a newer estimate was refused"
@@ -20,6 +21,7 @@ FURTHER_REFUSED = "an estimate that looks further ahead was refused"
 
 DEFAULT_GAMMA = 0.99  # where the algorithm has none (bc)
 LEAST_COUNTED = 0.4  # of an episode's steps, for an estimate that is one of episodes
+_MOST_NAMED = 3  # reasons
 _MOST_STEPS = 1_000  # of an episode that is added up whole: as many as a discount of 0.999 counts
 _LONGEST = 2.0  # such an episode, in mean ones: beyond, it is the policy that decides when one ends
 
@@ -46,11 +48,24 @@ def why_not_whole(data: TransitionDataset) -> str | None:
     lengths = data.episode_lengths()
     if cut := int((~data.terminations[data.episode_ends]).sum()):
         said = "is" if cut == 1 else "are"
-        return f"{cut:,} of {len(lengths):,} {said} cut (a task that ends there: last_rows_are: termination)"
+        return f"{cut:,} of {len(lengths):,} {said} cut (a task that ends there: {_said_so(data)})"
     longest, mean = int(lengths.max()), float(np.mean(lengths))
     if longest > _LONGEST * mean:
         return f"the longest has {longest:,} steps and the mean one {mean:,.0f} (at most {_LONGEST:g} times as many)"
     return f"they have up to {longest:,} steps (at most {_MOST_STEPS:,})" if longest > _MOST_STEPS else None
+
+
+def _said_so(data: TransitionDataset) -> str:
+    """How to say that cut episodes end there: by their reasons, which count before all else where they are given."""
+    cut = data.episode_ends[~data.terminations[data.episode_ends]].tolist()
+    told = () if data.in_file is None else (text for row in cut if (text := data.in_file.end_text(row)))
+    texts = list(dict.fromkeys(told))
+    given = {} if data.provenance is None else data.provenance.applied().get("end_reasons")
+    if not texts and isinstance(given, Mapping):
+        texts = [str(text) for text, meaning in given.items() if meaning == "truncation"]
+    if not texts:
+        return "last_rows_are: termination"
+    return f"end_reasons: {inline(dict.fromkeys(texts[:_MOST_NAMED], 'termination'))}"
 
 
 def beginning_of(record: Mapping[str, Any]) -> str | None:

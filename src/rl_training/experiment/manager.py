@@ -36,13 +36,13 @@ from rl_training.errors import (
 from rl_training.experiment.continuing import (
     FinishedError,
     branch,
-    find_run,
     newest_run,
     resume,
     start,
     start_or_resume,
 )
 from rl_training.paths import resolved
+from rl_training.run_places import find_run
 from rl_training.runtime.acting import Actor, FloatArray
 from rl_training.runtime.behaviour import TrainedBehaviour
 from rl_training.runtime.callbacks import Callback
@@ -52,15 +52,16 @@ from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluation
 from rl_training.runtime.parts import TrainResult
 from rl_training.runtime.presets import merge, with_preset
-from rl_training.runtime.progress import Progress
-from rl_training.runtime.run_directory import RunDirectory, load_any
+from rl_training.runtime.run_directory import RunDirectory, load_any, run_of
+from rl_training.runtime.standing import LAST
 from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import train
-from rl_training.validation import explain, printable, require_flag, shown
+from rl_training.validation import explain, kind_of, printable, require_flag, shown
 from rl_training.wording import NO_VALUE
 
 if TYPE_CHECKING:
     from rl_training.experiment.offline_evaluation import OfflineEvaluation, OfflineOptions
+    from rl_training.experiment.seed_choice import SeedChoice
 
 _COPIES = 32  # bytes at once for each value observed: as given, as float32, normalised, and in the first layer
 _ALWAYS_FINE = 2**20  # values, for which nobody asks how much memory is free
@@ -123,7 +124,23 @@ class LoadedPolicy:
     @cached_property
     def stopped_seeds(self) -> dict[int, Divergence]:
         """Seeds that diverged during training and were set back and stopped, and what happened to them."""
-        return Progress.from_json(self.checkpoint.progress).stopped_seeds
+        return self.checkpoint.stopped_seeds
+
+    @cached_property
+    def seed_choice(self) -> SeedChoice:
+        """Whose policy it is where no seed is named: the one that stored evaluations of these weights speak for, of
+        those that have not diverged."""
+        from rl_training.experiment.seed_choice import choose_seed
+
+        sound = self.checkpoint.sound_seeds
+        if not sound:
+            raise CheckpointError("seed: every one of this run diverged; name one to have its policy all the same")
+        step = int(self.checkpoint.progress["steps"])
+        return choose_seed(run_of(self.place), step, self.checkpoint.config.seeds, sound)
+
+    def choose_seed_anew(self) -> None:
+        """More is stored of these weights by now: another seed may be the one to take."""
+        self.__dict__.pop("seed_choice", None)
 
     def evaluate(
         self,
@@ -207,8 +224,8 @@ class LoadedPolicy:
     def behaviour(self, env_id: str, *, seed: int | None = None, sampling_seed: int | None = None) -> TrainedBehaviour:
         """One member's policy, to collect data with in an environment of its widths.
 
-        seed: which member (the first that has not diverged, if none is named). sampling_seed: draw actions instead of
-        taking the mode.
+        seed: which member (that of `seed_choice`, if none is named). sampling_seed: draw actions instead of taking the
+        mode.
         """
         member = self.member(seed)
         self._require_spaces(env_id)
@@ -232,8 +249,8 @@ class LoadedPolicy:
     ) -> FloatArray:
         """The action for one observation `[obs]`, or actions for several `[B, obs]`, of one member's policy.
 
-        seed: which member (the first that has not diverged, if none is named). draw: numbers repeated samples of a
-        stochastic policy.
+        seed: which member (that of `seed_choice`, if none is named). draw: numbers repeated samples of a stochastic
+        policy.
         """
         deterministic = require_flag("deterministic", deterministic)
         member = self.member(seed)
@@ -257,17 +274,14 @@ class LoadedPolicy:
         return actions[0] if obs.ndim == 1 else actions
 
     def member(self, seed: int | None) -> int:
-        """Which member a seed is; the first that has not diverged, if none is named."""
+        """Which member a seed is; that of `seed_choice`, if none is named."""
         seeds = self.actor.learner.seeds
         if seed is not None and not (_is_whole(seed) and seed in seeds):
             raise ConfigError(f"seed: {shown(seed)} is not in this run; it has {', '.join(map(str, seeds))}")
         stopped = self.stopped_seeds
         if seed in stopped:
             warnings.warn(str(stopped[seed]), stacklevel=3)
-        first = next((s for s in seeds if s not in stopped), None)
-        if seed is None and first is None:
-            raise CheckpointError("seed: every one of this run diverged; name one to have its policy all the same")
-        return seeds.index(first if seed is None else seed)
+        return seeds.index(self.seed_choice.seed if seed is None else seed)
 
 
 def load_policy(path: str | Path, which: str | int = "last") -> LoadedPolicy:
@@ -275,7 +289,7 @@ def load_policy(path: str | Path, which: str | int = "last") -> LoadedPolicy:
     place = find_run(path)
     if not is_checkpoint(place):
         checkpoint = RunDirectory.open(place).load(_number_or_word(which))
-    elif which == "last":
+    elif which in LAST:
         checkpoint = load_checkpoint(place)
     else:
         raise ConfigError(f"{path}: is one checkpoint; {shown(which)} can be asked of a run only")
@@ -322,7 +336,9 @@ def _observations(obs: npt.ArrayLike, width: int, columns: Sequence[NamedColumn]
     except DataError:
         raise
     except Exception:  # whatever the object itself raises; of a tensor with a gradient, that it would be lost
-        raise DataError("obs: must be numbers, one row per observation") from None
+        raise DataError(
+            f"obs: must be numbers, one row per observation, got {_kind(obs)}; {_expected(width, columns)}"
+        ) from None
     if rows.ndim not in (1, 2) or rows.shape[-1] != width:
         raise DataError(f"obs: has shape {rows.shape}; {_expected(width, columns)}")
     faulty = {"masked": masked_cells(obs), "not finite": None if np.isfinite(rows).all() else ~np.isfinite(rows)}
@@ -330,7 +346,8 @@ def _observations(obs: npt.ArrayLike, width: int, columns: Sequence[NamedColumn]
         if cells is not None:
             row, column = np.argwhere(np.atleast_2d(cells))[0]
             named = f" ({printable(columns[column].name)})" if columns else ""
-            way = f"; {NO_VALUE}" if np.isnan(np.atleast_2d(rows)[row, column]) else ""
+            value = np.atleast_2d(rows)[row, column]
+            way = f"; {NO_VALUE}" if np.isnan(value) else " (in float32)" if np.isinf(value) else ""
             raise DataError(f"obs: value {column}{named} of row {row} is {what}{way}")
     return rows
 
@@ -338,6 +355,13 @@ def _observations(obs: npt.ArrayLike, width: int, columns: Sequence[NamedColumn]
 def _expected(width: int, columns: Sequence[NamedColumn]) -> str:
     names = f": {listed([column.name for column in columns])}" if columns else ""
     return f"expected ({width},) or (batch, {width}){names}"
+
+
+def _kind(obs: Any) -> str:
+    """What was given in place of observations, in words."""
+    if isinstance(obs, Tensor):
+        return "a tensor that NumPy does not take; give obs.detach().float().cpu().numpy()"
+    return kind_of(obs)
 
 
 def _is_deeper_than(value: Any, levels: int) -> bool:

@@ -14,9 +14,11 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.provenance import KEY as PROVENANCE
 from rl_training.data.provenance import Provenance, other_rewards
 from rl_training.errors import ConfigError, DataError
-from rl_training.experiment.offline_doubts import FEW_EPISODES, FEWEST_EPISODES, TRAINED_ON, caution_of_few
+from rl_training.experiment.offline_doubts import FEW_EPISODES, FEWEST_EPISODES, caution_of_few
+from rl_training.experiment.other_units import other_units
 from rl_training.experiment.report.diagnostics import some_episodes
 from rl_training.experiment.report.held_out import read_alike, share_seen
+from rl_training.experiment.stored_estimates import TRAINED_ON
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_directory import run_of
 from rl_training.validation import shown
@@ -62,6 +64,7 @@ def episodes_to_evaluate_on(
         if found != expected:
             raise DataError(f"{title}: {name} have {amount(found, 'column')}, the policy was trained with {expected}")
     cautions += require_order(data, spaces, title)
+    cautions += [] if given is None else other_units(data, spaces, title)
     low, high = np.asarray(spaces.action_low), np.asarray(spaces.action_high)
     beyond = float(((data.actions < low - 1e-3) | (data.actions > high + 1e-3)).any(-1).mean())
     if beyond:

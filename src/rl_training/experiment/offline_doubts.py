@@ -26,7 +26,6 @@ BEYOND = 0.1  # by how much a Q may leave the range that rewards allow, in that 
 MOST_BEHIND_CUTS = 0.5  # of an episode's discounted weight: beyond, nothing in the data can contradict the fit
 LEAST_BEHIND = 0.01  # worth a sentence
 MOST_LONE_CUTS = 0.1  # of the cuts, without a word on them
-TRAINED_ON = "the policy was trained on these episodes, which flatters it; other ones say more"
 MOST_ROUNDS = 4  # of the default updates, while a fit has not settled
 _PARTS = 10  # of one round
 _FEWEST_PARTS = 5  # that can have settled: the first tenth of a fit regresses returns
@@ -44,6 +43,12 @@ class Doubt(str):
         made = super().__new__(cls, text)
         made.updates, made.nearer = updates, nearer
         return made
+
+
+def with_last_rows(count: float) -> str:
+    """What an undiscounted return counts and no value does, to follow it; empty where that is nothing."""
+    rows = "the last row of a cut episode" if count == 1 else f"the last rows of {int(count):,} cut episodes"
+    return f", with {rows}, which no value counts, as nothing was recorded behind" if count else ""
 
 
 def doubts(fitted: FittedValues, column: int, outside: float, modelled: ModelledValues | None = None) -> list[Doubt]:
@@ -70,8 +75,8 @@ def doubts(fitted: FittedValues, column: int, outside: float, modelled: Modelled
     half = _half(statistics.student_estimate(0.0, fitted.repeats[:, column]))
     if half > LARGEST_INTERVAL * spread:
         apart = (
-            f"the repeats disagree: ± {readable(half)} of them alone, more than the data's own episodes differ"
-            f" (± {readable(spread)})"
+            f"fits on resampled episodes gave very different values (± {readable(half)}, more than the episodes' own"
+            f" ± {readable(spread)})"
         )
         found.append(_unsettled(apart, fitted, column, " --repeats 10, or record more"))
     if (drift := _drift(fitted, column)) > LARGEST_DRIFT * spread:

@@ -92,6 +92,7 @@ class Observed:
     steps: float  # of an episode, mean
     behind: float  # share of the discounted weight that lies behind the cuts
     tail: float  # what the behaviour's fit adds there
+    unfollowed: int = 0  # last rows without a successor: in the undiscounted return, and in no value
 
 
 @dataclass(frozen=True)
@@ -173,6 +174,7 @@ class OfflineEvaluation:
                 for name, found in (("return", self.behaviour_return), ("value", self.behaviour_value))
             }
             | {"undiscounted": self.observed.undiscounted, "steps": self.observed.steps}
+            | {"last_rows_in_no_value": self.observed.unfollowed}
             | {"weight_behind_cuts": self.observed.behind, "behind_the_cuts": _finite(self.observed.tail)},
             "policies": [one.to_json() for one in self.policies],
             "value": None if mean is None else mean.to_json(),
@@ -188,6 +190,7 @@ class OfflineEvaluation:
         run = run_of(policy.place)
         if run is not None:
             run.append_late(OFFLINE_EVALUATIONS, self.to_json())
+            policy.choose_seed_anew()
         return run
 
 
@@ -296,6 +299,7 @@ def _observed(data: TransitionDataset, fitted: FittedValues) -> Observed:
         float(np.mean(data.episode_lengths())),
         float(fitted.behind.mean()),
         float(fitted.tails[-1]),
+        len(data) - data.n_usable,
     )
 
 

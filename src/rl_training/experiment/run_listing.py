@@ -10,6 +10,7 @@ from typing import Any
 
 from rl_training.errors import CheckpointError, RLTrainingError, did_you_mean
 from rl_training.experiment.costs import shown_as
+from rl_training.experiment.stored_estimates import estimate, in_a_word
 from rl_training.paths import user_path
 from rl_training.run_places import DAMAGED, STOPPED, is_locked, is_run, run_folders
 from rl_training.runtime.records import OFFLINE_EVALUATIONS, Records
@@ -34,7 +35,8 @@ class RunSummary:
     unit: str = "updates"
     last: float | None = None
     best: float | None = None
-    offline: float | None = None  # value by the newest offline evaluation, over the seeds that are trusted there
+    offline: float | None = None  # value by the offline evaluation that a report leads with, over its trusted seeds
+    offline_says: str | None = None  # beside the behaviour: better, worse, not shown, disputed; or refused
     offline_step: int | None = None  # of the weights that were evaluated
     costs: bool = False  # last, best and offline are sums of negated costs
     created: str | None = None
@@ -74,7 +76,7 @@ def _summary(path: Path, facts: Mapping[str, Any], config: Mapping[str, Any]) ->
     seed = config.get("seed", 0)
     total = config.get("total_timesteps")
     status = status_of(path)
-    offline, offline_step = _offline(path)
+    offline, offline_says, offline_step = _offline(path)
     return RunSummary(
         name=path.name,
         path=path,
@@ -89,6 +91,7 @@ def _summary(path: Path, facts: Mapping[str, Any], config: Mapping[str, Any]) ->
         last=_score(facts.get("last")),
         best=_score(facts.get("best")),
         offline=offline,
+        offline_says=offline_says,
         offline_step=offline_step,
         costs=shown_as(config.get("dataset"), facts.get("dataset") or {}).costs,
         created=_text(created),
@@ -105,15 +108,16 @@ def _score(record: Any) -> float | None:
     return None if record is None else float(record["return_mean"])
 
 
-def _offline(path: Path) -> tuple[float | None, int | None]:
-    """Value and step; none where nothing was estimated, or nothing to be trusted. A damaged record is told by who reads
-    it."""
+def _offline(path: Path) -> tuple[float | None, str | None, int | None]:
+    """Value, what it says beside the behaviour, and step; none where nothing was estimated. A damaged record is told by
+    who reads it."""
     try:
         records = Records(path / f"{OFFLINE_EVALUATIONS}.jsonl", once=False).read()
-        value = records[-1]["value"]
-        return (None, None) if value is None else (float(value["value"]), int(records[-1]["step"]))
+        shown, says = in_a_word(sorted(records, key=lambda record: int(record["step"]))) or ({}, None)
+        value, step = estimate(shown.get("value")), shown.get("step")
+        return None if value is None else value.value, says, None if says is None or step is None else int(step)
     except (CheckpointError, OSError, LookupError, TypeError, ValueError):
-        return None, None
+        return None, None, None
 
 
 def _age(path: Path, created: Any) -> float:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from rl_training.environments import make_env
 from rl_training.errors import ConfigError, EnvironmentUnsupportedError
 from rl_training.experiment.manager import LoadedPolicy
+from rl_training.paths import folder_fault
 from rl_training.validation import shortened
 
 Frame = npt.NDArray[np.uint8]  # [height, width, 3]
@@ -26,8 +27,8 @@ def check_video(path: Path) -> None:
     """Refuse a file that could not be written before anything is computed."""
     if path.suffix.lower() not in SUFFIXES:
         raise ConfigError(f"--video {path}: must end in {' or '.join(SUFFIXES)}")
-    if not path.absolute().parent.is_dir():
-        raise ConfigError(f"--video {path}: there is no folder {path.parent}")
+    if (fault := folder_fault(path.parent)) is not None:
+        raise ConfigError(f"--video {path}: {fault}")
     try:
         if path.suffix.lower() == ".gif":
             import PIL.Image  # noqa: F401
@@ -80,6 +81,7 @@ def _drawn(env: Any, env_id: str) -> Frame:
 def write_video(path: Path, frames: Sequence[Frame], rate: float) -> None:
     """Write frames as the file's ending says; of a long GIF every n-th frame, at the same speed."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix.lower() == ".gif":
             _write_gif(path, frames, rate)
         else:

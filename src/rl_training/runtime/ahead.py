@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from rl_training.runtime.checkpoint import restore
+from rl_training.runtime.stored_tensors import restore
 
 if TYPE_CHECKING:
     from rl_training.runtime.engine import Engine

@@ -15,10 +15,10 @@ from rl_training.data.batch import Batch, PackedTransitions
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.returns import lambda_returns
 from rl_training.errors import ConfigError, DataError
-from rl_training.runtime.checkpoint import restore
 from rl_training.runtime.memory import DataBytes
 from rl_training.runtime.parts import Parts
 from rl_training.runtime.sources import BATCH_STREAM, OfflineSource, Source, Turn
+from rl_training.runtime.stored_tensors import restore
 from rl_training.runtime.trainer import Trainer, trainer_function
 
 _ROWS_AT_ONCE = 65_536

@@ -20,6 +20,7 @@ import stat
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -35,15 +36,17 @@ from rl_training.data.formats.atomic import sync, temporary_folder
 from rl_training.data.transforms import Transforms
 from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, RLTrainingError
-from rl_training.run_places import TEMPORARY
+from rl_training.run_places import MANIFEST, TEMPORARY
 from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.divergence import Divergence
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.standing import STATE
+from rl_training.runtime.stored_experience import Experience
+from rl_training.runtime.stored_tensors import require_alike, restore
 from rl_training.runtime.torch_state import own_torch_state
 from rl_training.validation import is_count, printable, shortened, shown
 
 FORMAT = 1
-MANIFEST = "manifest.json"
 _WEIGHTS, _TRAINING = "weights.safetensors", "training.safetensors"
 _SOURCE = "source.safetensors"
 _LARGEST_MANIFEST = 2**20  # bytes; a real one has a few hundred
@@ -73,6 +76,16 @@ class Checkpoint:
 
         return replace(self, tensors=own(self.tensors), metric_sums=own(self.metric_sums), source=own(self.source))
 
+    @property
+    def stopped_seeds(self) -> dict[int, Divergence]:
+        """Seeds that diverged during training and were set back and stopped, and what happened to them."""
+        return Progress.from_json(self.progress).stopped_seeds
+
+    @property
+    def sound_seeds(self) -> list[int]:
+        """The others."""
+        return [seed for seed in self.config.seeds if seed not in self.stopped_seeds]
+
     def build_learner(self, device: str = "cpu", total_updates: int | None = None) -> Learner:
         """The learner as it was."""
         learner = self._new_learner(self.config.seeds, device, total_updates)
@@ -92,6 +105,14 @@ class Checkpoint:
             if value.dim() and not bool(value.view(members, -1)[trains].isfinite().all()):
                 raise CheckpointError(f"{name}: holds values that are not finite, which no run saves")
         self._require_sound_sums(trains)
+
+    def require_experience(self) -> None:
+        """Refuse experience that no run can have saved: who trains on needs it, and no policy does."""
+        try:
+            if (experience := Experience.of(self.config, self.spaces, self.progress)) is not None:
+                experience.require_sound(self.source, self.progress["steps"])
+        except (*_MALFORMED, AttributeError) as error:
+            raise CheckpointError(f"malformed experience ({_named(error)})") from error
 
     def _require_sound_sums(self, trains: Tensor) -> None:
         """The same of the metrics that were not yet logged: those that were counted, a finite sum for each member."""
@@ -123,37 +144,19 @@ class Checkpoint:
         )
 
 
-def require_alike(
-    live: Mapping[str, Tensor], stored: Mapping[str, Tensor], any_length: Mapping[str, int] | None = None
-) -> None:
-    """Refuse stored tensors whose names, shapes or types are not the live ones'.
-
-    any_length: axes, by a tensor's name, whose length may differ.
-    """
-    if live.keys() != stored.keys():
-        odd = sorted(live.keys() ^ stored.keys())[0]
-        raise CheckpointError(f"{printable(odd)}: in the {'checkpoint' if odd in stored else 'algorithm'} only")
-    for name, tensor in live.items():
-        free = (any_length or {}).get(name)
-        expected = tuple("any" if axis == free else size for axis, size in enumerate(tensor.shape))
-        given = tuple(stored[name].shape)
-        if len(given) != len(expected) or any(b not in ("any", a) for a, b in zip(given, expected, strict=True)):
-            raise CheckpointError(f"{name}: has shape {given}, expected {expected}".replace("'", ""))
-        if tensor.dtype != stored[name].dtype:
-            raise CheckpointError(f"{name}: has type {stored[name].dtype}, expected {tensor.dtype}")
-
-
-def restore(live: Mapping[str, Tensor], stored: Mapping[str, Tensor]) -> None:
-    """Copy stored tensors into live ones, after checking that names, shapes and types all agree."""
-    require_alike(live, stored)
-    for name, tensor in live.items():
-        tensor.data.copy_(stored[name])
+def _free_place(path: Path) -> Path:
+    """A path where nothing is yet: in a folder that is no checkpoint, else beside what lies there."""
+    inside = path.is_dir() and not is_checkpoint(path)
+    first = path / "policy" if inside else path.with_name(f"{path.name}-2")
+    others = (first.with_name(f"{first.name.removesuffix('-2')}-{number}") for number in count(2))
+    return first if not first.exists() else next(place for place in others if not place.exists())
 
 
 def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
     """Write a checkpoint at `path`, which must not exist, so that it is there completely or not at all."""
     if path.exists():
-        raise CheckpointError(f"{path}: already exists; a checkpoint is never overwritten")
+        way = f"give a new path, such as {_free_place(path)}"
+        raise CheckpointError(f"{path}: already exists; a checkpoint is never overwritten; {way}")
     state = {
         "format": FORMAT,
         "rl_training": __version__,

@@ -8,15 +8,20 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import uuid
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from pathlib import Path
+from typing import Any
 
 from rl_training.data.formats.atomic import remove, sync
 from rl_training.data.formats.renames import exchange
-from rl_training.run_places import TEMPORARY
-from rl_training.runtime.checkpoint import MANIFEST, Checkpoint, save_checkpoint
+from rl_training.run_places import MANIFEST, TEMPORARY
+from rl_training.runtime.checkpoint import Checkpoint, save_checkpoint
+from rl_training.runtime.records import ASIDE
 from rl_training.runtime.standing import NEXT, STEP, path_of, progress_of, steps_in
+
+_ASIDE_NAME = re.compile(rf"{re.escape(ASIDE)}[0-9]{{0,4}}")
 
 
 def save(folder: Path, step: int, checkpoint: Checkpoint) -> Path:
@@ -65,3 +70,24 @@ def drop_superseded(folder: Path) -> None:
         older = newer.with_name(newer.name.removesuffix(NEXT))
         if STEP.fullmatch(newer.name) and os.path.lexists(older):
             remove(newer)
+
+
+def names_aside(folder: Path, step: int) -> dict[str, str]:
+    """The checkpoints after `step`, oldest first, each with a free name to be kept under; what did not come to take the
+    place of one goes before it."""
+    both = [folder / f"step-{later}{end}" for later in steps_in(folder) if later > step for end in (NEXT, "")]
+    return {path.name: _name_aside(path) for path in both if os.path.lexists(path)}
+
+
+def _name_aside(path: Path) -> str:
+    names = (f"{path.name}{ASIDE}{n or ''}" for n in range(10_000))
+    return next(name for name in names if not os.path.lexists(path.with_name(name)))
+
+
+def put_back(folder: Path, aside: Any) -> None:
+    """Give those that were set aside their names again. aside: as `names_aside` has told, if nobody has edited it."""
+    for name, kept in aside.items() if isinstance(aside, Mapping) else ():
+        is_one = STEP.fullmatch(name) and str(kept).startswith(name) and _ASIDE_NAME.fullmatch(str(kept)[len(name) :])
+        if is_one and os.path.lexists(folder / kept) and not os.path.lexists(folder / name):
+            (folder / kept).rename(folder / name)
+            sync(folder)

@@ -138,7 +138,7 @@ class TrainConfig(Section):
     name: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
-        description="a folder name of letters, digits, '.', '_' and '-' for the run; none makes one up",
+        description="a folder name of at most 100 letters, digits, '.', '_' and '-' for the run; none makes one up",
     )
 
     @model_validator(mode="before")

@@ -11,7 +11,7 @@ import gc
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -352,9 +352,15 @@ def _compile(
     torch._dynamo.config.trace_autograd_ops = True
     # Every engine compiles the same function for its own learner; several may live in one process.
     torch._dynamo.config.recompile_limit = torch._dynamo.config.accumulated_recompile_limit = 4096
+    return torch.compile(function, fullgraph=True, dynamic=False, options=_compile_options(device))
+
+
+def _compile_options(device: str) -> dict[str, Any]:
+    """Of this function alone: an engine for another device in the same process has its own."""
     # Reordering loops after fusion trips an assertion of Inductor's on whole updates (seen in torch 2.11).
-    torch._inductor.config.loop_ordering_after_fusion = False
-    # Else the order of a sum on a GPU depends on which launch was faster when it was compiled; another compilation, as
-    # of a resumed run, may choose another.
-    torch._inductor.config.deterministic = device == "cuda"
-    return torch.compile(function, fullgraph=True, dynamic=False)
+    options: dict[str, Any] = {"loop_ordering_after_fusion": False}
+    if device == "cuda":
+        # Else which launch was faster when it was compiled decides how a GPU rounds; another compilation, as of a
+        # resumed run, may choose another. The first is of sums, the second of all other kernels.
+        options |= {"deterministic": True, "triton.autotune_pointwise": False}
+    return options

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rl_training.environments import Spaces
-from rl_training.errors import EnvironmentFailedError
+from rl_training.errors import ConfigError, EnvironmentFailedError
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.callbacks import Callback, kept_state
 from rl_training.runtime.checkpoint import Checkpoint
@@ -29,7 +29,9 @@ from rl_training.runtime.evaluation import EnvironmentEvaluator, EvaluationStopp
 from rl_training.runtime.progress import Progress
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.run_identity import data_of
+from rl_training.validation import shown
 
+_STOPPED_AS = ("finished", "interrupted")
 _PULSE_SECONDS = 0.2  # how often callbacks, signals and the progress display get a turn
 _CUT_OFF_SECONDS = 1.0  # what a run that was cut off still waits for its last write
 
@@ -78,6 +80,10 @@ class Loop:
     def stop(self, reason: str, status: str = "finished") -> None:
         """End the run at the next opportunity. `interrupted` runs are meant to be resumed; what has ended one that was
         just interrupted ends it when it is."""
+        if not isinstance(reason, str):
+            raise ConfigError(f"loop.stop: reason: must be a text, got {shown(reason)}")
+        if not isinstance(status, str) or status not in _STOPPED_AS:
+            raise ConfigError(f"loop.stop: status: must be {' or '.join(_STOPPED_AS)}, got {shown(status)}")
         if status == "finished" and self.progress.ended is None:
             self.progress.ended = reason
         if self.stop_reason is None:

@@ -8,7 +8,7 @@ dataset, the compiler) is added. Environments are not counted.
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -27,6 +27,7 @@ from rl_training.runtime.engine import CAPTURED_BLOCKS, set_arithmetic
 from rl_training.runtime.mapped_source import STAGED_UPDATES
 from rl_training.streams import NoiseStreams
 
+_MEASURED = 4_096  # rows of a batch from where on what is measured tells what larger ones take
 _MIB = 2**20
 _GIB = 2**30
 _COPIES = 3  # of a weight, at the least: itself, its gradient and a moment
@@ -87,7 +88,23 @@ class MemberBytes:
 def measure_member(
     learner_type: type[Learner], obs_dim: int, act_dim: int, params: AlgorithmParams, *, blocked: bool = False
 ) -> MemberBytes:
-    """Build one member and take one update of each kind. blocked: large batches in blocks, which keep much less."""
+    """Build one member and take one update of each kind. blocked: large batches in blocks, which keep much less.
+
+    Of a very large batch, two smaller ones tell: what an update takes grows by as much with every row, and an update of
+    it may take minutes."""
+    sizes = (_MEASURED, 2 * _MEASURED) if params.batch_size > 2 * _MEASURED else (params.batch_size,)
+    known = [
+        _measured(learner_type, obs_dim, act_dim, params.model_copy(update={"batch_size": size}), blocked=blocked)
+        for size in sizes
+    ]
+    growth = (known[-1].update - known[0].update) / _MEASURED
+    further = round(growth * (params.batch_size - sizes[-1]))
+    return replace(known[-1], update=known[-1].update + further)
+
+
+def _measured(
+    learner_type: type[Learner], obs_dim: int, act_dim: int, params: AlgorithmParams, *, blocked: bool
+) -> MemberBytes:
     widths = {**_widths(obs_dim, act_dim), "next_actions": act_dim, "returns_to_go": 1}
     building, updating = AllocationMeter(), AllocationMeter()
     with building:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 
-from rl_training.data.formats.atomic import sync, temporary_folder
+from rl_training.data.formats.atomic import sync, workplace
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.paths import in_shell
-from rl_training.run_places import TEMPORARY, is_locked
+from rl_training.run_places import is_locked
 from rl_training.runtime.checkpoint import reason
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_description import read_description
@@ -51,23 +50,32 @@ def _free_paths(config: TrainConfig) -> Iterator[Path]:
 
 def _made(path: Path, fill: Callable[[Path], None]) -> bool:
     """Whether the folder could be given its name; not where there is something by now."""
-    temporary: Path | None = None
     _make_parent(path)
     try:
-        temporary = temporary_folder(path.parent, f".{path.name}{TEMPORARY}")
-        fill(temporary)
-        temporary.rename(path)
-        sync(path.parent)
+        with workplace(path, any_target=True) as temporary:
+            temporary.mkdir()
+            fill(temporary)
+            temporary.rename(path)
     except BaseException as error:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
         fault = error if isinstance(error, OSError) else error.__cause__  # of a file in it, told by a name it had there
         if isinstance(error, OSError) and error.errno in (errno.ENOTEMPTY, errno.EEXIST) and path.exists():
             return False
         if isinstance(fault, OSError):
             raise ConfigError(f"runs_dir: {path} cannot be made ({reason(fault, path.parent)})") from None
         raise
+    _sync_name(path)
     return True
+
+
+def _sync_name(path: Path) -> None:
+    """It has its name by now, whatever the disk says of it."""
+    try:
+        sync(path.parent)
+    except OSError as error:
+        raise ConfigError(
+            f"runs_dir: {path} is made, but its disk fails ({reason(error, path.parent)}); once that is put right,"
+            f" `rl-training resume {in_shell(path)}` begins to train it"
+        ) from None
 
 
 def _make_parent(path: Path) -> None:

@@ -19,15 +19,13 @@ from rl_training.data.replay_buffer import ReplayBuffer
 from rl_training.data.transforms import Transforms
 from rl_training.environments import make_env
 from rl_training.errors import CheckpointError, ConfigError
-from rl_training.runtime.checkpoint import require_alike
 from rl_training.runtime.config import OnlineConfig
 from rl_training.runtime.sources import BATCH_STREAM, Turn
+from rl_training.runtime.stored_experience import NO_SUSPECT, Experience
 
 _PRIOR_STREAM = streams.stream_id("prior batch")
 _UNIFORM_STREAM = streams.stream_id("explore/uniform")
 _RESET_STREAM = streams.stream_id("explore/reset")
-_NO_SUSPECT = (-1, 0)
-_ROWS = "buffer.rows"  # in the state; as many as are held
 
 
 class Collector:
@@ -131,8 +129,9 @@ class OnlineSource:
         mixing = settings if isinstance(settings, PriorDataParams) and self.prior is not None else None
         self.prior_rows = round(mixing.offline_batch_ratio * size) if mixing else 0
         self.pretraining = mixing.offline_pretrain_updates if mixing else 0
-        dims = {"obs": learner.obs_dim, "actions": learner.act_dim, "rewards": 1}
-        self.widths = {**dims, "next_obs": learner.obs_dim, "terminations": 1}
+        dims = learner.obs_dim, learner.act_dim
+        self._experience = Experience(learner.members, *dims, settings, prior_in_buffer)
+        self.widths = self._experience.widths
         self.buffer = ReplayBuffer(learner.members, settings.buffer_capacity, self.widths, learner.device)
         if prior_in_buffer and prior is not None:
             first = prior.rows[prior.first_contents(settings.buffer_capacity), : sum(self.widths.values())]
@@ -181,13 +180,14 @@ class OnlineSource:
             obs = self.transforms.observations(self.collector.obs[slot]).copy()  # stepping overwrites it
             action, unit = self.transforms.from_unit_actions(unit), self.transforms.as_done(unit)
             successor, reward, terminated = self.collector.step(slot, action)
-            if self._suspect is None and not (math.isfinite(reward) and np.isfinite((obs, successor)).all()):
-                self._suspect = (self.steps, not math.isfinite(reward))
             scaled = np.atleast_1d(self.transforms.rewards(reward))
             self.largest_reward = max(self.largest_reward, abs(float(scaled[0])))
             rows[member, 0] = np.concatenate(
                 (obs, unit, scaled, self.transforms.observations(successor), [float(terminated)])
             )
+            is_sound = math.isfinite(reward) and bool(np.isfinite(scaled).all())
+            if self._suspect is None and not (is_sound and np.isfinite(rows[member]).all()):
+                self._suspect = (self.steps, not is_sound)
         self.buffer.add(torch.from_numpy(rows).to(self.learner.device))
         self.steps += 1
 
@@ -255,15 +255,15 @@ class OnlineSource:
     def state(self) -> dict[str, Tensor]:
         counters = {"steps": torch.tensor(self.steps), "pretraining": torch.tensor(self.pretraining)}
         counters["drawn"] = torch.tensor(self.drawn)
-        counters["suspect"] = torch.tensor(_NO_SUSPECT if self._suspect is None else self._suspect)
+        counters["suspect"] = torch.tensor(NO_SUSPECT if self._suspect is None else self._suspect)
         counters["largest_reward"] = torch.tensor(self.largest_reward, dtype=torch.float64)
         counters["chosen"] = torch.from_numpy(self.chosen.copy())
         buffer = {f"buffer.{name}": value for name, value in self.buffer.state().items()}
         return {**counters, **buffer, **{f"envs.{k}": v for k, v in self.collector.state().items()}}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        state = self._completed(state)
-        self._require_own(state)
+        self._experience.require_sound(state)
+        state = self._experience.completed(state)
         self.steps, self.pretraining = int(state["steps"]), int(state["pretraining"])
         self.drawn = state["drawn"].tolist()
         self.chosen = state["chosen"].numpy().copy()
@@ -272,32 +272,6 @@ class OnlineSource:
         self._suspect = None if step < 0 else (step, bool(is_reward))
         self.largest_reward = float(state["largest_reward"])
         self.collector.restore(_below(state, "envs."))
-
-    def _completed(self, state: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """With what earlier versions did not write: no suspicion, and the largest reward that is still known."""
-        if not state or "suspect" in state or _ROWS not in state:
-            return state
-        require_alike({_ROWS: self.state()[_ROWS]}, {_ROWS: state[_ROWS]}, {_ROWS: 1})
-        rewards = state[_ROWS][..., self.widths["obs"] + self.widths["actions"] :][..., :1]
-        largest = rewards.nan_to_num().abs().max() if rewards.numel() else torch.tensor(0.0)
-        return {**state, "suspect": torch.tensor(_NO_SUSPECT), "largest_reward": largest.double()}
-
-    def _require_own(self, state: Mapping[str, Tensor]) -> None:
-        """Refuse a state that this source cannot have written, such as an earlier version's."""
-        if not state:
-            raise CheckpointError("the checkpoint holds no experience and no environments to go on with")
-        live = self.state()
-        ragged = {name: 0 for name in live if name.startswith(("envs.actions.", "envs.finished"))}
-        require_alike(live, state, {_ROWS: 1, **ragged})
-        counters = ("steps", "pretraining", "drawn", "buffer.position", "envs.episodes")
-        wrong = [name for name in counters if bool((state[name] < 0).any())]
-        wrong += [] if -1 <= int(state["suspect"][0]) < max(int(state["steps"]), 1) else ["suspect"]
-        wrong += ["buffer.position"] if int(state["buffer.position"]) >= self.buffer.capacity else []
-        wrong += [_ROWS] if state[_ROWS].shape[1] > self.buffer.capacity else []
-        owners = state["envs.finished"][:, 0]
-        wrong += [] if bool(((owners >= 0) & (owners < self.learner.members)).all()) else ["envs.finished"]
-        if wrong:
-            raise CheckpointError(f"{wrong[0]}: holds what no run of this configuration can have written")
 
     def close(self) -> None:
         self.collector.close()
@@ -324,6 +298,12 @@ def check_prior(dataset: TransitionDataset | None, settings: OnlineParams, *, in
 def goes_without_data(settings: OnlineParams | None) -> bool:
     """Whether its own experience is all that a run needs; prior data are RLPD's very point."""
     return isinstance(settings, OnlineConfig) or (settings is not None and not isinstance(settings, PriorDataParams))
+
+
+def require_data(settings: OnlineParams | None, *, has_data: bool) -> None:
+    """Refuse a run that would have nothing to learn from."""
+    if not has_data and not goes_without_data(settings):
+        raise ConfigError("dataset: is required; a path to a file, minari:ID, `source: scripted` or `random`")
 
 
 def updates_in(steps: int, settings: OnlineParams) -> int:

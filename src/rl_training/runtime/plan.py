@@ -10,15 +10,31 @@ from rl_training.data.summaries import known_facts
 from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.initial_values import has_critics
 from rl_training.runtime.new_runs import new_path
-from rl_training.wording import amount, notice_line, readable
+from rl_training.wording import amount, milliseconds, notice_line, readable
 
 if TYPE_CHECKING:
+    from rl_training.data.offline_dataset import TransitionDataset
     from rl_training.runtime.parts import Parts
+    from rl_training.runtime.rehearsal import Pace
     from rl_training.runtime.trainer import Trainer
 
 
-def unusual(config: TrainConfig, params: Any, online: OnlineParams | None, *, has_data: bool) -> list[str]:
+def unusual(
+    config: TrainConfig, params: Any, online: OnlineParams | None, dataset: TransitionDataset | None
+) -> list[str]:
     """What to know of an algorithm that is trained in another way than it was made for."""
+    notices = _unusual_use(config, params, online, has_data=dataset is not None)
+    usual = type(params).model_fields["batch_size"].default
+    if dataset is not None and online is None and params.batch_size > max(dataset.n_usable, usual):
+        size = amount(params.batch_size, "row")
+        notices.append(
+            f"a batch of {size} is drawn from data of {dataset.n_usable:,}: it repeats them and takes long;"
+            f" {usual:,} are usual (algo_kwargs.batch_size)"
+        )
+    return notices
+
+
+def _unusual_use(config: TrainConfig, params: Any, online: OnlineParams | None, *, has_data: bool) -> list[str]:
     if online is None and isinstance(params, OnlineParams):
         return [
             f"{config.algo} is not an offline algorithm: with no experience of its own it overrates actions that the"
@@ -31,9 +47,9 @@ def unusual(config: TrainConfig, params: Any, online: OnlineParams | None, *, ha
     return []
 
 
-def plan_in_words(trainer: Trainer, parts: Parts, seconds: float | None) -> list[str]:
+def plan_in_words(trainer: Trainer, parts: Parts, pace: Pace | None) -> list[str]:
     """Data, updates, memory, evaluation and the folder that would be written, a line each, and what to know before.
-    seconds: that all updates take, where it is known."""
+    pace: of the updates, where it is known."""
     config, progress, online = trainer.config, parts.progress, trainer.online
     lines = []
     if parts.dataset is not None:
@@ -51,7 +67,7 @@ def plan_in_words(trainer: Trainer, parts: Parts, seconds: float | None) -> list
         f"train: {config.algo}, {amount(progress.total_updates, 'update')}, {seeds}, "
         f"observations {parts.spaces.obs_dim}, actions {parts.spaces.act_dim}, {parameters:,} parameters, "
         f"engine {parts.mode} on {parts.learner.device}",
-        *([] if seconds is None else [f"time: {_time(seconds, progress.total_updates)}"]),
+        *([] if pace is None else [f"time: {_time(pace, progress.total_updates)}"]),
         *map(str, parts.memory),
         f"evaluate: {scored if config.env_id else _afterwards(config, parts)}",
         f"write: {new_path(config)}",
@@ -65,10 +81,11 @@ def _afterwards(config: TrainConfig, parts: Parts) -> str:
     return f"no environment; afterwards `{' '.join(['rl-training evaluate RUN --offline', *aside])}`"
 
 
-def _time(seconds: float, updates: int) -> str:
+def _time(pace: Pace, updates: int) -> str:
+    seconds = pace.seconds * updates
     scales = ((5400.0, 3600.0, "hour"), (90.0, 60.0, "minute"), (0.0, 1.0, "second"))
     size, unit = next((size, unit) for least, size, unit in scales if seconds >= least)
-    each = f"{1000 * seconds / updates:.2g} ms an update, as measured here just now"
+    each = f"{milliseconds(pace.seconds)} an update, {pace.how}"
     return f"about {amount(max(1, round(seconds / size)), unit)} ({each})"
 
 

@@ -20,6 +20,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from rl_training.data.formats.atomic import sync
 from rl_training.errors import CheckpointError
 from rl_training.paths import open_plain, require_plain
 from rl_training.run_places import TEMPORARY
@@ -150,6 +151,7 @@ class Records:
             return
         own = self.file.with_name(f".{self.file.name}{TEMPORARY}{os.getpid()}")
         shutil.copyfile(self.file, own)
+        sync(own)  # or a crash could leave nothing under the name
         own.replace(self.file)
 
     def without(self, is_meant: Callable[[Mapping[str, Any]], bool]) -> tuple[int, bytes]:

@@ -11,7 +11,7 @@ from typing import Any
 
 from rl_training import yaml_dialect
 from rl_training.errors import CheckpointError
-from rl_training.paths import read_plain_file
+from rl_training.paths import in_shell, read_plain_file
 from rl_training.run_places import DESCRIPTION
 from rl_training.validation import is_count, shown
 
@@ -25,8 +25,7 @@ def read_description(run: Path) -> dict[str, Any]:
     try:
         contents = json.loads(read_plain_file(file, _LARGEST))
     except (OSError, ValueError, RecursionError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise CheckpointError(f"{file}: cannot be read ({reason})") from error
+        raise CheckpointError(f"{file}: {_damaged(run, error)}") from error
     mappings = ("dataset", "best")  # or nothing
     if not isinstance(contents, dict) or not all(isinstance(contents.get(name), dict | None) for name in mappings):
         raise CheckpointError(f"{file}: is not a description of a run")
@@ -37,6 +36,16 @@ def read_description(run: Path) -> dict[str, Any]:
         if value is not None and not fits(value):
             raise CheckpointError(f"{file}: {name}: {shown(value)} is not a value it can have")
     return contents
+
+
+def _damaged(run: Path, error: Exception) -> str:
+    """What is wrong with the file, and what of the run can still be used: its checkpoints stand for themselves."""
+    if isinstance(error, OSError):
+        return f"cannot be read ({error.strerror or error})"
+    kept = [place for place in (run / "checkpoints").glob("step-*") if place.name.removeprefix("step-").isdecimal()]
+    newest = max(kept, key=lambda place: int(place.name.removeprefix("step-")), default=None)
+    way = "" if newest is None else f", or name a checkpoint in place of the run: {in_shell(newest)}"
+    return f"cannot be read ({error}); put back a copy of this file{way}"
 
 
 def began(run: Path, created: Any) -> float:

@@ -22,18 +22,20 @@ from typing import Any
 
 from rl_training import yaml_dialect
 from rl_training.data.formats.atomic import remove, sync
-from rl_training.errors import CheckpointError, DivergenceError, closest
-from rl_training.paths import in_shell, leading_to
-from rl_training.run_places import DESCRIPTION, RUNS_DIR, TEMPORARY, is_configuration, train_first
+from rl_training.errors import CheckpointError, DivergenceError
+from rl_training.paths import leading_to
+from rl_training.run_places import CHECKPOINTS, DESCRIPTION, TEMPORARY, other_runs, run_folder_of, what_it_is
 from rl_training.runtime import checkpoint_folder, new_runs, run_lock
 from rl_training.runtime.checkpoint import Checkpoint, is_checkpoint, load_checkpoint, reason
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.progress import Progress
-from rl_training.runtime.records import ASIDE, OFFLINE_EVALUATIONS, Records, entries, is_evaluation
+from rl_training.runtime.records import OFFLINE_EVALUATIONS, Records, entries, is_evaluation
 from rl_training.runtime.run_description import lack_of_checkpoints, read_description, read_plain_config
 from rl_training.runtime.run_identity import circumstances, data_of, differing, require_own
-from rl_training.runtime.standing import CHECKPOINTS, TOLD, path_of, standing, steps_in
+from rl_training.runtime.standing import LAST, TOLD, path_of, standing, steps_in
 
+_NO_BEST = "none was scored, as that takes evaluations in an environment (env_id)"
+_NO_BEST_YET = "none was scored yet, as its first evaluation is still to come"
 _GLANCES = 10
 
 
@@ -76,12 +78,7 @@ class RunDirectory:
     def open(cls, path: Path) -> RunDirectory:
         """An existing run."""
         if not (path / "run.json").is_file():
-            what = "holds no run (no run.json)" if path.is_dir() else "no such run"
-            if is_configuration(path):
-                what = f"is a configuration, not a run; rl-training train -c {in_shell(path)} makes one"
-            elif path.suffix == ".onnx" and path.is_file():
-                what = "is an exported policy, which onnxruntime runs (docs/export.md); here give the run's name"
-            raise CheckpointError(f"{path}: {what}{_other_runs(path)}")
+            raise CheckpointError(f"{path}: {what_it_is(path)}{other_runs(path)}")
         return cls(path)
 
     @contextmanager
@@ -145,14 +142,22 @@ class RunDirectory:
         """What a checkpoint says of the records that training wrote before it, but for those of time."""
         return {kind: self._records[kind].tally() for kind in ("metrics", "evaluations")}
 
+    def names_aside(self, step: int) -> dict[str, str]:
+        """The names of later checkpoints, and those that they are to be kept under."""
+        return checkpoint_folder.names_aside(self._checkpoints, step)
+
     def set_aside_after(self, step: int) -> None:
         """Keep later checkpoints under other names, the oldest first: until the last has gone, the run stands where it
         stood."""
-        for later in self.steps_after(step):
-            path = self.checkpoint_path(later)
-            names = (path.with_name(f"{path.name}{ASIDE}{n or ''}") for n in range(10_000))
+        for name, aside in self.names_aside(step).items():
             with self._writing("checkpoints"):
-                path.rename(next(name for name in names if not os.path.lexists(name)))
+                (self._checkpoints / name).rename(self._checkpoints / aside)
+                sync(self._checkpoints)  # before anything is noted or forgotten that takes it for granted
+
+    def put_back(self, aside: Any) -> None:
+        """Undo that; aside: what `names_aside` had told."""
+        with self._writing("checkpoints"):
+            checkpoint_folder.put_back(self._checkpoints, aside)
 
     def rewind(self, step: int, evaluated: int | None = None, told: Mapping[str, Any] | None = None) -> list[str]:
         """Forget records after `step` (evaluations: after `evaluated`), which a resumed run will write again.
@@ -231,6 +236,7 @@ class RunDirectory:
             for records in self._records.values():
                 if records.file.is_file():
                     sync(records.file)
+            sync(self.path)  # which has their names
         with self._writing("checkpoints"):
             path = checkpoint_folder.save(self._checkpoints, step, checkpoint)
             sync(self.path)
@@ -257,18 +263,21 @@ class RunDirectory:
             return {record["step"] for _, _, record in entries(self._records[OFFLINE_EVALUATIONS].file) if record}
         return set()
 
-    def load(self, which: str | int = "last") -> Checkpoint:
-        """The last (or `latest`), the best, or the checkpoint of a given step (30, `30` or `step-30`)."""
+    def load(self, which: str | int = "last", *, to_go_on: bool = False) -> Checkpoint:
+        """The last (or `latest`), the best, or the checkpoint of a given step (30, `30` or `step-30`).
+
+        to_go_on: one that is to be trained on from; its experience has to be sound, too.
+        """
         while True:
             facts = self.describe()
             step = self._step_of(which, facts)
             read = _number_of(self.checkpoint_path(step))
             try:
-                return self._load_own(step, facts)
+                return self._load_own(step, facts, to_go_on)
             except CheckpointError as error:
                 if _number_of(self.checkpoint_path(step)) != read:  # a process that trains has put another there
                     continue
-                sound = self.newest_sound(self.steps(), step)
+                sound = self.newest_sound(self.steps(), step, to_go_on=to_go_on)
                 hint = f"; the newest sound one is step-{sound} (--which {sound})" if sound is not None else ""
                 raise CheckpointError(f"{error}{hint or '; no other is sound'}") from error
 
@@ -277,11 +286,13 @@ class RunDirectory:
         steps = next(filter(None, (self.steps() for _ in range(_GLANCES))), None)
         if steps is None:
             raise CheckpointError(f"{self.path}: {lack_of_checkpoints(facts)}")
-        wanted = {"latest": "last"}.get(str(which), str(which)).removeprefix("step-")
+        wanted = LAST[0] if which in LAST else str(which).removeprefix("step-")
         best = (facts.get("best") or {}).get("step") if wanted != "best" else self._best(steps[-1], facts)
-        named = {"last": steps[-1], **({"best": best} if best in steps else {}), **{str(step): step for step in steps}}
+        named = {LAST[0]: steps[-1], **({"best": best} if best in steps else {}), **{str(step): step for step in steps}}
         if wanted not in named:
-            raise CheckpointError(f"{self.path}: no checkpoint {which!r}; choose from {', '.join(named)}")
+            has_env = isinstance(config := facts.get("config"), Mapping) and config.get("env_id") is not None
+            none = f"; {_NO_BEST_YET if has_env else _NO_BEST}" if wanted == "best" and best is None else ""
+            raise CheckpointError(f"{self.path}: no checkpoint {which!r}{none}; choose from {', '.join(named)}")
         return int(named[wanted])
 
     def _best(self, newest: int, facts: Mapping[str, Any]) -> int | None:
@@ -295,19 +306,23 @@ class RunDirectory:
             )
         return step
 
-    def newest_sound(self, steps: list[int] | None = None, damaged: int | None = None) -> int | None:
+    def newest_sound(
+        self, steps: list[int] | None = None, damaged: int | None = None, *, to_go_on: bool = False
+    ) -> int | None:
         """The step of the newest checkpoint that can be loaded; `damaged` is known not to."""
         facts = self.describe()
         for step in reversed(self.steps() if steps is None else steps):
             with suppress(CheckpointError):
-                if step != damaged and self._load_own(step, facts):
+                if step != damaged and self._load_own(step, facts, to_go_on):
                     return step
         return None
 
-    def _load_own(self, step: int, facts: Mapping[str, Any]) -> Checkpoint:
+    def _load_own(self, step: int, facts: Mapping[str, Any], to_go_on: bool) -> Checkpoint:
         checkpoint = load_checkpoint(self.checkpoint_path(step))
         try:
             require_own(checkpoint, step, facts)
+            if to_go_on:
+                checkpoint.require_experience()
         except CheckpointError as error:
             raise CheckpointError(f"{self.checkpoint_path(step)}: {error}") from error
         return checkpoint
@@ -359,11 +374,8 @@ def load_any(path: Path, which: str | int = "last") -> Checkpoint:
 
 def run_of(place: Path | None) -> RunDirectory | None:
     """The run that a policy was loaded from, be it by one of its checkpoints."""
-    if place is None:
-        return None
-    is_among_others = place.absolute().parent.name == "checkpoints"
-    folder = place.absolute().parent.parent if is_among_others else place
-    return RunDirectory.open(folder) if (folder / DESCRIPTION).is_file() else None
+    folder = None if place is None else run_folder_of(place)
+    return None if folder is None else RunDirectory.open(folder)
 
 
 def how_it_ended(error: BaseException) -> dict[str, str]:
@@ -373,13 +385,3 @@ def how_it_ended(error: BaseException) -> dict[str, str]:
     if isinstance(error, DivergenceError):
         return {"status": "diverged", "reason": str(error)}
     return {"status": "failed", "reason": f"{type(error).__name__}: {error}"}
-
-
-def _other_runs(path: Path) -> str:
-    """Names of runs beside a path that is none, as help for the message."""
-    for parent in (path.parent, Path(RUNS_DIR)):
-        names = sorted(file.parent.name for file in parent.glob("[!.]*/run.json"))
-        if names:
-            like = closest(path.name, names)
-            return f"; runs in {parent}: {', '.join(names[-5:])}" + (f"; did you mean {like!r}?" if like else "")
-    return "" if path.exists() else train_first(path)

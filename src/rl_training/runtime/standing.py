@@ -15,10 +15,11 @@ from typing import Any
 
 from rl_training.errors import CheckpointError
 from rl_training.paths import read_plain_file
+from rl_training.run_places import CHECKPOINTS
 from rl_training.runtime.run_description import is_score
 
-CHECKPOINTS = "checkpoints"  # the folder of a run that has them
 STATE = "state.json"  # of a checkpoint
+LAST = ("last", "latest")  # what the newest checkpoint is asked for as
 NEXT = ".next"
 STEP = re.compile(rf"step-(0|[1-9][0-9]{{0,17}})(?:{re.escape(NEXT)})?")
 TOLD = ("unit", "last", "best", "engines")  # of its progress, and in run.json

@@ -38,28 +38,30 @@ from rl_training.runtime.acting import Actor
 from rl_training.runtime.acting_between import note_between
 from rl_training.runtime.ancestry import find_ancestor, require_its_transforms, told_of
 from rl_training.runtime.callbacks import Callback, EarlyStopping
-from rl_training.runtime.checkpoint import Checkpoint, restore
+from rl_training.runtime.checkpoint import Checkpoint
 from rl_training.runtime.checkpoint_writer import CheckpointWriter
-from rl_training.runtime.config import OnlineConfig, TrainConfig
+from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.divergence import DivergenceGuard, largest_reward
-from rl_training.runtime.engine import Engine, choose_device, set_arithmetic, uses_blocks
+from rl_training.runtime.engine import Engine, set_arithmetic, uses_blocks
 from rl_training.runtime.evaluation import EnvironmentEvaluator, Evaluator
 from rl_training.runtime.going_on import goes_past_its_end, require_its_data, set_back
 from rl_training.runtime.initial_values import first_value
-from rl_training.runtime.kept_engine import mode_to_go_on_with
+from rl_training.runtime.kept_engine import device_to_go_on_with, mode_to_go_on_with
 from rl_training.runtime.loop import Loop
 from rl_training.runtime.machine_load import MachineNotice, of_machine, use_threads
 from rl_training.runtime.mapped_source import offline_source, trains_from_disk, verify_folder
 from rl_training.runtime.memory import DataBytes, MemoryNeed, data_bytes, predict
-from rl_training.runtime.online import OnlineSource, check_prior, goes_without_data, updates_in
+from rl_training.runtime.online import OnlineSource, check_prior, require_data, updates_in
 from rl_training.runtime.parts import Parts, TrainResult
 from rl_training.runtime.plan import plan_in_words, unusual
 from rl_training.runtime.progress import Progress, budget_of
 from rl_training.runtime.records import EVALUATION_METRICS
-from rl_training.runtime.rehearsal import first_rows, rehearsed_metrics, seconds_per_update
+from rl_training.runtime.rehearsal import first_rows, pace_of, rehearsed_metrics
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source
+from rl_training.runtime.stored_experience import puts_prior_in_buffer
+from rl_training.runtime.stored_tensors import restore
 from rl_training.runtime.torch_state import own_torch_state
 from rl_training.runtime.trackers import tracking_of
 
@@ -128,8 +130,8 @@ class Trainer:
     @own_torch_state()
     def assemble(self) -> Parts:
         """Data, spaces, budget, learner and transforms: everything that can be wrong, nothing that is written."""
-        device = choose_device(self.config.device)
-        self.notices += use_threads(self.config.threads, device, resumed=self.run_directory is not None)
+        device, told = device_to_go_on_with(self.config.device, self.checkpoint, self.run_directory)
+        self.notices += told + use_threads(self.config.threads, device, resumed=self.run_directory is not None)
         known = read_spaces(self.config.env_id) if self.config.env_id else None
         dataset = self.load_data(known)
         stored = self.checkpoint or self.ancestor
@@ -147,7 +149,7 @@ class Trainer:
         parts = Parts(dataset, spaces, progress, learner, transforms, mode, memory)
         if dataset is not None:
             self.notices += data_notices(dataset, self.config.env_id) + self.gap_notices(parts)
-        self.notices += unusual(self.config, learner.params, self.online, has_data=dataset is not None)
+        self.notices += unusual(self.config, learner.params, self.online, dataset)
         self.check(parts)
         self.check_data_use(parts)
         if self.config.early_stopping is not None:
@@ -238,11 +240,12 @@ class Trainer:
     @own_torch_state()
     def plan(self) -> list[str]:
         """What `train` would do, in words, after the same checks and a second of updates. Writes nothing."""
-        parts, seconds = self.assemble(), None
-        # Of environments, a compiler or a disk, a second tells little.
-        if self.online is None and parts.mode == "eager" and not self.from_disk(parts.dataset, parts.learner.device):
-            seconds = parts.progress.total_updates * seconds_per_update(parts.learner, self.source(parts))
-        return plan_in_words(self, parts, seconds)
+        parts, pace = self.assemble(), None
+        # Of environments, a disk or what is captured on a GPU, a second tells little.
+        captured = parts.mode == "compiled" and parts.learner.device.type == "cuda"
+        if not (captured or self.online or self.from_disk(parts.dataset, parts.learner.device)):
+            pace = pace_of(parts.learner, self.source(parts), compiled=parts.mode == "compiled")
+        return plan_in_words(self, parts, pace)
 
     def _rehearsing(self, parts: Parts) -> Parts:
         """With rows in memory alone: nothing is packed before there is a run."""
@@ -276,7 +279,7 @@ class Trainer:
 
     @property
     def prior_in_buffer(self) -> bool:
-        return isinstance(self.online, OnlineConfig) and self.online.prior == "buffer"
+        return puts_prior_in_buffer(self.online)
 
     def data_bytes(
         self, dataset: TransitionDataset | None, spaces: Spaces, progress: Progress, device: torch.device
@@ -298,8 +301,7 @@ class Trainer:
             dataset = screen_arrays(dataset, spaces, refuse=is_new)
         elif self.config.dataset is not None:
             dataset = load_dataset(self.config.dataset, self.config.env_id, spaces, refuse=is_new)
-        if dataset is None and not goes_without_data(self.online):
-            raise ConfigError("dataset: is required; a path to a file, minari:ID, `source: scripted` or `random`")
+        require_data(self.online, has_data=dataset is not None)
         if self.run_directory is not None and dataset is not None:
             require_its_data(self.run_directory, dataset)
         return dataset

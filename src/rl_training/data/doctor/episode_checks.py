@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
 
 from rl_training.data.checks import FloatArray
+from rl_training.data.doctor.far_values import far_apart
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.subject import Subject
-from rl_training.data.doctor.wording import number, share
+from rl_training.data.doctor.wording import number, round_up, share
 from rl_training.data.formats.raw import RawData
 from rl_training.data.guess_words import is_cost, may_cost
 from rl_training.wording import amount
 
 _FEW_EPISODES = 10
 _FAR_RETURN = 10.0  # interquartile ranges from the median
+_MOST_OF_IT = 0.8  # of what sets a return apart, by a single reward
 _SPARSE = 0.95
 _HORIZON = 100  # rows that count for a value where the discount is 0.99
+_ROUNDED = 1e-6  # of a number that was added to another in float32, and taken off again
 _LONG_SUM, _FEWEST_SUMS = 5, 3  # rows of an episode, and such episodes, that show a running sum
 _MOSTLY_MOVING = 0.3  # of the rows after which it grows
 
@@ -27,7 +29,7 @@ def check_reward_name(raw: RawData, rewards: FloatArray | None) -> Iterator[Find
     """Rewards that by their name in the file are costs, or money that is only spent or only earned, where nobody has
     said which; none above zero may have been negated already."""
     name = raw.column_in_file("rewards", None)
-    if raw.rewards_are is not None or name is None or not may_cost(name):
+    if raw.rewards_are is not None or raw.signs_told or name is None or not may_cost(name):
         return
     above = rewards is None or bool((rewards > 0).any())
     if not is_cost(name) and above and rewards is not None and (rewards < 0).any():
@@ -57,15 +59,9 @@ def check_early_ends(subject: Subject, *, costs: bool = False) -> Iterator[Findi
     what += f" best that can happen: {_HORIZON} more steps {kind} {told[0]}, the last one {kind}s {told[1]} on average."
     wanted = at_end > usual or subject.rewards.min() == subject.rewards.max()
     advice = "Fine where the end is the goal. Where it is a failure, say what it costs besides, at_termination"
-    more = f"{_round_up(sign * (to_come - at_end)):g}"
+    more = f"{round_up(sign * (to_come - at_end)):g}"
     advice += "." if wanted else f": {more} at the least, on top of what you say there now (with a gamma of 0.99)."
     yield Finding("note" if wanted else "warning", "rewards.end-early", "rewards", what, advice, ended)
-
-
-def _round_up(value: float) -> float:
-    """To two digits, away from zero."""
-    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1)
-    return math.copysign(math.ceil(abs(value) / unit - 1e-9) * unit, value)
 
 
 def _running_sum(subject: Subject, rewards: FloatArray) -> Iterator[Finding]:
@@ -104,6 +100,7 @@ def check_rewards(subject: Subject) -> Iterator[Finding]:
             advice = "Only behaviour cloning can use such data; see whether the rewards were recorded at all."
             yield Finding("warning", "rewards.constant", "rewards", what, advice)
         return
+    yield from check_far_rewards(subject)
     usual = float(np.median(rewards.astype(np.float64)))
     part = float((rewards == np.float32(usual)).mean())
     if part > _SPARSE:
@@ -111,6 +108,32 @@ def check_rewards(subject: Subject) -> Iterator[Finding]:
         what = f"{kind} are sparse: {share(part)} of them are {_own(subject, usual)}."
         advice = "Expect to need an algorithm and settings for sparse rewards (IQL's antmaze preset, for one)."
         yield Finding("note", "rewards.sparse", "rewards", what, advice)
+
+
+def check_far_rewards(subject: Subject) -> Iterator[Finding]:
+    """A few that dwarf all others, as the log has them. That of a termination may be worth what a whole episode is."""
+    if subject.rewards is None:
+        return
+    rewards, added = subject.rewards.astype(np.float64), subject.added_at_ends
+    rewards = rewards if added is None else rewards - added
+    ended = np.zeros(len(rewards), dtype=np.bool_) if subject.terminations is None else subject.terminations
+    apart = np.abs(rewards - np.median(rewards if ended.all() else rewards[~ended]))
+    if added is not None:
+        apart[apart <= _ROUNDED * np.abs(added)] = 0.0
+    if subject.whole_episodes:
+        apart[ended] /= subject.lengths.mean()
+    far = far_apart(apart)
+    if not far.size:
+        return
+    noun, row = "cost" if subject.costs else "reward", int(far[0])
+    others = np.delete(rewards, far)
+    ends = (float(others.max()), float(others.min())) if subject.costs else (float(others.min()), float(others.max()))
+    least, most = (_own(subject, end) for end in ends)
+    what = f"{amount(far.size, noun)} {'lies' if far.size == 1 else 'lie'} a thousand times as far out as all others,"
+    what += f" such as {_own(subject, float(rewards[row]))} where the others are in [{least}, {most}]."
+    advice = "Values are learned from it above all else: correct it if it is a fault; if it stands for a missing one,"
+    advice += " name it in missing_words, with missing: drop."
+    yield Finding("warning", "rewards.far-out", "rewards", what, advice, int(far.size), subject.place(row))
 
 
 def check_episodes(subject: Subject) -> Iterator[Finding]:
@@ -147,6 +170,7 @@ def mean_by_row(subject: Subject) -> float | None:
 def _odd_returns(subject: Subject) -> Iterator[Finding]:
     returns = subject.returns
     assert returns is not None
+    assert subject.rewards is not None
     lower, median, upper = np.percentile(returns, [25, 50, 75])
     spread = upper - lower
     if spread <= 0:
@@ -156,9 +180,23 @@ def _odd_returns(subject: Subject) -> Iterator[Finding]:
         noun = _noun(subject)
         what = f"{amount(odd.size, 'episode')} {f'has a {noun}' if odd.size == 1 else f'have {noun}s'} far from all"
         what += f" others, such as {_own(subject, returns[odd[0]])} where the median is {_own(subject, median)}."
+        row = int(subject.starts[odd[0]])
+        if (alone := _row_of_most(subject, int(odd[0]), float(returns[odd[0]] - median))) is not None:
+            row, kind = alone, "cost" if subject.costs else "reward"
+            what = f"{what[:-1]}; a single {kind} makes it so, {_own(subject, float(subject.rewards[row]))}."
         advice = "See whether they are real: unmarked borders and faulty rewards look like this, luck does too."
-        place = subject.place(int(subject.starts[odd[0]]))
+        place = subject.place(row)
         yield Finding("note", "returns.far-out", "rewards", what, advice, int(odd.size), place)
+
+
+def _row_of_most(subject: Subject, episode: int, apart: float) -> int | None:
+    """The row whose reward alone sets an episode's return apart from the others, so far; none where several do."""
+    assert subject.rewards is not None
+    start, end = int(subject.starts[episode]), int(subject.ends[episode])
+    rewards = subject.rewards[start : end + 1].astype(np.float64)
+    beyond = rewards - np.median(rewards)
+    most = int(np.argmax(np.abs(beyond)))
+    return start + most if beyond[most] / apart > _MOST_OF_IT else None
 
 
 def _by_row(subject: Subject) -> Iterator[Finding]:

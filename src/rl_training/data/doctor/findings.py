@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from dataclasses import field as _made  # as a finding has a field of that name
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+
+from rl_training import yaml_dialect
 
 Level: TypeAlias = Literal["error", "warning", "note"]
 LEVELS: tuple[Level, ...] = ("error", "warning", "note")
@@ -53,6 +56,7 @@ class Finding:
     advice: str  # a sentence
     count: int | None = None  # of rows, entries or episodes, as `what` says
     place: Place = NOWHERE  # the first of them
+    advised: Mapping[str, Any] = _made(default_factory=dict, hash=False)  # options that the advice has `spelt_out`
 
     def __str__(self) -> str:
         where = str(self.place)
@@ -64,7 +68,13 @@ class Finding:
         """The finding as JSON values."""
         plain = asdict(self)
         place = plain.pop("place")
+        del plain["advised"]  # in words it is there already
         return {**plain, **place}
+
+
+def spelt_out(options: Mapping[str, Any]) -> str:
+    """Options as a configuration has them, in one line: `at_termination: {crash: -100}`."""
+    return ", ".join(f"{name}: {yaml_dialect.inline(value)}" for name, value in options.items())
 
 
 @dataclass(frozen=True)

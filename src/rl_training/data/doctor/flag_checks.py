@@ -174,7 +174,7 @@ def _time_limits(fields: RawFields, subject: Subject, end_text: EndText | None) 
     many = at_limit >= max(_LIMIT_EPISODES, 0.02 * len(lengths)) and at_limit > max(near, longer)
     if limit >= _LIMIT_LEAST and many:
         ends = subject.ends[terminated & (subject.lengths == limit)].tolist()
-        said = {text for row in ends if end_text is not None and (text := end_text(row))}
+        said = set() if end_text is None else _at_that_length(subject, end_text, limit)
         everyone = "every episode ends" if at_limit == len(subject.lengths) else f"{amount(at_limit, 'episode')} end"
         what = f"By {name!r}, {everyone} in a termination after exactly {limit:,} rows: that looks like a time limit."
         written = ", ".join(f"{printable(text)}: truncation" for text in sorted(said))
@@ -189,6 +189,16 @@ def _time_limits(fields: RawFields, subject: Subject, end_text: EndText | None) 
         what = f"{name!r} is read as terminations, and nothing says where episodes were only cut."
         advice = "If it also marks time limits, split it into terminations and truncations."
         yield Finding("note", "flags.dones", "terminations", what, advice)
+
+
+def _at_that_length(subject: Subject, end_text: EndText, limit: int) -> set[str]:
+    """The reasons of terminations that come after so many rows alone; a crash may happen to."""
+    of: dict[str, set[int]] = {}
+    assert subject.terminations is not None
+    for row, length in zip(subject.ends.tolist(), subject.lengths.tolist(), strict=True):
+        if subject.terminations[row] and (text := end_text(row)):
+            of.setdefault(text, set()).add(length)
+    return {text for text, lengths in of.items() if lengths == {limit}}
 
 
 def _one_row(subject: Subject) -> Iterator[Finding]:

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.checks import FloatArray
+from rl_training.data.doctor.far_values import far_beyond
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.subject import Columns, Outside, Subject
 from rl_training.data.doctor.wording import capital, column_in_words, columns_in_words, number, share
+from rl_training.data.missing_marks import NINES, nines_among
 from rl_training.data.statistics import sample_rows
 from rl_training.wording import amount
 
 _RARELY = 0.001  # share of rows in which a near-constant column departs from its usual value
 _SCALES_APART = 1e3
 _FAR_OUT = 100.0  # standard deviations
+_SUSPECT = 10.0  # standard deviations from where on it is worth a closer look
+_FEW = 10_000  # rows, of which all are looked at
+_MOST_TOLD = 3  # columns
 _LOOKS_NORMALISED = 0.05
 
 ObsBounds = tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]  # lowest and highest, [O] each
@@ -29,7 +34,10 @@ def check_observations(subject: Subject, columns: Columns, bounds: ObsBounds | N
     varying = columns.std > 0
     yield from _constant(subject, obs, columns)
     yield from _scales(columns, varying, subject.obs_names)
-    yield from _far_out(subject, obs, columns, varying)
+    marks = dict(_marks(obs, columns))
+    yield from _told_marks(subject, obs, marks)
+    varying_without = varying & ~np.isin(np.arange(len(varying)), list(marks))
+    yield from _far_out(subject, obs, columns, varying_without)
     yield from _normalised(columns, varying)
     if bounds is not None and len(bounds[0]) == obs.shape[1]:
         yield from _outside(subject, obs, columns, bounds)
@@ -72,17 +80,47 @@ def _scales(columns: Columns, varying: npt.NDArray[np.bool_], names: tuple[str, 
         yield Finding("note", "obs.scales", "obs", what, advice)
 
 
+def _marks(obs: FloatArray, columns: Columns) -> Iterator[tuple[int, float]]:
+    """Columns with nothing but nines in a few rows, -999 or 9999, far from the rest. Such a mark is the least or the
+    largest value, so that few columns have to be looked at."""
+    for column in np.flatnonzero(np.isin(columns.min, NINES) | np.isin(columns.max, NINES)).tolist():
+        if (mark := nines_among(obs[:, column].astype(np.float64))) is not None:
+            yield column, mark
+
+
+def _told_marks(subject: Subject, obs: FloatArray, marks: Mapping[int, float]) -> Iterator[Finding]:
+    for column, mark in list(marks.items())[:_MOST_TOLD]:
+        rows = np.flatnonzero(obs[:, column] == mark)
+        what = (
+            f"{number(mark)} stands in {amount(rows.size, 'row')} of {column_in_words(column, subject.obs_names)}, far"
+        )
+        what += " from all other values: it looks like a mark for a missing one."
+        advice = f"If it is, say missing_words: ['{mark:.0f}'] with missing: hold (the value before) or missing: drop."
+        place = subject.place(int(rows[0]), column)
+        yield Finding("warning", "obs.far-out", "obs", what, advice, int(rows.size), place)
+
+
 def _far_out(subject: Subject, obs: FloatArray, columns: Columns, varying: npt.NDArray[np.bool_]) -> Iterator[Finding]:
     """Values such as -9999, which recorders write for what they do not know."""
     scale = np.where(varying, columns.std, 1.0)
     reach = np.maximum(columns.max - columns.mean, columns.mean - columns.min) / scale
-    for column in np.flatnonzero(varying & (reach > _FAR_OUT)).tolist()[:3]:
+    told = 0
+    for column in np.flatnonzero(varying & ((reach > _SUSPECT) | (len(obs) < _FEW))).tolist():
+        if told == _MOST_TOLD:
+            return
         values = obs[:, column].astype(np.float64)
-        far = np.flatnonzero(np.abs(values - columns.mean[column]) > _FAR_OUT * columns.std[column])
+        far, beyond = far_beyond(values), "a thousand times as far out as all others"
+        if not far.size:
+            far = np.flatnonzero(np.abs(values - columns.mean[column]) > _FAR_OUT * columns.std[column])
+            beyond = f"over {_FAR_OUT:.0f} standard deviations from the mean"
+        if not far.size:
+            continue
+        told += 1
         what = f"{amount(far.size, 'value')} in {column_in_words(column, subject.obs_names)}"
-        what += f" {'lies' if far.size == 1 else 'lie'} over {_FAR_OUT:.0f} standard deviations from the mean, such as"
-        what += f" {number(float(values[far[0]]))}."
-        advice = "See whether it stands for a missing measurement, and drop those episodes if so."
+        what += f" {'lies' if far.size == 1 else 'lie'} {beyond}, such as {number(float(values[far[0]]))}."
+        advice = (
+            "See whether it stands for a missing measurement; if so, name it in missing_words, or drop those episodes."
+        )
         place = subject.place(int(far[0]), column)
         yield Finding("warning", "obs.far-out", "obs", what, advice, int(far.size), place)
 

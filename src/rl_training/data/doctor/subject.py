@@ -43,6 +43,7 @@ class Subject:
     ends_are_said: bool = False  # that last rows of episodes are terminations
     days: IndexArray | None = None  # [N]; counted, where steps are dates
     costs: bool = False  # rewards are the negative of the file's own
+    added_at_ends: npt.NDArray[np.float64] | None = None  # [N]; what at_termination has added to rewards
     lost_in_float32: tuple[int, ...] = ()  # columns of obs that change, but not by enough for float32
 
     @classmethod
@@ -93,6 +94,7 @@ class Subject:
             ends_are_said=raw.ends_are_said,
             days=days_of(raw, self.rows),
             costs=raw.costs,
+            added_at_ends=raw.added_to(self.rows),
         )
 
     @cached_property
@@ -119,7 +121,8 @@ class Subject:
         some: dict[str, Any] = {name: values[:rows] for name, values in arrays.items() if values is not None}
         recorded = None if self.recorded is None else self.recorded.of_rows(np.arange(rows))
         days = None if self.days is None else self.days[:rows]
-        return replace(self, rows=rows, ends=ends, recorded=recorded, days=days, **some)
+        added = None if self.added_at_ends is None else self.added_at_ends[:rows]
+        return replace(self, rows=rows, ends=ends, recorded=recorded, days=days, added_at_ends=added, **some)
 
     @cached_property
     def lengths(self) -> IndexArray:

@@ -41,6 +41,12 @@ def within(value: float, deviation: float) -> str:
     return text if text.strip("-0.,") else "0"
 
 
+def round_up(value: float) -> float:
+    """To two digits, away from zero."""
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 1)
+    return math.copysign(math.ceil(abs(value) / unit - 1e-9) * unit, value)
+
+
 def share(part: float) -> str:
     """A share in per cent: 11%, 99.6%, 0.3%, below 0.01%."""
     percent = 100.0 * part

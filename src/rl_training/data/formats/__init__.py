@@ -16,7 +16,7 @@ from rl_training.data.formats.csv_text import GZIP, is_text, unpacked_start
 from rl_training.data.formats.folders import kind_in
 from rl_training.data.formats.frames import read_table
 from rl_training.data.formats.nearby import near_names
-from rl_training.data.formats.not_data import told_apart
+from rl_training.data.formats.not_data import WORKBOOK, is_workbook, told_apart
 from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.siblings import alike_beside
@@ -82,6 +82,8 @@ def recognise(path: Path) -> str:
         raise DataError(f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     for name, (signature, _) in _SIGNATURES.items():
         if start.startswith(signature):
+            if name == "npz" and not _is_array(start) and is_workbook(path):
+                raise DataError(WORKBOOK)
             return "minari" if path.name == "main_data.hdf5" and _is_minari(path.parent) else name
     if is_text(unpacked_start(start) if start.startswith(GZIP) else start):
         return "csv"
@@ -89,6 +91,12 @@ def recognise(path: Path) -> str:
     described = next((what for sign, what in _STRANGERS.items() if start.startswith(sign)), None)
     described = described or _without_separators(start) or f"it begins with {start[:8]!r}"
     raise DataError(f"not a dataset in a format this version reads ({known}, CSV): {described}")
+
+
+def _is_array(start: bytes) -> bool:
+    """Whether the first member of an archive is one of NumPy's, as it is called there."""
+    length = int.from_bytes(start[26:28], "little")
+    return start[30 : 30 + length].endswith(b".npy")
 
 
 def _without_separators(start: bytes) -> str | None:
@@ -114,6 +122,9 @@ def _recognise_folder(folder: Path) -> str:
     if files:
         said += "; join the files into one, with the name of its file in each row (episode_ids) where each is an"
         said += " episode, or name each as a part of a mixture (dataset: {source: mixture, parts: …})"
+    if partitions := [name for name in held if "=" in name and (folder / name).is_dir()]:
+        key = printable(partitions[0].partition("=")[0])
+        said += f"; partitions in folders are not read: write them as files in one folder, with {key} as a column"
     raise DataError(said)
 
 

@@ -17,6 +17,8 @@ from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import shortened
 
+_TICKS = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}  # of a duration in a second, in which files may differ
+
 
 def read(table: Any, columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> RawData:
     """The arrays of a table, or of anything that hands over Arrow data."""
@@ -87,6 +89,9 @@ def _values(name: str, array: Any) -> npt.NDArray[Any]:
         return _values(name, array.storage)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return _lists(name, array)
+    if pa.types.is_duration(kind):
+        ticks = array.cast(pa.int64()).cast(pa.float64(), safe=False)
+        return np.asarray(ticks.to_numpy(zero_copy_only=False)) / _TICKS[kind.unit]
     if pa.types.is_dictionary(kind):
         return _spread(_values(name, array.dictionary), array.indices)
     if _is_number(kind):

@@ -38,17 +38,20 @@ def _fresh(parent: Path, prefix: str) -> Path:
 
 
 @contextmanager
-def workplace(target: Path) -> Iterator[Path]:
+def workplace(target: Path, *, any_target: bool = False) -> Iterator[Path]:
     """A free name in a hidden folder beside the target, which goes at the end with whatever is in it.
 
     The folder is locked as long as the process lives; what killed ones left beside the same target is removed.
+    any_target: beside others, too, where each has a name of its own and none would come back to remove it.
     """
-    _remove_left(target)
+    with stopping_later():
+        _remove_left(target, any_target=any_target)
     while True:
         folder, lock = _fresh(target.parent, f".{target.name}.{_host()}-"), None
         try:
-            folder.mkdir()
-            lock = _lock_own(folder)
+            with stopping_later():
+                folder.mkdir()
+                lock = _lock_own(folder)
             if lock is None:
                 continue
             yield folder / "new"
@@ -57,14 +60,14 @@ def workplace(target: Path) -> Iterator[Path]:
             with stopping_later():
                 shutil.rmtree(folder, ignore_errors=True)
                 if lock is not None:
-                    os.close(lock)
-                _remove_left(target)  # what had to stay as long as nothing lay under the name
+                    lock.close()
+                _remove_left(target, any_target=any_target)  # what had to stay as long as nothing lay under the name
 
 
-def _lock_own(folder: Path) -> int | None:
+def _lock_own(folder: Path) -> _Lock | None:
     """The lock on a folder that was just made; none where another process has taken it for a dead one's."""
     try:
-        return _lock(folder)
+        return _Lock(folder)
     except (BlockingIOError, FileNotFoundError):
         return None
 
@@ -77,33 +80,46 @@ def _host() -> str:
     return hashlib.sha256(f"{platform.node()} {own}".encode()).hexdigest()[:11]
 
 
-def _remove_left(target: Path) -> None:
+def _remove_left(target: Path, *, any_target: bool) -> None:
     """What no process locks any more was left by one that is dead; on a shared disk, which need not tell of another
     machine's locks, only what this one left. What was being replaced stays while there is nothing in its place."""
-    name = re.compile(rf"\.{re.escape(target.name)}\.{_host()}-[0-9a-f]{{20}}")
+    whose = ".+" if any_target else re.escape(target.name)
+    name = re.compile(rf"\.({whose})\.{_host()}-[0-9a-f]{{20}}")
     with contextlib.suppress(OSError):
-        for left in [Path(entry.path) for entry in os.scandir(target.parent) if name.fullmatch(entry.name)]:
+        for found in [match for entry in os.scandir(target.parent) if (match := name.fullmatch(entry.name))]:
+            left = target.with_name(found[0])
             with contextlib.suppress(OSError):
-                lock = _lock(left, required=True)
-                if os.path.lexists(target) or not os.path.lexists(left / REPLACED):
+                lock = _Lock(left, required=True)
+                if os.path.lexists(target.with_name(found[1])) or not os.path.lexists(left / REPLACED):
                     shutil.rmtree(left, ignore_errors=True)
-                os.close(lock)
+                lock.close()
 
 
-def _lock(folder: Path, *, required: bool = False) -> int:
-    """A descriptor that locks a folder until it is closed, or the process ends; BlockingIOError where another does.
+class _Lock:
+    """A folder that is locked until `close`, or until nobody holds this any more, as where a signal came before it;
+    BlockingIOError where another process has locked it.
 
     required: OSError on a disk without locks, too.
     """
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        folder.stat()  # removed before it was locked: FileNotFoundError
-    except OSError as error:
-        if required or isinstance(error, BlockingIOError | FileNotFoundError):
-            os.close(descriptor)
-            raise
-    return descriptor
+
+    def __init__(self, folder: Path, *, required: bool = False) -> None:
+        self.descriptor: int | None = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        try:
+            fcntl.flock(self.descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder.stat()  # removed before it was locked: FileNotFoundError
+        except OSError as error:
+            if required or isinstance(error, BlockingIOError | FileNotFoundError):
+                self.close()
+                raise
+
+    def close(self) -> None:
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+    def __del__(self) -> None:
+        with contextlib.suppress(AttributeError, OSError):  # the folder could not be opened
+            self.close()
 
 
 @contextmanager

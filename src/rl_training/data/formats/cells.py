@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.checks import unmasked
 from rl_training.data.formats.currencies import Currencies, advice_on, amount_of
-from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import listed
-from rl_training.data.formats.words import MOST_PROPOSED, as_number, key_of, proposed
+from rl_training.data.formats.words import MOST_PROPOSED, as_number, float_of, is_joined, key_of, proposed
 from rl_training.data.formats.words import NAME as WORDS
 from rl_training.errors import DataError, did_you_mean
 from rl_training.validation import shown
@@ -28,8 +28,9 @@ _MISSING_WORDS = ("na", "n/a", "null", "none", "missing", "-", "?", "#n/a")
 _LONGEST_WORD = 30
 _NO_WORD = re.compile(r"""[][{},"']|^\d""")  # what lists of words are written with, and what numbers begin with
 _DECIMAL_COMMA = re.compile(r"[-+]?(?:\d+,\d*|,\d+)")
-_NESTED = (list, tuple, np.ndarray)
+NESTED = (list, tuple, np.ndarray)
 _MOST_COLUMNS, _MOST_WORDS = 4, 4  # that a refusal lists
+DECLARED = np.finfo(np.float64).max  # in a column of which an empty cell may mean something: named as missing
 
 
 class BadCellsError(DataError):
@@ -130,7 +131,7 @@ def numbers_of_words(
     if values.dtype.kind in "iuf":  # words may have become numbers before
         return _without_marks(values, [mark for mark in missing if as_number(mark) not in known.values()])
     cells = values.tolist()
-    if values.ndim > 1 or any(isinstance(cell, _NESTED) for cell in cells[:1]):
+    if values.ndim > 1 or any(isinstance(cell, NESTED) for cell in cells[:1]):
         raise DataError(f"column {name!r}: holds lists, not words; leave it out of {WORDS}")
     keys = [key_of(cell) for cell in cells]
     has_truths = values.dtype.kind == "b" or any(isinstance(cell, bool) for cell in cells)
@@ -208,6 +209,18 @@ def _without_marks(found: npt.NDArray[Any], missing: Sequence[str]) -> npt.NDArr
     return np.where(np.isin(found, marks), np.nan, found) if marks.size else found
 
 
+def with_declared(read: npt.NDArray[Any], cells: npt.NDArray[Any], missing: Sequence[str]) -> npt.NDArray[Any]:
+    """What was read of cells, `[N]`, with `DECLARED` where one is not just empty, but one of the words for nothing."""
+    if not missing or read.ndim != 1 or read.dtype.kind != "f":
+        return read
+    if cells.dtype.kind in "biuf":
+        empty = np.isnan(cells.astype(np.float64))
+    else:
+        nothing = {"", "nan", "none", *_MISSING_WORDS} - {word.strip().casefold() for word in missing}
+        empty = np.array([is_missing(cell) or str(_decoded(cell)).strip().casefold() in nothing for cell in cells])
+    return np.where(np.isnan(read) & ~empty, DECLARED, read)
+
+
 def _numbers(
     name: str,
     values: npt.NDArray[Any],
@@ -220,9 +233,11 @@ def _numbers(
         return values
     if values.dtype.kind not in "OUST":
         raise DataError(f"column {name!r}: {values.dtype} values are not numbers")
-    if values.ndim > 1 or any(isinstance(cell, _NESTED) for cell in values[:1]):
+    if values.ndim > 1 or any(isinstance(cell, NESTED) for cell in values[:1]):
         return _stacked(name, values)
     try:
+        if any(map(is_joined, values.tolist())):
+            raise ValueError
         found = values.astype(np.float64)
     except (ValueError, TypeError, OverflowError):
         values = values if currencies is None else currencies.without(name, values, first_row)
@@ -253,13 +268,13 @@ def is_flag_word(text: str) -> bool:
 def _number(cell: Any, words: Mapping[str, float]) -> float | None:
     """None of what is no number."""
     try:
-        return float(cell)
+        return float_of(cell)
     except OverflowError:
         return np.inf
     except (ValueError, TypeError):
         word = _decoded(cell)
-    text = "" if word is None or _is_missing(word) else str(word).strip().casefold()
-    return None if isinstance(word, _NESTED) else words.get(text)
+    text = "" if word is None or is_missing(word) else str(word).strip().casefold()
+    return None if isinstance(word, NESTED) else words.get(text)
 
 
 def _decoded(cell: Any) -> Any:
@@ -268,12 +283,12 @@ def _decoded(cell: Any) -> Any:
 
 def _is_number(text: str) -> bool:
     try:
-        return float(text) == float(text)
+        return float_of(text) == float_of(text)
     except ValueError:
         return False
 
 
-def _is_missing(cell: Any) -> bool:
+def is_missing(cell: Any) -> bool:
     """pandas' NA and NaT; both compare as nothing else does."""
     return type(cell).__name__ in ("NAType", "NaTType")
 
@@ -317,12 +332,12 @@ def _stacked(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Lists of one length as the rows of a matrix."""
     width = np.shape(values[0])
     for row, cell in enumerate(values):
-        if not isinstance(cell, _NESTED):
+        if not isinstance(cell, NESTED):
             raise DataError(f"column {name!r}: row {row} holds {shown(cell)}, not a list as row 0 does")
         if len(cell) != len(values[0]):
             raise ragged(name, row, len(cell), len(values[0]))
     try:
-        stacked = np.array([np.asarray(cell, dtype=np.float64) for cell in values])
+        stacked = np.array([np.asarray(unmasked(cell), dtype=np.float64) for cell in values])
     except (ValueError, TypeError) as error:
         row = next((row for row, cell in enumerate(values) if not _is_numeric(cell, width)), 0)
         cell = values[row].tolist() if isinstance(values[row], np.ndarray) else values[row]
@@ -342,35 +357,3 @@ def ragged(name: str, row: int, found: int, expected: int) -> DataError:
     return DataError(
         f"column {name!r}: row {row} has {amount(found, 'value')}, row 0 has {expected}; all must have as many"
     )
-
-
-def labels(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """`[N]` names of episodes: numbers or text, none of them missing."""
-    if values.ndim != 1:
-        raise DataError(f"column {name!r}: holds lists; the episode of a row is one number or name")
-    if values.dtype.kind in "biu":
-        return values
-    if values.dtype.kind in "OS":
-        cells = values.tolist()
-        if nested := [row for row, cell in enumerate(cells) if isinstance(cell, _NESTED)]:
-            held = f"row {nested[0]} holds {shown(cells[nested[0]])}"
-            raise DataError(f"column {name!r}: {held}; the episode of a row is one number or name")
-        values = np.array([_as_label(cell) for cell in cells], dtype=object)
-    if values.dtype.kind == "f":
-        missing = np.isnan(values)
-    else:
-        missing = np.array([cell is None or cell == "" or cell != cell or _is_missing(cell) for cell in values])
-    if missing.any():
-        raise DataError(f"column {name!r}: row {int(np.argmax(missing))} has no episode")
-    if values.dtype.kind in "fU":
-        return values
-    if any(str(value).endswith("\0") for value in values):  # which numpy leaves out
-        raise DataError(f"column {name!r}: a name ends in NUL; the episode of a row is one number or name")
-    longest = max(map(len, map(str, values)), default=0)
-    check_size(4 * longest * len(values))  # numpy gives every text the room of the longest
-    return values.astype(str)
-
-
-def _as_label(cell: Any) -> Any:
-    """Bytes as text. What is no UTF-8 is written out, as no two names may become one."""
-    return cell.decode("utf-8", "backslashreplace") if isinstance(cell, bytes) else cell

@@ -16,11 +16,10 @@ from rl_training.time_features import Seconds
 HOLE = 1.5  # of the usual stride: a longer one is a hole
 DATES = "2024-03-31 08:15:00"
 # An instant in whole seconds since 1970 began and nanoseconds, and the seconds that a clock on the wall shows, whose
-# zone a date may name.
-DATED = np.dtype([("second", np.int64), ("nano", np.int64), ("wall", np.float64)])
+# zone a date may name. dated: not a time of day alone, which counts from the first day of 1970.
+DATED = np.dtype([("second", np.int64), ("nano", np.int64), ("wall", np.float64), ("dated", np.bool_)])
 NANO = 10**9
 _UNITS = (NANO, 10**6, 10**3, 1)  # nanoseconds
-_DAY = 86_400
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,9 +37,7 @@ def clock_of(name: str, steps: npt.NDArray[Any]) -> Clock:
     """Of what `steps_of` has read."""
     if not steps.dtype.names:
         return Clock(name, steps.astype(np.float64))  # as strides of unsigned numbers would wrap
-    wall = np.ascontiguousarray(steps["wall"])
-    dated = bool((wall // _DAY != 0).any())  # a time without a date counts from the first day of 1970
-    return Clock(name, _seconds(steps), wall if dated else None)
+    return Clock(name, _seconds(steps), np.ascontiguousarray(steps["wall"]) if steps["dated"].any() else None)
 
 
 def _seconds(dates: npt.NDArray[Any]) -> Seconds:

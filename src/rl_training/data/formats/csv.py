@@ -3,8 +3,8 @@ folder of files with the same columns."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -15,23 +15,35 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats import csv_text
-from rl_training.data.formats.cells import Faults, labels, marks_with_points, with_points
+from rl_training.data.formats.cells import Faults, marks_with_points, with_points
 from rl_training.data.formats.clocks import in_one
-from rl_training.data.formats.csv_files import common_notes, described, layouts_of, readable, refuse_empty
+from rl_training.data.formats.csv_files import (
+    common_notes,
+    described,
+    doubled_notes,
+    layouts_of,
+    mend,
+    named_alike,
+    readable,
+    refuse_empty,
+)
 from rl_training.data.formats.csv_text import Layout
 from rl_training.data.formats.folders import files_of, joined, order_note, plan_of, rows_by_file
+from rl_training.data.formats.labels import labels
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.plain_csv import is_plain
 from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in
 from rl_training.data.formats.tables import Plan, assemble
 from rl_training.data.formats.whole_numbers import may_be_rounded
+from rl_training.data.formats.words import float_of
 from rl_training.data.formats.written import with_beside
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import printable, shortened, shown
 from rl_training.wording import amount
 
+HEADER_ALONE = "has a header, but no rows"
 _ROWS_AT_A_TIME = 50_000
 _BETWEEN_CHECKS = 2**24  # bytes from one look at the free memory to the next
 
@@ -51,7 +63,9 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
             parts.append(_of_file(entry, layout, planned))
     counts = [len(part[planned.columns[0]]) for part in parts]
     if path.is_dir():
-        refuse_empty(paths, counts, ("has a header, but no rows", "have a header, but no rows"))
+        refuse_empty(paths, counts, (HEADER_ALONE, "have a header, but no rows"))
+    if not sum(counts):
+        raise DataError(HEADER_ALONE)
     whole = {
         name: joined(name, [part.pop(name) for part in parts], paths, tells_apart=name in planned.tell_apart)
         for name in planned.columns
@@ -94,19 +108,17 @@ def _one_of_each(path: Path, layout: Layout, planned: Plan) -> list[str]:
     """Notes on names that stand for several columns; refused where one of them is read and they are not the same."""
     if not layout.doubled:
         return []
-    notes = []
-    read = [name for name in layout.doubled if name in planned.columns]
-    places = {name: [place for place, other in enumerate(layout.names) if other == name] for name in read}
-    for line, row in csv_text.rows(path, layout) if read else ():
-        for name, among in places.items():
-            cells = {row[place].strip() for place in among if place < len(row)}
-            if len(cells) > 1:
-                differ = " and ".join(map(shown, sorted(cells)))
-                raise DataError(f"{layout.named_alike(name)}; give each its own name (line {line} has {differ})")
-    for name in layout.doubled:
-        why = "hold the same, and one is read" if name in places else "are not used"
-        notes.append(f"{layout.named_alike(name)}; they {why}")
-    return notes
+    used = set(planned.columns)
+    places = {name: layout.places[name] for name in layout.doubled if name in used}
+    with closing(csv_text.rows(path, layout)) as table:
+        for line, row in table if places else ():
+            for name, among in places.items():
+                cells = {row[place].strip() for place in among if place < len(row)}
+                if len(cells) > 1:
+                    differ = " and ".join(map(shown, sorted(cells)))
+                    raise DataError(f"{named_alike(layout, name)}; give each its own name (line {line} has {differ})")
+    why = {name: "hold the same, and one is read" if name in places else "are not used" for name in layout.doubled}
+    return doubled_notes(layout, why)
 
 
 def planned_columns(layout: Layout, columns: Columns | None, choices: TableChoices, paths: Sequence[Path]) -> Plan:
@@ -185,16 +197,18 @@ def _read_plainly(path: Path, layout: Layout, planned: Plan, most: int | None = 
     everywhere = {name: position for position, name in enumerate(layout.names)}
     positions = {name: everywhere[name] for name in planned.columns if name in everywhere}
     parts: dict[str, list[npt.NDArray[Any]]] = {name: [] for name in positions}
-    complete, faults = islice(_complete(path, layout), most), Faults()
+    faults = Faults()
     plain = partial(_values, planned)
     values = _with_commas(planned, plain) if layout.decimal_commas else plain
     done = 0
-    while rows := list(islice(complete, _ROWS_AT_A_TIME)):
-        cells = list(zip(*rows, strict=True))
-        for name, position in positions.items():
-            csv_text.require_utf8(cells[position])  # of other columns it is not asked
-            parts[name].append(faults.reading(values, name, cells[position], done))
-        done += len(rows)
+    with closing(_complete(path, layout)) as every:
+        complete = islice(every, most)
+        while rows := list(islice(complete, _ROWS_AT_A_TIME)):
+            cells = list(zip(*rows, strict=True))
+            for name, position in positions.items():
+                csv_text.require_utf8(cells[position])  # of other columns it is not asked
+                parts[name].append(faults.reading(values, name, cells[position], done))
+            done += len(rows)
     faults.refuse(lambda wanted: _lines_of(path, layout, wanted))
     return {
         name: in_one(name, found, tells_apart=name in planned.tell_apart) if found else np.empty(0)
@@ -225,7 +239,7 @@ def _with_commas(planned: Plan, values: Reading) -> Reading:
 def _values(planned: Plan, name: str, cells: Sequence[str], first_row: int = 0) -> npt.NDArray[Any]:
     try:
         if name not in planned.as_written and name != planned.step:  # whose digits are all kept
-            return planned.values(name, np.array(list(map(float, cells))), first_row)
+            return planned.values(name, np.array(list(map(float_of, cells))), first_row)
     except ValueError:  # true, false, nothing, a date, or a mistake
         pass
     return planned.values(name, np.array(cells, dtype=object), first_row)
@@ -233,29 +247,32 @@ def _values(planned: Plan, name: str, cells: Sequence[str], first_row: int = 0) 
 
 def _lines_of(path: Path, layout: Layout, rows: set[int]) -> dict[int, int]:
     """The lines that rows have in the file."""
-    table = islice(csv_text.rows(path, layout, any_letters=True), max(rows) + 1)
-    return {row: line for row, (line, _) in enumerate(table) if row in rows}
+    with closing(csv_text.rows(path, layout, any_letters=True)) as table:
+        return {row: line for row, (line, _) in enumerate(islice(table, max(rows) + 1)) if row in rows}
 
 
 def _as_written(path: Path, layout: Layout, name: str, row: int) -> str:
     """A cell as the file has it, and its line."""
-    line, cells = next(islice(csv_text.rows(path, layout, any_letters=True), row, None))
-    return f"{printable(shortened(cells[layout.names.index(name)].strip()))} (line {line})"
+    with closing(csv_text.rows(path, layout, any_letters=True)) as table:
+        line, cells = next(islice(table, row, None))
+    return f"{printable(shortened(cells[layout.places[name][0]].strip()))} (line {line})"
 
 
-def _complete(path: Path, layout: Layout) -> Iterator[list[str]]:
+def _complete(path: Path, layout: Layout) -> Generator[list[str], None, None]:
     """Rows with a value for every column."""
     width = len(layout.names)
-    table = csv_text.rows(path, layout, strict=True, any_letters=True)
-    for line, row in table:
-        if len(row) != width:
-            found, named = amount(len(row), "value"), amount(width, "column")
-            above = f"; {_ABOVE}" if line <= layout.lines_above + 1 and len(row) > width else ""
-            others = _lines_of_other_widths(table, width)
-            not_either = f"{'nor do' if len(others) > 1 else 'nor does'} {amount(len(others), 'other line')} fit"
-            more = f" ({not_either}: {first_of(others)})" if others and not above else ""
-            raise DataError(f"line {line} has {found}, but the header names {named}{more}{above}")
-        yield row
+    with closing(csv_text.rows(path, layout, strict=True, any_letters=True)) as table:
+        for line, row in table:
+            if len(row) != width:
+                found, named = amount(len(row), "value"), amount(width, "column")
+                above = f"; {_ABOVE}" if line <= layout.lines_above + 1 and len(row) > width else ""
+                others = _lines_of_other_widths(table, width)
+                not_either = f"{'nor do' if len(others) > 1 else 'nor does'} {amount(len(others), 'other line')} fit"
+                more = f" ({not_either}: {first_of(others)})" if others and not above else ""
+                raise DataError(
+                    f"line {line} has {found}, but the header names {named}{more}{above or mend(len(row), width)}"
+                )
+            yield row
 
 
 def _lines_of_other_widths(table: Iterator[tuple[int, list[str]]], width: int) -> list[str]:

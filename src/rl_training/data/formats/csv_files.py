@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -13,11 +13,12 @@ from rl_training.data.formats import csv_text, recognise
 from rl_training.data.formats.csv_text import SEPARATORS, Layout
 from rl_training.data.formats.folders import TITLES, blamed_on, check_columns
 from rl_training.data.formats.looks import not_utf8
-from rl_training.data.formats.names import first_of
+from rl_training.data.formats.names import first_of, listed
 from rl_training.errors import DataError
 from rl_training.validation import printable, shortened, shown
 from rl_training.wording import amount
 
+_MOST_NOTES = 5  # of one kind
 _DECIMALS = {",": "a comma", ".": "a point"}
 
 
@@ -47,6 +48,11 @@ def layouts_of(paths: Sequence[Path], path: Path) -> list[Layout]:
             layouts.append(csv_text.layout_of(entry))
             _check_alike(layouts[-1], layouts[0], paths[0])
     return _with_one_sign(layouts, paths)
+
+
+def mend(found: int, width: int) -> str:
+    """What to do about a line with so many values."""
+    return f"; {'complete' if found < width else 'correct'} it, or delete the line"
 
 
 def refuse_empty(paths: Sequence[Path], sizes: Sequence[int], what: tuple[str, str]) -> None:
@@ -93,6 +99,29 @@ def described(layouts: Sequence[Layout]) -> str:
     packed = sum(layout.is_packed for layout in layouts)
     how = "" if not packed else ", packed with gzip" if packed == len(layouts) else ", partly packed with gzip"
     return f"CSV, separated by {SEPARATORS[layouts[0].separator]}{how}"
+
+
+def named_alike(layout: Layout, name: str) -> str:
+    """`two columns are named 'x'`."""
+    count = len(layout.places[name])
+    return f"{'two' if count == 2 else count} columns are named {shown(name)}"
+
+
+def doubled_notes(layout: Layout, how: Mapping[str, str]) -> list[str]:
+    """Notes on names that stand for several columns, one on each, or on all that are alike where they are many. how:
+    what these columns do."""
+    alike: dict[str, list[str]] = {}
+    for name, told in how.items():
+        alike.setdefault(told, []).append(name)
+    few = [name for names in alike.values() if len(names) <= _MOST_NOTES for name in names]
+    return [
+        *(f"{named_alike(layout, name)}; they {how[name]}" for name in few),
+        *(
+            f"{len(names):,} names stand for several columns each, which {told}: {listed(names)}"
+            for told, names in alike.items()
+            if len(names) > _MOST_NOTES
+        ),
+    ]
 
 
 def common_notes(of_files: Sequence[Sequence[str]], paths: Sequence[Path]) -> list[str]:

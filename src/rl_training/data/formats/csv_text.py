@@ -8,15 +8,17 @@ import io
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 from rl_training.data.formats.cells import is_missing_word
 from rl_training.data.formats.limits import check_size, most_unpacked
+from rl_training.data.formats.words import float_of
 from rl_training.errors import DataError
 from rl_training.validation import shortened, shown
 from rl_training.wording import amount
@@ -63,15 +65,18 @@ class Layout:
     def decimal_commas(self) -> bool:
         return self.decimals == ","
 
+    @cached_property
+    def places(self) -> dict[str, list[int]]:
+        """The columns of each name, by their position."""
+        found: dict[str, list[int]] = {}
+        for place, name in enumerate(self.names):
+            found.setdefault(name, []).append(place)
+        return found
+
     @property
     def doubled(self) -> list[str]:
         """Names that stand for more than one column."""
-        return [name for name, count in Counter(self.names).items() if count > 1 and name]
-
-    def named_alike(self, name: str) -> str:
-        """`two columns are named 'x'`."""
-        count = self.names.count(name)
-        return f"{'two' if count == 2 else count} columns are named {shown(name)}"
+        return [name for name, places in self.places.items() if len(places) > 1 and name]
 
     @property
     def unit_of(self) -> dict[str, str] | None:
@@ -170,15 +175,18 @@ def layout_of(path: Path) -> Layout:
     decimals = _decimals(path, separator)
     has_units = has_names and _are_units(lines[above + 1 : above + 3], separator, len(names))
     units = lines[above + 1] if has_units else None
+    require_utf8([text if has_names else "", units or ""])
     above_data = above + has_names + (units is not None)
     return Layout(names, separator, above_data, has_names, decimals, is_packed, units, below is None)
 
 
 def rows(
     path: Path, layout: Layout, *, strict: bool = False, any_letters: bool = False
-) -> Iterator[tuple[int, list[str]]]:
+) -> Generator[tuple[int, list[str]], None, None]:
     """The number of the line and the cells of every row below the header; empty lines are passed over. any_letters:
-    what is not UTF-8 is left for `require_utf8` to find in the cells that are read."""
+    what is not UTF-8 is left for `require_utf8` to find in the cells that are read.
+
+    The file is open until the last row, or until this is closed: who may stop before, has it closed."""
     with open_bytes(path) as file:
         errors = "surrogateescape" if any_letters else "strict"
         lines = _lines(io.TextIOWrapper(file, encoding="utf-8-sig", errors=errors, newline=""))
@@ -261,7 +269,7 @@ def _first_lines(file: IO[bytes]) -> list[str]:
             raise DataError("the first line is longer than 1 MiB; it must name the columns")
         if not line:
             break
-        text = line.decode("utf-8-sig", "strict" if number == 0 else "replace").rstrip("\r\n")
+        text = line.decode("utf-8-sig", "strict" if number == 0 else "surrogateescape").rstrip("\r\n")
         if "\r" in text and not number:
             raise DataError("its lines end with carriage returns alone; save it with line feeds (LF or CRLF)")
         lines.append(text)
@@ -385,7 +393,7 @@ def _is_value(text: str) -> bool:
         return True
     for plain in (text, text.replace(",", ".", 1)):
         try:
-            float(plain[:_LONGEST_NUMBER])
+            float_of(plain[:_LONGEST_NUMBER])
         except ValueError:
             continue
         return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
@@ -12,6 +13,7 @@ import numpy.typing as npt
 from rl_training.data.fields import END_REASONS, TO_FILL_IN
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import Arrays, Files, row_named
+from rl_training.data.formats.repeated_reasons import ends_of_episodes
 from rl_training.errors import DataError, did_you_mean
 from rl_training.reading_choices import Ending, EndReasons
 from rl_training.validation import printable, shown
@@ -19,6 +21,8 @@ from rl_training.wording import amount
 
 ENDINGS: tuple[Ending, ...] = get_args(Ending)
 ONGOING: Ending = "ongoing"  # the episode goes on; so it does where a cell is empty
+_WRITTEN_OUT = 2**64  # whole numbers below it are written in all their digits
+_WHOLE = re.compile(r"-?\d+\.0+")  # as a column of numbers is written where some are missing
 _FIELDS: dict[Ending, str] = {"termination": "terminations", "truncation": "truncations"}
 
 
@@ -27,8 +31,14 @@ def text_of(cell: Any) -> str:
     if cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType"):
         return ""
     if isinstance(cell, float | np.floating):
-        return f"{cell:g}"
-    return (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip()
+        return str(int(cell)) if cell.is_integer() and abs(float(cell)) < _WRITTEN_OUT else str(cell)
+    text = (cell.decode("utf-8", "replace") if isinstance(cell, bytes) else str(cell)).strip()
+    return text.partition(".")[0] if _WHOLE.fullmatch(text) else text
+
+
+def texts_in(cells: npt.NDArray[Any]) -> list[str]:
+    """The texts of cells, `[N]`; narrow floats are not widened, so that 0.1 is `0.1`."""
+    return [text_of(cell) for cell in (cells if cells.dtype.kind == "f" else cells.tolist())]
 
 
 def checked(given: Any) -> dict[str, Ending]:
@@ -60,26 +70,28 @@ def ends_by_reason(
     episodes: Any,
     step: npt.NDArray[Any] | None,
     files: Files = (),
-) -> tuple[Arrays, dict[int, str], str]:
-    """Terminations and truncations `[N]`, the texts of the rows that have ended something, and a note on them.
+) -> tuple[Arrays, dict[int, str], list[str]]:
+    """Terminations and truncations `[N]`, the texts of the rows that have ended something, and notes on them.
 
-    A log may repeat an episode's reason in all of its rows. Where `episodes` `[N]` tell that it does, only the last
-    row of each, by `step` if there is one, has ended anything.
+    A log may repeat an episode's reason in its rows. Where `episodes` `[N]` tell that it does, only the last row of
+    each such episode, by `step` if there is one, has ended anything.
     """
-    texts = [text_of(cell) for cell in cells.tolist()]
+    texts = texts_in(cells)
     known = meanings_of(name, Counter(texts), reasons, lambda text: row_named(files, texts.index(text)))
-    repeated = episodes is not None and _is_repeated(texts, np.asarray(episodes))
-    once = counts = np.ones(len(texts), dtype=np.bool_)
-    if repeated:
-        once, counts = _last_rows(np.asarray(episodes), step)
-    flags: Arrays = {
-        field: counts & np.array([known[text] == ending for text in texts], dtype=np.bool_)
-        for ending, field in _FIELDS.items()
-    }
-    ended = np.flatnonzero(flags["terminations"] | flags["truncations"]).tolist()
-    said = {row: texts[row] for row in ended}
+    ended = np.array([known[text] != ONGOING for text in texts], dtype=np.bool_)
+    said_at, once, note = np.where(ended, np.arange(len(texts)), -1), np.ones_like(ended), ""
+    open_ends: list[str] = []
+    if episodes is not None and len(texts):
+        found = ends_of_episodes(texts, ended, np.asarray(episodes), step)
+        found.refuse_ends_in_a_row(name, texts, np.asarray(episodes), files)
+        said_at, once, note = found.said_at, found.once, found.note
+        open_ends = found.without_reason(texts, np.asarray(episodes), files)
+    said = {row: texts[said_at[row]] for row in np.flatnonzero(said_at >= 0).tolist()}
+    flags: Arrays = {field: np.zeros(len(texts), dtype=np.bool_) for field in _FIELDS.values()}
+    for row, text in said.items():
+        flags[_FIELDS[known[text]]][row] = True
     counted = Counter(text for row, text in said.items() if once[row])
-    return flags, said, _note(name, known, counted, repeated=repeated)
+    return flags, said, [_note(name, known, counted) + note, *open_ends]
 
 
 def meanings_of(
@@ -95,15 +107,14 @@ def meanings_of(
     return {text: meanings[text.casefold()] for text in counts}
 
 
-def _note(name: str, known: Mapping[str, Ending], counted: Mapping[str, int], *, repeated: bool) -> str:
+def _note(name: str, known: Mapping[str, Ending], counted: Mapping[str, int]) -> str:
     kinds = []
     for ending in _FIELDS:
         found = sorted((text for text in counted if known[text] == ending), key=lambda text: -counted[text])
         if found:
             total = sum(counted[text] for text in found)
             kinds.append(f"{amount(total, ending)} ({first_of(f'{printable(t)} {counted[t]:,}' for t in found)})")
-    told = f"column {name!r} tells of {' and '.join(kinds) or 'no end'}"
-    return f"{told}; it says the same in all rows of an episode: the last of them counts" if repeated else told
+    return f"column {name!r} tells of {' and '.join(kinds) or 'no end'}"
 
 
 def _what_is_there(name: str, counts: Mapping[str, int]) -> str:
@@ -126,23 +137,3 @@ def _not_said(name: str, text: str, row: str, others: Sequence[str], reasons: En
         f"column {name!r}: {shown(text)} at {row} is not among {END_REASONS}{more}{meant}; say what {means},"
         f" {END_REASONS}: {{{printable(text)}: termination}} (or truncation, ongoing)"
     )
-
-
-def _is_repeated(texts: list[str], episodes: npt.NDArray[Any]) -> bool:
-    """Whether every episode has one text in all of its rows, and some have several rows."""
-    first: dict[Any, str] = {}
-    same = all(first.setdefault(episode, text) == text for episode, text in zip(episodes.tolist(), texts, strict=True))
-    return same and len(first) < len(texts)
-
-
-def _last_rows(
-    episodes: npt.NDArray[Any], step: npt.NDArray[Any] | None
-) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-    """The last row of each episode, and these with the rows of the same step, which may be copies: `[N]` each."""
-    _, number = np.unique(episodes, return_inverse=True)
-    number = number.reshape(-1)
-    order = np.argsort(number, kind="stable") if step is None else np.lexsort((step, number))
-    rows = order[np.r_[np.diff(number[order]) != 0, True]]  # of each episode, by its number
-    last = np.zeros(len(number), dtype=np.bool_)
-    last[rows] = True
-    return last, last if step is None else step == step[rows][number]

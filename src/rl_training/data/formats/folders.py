@@ -21,6 +21,7 @@ from rl_training.errors import DataError
 from rl_training.paths import is_text
 from rl_training.reading_choices import TableChoices
 from rl_training.validation import printable
+from rl_training.wording import WARNING
 
 TITLES = {"npz": "NumPy archive", "hdf5": "HDF5", "parquet": "Parquet", "csv": "CSV"}
 _ENDINGS = {
@@ -124,7 +125,15 @@ def rows_by_file(paths: Sequence[Path], rows: Sequence[int]) -> list[tuple[str, 
 
 
 def order_note(paths: Sequence[Path]) -> tuple[str, ...]:
-    return (f"{len(paths)} files, in the order of their names",) if len(paths) > 1 else ()
+    if len(paths) < 2:
+        return ()
+    stems: dict[str, Path] = {}
+    for path in paths:
+        if (other := stems.setdefault(stem_of(path.name), path)) != path:
+            both = f"{printable(other.name)} and {printable(path.name)}"
+            doubt = f"{WARNING}both {both} are read; if one is a copy of the other, its rows count twice: remove it"
+            return (f"{len(paths)} files, in the order of their names", doubt)
+    return (f"{len(paths)} files, in the order of their names",)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.checks import detached
+from rl_training.data.checks import detached, unmasked
 from rl_training.data.formats.raw import Columns, RawData
 from rl_training.data.formats.tables import assemble, plan
 from rl_training.errors import DataError
@@ -57,10 +57,10 @@ def _of_column(name: str, values: Any) -> npt.NDArray[Any]:
 
 
 def _as_array(values: Any) -> npt.NDArray[Any]:
-    if np.ma.is_masked(values) and values.dtype.kind in "biuf":
-        return np.asarray(values.astype(np.float64).filled(np.nan))  # missing, as pandas has it
+    values = unmasked(values)
     try:
-        return np.asarray(values)
+        array = np.asarray(values)
+        return array / np.timedelta64(1, "s") if array.dtype.kind == "m" else array  # as files of durations are read
     except ValueError:  # lists of different lengths
         array = np.empty(len(values), dtype=object)
         array[:] = list(values)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS
 from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, missing_fields
-from rl_training.data.formats.hdf5_chunks import check_chunk_count, check_chunks, check_written, values_in
+from rl_training.data.formats.hdf5_chunks import check_begun, check_chunk_count, check_chunks, check_written, values_in
 from rl_training.data.formats.hdf5_files import DAMAGE, attributes, opened
 from rl_training.data.formats.hdf5_texts import is_text, texts_in
 from rl_training.data.formats.limits import check_size
@@ -26,11 +26,12 @@ from rl_training.data.formats.raw import NAMES, Columns, RawData, told_as_json
 from rl_training.data.formats.tables import assemble, left_aside, plan
 from rl_training.data.formats.words import NAME as WORDS
 from rl_training.data.formats.words import with_told
-from rl_training.data.space_bounds import TOLD, SpaceBounds, told_env_id
+from rl_training.data.space_bounds import TOLD, SpaceBounds, told_env_id, unsound_bounds
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import printable
 
+_TRUTHS = {"false": 0, "no": 0, "off": 0, "true": 1, "yes": 1, "on": 1}
 _MOST_NAMES = 10_000  # arrays that are looked at
 _MOST_GROUPS = 10_000  # groups that are looked into
 _EPISODE = re.compile(r"((?:[^/]+/)*[^/]*\d)/(?:actions|action)")  # the actions of one, in a group with its number
@@ -51,7 +52,8 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
             told = attributes(file, (*TOLD, NAMES, WORDS))
             if columns is None:
                 raw = with_told(raw, *(told_as_json(told.get(name)) for name in (NAMES, WORDS)))
-            return replace(raw, env_id=told_env_id(told.get("env_id")), bounds=SpaceBounds.read(told))
+            notes = (*raw.notes, *unsound_bounds(told))
+            return replace(raw, env_id=told_env_id(told.get("env_id")), bounds=SpaceBounds.read(told), notes=notes)
     except DAMAGE as error:
         reason = " ".join(str(error).split()) or type(error).__name__
         raise DataError(f"not a readable HDF5 file ({reason})") from error
@@ -150,6 +152,9 @@ def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Data
         raise DataError(f"{said}: its data lie in other files; give them in this one")
     if field.shape is None:
         raise DataError(f"{said}: holds nothing")
+    codes = h5py.check_enum_dtype(field.dtype) or {}  # words that are no UTF-8 come as bytes
+    if any(code != _TRUTHS.get(str(word).casefold(), code) for word, code in codes.items()):
+        raise DataError(f"{said}: its words have other numbers than false 0 and true 1; write 0 and 1")
     if field.dtype.kind not in "biuf":
         raise DataError(f"{said}: dtype {field.dtype} is not supported; give booleans, integers or floats")
     return field
@@ -158,7 +163,10 @@ def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Data
 def texts_of(file: h5py.File, name: str, rows: int | None = None) -> npt.NDArray[Any] | None:
     """The texts of an array's first rows, or of all; none where it holds something else."""
     member = _member(file, name, name)
-    return texts_in(member, name, rows) if is_text(member) else None
+    if not is_text(member):
+        return None
+    check_begun(member)
+    return texts_in(member, name, rows)
 
 
 def group_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Group:
@@ -183,7 +191,7 @@ def is_flag(name: str) -> bool:
 
 def check_sizes(datasets: Iterable[h5py.Dataset], flags: Iterable[h5py.Dataset] = ()) -> None:
     """Refuse arrays that together are too large, or of which a part was never written: its values would come from
-    nowhere. flags: those among them whose value is known where nobody wrote it."""
+    nowhere. flags: those among them that may be set in a few rows alone."""
     size = 0
     several, known = list(datasets), {address(flag) for flag in flags if not flag.fillvalue}
     each = {address(dataset): dataset for dataset in several}  # one array may have many names, and is stored once
@@ -195,7 +203,9 @@ def check_sizes(datasets: Iterable[h5py.Dataset], flags: Iterable[h5py.Dataset] 
             check_written(dataset)
     check_size(size, sum(dataset.id.get_storage_size() for dataset in each.values()))
     check_chunk_count(each.values())
-    for dataset in each.values():
+    for place, dataset in each.items():
+        if place not in known:
+            check_begun(dataset)
         check_chunks(dataset)
 
 
@@ -225,4 +235,7 @@ def _marks_discrete_actions(file: h5py.File) -> bool:
         mark = array_in(file, DISCRETE_ACTIONS)
     except DataError:
         return False
-    return mark.shape == () and bool(mark[()])
+    if mark.shape != ():
+        return False
+    check_begun(mark)
+    return bool(mark[()])

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.errors import DataError
+from rl_training.validation import printable
 
 _DEFLATE, _LZF = h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_LZF
 _MOST_PACKED = 1_032  # bytes that one byte of a deflated stream can stand for
@@ -24,13 +25,22 @@ _PIECES_AT_ONCE = 2**14  # libhdf5 keeps about 4 kB for each that one reading ta
 _CHECKSUM = 4  # bytes that a filter before it may have added
 
 
+def check_begun(dataset: h5py.Dataset) -> None:
+    """Refuse an array that was declared, and of which nothing was ever written: the file has no place for it, where
+    one of zeros has. What has no rows needs none."""
+    if dataset.size and dataset.id.get_space_status() == h5py.h5d.SPACE_STATUS_NOT_ALLOCATED:
+        raise DataError(
+            f"{_name(dataset)}: was declared and never written, so that what it holds is made up;"
+            " write its values, zeros too, or leave it out"
+        )
+
+
 def check_written(dataset: h5py.Dataset) -> None:
     """Refuse an array of which a part was never written: its values would come from nowhere."""
     whole = _declared(dataset)
     if whole and 0 < (written := dataset.id.get_num_chunks()) < whole:
-        name = str(dataset.name).rpartition("/")[2]
         raise DataError(
-            f"{name}: {written:,} of its {whole:,} chunks were written, and the rest is made up;"
+            f"{_name(dataset)}: {written:,} of its {whole:,} chunks were written, and the rest is made up;"
             " write all rows, or make the array smaller"
         )
 
@@ -60,6 +70,10 @@ def values_in(dataset: h5py.Dataset) -> npt.NDArray[Any]:
     return values
 
 
+def _name(dataset: h5py.Dataset) -> str:
+    return printable(str(dataset.name).removeprefix("/"))
+
+
 def _declared(dataset: h5py.Dataset) -> int:
     if dataset.chunks is None:
         return 0
@@ -68,7 +82,7 @@ def _declared(dataset: h5py.Dataset) -> int:
 
 def check_chunks(dataset: h5py.Dataset) -> None:
     """Refuse arrays that are packed twice, and streams that unpack to more than their piece holds."""
-    name, packers = str(dataset.name).rpartition("/")[2], _packers(dataset)
+    name, packers = _name(dataset), _packers(dataset)
     if len(packers) > 1:
         raise DataError(f"{name}: is packed {len(packers)} times over, as no program writes it; write it anew")
     if packers != [_DEFLATE] or dataset.id.get_storage_size() * _MOST_PACKED <= _MOST_BYTES:

@@ -92,7 +92,7 @@ def _local(dataset_id: str) -> str:
 
 def read(path: Path, columns: Columns | None = None) -> RawData:
     """The transitions of every episode; `columns: {obs: [key, …]}` chooses among observations by name."""
-    data = _data_folder(path)
+    data = data_folder(path)
     metadata = metadata_of(path)
     storage = metadata.get("data_format", "hdf5")
     if storage != "hdf5":
@@ -117,14 +117,24 @@ def read(path: Path, columns: Columns | None = None) -> RawData:
     return RawData(arrays, described, env_id=env_id_in(metadata), notes=(*doubts, *notes), bounds=bounds)
 
 
-def _data_folder(path: Path) -> Path:
+def data_folder(path: Path) -> Path:
+    """Where the files of a dataset lie, by any path into it."""
     folder = path if path.is_dir() else path.parent
-    return folder / "data" if (folder / "data" / "metadata.json").is_file() else folder
+    if not (folder / "data" / "metadata.json").is_file():
+        return folder
+    if (folder / "data").is_symlink():
+        raise DataError("data: is a link, and none is followed; put the folder itself there")
+    return folder / "data"
+
+
+def own_files(folder: Path) -> list[Path]:
+    """What a dataset consists of."""
+    return [data_folder(folder) / name for name in ("main_data.hdf5", "metadata.json")]
 
 
 def metadata_of(path: Path) -> dict[str, Any]:
     """What a dataset says of itself, by any path into it."""
-    return read_metadata(_data_folder(path) / "metadata.json")
+    return read_metadata(data_folder(path) / "metadata.json")
 
 
 def read_metadata(path: Path) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from rl_training.errors import DataError, did_you_mean
 from rl_training.validation import printable, shown
+from rl_training.yaml_dialect import inline
 
 _SHOWN_NAMES = 12  # names that a message lists
 _COMPARED_NAMES = 1000  # names a mistyped one is held against
@@ -69,7 +70,7 @@ def first_of(texts: Iterable[str]) -> str:
 def suggest(word: str, names: Sequence[str]) -> str:
     several = [part.strip() for part in word.split(",")]
     if len(several) > 1 and all(part in names for part in several):
-        return f"; several are a list: [{', '.join(several)}]"
+        return f"; several are a list: {inline(several)}"
     hint = did_you_mean(word, names[:_COMPARED_NAMES])
     holding = [name for name in names if len(word) >= _LEAST_PART and word.casefold() in name.casefold()]
     if len(holding) == 1:

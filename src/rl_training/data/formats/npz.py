@@ -22,7 +22,7 @@ from rl_training.data.formats.tables import assemble, left_aside, plan
 from rl_training.data.formats.words import NAME as WORDS
 from rl_training.data.formats.words import with_told
 from rl_training.data.provenance import KEY
-from rl_training.data.space_bounds import SpaceBounds, told_env_id
+from rl_training.data.space_bounds import SpaceBounds, told_env_id, unsound_bounds
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import shortened
@@ -50,7 +50,8 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
         about = {name.removeprefix(TOLD): values for name, values in told.items()}
         if columns is None:
             raw = with_told(raw, *(told_as_json(about.get(name)) for name in (NAMES, WORDS)))
-        return replace(raw, env_id=told_env_id(about.get("env_id")), bounds=SpaceBounds.read(about))
+        notes = (*raw.notes, *unsound_bounds(about))
+        return replace(raw, env_id=told_env_id(about.get("env_id")), bounds=SpaceBounds.read(about), notes=notes)
 
 
 def read_array(path: Path, name: str) -> npt.NDArray[Any]:
@@ -111,8 +112,6 @@ def members(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
     members = archive.infolist()
     if not any(member.filename.endswith(".npy") for member in members):
         held = listed(m.filename for m in members)
-        if any(member.filename in ("xl/workbook.xml", "content.xml") for member in members):
-            raise DataError("is the workbook of a spreadsheet; save its sheet as CSV (UTF-8)")
         raise DataError(f"a ZIP archive without arrays (.npy): it holds {held}; unpack it, and give what is inside")
     names = [member.filename.removesuffix(".npy") for member in members]
     check_names(names)

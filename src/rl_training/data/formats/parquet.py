@@ -13,7 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rl_training.data.formats.arrow import check_type, column_values
-from rl_training.data.formats.cells import labels
 from rl_training.data.formats.folders import (
     blamed_on,
     check_columns,
@@ -23,6 +22,7 @@ from rl_training.data.formats.folders import (
     plan_of,
     rows_by_file,
 )
+from rl_training.data.formats.labels import labels
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.parquet_footer import Footer, read_footer
 from rl_training.data.formats.raw import NAMES, Arrays, Columns, RawData, told_as_json

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
 from rl_training.data.formats import csv_text, recognise
-from rl_training.data.formats.csv_files import common_notes, layouts_of, readable
+from rl_training.data.formats.csv_files import common_notes, doubled_notes, layouts_of, mend, readable
 from rl_training.data.formats.folders import TITLES, blamed_on, files_of, some_of
 from rl_training.data.formats.looks import Extent, Look, damage_told, is_end, left_out
 from rl_training.errors import DataError
@@ -161,10 +161,10 @@ def _csv(path: Path, look: Look) -> Peek:
     first = layouts[0]
     doubled, lines = [], []
     for entry, layout in zip(some, layouts, strict=True):
-        with readable(entry, path):
-            rows = (row for _, row in islice(csv_text.rows(entry, layout), -(-look.sample // len(some))))
-            own = [row for row in rows if len(row) == len(layout.names)]
-        doubled.append([*layout.notes, *_doubled(layout, own)])
+        with readable(entry, path), closing(csv_text.rows(entry, layout)) as table:
+            rows = list(islice(table, -(-look.sample // len(some))))
+        own = [row for _, row in rows if len(row) == len(layout.names)]
+        doubled.append([*layout.notes, *_of_other_widths(layout, rows), *_doubled(layout, own)])
         order = _places(first.names, layout.names)
         lines += own if order is None else [[row[place] for place in order] for row in own]
     columns: dict[str, npt.NDArray[Any]] = {}
@@ -180,18 +180,29 @@ def _csv(path: Path, look: Look) -> Peek:
 
 def _places(wanted: list[str], names: list[str]) -> list[int] | None:
     """Where the wanted names stand; none where they are in this order."""
-    return None if wanted == names else [names.index(name) for name in wanted]
+    at = {name: place for place, name in reversed(list(enumerate(names)))}  # the first, of one that comes twice
+    return None if wanted == names else [at[name] for name in wanted]
+
+
+def _of_other_widths(layout: csv_text.Layout, rows: Sequence[tuple[int, list[str]]]) -> list[str]:
+    """A note on lines that lack cells, or have too many: reading the whole file refuses them."""
+    found = [(line, len(row)) for line, row in rows if len(row) != len(layout.names)]
+    if not found:
+        return []
+    line, width = found[0]
+    more = f", and {amount(len(found) - 1, 'other line')} do not fit either" if len(found) > 1 else ""
+    has = f"line {line} has {amount(width, 'value')}, but the header names {amount(len(layout.names), 'column')}"
+    return [f"{has}{more}{mend(width, len(layout.names))}, before the whole is read"]
 
 
 def _doubled(layout: csv_text.Layout, lines: list[list[str]]) -> list[str]:
     """Notes on names that stand for several columns."""
-    notes = []
+    how = {}
     for name in layout.doubled:
-        places = [place for place, other in enumerate(layout.names) if other == name]
+        places = layout.places[name]
         same = all(row[place].strip() == row[places[0]].strip() for row in lines for place in places)
-        how = "hold the same, and one is read" if same else "differ: give each its own name before one is used"
-        notes.append(f"{layout.named_alike(name)}; they {how}")
-    return notes
+        how[name] = "hold the same, and one is read" if same else "differ: give each its own name before one is used"
+    return doubled_notes(layout, how)
 
 
 def _looked_at(name: str, cells: list[str], given: list[str]) -> npt.NDArray[Any]:
@@ -231,9 +242,7 @@ def _lines(path: Path, files: Sequence[Path], above: Collection[int]) -> int | N
 def _minari(path: Path, look: Look) -> Peek:
     from rl_training.data.formats import minari
 
-    folder = path if path.is_dir() else path.parent
-    data = folder / "data" if (folder / "data" / "metadata.json").is_file() else folder
-    metadata = minari.read_metadata(data / "metadata.json")
+    metadata = minari.metadata_of(path)
     counts = [value if isinstance(value := metadata.get(f"total_{of}"), int) else None for of in ("steps", "episodes")]
     return Peek("minari", "Minari", counts[0], counts[1], env_id=minari.env_id_in(metadata))
 

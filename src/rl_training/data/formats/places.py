@@ -28,6 +28,15 @@ def text_of(path: str | os.PathLike[str]) -> str:
     return text
 
 
+def require_file(path: str | os.PathLike[str]) -> None:
+    """Refuse a path where nothing lies, in the words of whoever would read it."""
+    from rl_training.data.formats.nearby import near_names
+
+    place = expand(path)
+    if not os.path.lexists(place):
+        raise DataError(f"{path}: no such file{near_names(place)}")
+
+
 def place_of(source: str) -> Path:
     """The path that a user's words stand for, whether there is something or not."""
     if not source.startswith(MINARI_PREFIX):

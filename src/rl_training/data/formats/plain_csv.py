@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Container, Iterator
+from collections.abc import Container, Generator, Iterator
+from contextlib import closing
 from pathlib import Path
 
 from rl_training.data.formats.csv_text import Layout, open_bytes, split
@@ -22,15 +23,16 @@ def is_plain(path: Path, layout: Layout, numbers: Container[int]) -> bool:
     between = b"\r\n" + re.escape(layout.separator.encode())
     quoted, unquoted = rb'"[^"\r\n]*+(?:""[^"\r\n]*+)*+"', rb'[^"%b][^%b]*+' % (between, between)
     cells = re.compile(rb"(?:%b[%b]|%b[%b]|[%b])*+" % (quoted, between, unquoted, between, between))
-    for lines in _blocks_of_rows(path, layout):
-        if lines is None or (b'"' in lines and not cells.fullmatch(lines)):
-            return False
-        if any(place is None or place in numbers for place in _places_of_odd(lines, layout.separator)):
-            return False
+    with closing(_blocks_of_rows(path, layout)) as blocks:
+        for lines in blocks:
+            if lines is None or (b'"' in lines and not cells.fullmatch(lines)):
+                return False
+            if any(place is None or place in numbers for place in _places_of_odd(lines, layout.separator)):
+                return False
     return True
 
 
-def _blocks_of_rows(path: Path, layout: Layout) -> Iterator[bytes | None]:
+def _blocks_of_rows(path: Path, layout: Layout) -> Generator[bytes | None, None, None]:
     """The rows below the header, many whole lines at a time; None where it is in doubt what a line is."""
     with open_bytes(path) as file:
         for _ in range(layout.lines_above):

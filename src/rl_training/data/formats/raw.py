@@ -51,6 +51,23 @@ class Recorded:
         return Recorded(self.episodes[rows], self.cuts[rows], self.named)
 
 
+@dataclass(frozen=True, eq=False)
+class RewardParts:
+    """Of rewards that are a sum of columns, what is open as long as ends of episodes are not known. By the table's own
+    rows:
+
+    filled: the sum of the cells that are filled, `[N]`; none once it is settled which empty cells add nothing.
+    empty: by column, rows in which its cell is empty, `[N]`; once it is settled, those that lack a reward for it.
+    """
+
+    filled: npt.NDArray[np.float64] | None
+    empty: Mapping[str, BoolArray]
+
+    def lacking(self, row: int) -> str | None:
+        """The first column that is empty in a row."""
+        return next((column for column, empty in self.empty.items() if empty[row]), None)
+
+
 @dataclass(frozen=True)
 class RawData:
     """The arrays of a file by the names it gives them, before anything is checked or completed.
@@ -71,6 +88,9 @@ class RawData:
     clock: the steps of its rows.
     time_columns: observed values that were computed from the dates of a column, with its name.
     last_rows_are: what was said of last rows that no flag or text tells of.
+    signs_told: rewards are a sum of columns, of which some are taken off.
+    reward_parts: of rewards that are a sum of columns, where some of it is missing.
+    added_at_ends: what at_termination has added to rewards, by the file's rows.
     left_out: rows without a value that are not among the arrays, and how many of them mark a termination.
     """
 
@@ -94,6 +114,9 @@ class RawData:
     clock: Clock | None = None
     time_columns: Mapping[str, str] = field(default_factory=dict)
     last_rows_are: LastRowsAre = "truncation"
+    signs_told: bool = False
+    reward_parts: RewardParts | None = None
+    added_at_ends: Mapping[int, float] | None = None
 
     def row_in_file(self, row: int) -> tuple[int, str | None]:
         """Where the data have a row of the arrays: the row in its file, and the file's name where there are several."""
@@ -102,6 +125,13 @@ class RawData:
     def end_text(self, row: int) -> str | None:
         """What the data say of how the episode ended whose last row is this one of the arrays."""
         return (self.end_texts or {}).get(row if self.rows is None else int(self.rows[row]))
+
+    def added_to(self, rows: int) -> npt.NDArray[np.float64] | None:
+        """What at_termination has added to the rewards of the arrays, `[rows]`; none where it has not."""
+        if self.added_at_ends is None:
+            return None
+        places = self.in_table(np.arange(rows)).tolist()
+        return np.array([self.added_at_ends.get(place, 0.0) for place in places])
 
     def in_table(self, rows: IndexArray) -> IndexArray:
         """The table's own rows of these rows of the arrays."""
@@ -154,13 +184,17 @@ class RawData:
 
     def names_of(self, field: str, width: int) -> tuple[str, ...] | None:
         """What the file calls the values of a field, `[width]`; none where it has no names for them."""
-        known = (
-            name if several == 1 else f"{name}[{place}]"
-            for name, several in self.columns.get(field, ())
-            for place in range(several)
-        )
-        names = tuple(islice(known, width))
+        names = tuple(islice(self._names(field), width))
         return names if len(names) == width else None
+
+    def called(self, field: str, width: int) -> list[str]:
+        """What the values of a field are called, `[width]`: as in the file, `obs[3]` where it has no name for one."""
+        known = list(islice(self._names(field), width))
+        return known + [f"{field}[{place}]" for place in range(len(known), width)]
+
+    def _names(self, field: str) -> Iterator[str]:
+        for name, several in self.columns.get(field, ()):
+            yield from (name if several == 1 else f"{name}[{place}]" for place in range(several))
 
     def with_names(self, told: Any) -> RawData:
         """With names of single values that stand beside the table, `{field: [name, …]}`, as far as they fit it."""
@@ -187,6 +221,10 @@ class RawData:
         if episode is not None:
             fault.step = re.sub(r"^episode \d+", lambda _: f"episode named {episode}", fault.step)
         way = f"; {_WAY}" if fault.what in ("NaN", "Inf", "-Inf") else ""
+        part = None if self.reward_parts is None or fault.field != "rewards" else self.reward_parts
+        lacking = None if part is None else part.lacking(int(self.in_table(np.array([fault.row]))[0]))
+        if lacking is not None:
+            way = f"; its {lacking!r} is empty: write 0 where that means nothing{way}"
         return DataError(fault.told(told, fault.column if name is None else repr(name)) + way)
 
     @contextmanager

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from rl_training.data.checks import IndexArray
 from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF
 from rl_training.data.formats.clocks import HOLE
+from rl_training.data.formats.date_order import dates_in_order
 from rl_training.data.formats.raw import Arrays, Files, Recorded, file_numbers, place_in, row_named
 from rl_training.errors import DataError
 from rl_training.reading_choices import Duplicates
@@ -23,6 +24,8 @@ from rl_training.wording import amount
 
 _LARGEST_SHARE_OF_CUTS = 0.1  # more rows that do not follow mean that observations cannot be compared that way
 _SCATTER = 0.2  # of the usual stride of a time that is no counter: of a clock that cannot tell a hole
+_ENDS = ("terminations", "truncations", EPISODE_ENDS)
+_DAY = 86_400  # seconds
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,10 @@ class Steps:
     are_dates: bool = False
     names_days: bool = False
 
+    def tell_days_alone(self) -> bool:
+        """Whether they are dates that lie whole days apart."""
+        return self.are_dates and not self.in_parts and not np.any(self.values % _DAY)
+
 
 def in_order(
     arrays: Arrays, steps: Steps | None, files: Files = (), *, apart: bool = False, check_successors: bool
@@ -66,7 +73,7 @@ def in_order(
     notes: list[str] = []
     number = file_numbers(files) if apart and files else None
     if number is not None:
-        notes += _at_borders(arrays, steps, key, np.flatnonzero(np.diff(number)))
+        notes += _at_borders(arrays, steps, key, number)
         if key is None and steps is None:
             arrays, key = {**arrays, EPISODE_IDS: number}, EPISODE_IDS
     episode = None if key is None else _by_appearance(arrays[key])
@@ -98,8 +105,9 @@ def in_order(
     return Ordered(arrays, tuple(notes), order, recorded)
 
 
-def _at_borders(arrays: Arrays, steps: Steps | None, key: str | None, last: IndexArray) -> list[str]:
-    """A note on what is done where one file ends and another follows. last: the last rows of these, but one."""
+def _at_borders(arrays: Arrays, steps: Steps | None, key: str | None, number: npt.NDArray[np.int64]) -> list[str]:
+    """A note on what is done where one file ends and another follows. number: the file of each row, `[N]`."""
+    last = np.flatnonzero(np.diff(number))
     if key is not None:
         count = int((arrays[key][last] == arrays[key][last + 1]).sum())
         told = f"in {amount(count, 'place')} an episode goes on in the next file, by its id"
@@ -107,9 +115,14 @@ def _at_borders(arrays: Arrays, steps: Steps | None, key: str | None, last: Inde
             return []  # a day may well
         return [f"{told}; if ids start again in each file, give every episode its own"] if count else []
     rows = len(next(iter(arrays.values())))
+    step = None if steps is None else steps.values
+    if steps is not None and step is not None and steps.are_dates:
+        order = np.lexsort((step, number))
+        step, flags = step[order], {name: flags for name, flags in arrays.items() if FIELD_OF[name] in _ENDS}
+        arrays = _taken(flags, order)
     unmarked = _inside(arrays, np.zeros(rows, dtype=np.int64))[last]
-    if steps is not None and steps.values.ndim == 1:
-        unmarked &= steps.values[last + 1] > steps.values[last]
+    if step is not None and step.ndim == 1:
+        unmarked &= step[last + 1] > step[last]
     count = int(unmarked.sum())
     told = f"in {amount(count, 'place')} an episode is cut where its file ends"
     return [f"{told}: no column tells that it goes on in the next (columns: {{episode_ids: …}})"] if count else []
@@ -136,14 +149,10 @@ def _by_step(
     if step.ndim != 1 or not np.isfinite(step).all():
         where = "" if step.ndim != 1 else f" at {row_named(files, int(np.argmin(np.isfinite(step))))}"
         raise DataError(f"column {name!r}: the step inside an episode must be one number{where}")
-    notes: list[str] = []
-    moved = None
-    if episode is not None:
-        order = np.lexsort((step, episode))
-        if (np.diff(order) != 1).any():
-            moved = order
-            arrays, step, episode = _taken(arrays, order), step[order], episode[order]
-            notes.append(f"rows were not in order: they are sorted by episode and {name}")
+    moved, notes = _order(arrays, steps, episode, number, files)
+    if moved is not None:
+        arrays, step = _taken(arrays, moved), step[moved]
+        episode = None if episode is None else episode[moved]
     doubled = np.asarray(step[1:] == step[:-1])  # compared, not subtracted: unsigned numbers would wrap
     if episode is None:
         begins = _changes(number, doubled)
@@ -179,6 +188,29 @@ def _by_step(
     if gaps.any() or (key is None and episode.any()):
         arrays = _cut(arrays, key, episode, gaps)
     return Ordered(arrays, tuple(notes), moved, recorded)
+
+
+def _order(
+    arrays: Arrays,
+    steps: Steps,
+    episode: npt.NDArray[np.int64] | None,
+    number: npt.NDArray[np.int64] | None,
+    files: Files,
+) -> tuple[IndexArray | None, list[str]]:
+    """The order of rows by episode and step, or by date alone, `[N]`, where it is not theirs, and a note on it."""
+    if episode is not None:
+        order = np.lexsort((steps.values, episode))
+        told = f"rows were not in order: they are sorted by episode and {steps.name}"
+        return (order, [told]) if (np.diff(order) != 1).any() else (None, [])
+    if not steps.are_dates:
+        return None, []
+    return dates_in_order(
+        steps.name,
+        steps.values,
+        number,
+        same_as_next=lambda order: same_as_next(_taken(arrays, order)),
+        place=lambda row: row_named(files, row),
+    )
 
 
 def _changes(number: npt.NDArray[np.int64] | None, like: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -228,6 +260,9 @@ def _refuse_doubled(
     which = "one episode" if ids is None else f"the episode named {ids[row]}"
     what = f"column {steps.name!r}: {steps.written(first)} occurs twice in {which}, at {_rows(files, first, again)}"
     what += f", and {count - 1:,} more do so" if count > 1 else ""
+    if 2 * count >= len(doubled) and steps.tell_days_alone():
+        way = "export it with the time of day, or leave out columns.step where rows stand in the order of time"
+        raise DataError(f"{what}: it tells the day, but not the time, so that rows of a day are not told apart; {way}")
     same = 0 if steps.duplicates == "drop" else int((doubled & copies).sum())
     if same == count:
         said = "the row is an exact copy" if count == 1 else f"all {count:,} rows are exact copies"
@@ -304,7 +339,7 @@ def _inside(arrays: Arrays, episode: npt.NDArray[np.int64]) -> npt.NDArray[np.bo
     """After which rows the same episode should go on, `[N - 1]`: no other one begins, and no flag ends it."""
     inside = np.asarray(np.diff(episode) == 0)
     for name, flags in arrays.items():
-        if FIELD_OF[name] in ("terminations", "truncations", EPISODE_ENDS) and flags.ndim == 1:
+        if FIELD_OF[name] in _ENDS and flags.ndim == 1:
             inside = np.logical_and(inside, flags[:-1] == 0)
     return inside
 

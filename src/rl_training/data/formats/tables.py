@@ -26,19 +26,23 @@ from rl_training.data.fields import (
 )
 from rl_training.data.flags import DONES
 from rl_training.data.formats.calendar_episodes import require_dates, with_days, with_observed_time, with_open_ends
-from rl_training.data.formats.cells import Faults, flags, labels, numbers, numbers_of_words
+from rl_training.data.formats.cells import Faults, flags, numbers, numbers_of_words, with_declared
 from rl_training.data.formats.clocks import Clock, as_date, clock_of, counted
 from rl_training.data.formats.currencies import Currencies
-from rl_training.data.formats.end_reasons import ends_by_reason
+from rl_training.data.formats.digit_dates import note_on_digits
+from rl_training.data.formats.end_reasons import ends_by_reason, text_of
 from rl_training.data.formats.field_columns import bearing, plain, range_of, slot_of
+from rl_training.data.formats.labels import labels
 from rl_training.data.formats.names import check_names, doubled, listed, natural, suggest
-from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, file_numbers
+from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, RewardParts, file_numbers
+from rl_training.data.formats.reward_terms import Term, added_costs, note_on_sum, summed, told, with_terms
 from rl_training.data.formats.row_order import Steps, in_order
+from rl_training.data.formats.swapped import look_swapped
 from rl_training.data.formats.times import Times, steps_of
 from rl_training.data.formats.words import check_columns, checked
 from rl_training.data.resolution import LOST, is_coarse, is_lost_in_float64
 from rl_training.errors import ColumnsError, DataError, did_you_mean
-from rl_training.reading_choices import AS_IT_STANDS, EndReasons, TableChoices
+from rl_training.reading_choices import AS_IT_STANDS, Choices, EndReasons, TableChoices
 from rl_training.validation import printable, shown
 from rl_training.wording import WARNING, amount
 
@@ -57,7 +61,8 @@ class Plan:
     fields: the columns of each array, by the name it is handed over with (the file's own, where it has one).
     step: the column with the number of each row inside its episode. agents: the column that tells agents apart.
     reasons: the column whose text says why an episode ended. choices: what was said of its cells and rows.
-    words: by column, the numbers that its words stand for, in small letters. times, currencies: of what is read so far.
+    words: by column, the numbers that its words stand for, in small letters. terms: of rewards that are a sum of
+    columns. times, currencies: of what is read so far.
     """
 
     fields: dict[str, tuple[str, ...]]
@@ -69,6 +74,7 @@ class Plan:
     reasons: str | None = None
     choices: TableChoices = AS_IT_STANDS
     words: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    terms: tuple[Term, ...] = ()
     times: Times = field(default_factory=Times, compare=False)
     currencies: Currencies = field(default_factory=Currencies, compare=False)
 
@@ -118,18 +124,23 @@ class Plan:
         self, name: str, cells: npt.NDArray[Any], first_row: int = 0, *, is_flag: bool = False
     ) -> npt.NDArray[Any]:
         """The cells of a column as numbers."""
+        missing = self.choices.missing_words
         if (known := self.words.get(name)) is not None:
-            return numbers_of_words(name, cells, known, first_row, self.choices.missing_words)
-        if is_flag:
+            read = numbers_of_words(name, cells, known, first_row, missing)
+        elif is_flag:
             return flags(name, cells, first_row)
-        return numbers(name, cells, first_row, missing=self.choices.missing_words, currencies=self.currencies)
+        else:
+            read = numbers(name, cells, first_row, missing=missing, currencies=self.currencies)
+        is_part = len(self.terms) > 1 and any(term.column == name for term in self.terms)
+        return with_declared(read, cells, missing) if is_part else read
 
 
 def plan(names: Sequence[str], columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> Plan:
     """What the mapping says of a table's columns, and the names of `FIELD_ALIASES` for what it leaves out."""
     check_names(names)
     notes: list[str] = []
-    fields = {key: _expand(key, value, names, notes) for key, value in _checked(columns).items()}
+    mapped, terms = with_terms(_checked(columns), names)
+    fields = {key: _expand(key, value, names, notes, several=bool(terms)) for key, value in mapped.items()}
     step, reasons = (fields.pop(key, (None,))[0] for key in (STEP, END_REASONS))
     _check_reasons(reasons, choices.end_reasons, fields)
     taken = {name for chosen in fields.values() for name in chosen} | {step, reasons}
@@ -146,11 +157,11 @@ def plan(names: Sequence[str], columns: Columns | None = None, choices: TableCho
     used = {name for chosen in fields.values() for name in chosen} | {step, agents, reasons}
     known = {FIELD_OF[key] for key in fields} | ({STEP} if step is not None else set())
     note, hints = left_aside(names, used, known | ({END_REASONS, "terminations"} if reasons else set()))
-    notes += note
-    notes += _known_too_late(fields)
+    notes += [*note, *_known_too_late(fields), *([note_on_sum(told(terms))] if terms else [])]
     if step is None and choices.duplicates != "refuse":
         raise DataError("duplicates: only a column that counts steps shows which rows are doubled: columns: {step: …}")
-    planned = Plan(fields, step, agents, rllib, tuple(notes), hints, reasons, choices, checked(choices.words or {}))
+    words = checked(choices.words or {})
+    planned = Plan(fields, step, agents, rllib, tuple(notes), hints, reasons, choices, words, terms)
     check_columns(planned.words, names, {*planned.texts, step})
     return planned
 
@@ -205,6 +216,8 @@ def _checked(columns: Columns | None) -> dict[str, list[str]]:
         if key not in (STEP, END_REASONS) and key not in FIELD_OF:
             known = [*FIELD_ALIASES, STEP, END_REASONS]
             meant = "; did you mean 'obs'?" if str(key).lower() in ("state", "states", "s") else ""
+            if key in Choices.__annotations__:
+                meant = f"; {key} is an option of dataset: it stands beside columns, not inside: indent it like columns"
             hint = meant or did_you_mean(str(key), known) or f"; fields are {', '.join(known)}"
             raise DataError(f"columns: no field {shown(key)}{hint}")
         wanted = [value] if isinstance(value, str) else list(value) if isinstance(value, Sequence) else []
@@ -216,8 +229,8 @@ def _checked(columns: Columns | None) -> dict[str, list[str]]:
     return checked
 
 
-def _expand(key: str, wanted: list[str], names: Sequence[str], notes: list[str]) -> tuple[str, ...]:
-    """The columns a mapping's value stands for, patterns (`obs_*`) written out in numeric order."""
+def _expand(key: str, wanted: list[str], names: Sequence[str], notes: list[str], *, several: bool) -> tuple[str, ...]:
+    """The columns that a value stands for, `obs_*` written out in numeric order. several: rewards are a sum of them."""
     chosen: list[str] = []
     for word in wanted:
         if word in names:
@@ -226,14 +239,14 @@ def _expand(key: str, wanted: list[str], names: Sequence[str], notes: list[str])
             before, after = word.split("*")
             found = [name for name in names if matches(name, before, after)]
             if not found:
-                raise ColumnsError(f"columns.{key}: no column matches {word!r}; the data have {listed(names)}")
+                raise ColumnsError(f"columns.{key}: no column matches {shown(word)}; the data have {listed(names)}")
             chosen += sorted(found, key=natural)
             notes.append(f"{key} from {range_of(sorted(found, key=natural))}")
         else:
-            raise ColumnsError(f"columns.{key}: no column {word!r}{suggest(word, names)}")
+            raise ColumnsError(f"columns.{key}: no column {shown(word)}{suggest(word, names)}")
     if (twice := doubled(chosen)) is not None:
         raise DataError(f"columns.{key}: {twice!r} is given twice")
-    if len(chosen) > 1 and FIELD_OF.get(key) not in MATRIX_FIELDS:
+    if len(chosen) > 1 and FIELD_OF.get(key) not in (*MATRIX_FIELDS, *(["rewards"] if several else [])):
         raise DataError(f"columns.{key}: takes one column, got {len(chosen)}: {listed(chosen)}")
     return tuple(chosen)
 
@@ -261,21 +274,23 @@ def assemble(
         if len(agents) > 1:
             raise DataError(f"column {planned.agents!r}: rows of {len(agents)} agents; keep those of one")
     choices = planned.choices
-    clock, steps = _steps(planned, columns, written)
+    clock, steps, counted = _steps(planned, columns, written)
     require_dates(clock, choices)
-    arrays, widths = _fields(planned, columns)
+    arrays, widths, parts = _fields(planned, columns)
+    counted += added_costs(planned.terms, lambda name: planned.numbers(name, columns[name]))
     ids = next((values for key, values in arrays.items() if FIELD_OF[key] == EPISODE_IDS), None)
-    counted: list[str] = []
     said: dict[int, str] | None = None
     if clock is not None and choices.episode_each is not None:
-        arrays, counted = with_days(arrays, clock, choices.episode_each, files)
+        arrays, turned = with_days(arrays, clock, choices.episode_each, files)
+        counted += turned
     if planned.reasons is not None:
         alone = file_numbers(files) if apart and files and steps is None else None
         episodes = alone if ids is None else ids
-        counts = None if steps is None else steps.values
-        texts, meanings = columns[planned.reasons], choices.end_reasons
-        ended, said, note = ends_by_reason(planned.reasons, texts, meanings, episodes, counts, files)
-        arrays, counted = arrays | ended, [note, *counted]
+        counts, texts = None if steps is None else steps.values, columns[planned.reasons]
+        ended, said, notes = ends_by_reason(planned.reasons, texts, choices.end_reasons, episodes, counts, files)
+        arrays, counted = arrays | ended, [*notes, *counted]
+    if ids is not None and steps is not None and not planned.rllib:
+        counted += _swapped(planned, ids, steps, arrays)
     ordered = in_order(arrays, steps, files, apart=apart, check_successors=planned.rllib)
     raw = RawData(
         ordered.arrays,
@@ -291,34 +306,46 @@ def assemble(
         recorded=ordered.recorded,
         words={name: (choices.words or {})[name] for name in planned.words if name in columns},
         clock=clock,
+        signs_told=any(term.weight < 0 for term in planned.terms),
+        reward_parts=parts,
     )
     if choices.episode_each is not None:
         raw = with_open_ends(raw, choices.episode_each, ids)
     return with_observed_time(raw, choices)
 
 
+def _swapped(planned: Plan, ids: npt.NDArray[Any], steps: Steps, arrays: Arrays) -> list[str]:
+    """A warning where the columns of episodes and of steps look swapped."""
+    obs = next((values for key, values in arrays.items() if FIELD_OF[key] == "obs"), None)
+    column = next(names[0] for key, names in planned.fields.items() if FIELD_OF[key] == EPISODE_IDS)
+    return [] if obs is None else look_swapped((column, steps.name), ids, steps.values, obs)
+
+
 def _steps(
     planned: Plan, columns: Arrays, written: Callable[[str, int], str] | None
-) -> tuple[Clock | None, Steps | None]:
-    """The clock of the rows, and how they are counted by it; its column is numbers from then on."""
+) -> tuple[Clock | None, Steps | None, list[str]]:
+    """The clock of the rows, how they are counted by it, and notes on it; its column is numbers from then on."""
     if (counter := planned.step) is None:
-        return None, None
+        return None, None, []
     cells = columns[counter]
     read = steps_of(counter, cells)
     clock = clock_of(counter, read)
-    columns[counter] = clock.at if read.dtype.names else read
+    notes = note_on_digits(counter, cells, read, _as_text(cells[0]) if len(cells) else "")
+    columns[counter] = cells if notes else clock.at if read.dtype.names else read
     values, in_parts = counted(counter, read)
     shown_as = written or (lambda _, row: _as_text(cells[row]))
     dated, by_day = clock.wall is not None, planned.choices.episode_each is not None
-    duplicates = planned.choices.duplicates
-    return clock, Steps(values, counter, duplicates, lambda row: shown_as(counter, row), in_parts, dated, by_day)
+    rule = planned.choices.duplicates
+    return clock, Steps(values, counter, rule, lambda row: shown_as(counter, row), in_parts, dated, by_day), notes
 
 
-def _fields(planned: Plan, columns: Arrays) -> tuple[Arrays, dict[str, list[tuple[str, int]]]]:
-    """The arrays by the names they are handed over with, and the columns of each with how many values they hold."""
+def _fields(planned: Plan, columns: Arrays) -> tuple[Arrays, dict[str, list[tuple[str, int]]], RewardParts | None]:
+    """The arrays by the names they are handed over with, the columns of each with how many values they hold, and what
+    a sum of rewards leaves open."""
     faults = Faults()
     arrays: Arrays = {}
     widths: dict[str, list[tuple[str, int]]] = {}
+    left_open: RewardParts | None = None
     for key, names in sorted(planned.fields.items(), key=lambda item: item[0] in DONES):  # true terminations first
         field = FIELD_OF[key]
         if field == EPISODE_IDS:
@@ -326,16 +353,20 @@ def _fields(planned: Plan, columns: Arrays) -> tuple[Arrays, dict[str, list[tupl
             continue
         read = partial(planned.numbers, is_flag=field in _FLAGS)
         parts = {name: faults.reading(read, name, columns[name]) for name in names}
+        if field == "rewards" and planned.terms:
+            arrays[key], left_open = summed(planned.terms, parts)
+            widths[field] = [(told(planned.terms), 1)]
+            continue
         arrays[key] = _matrix(parts) if field in MATRIX_FIELDS else parts[names[0]]
         widths.setdefault(field, [(name, math.prod(part.shape[1:])) for name, part in parts.items()])
     faults.refuse()
-    return arrays, widths
+    return arrays, widths, left_open
 
 
 def _as_text(cell: Any) -> str:
     if isinstance(cell, np.void):
         return as_date(cell["wall"])
-    return f"{cell:g}" if isinstance(cell, float | np.floating) else printable(str(cell))
+    return text_of(cell) if isinstance(cell, float | np.floating) else printable(str(cell))
 
 
 def _check_lengths(columns: Arrays) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Literal, TypeAlias
 
@@ -12,6 +13,7 @@ import numpy.typing as npt
 
 from rl_training.data.formats.cells import numbers
 from rl_training.data.formats.clocks import DATED, NANO
+from rl_training.data.formats.digit_dates import dates_in_digits
 from rl_training.data.formats.whole_numbers import exactly
 from rl_training.errors import DataError
 from rl_training.validation import shown
@@ -61,10 +63,10 @@ class Times:
         texts = [str(cell).strip() for cell in values.tolist()]
         self._slashed = self._slashed or _order_of(texts)
         moments = [_moment(name, row, text, self._slashed) for row, text in enumerate(texts, first_row)]
-        kinds = [_kind(time) for time, _ in moments]
+        kinds = [moment.kind for moment in moments]
         for kind in dict.fromkeys(kinds):
             self._require_one_kind(name, kind, first_row + kinds.index(kind))
-        return np.array([_dated(time, finer) for time, finer in moments], dtype=DATED)
+        return np.array([moment.as_dated() for moment in moments], dtype=DATED)
 
     def _require_one_kind(self, name: str, kind: _Kind, row: int) -> None:
         before, self._kind = self._kind or kind, kind
@@ -80,8 +82,9 @@ class Times:
 
 
 def steps_of(name: str, values: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
-    """Those of one part by itself."""
-    return Times().steps(name, values, first_row)
+    """Those of a whole column, in which numbers may be dates, too."""
+    found = Times().steps(name, values, first_row)
+    return found if (dates := dates_in_digits(found)) is None else dates
 
 
 def _of_datetimes(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -93,21 +96,31 @@ def _of_datetimes(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         raise DataError(f"column {name!r}: holds times finer than nanoseconds; round them, or write them as numbers")
     found = np.empty(len(values), dtype=DATED)
     found["second"], found["nano"] = second.astype(np.int64), nano.astype(np.int64)
-    found["wall"] = found["second"] + found["nano"] / NANO
+    found["wall"], found["dated"] = found["second"] + found["nano"] / NANO, True
     return found
 
 
-def _dated(time: datetime, finer: int) -> tuple[int, int, float]:
-    """As `DATED` has it. finer: nanoseconds that `time` has no room for."""
-    since = time - (_EPOCH if time.tzinfo is None else _EPOCH.replace(tzinfo=UTC))
-    second = since.days * _DAY + since.seconds
-    return second, 1_000 * since.microseconds + finer, time.replace(tzinfo=UTC).timestamp() + finer / NANO
+@dataclass(frozen=True)
+class _Moment:
+    """A time as it is written. finer: nanoseconds that `time` has no room for; has_date: it is not a time of day alone,
+    which is one of the first day of 1970."""
 
+    time: datetime
+    finer: int
+    has_date: bool
 
-def _kind(time: datetime) -> _Kind:
-    if time.tzinfo is not None:
-        return "with a zone"
-    return "of a day" if time.date() == _NO_DATE else "without"
+    @property
+    def kind(self) -> _Kind:
+        if self.time.tzinfo is not None:
+            return "with a zone"
+        return "without" if self.has_date else "of a day"
+
+    def as_dated(self) -> tuple[int, int, float, bool]:
+        """As `DATED` has it."""
+        since = self.time - (_EPOCH if self.time.tzinfo is None else _EPOCH.replace(tzinfo=UTC))
+        second = since.days * _DAY + since.seconds
+        wall = self.time.replace(tzinfo=UTC).timestamp() + self.finer / NANO
+        return second, 1_000 * since.microseconds + self.finer, wall, self.has_date
 
 
 def _order_of(texts: Iterable[str]) -> re.Pattern[str] | None:
@@ -117,15 +130,15 @@ def _order_of(texts: Iterable[str]) -> re.Pattern[str] | None:
     return None if told is None else _DAY_FIRST if int(told["d"]) > _MONTHS else _MONTH_FIRST
 
 
-def _moment(name: str, row: int, text: str, slashed: re.Pattern[str] | None) -> tuple[datetime, int]:
-    """A time, and the nanoseconds that Python's own would leave out."""
+def _moment(name: str, row: int, text: str, slashed: re.Pattern[str] | None) -> _Moment:
     finer = _FINER.search(text)
     whole = text if finer is None else text[: finer.start()] + text[finer.end() :]
     digits = "" if finer is None else finer[0].rstrip("0")
     if len(digits) > _FINER_DIGITS:
         raise DataError(f"column {name!r}: {shown(text)} at row {row} is finer than nanoseconds; write nine decimals")
     try:
-        return datetime.fromisoformat(_iso(whole, slashed)), int(digits.ljust(_FINER_DIGITS, "0"))
+        written, has_date = _iso(whole, slashed)
+        return _Moment(datetime.fromisoformat(written), int(digits.ljust(_FINER_DIGITS, "0")), has_date)
     except ValueError:
         rule = "write times as 2024-03-31 08:15:00, or as numbers"
         if slashed is None and _DAY_FIRST.match(text):
@@ -133,20 +146,21 @@ def _moment(name: str, row: int, text: str, slashed: re.Pattern[str] | None) -> 
         raise DataError(f"column {name!r}: {shown(text)} at row {row} is neither a number nor a time; {rule}") from None
 
 
-def _iso(text: str, slashed: re.Pattern[str] | None) -> str:
-    """A date with a time as ISO 8601 has it; times of a day are of the first of 1970. What is not understood stays."""
+def _iso(text: str, slashed: re.Pattern[str] | None) -> tuple[str, bool]:
+    """A date with a time as ISO 8601 has it, and whether it has a date; times of a day are of the first of 1970. What
+    is not understood stays."""
     day, clock = None, text
     for pattern in (*_DATES, *([slashed] if slashed else [])):
         if found := pattern.match(text):
             day, clock = f"{found['y']}-{int(found['m']):02}-{int(found['d']):02}", text[found.end() :].lstrip(" T,")
     if day is not None and not clock:
-        return day
+        return day, True
     time = _CLOCK.fullmatch(clock)
     if time is None:
-        return text if day is None else f"{day}T{clock}"
+        return (text if day is None else f"{day}T{clock}"), True
     hour = int(time["hour"])
     if time["half"]:
         if not 0 < hour <= _HALF_DAY:
-            return text
+            return text, True
         hour = hour % _HALF_DAY + (_HALF_DAY if time["half"].upper() == "P" else 0)
-    return f"{day or _NO_DATE}T{hour:02}{time['rest']}"
+    return f"{day or _NO_DATE}T{hour:02}{time['rest']}", day is not None

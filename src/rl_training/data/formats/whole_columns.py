@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,6 +19,7 @@ from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.folders import blamed_on, files_of
 from rl_training.data.formats.limits import LONGEST_TEXT
 from rl_training.data.formats.looks import damage_told
+from rl_training.data.formats.words import float_of
 from rl_training.errors import DataError
 
 _MOST_KINDS = 200  # of the texts in a column
@@ -53,12 +54,13 @@ def texts_of(path: Path, kind: str, columns: Sequence[str]) -> dict[str, dict[st
     of many kinds of text in a column, the first `_MOST_KINDS`."""
     found: dict[str, dict[str, Text]] = {name: {} for name in columns}
     read = 0
-    for block in _blocks(path, kind, columns) if columns else ():
-        for name, cells in zip(columns, block.cells, strict=True):
-            _add(found[name], cells, block)
-        read += block.read
-        if read >= _MOST_CELLS:
-            break
+    with closing(_blocks(path, kind, columns)) as blocks:
+        for block in blocks if columns else ():
+            for name, cells in zip(columns, block.cells, strict=True):
+                _add(found[name], cells, block)
+            read += block.read
+            if read >= _MOST_CELLS:
+                break
     return found
 
 
@@ -90,10 +92,11 @@ def rare_texts(path: Path, kind: str, sample: Mapping[str, npt.NDArray[Any]]) ->
 def last_rows(path: Path, kind: str, column: str) -> set[int]:
     """The rows after which a column of ids has another, and the last of all."""
     last, before, row = set(), None, -1
-    for row, cell in enumerate(_cells(path, kind, column)):
-        if row and cell != before:
-            last.add(row - 1)
-        before = cell
+    with closing(_cells(path, kind, column)) as cells:
+        for row, cell in enumerate(cells):
+            if row and cell != before:
+                last.add(row - 1)
+            before = cell
     return last | {row}
 
 
@@ -101,14 +104,15 @@ def rows_before_restarts(path: Path, kind: str, column: str) -> set[int]:
     """The rows after which a column of steps does not grow, as `row_order` takes it, and the last of all; none where
     the steps are no numbers."""
     last, before, row = set(), None, -1
-    for row, cell in enumerate(_cells(path, kind, column)):
-        try:
-            step = _step(cell)
-        except (TypeError, ValueError):
-            return set()
-        if before is not None and step <= before:
-            last.add(row - 1)
-        before = step
+    with closing(_cells(path, kind, column)) as cells:
+        for row, cell in enumerate(cells):
+            try:
+                step = _step(cell)
+            except (TypeError, ValueError):
+                return set()
+            if before is not None and step <= before:
+                last.add(row - 1)
+            before = step
     return last | {row}
 
 
@@ -116,9 +120,10 @@ def _step(cell: Any) -> int | float:
     """Whole numbers of any size as they are: Python compares them with floats without rounding either."""
     if isinstance(cell, str):
         with suppress(ValueError):
+            float_of(cell)  # which refuses what `int` does not
             return int(cell)
         cell = cell.replace(",", ".", 1)
-    return cell if isinstance(cell, int) else float(cell)
+    return cell if isinstance(cell, int) else float_of(cell)
 
 
 def _may_be_rare(values: npt.NDArray[Any]) -> bool:
@@ -137,41 +142,44 @@ def _texts_by_row(path: Path, kind: str, column: str, most_rows: int) -> dict[in
     kinds: set[str] = set()
     row = -1
     try:
-        for row, cell in enumerate(_cells(path, kind, column)):
-            if _is_filled(cell):
-                found[row] = text_of(cell)
-                kinds.add(found[row])
-            if row >= most_rows or len(kinds) > _MOST_KINDS:
-                return {}
+        with closing(_cells(path, kind, column)) as cells:
+            for row, cell in enumerate(cells):
+                if _is_filled(cell):
+                    found[row] = text_of(cell)
+                    kinds.add(found[row])
+                if row >= most_rows or len(kinds) > _MOST_KINDS:
+                    return {}
     except DataError:
         return {}
     return found if len(found) <= _FILLED * (row + 1) else {}
 
 
-def _cells(path: Path, kind: str, column: str) -> Iterator[Any]:
-    for block in _blocks(path, kind, [column]):
-        yield from block.cells[0]
+def _cells(path: Path, kind: str, column: str) -> Generator[Any, None, None]:
+    with closing(_blocks(path, kind, [column])) as blocks:
+        for block in blocks:
+            yield from block.cells[0]
 
 
-def _blocks(path: Path, kind: str, columns: Sequence[str]) -> Iterator[_Block]:
+def _blocks(path: Path, kind: str, columns: Sequence[str]) -> Generator[_Block, None, None]:
     with damage_told():  # which may lie beyond the rows that were looked at first
         yield from _READERS[kind](path, columns)
 
 
-def _csv_blocks(path: Path, columns: Sequence[str]) -> Iterator[_Block]:
+def _csv_blocks(path: Path, columns: Sequence[str]) -> Generator[_Block, None, None]:
     for entry in files_of(path, "csv"):
         with blamed_on(entry, path), damage_told():
             layout = csv_text.layout_of(entry)
             _require(columns, layout.names)
-            places, width = [layout.names.index(name) for name in columns], len(layout.names)
-            table, done = csv_text.rows(entry, layout), 0
-            while rows := list(islice(table, _BATCH)):
-                cells = [[row[place] for _, row in rows if len(row) == width] for place in places]
-                yield _Block(entry, done, cells, width * len(rows))
-                done += len(rows)
+            places, width = [layout.places[name][0] for name in columns], len(layout.names)
+            done = 0
+            with closing(csv_text.rows(entry, layout)) as table:
+                while rows := list(islice(table, _BATCH)):
+                    cells = [[row[place] for _, row in rows if len(row) == width] for place in places]
+                    yield _Block(entry, done, cells, width * len(rows))
+                    done += len(rows)
 
 
-def _parquet_blocks(path: Path, columns: Sequence[str]) -> Iterator[_Block]:
+def _parquet_blocks(path: Path, columns: Sequence[str]) -> Generator[_Block, None, None]:
     """Of text every word is kept once, however many rows it stands in."""
     import pyarrow.parquet as pq
 
@@ -201,7 +209,7 @@ def _require(columns: Sequence[str], names: Sequence[str]) -> None:
         raise DataError(f"has no column {lacks[0]!r}")
 
 
-def _hdf5_blocks(path: Path, columns: Sequence[str]) -> Iterator[_Block]:
+def _hdf5_blocks(path: Path, columns: Sequence[str]) -> Generator[_Block, None, None]:
     from rl_training.data.formats import hdf5
     from rl_training.data.formats.hdf5_files import opened
 
@@ -210,7 +218,7 @@ def _hdf5_blocks(path: Path, columns: Sequence[str]) -> Iterator[_Block]:
     yield _of_arrays(path, [[] if cells is None else cells.tolist() for cells in found])
 
 
-def _npz_blocks(path: Path, columns: Sequence[str]) -> Iterator[_Block]:
+def _npz_blocks(path: Path, columns: Sequence[str]) -> Generator[_Block, None, None]:
     from rl_training.data.formats import npz
 
     yield _of_arrays(path, [npz.read_array(path, name).tolist() for name in columns])

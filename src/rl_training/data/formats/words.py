@@ -62,10 +62,22 @@ def key_of(word: Any) -> str:
     return text_of(word).casefold()
 
 
+def is_joined(cell: Any) -> bool:
+    """Whether a cell has an underscore, as a label such as `1_0` has, which Python would read as 10."""
+    return (isinstance(cell, str) and "_" in cell) or (isinstance(cell, bytes) and b"_" in cell)
+
+
+def float_of(cell: Any) -> float:
+    """As `float` has it, but for what `is_joined`."""
+    if is_joined(cell):
+        raise ValueError(cell)
+    return float(cell)
+
+
 def as_number(text: str) -> float | None:
     """The number that a text is; none where it is none, NaN included."""
     try:
-        number = float(text)
+        number = float_of(text)
     except ValueError:
         return None
     return None if math.isnan(number) else number

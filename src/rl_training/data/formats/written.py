@@ -14,6 +14,7 @@ from typing import Any
 
 from rl_training.data.formats.atomic import sync
 from rl_training.data.formats.limits import check_file
+from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import NAMES, RawData
 from rl_training.data.formats.words import NAME as WORDS
 from rl_training.data.formats.words import contradict, united, with_told
@@ -23,6 +24,7 @@ from rl_training.data.space_bounds import SpaceBounds, told_env_id
 from rl_training.errors import DataError
 from rl_training.reading_choices import Words
 from rl_training.validation import printable
+from rl_training.wording import WARNING
 
 _TOLD = ("env_id", "bounds", NAMES, WORDS)
 _LARGEST = 2**24  # bytes of a file beside
@@ -74,8 +76,21 @@ def with_beside(raw: RawData, paths: Sequence[Path]) -> RawData:
     )
     if not all(as_written):
         return raw
-    known, notes = known_alike(paths, [_beside(path) for path in paths], "the files beside them")
-    return with_known(replace(raw, notes=(*raw.notes, *notes)), known)
+    told = [_told_beside(path) for path in paths]
+    known, notes = known_alike(paths, [about if is_same else {} for about, is_same in told], "the files beside them")
+    changed = [path for path, (about, is_same) in zip(paths, told, strict=True) if about and not is_same]
+    return with_known(replace(raw, notes=(*raw.notes, *notes, *_note_on_changed(changed))), known)
+
+
+def _note_on_changed(changed: Sequence[Path]) -> list[str]:
+    """A warning on files that are not those that were written any more."""
+    if not changed:
+        return []
+    has = "has" if len(changed) == 1 else "have"
+    named = first_of(printable(path.name) for path in changed)
+    lost = f"what {first_of(printable(beside(path).name) for path in changed)} says of names, bounds and origin"
+    way = "write it anew from the data it was made of, or say columns, action_low and action_high yourself"
+    return [f"{WARNING}{named} {has} been changed since it was written: {lost} is not used; {way}"]
 
 
 def with_known(raw: RawData, known: Mapping[str, Any]) -> RawData:
@@ -150,8 +165,14 @@ def _ours(place: Path) -> dict[str, Any] | None:
 
 def _beside(path: Path) -> dict[str, Any]:
     """What is told of a CSV file, if it is the one that was written."""
+    about, is_same = _told_beside(path)
+    return about if is_same else {}
+
+
+def _told_beside(path: Path) -> tuple[dict[str, Any], bool]:
+    """What is told of a CSV file, and whether it is the one that was written."""
     about = _ours(beside(path))
-    return {} if about is None or about.get("sha256") != digest_of(path) else about
+    return ({}, False) if about is None else (about, about.get("sha256") == digest_of(path))
 
 
 def _csv(path: Path) -> Any:

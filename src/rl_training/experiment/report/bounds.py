@@ -12,7 +12,7 @@ from rl_training.data.doctor.wording import number
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.environments import Spaces
 from rl_training.experiment.report.contents import RunContents
-from rl_training.experiment.report.numbers import as_number
+from rl_training.experiment.stored_numbers import as_number
 
 _MOST_IN_A_LINE = 8
 

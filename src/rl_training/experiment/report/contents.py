@@ -18,9 +18,10 @@ from rl_training.errors import RLTrainingError
 from rl_training.experiment import statistics
 from rl_training.experiment.costs import Shown, added_up, shown_as
 from rl_training.experiment.metric_doubts import metric_doubts, metric_notes
-from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
+from rl_training.experiment.stored_estimates import leading, opposed, to_show
+from rl_training.experiment.stored_numbers import as_number
 from rl_training.paths import bare_name, from_here, in_shell, is_there, resolved, without_folder
 from rl_training.run_places import DAMAGED, RUNS_DIR, STOPPED
 from rl_training.runtime.records import LONGEST_LINE, entries, fault
@@ -88,6 +89,7 @@ class RunContents:
     doubts: tuple[str, ...] = ()  # about its diagnostics
     offline: tuple[Mapping[str, Any], ...] = ()  # estimates without a simulator: the newest trusted of each data
     refused: tuple[Mapping[str, Any], ...] = ()  # others of the same weights, none of whose seeds was trusted
+    opposed: tuple[Mapping[str, Any], ...] = ()  # trusted ones that contradict the one which leads
     earlier: tuple[Mapping[str, Any], ...] = ()  # estimates of other weights than the newest
 
     @property
@@ -205,7 +207,7 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
     names = sorted({name for record in metrics for name in record if name not in _COUNTERS})
     curves = {name: _curve(metrics, name, seeds) for name in names}
     judged = _records(path, "offline_evaluations", faults)
-    estimates, refused = _estimates(judged)
+    estimates, refused = to_show(judged)
     of_machine = _texts(facts, "machine_notices")
     return RunContents(
         number=number,
@@ -224,39 +226,9 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
         machine_notes=tuple(of_machine),
         offline=estimates,
         refused=refused,
+        opposed=opposed(leading(estimates), judged),
         earlier=tuple(record for record in judged if record["step"] != judged[-1]["step"]),
     )
-
-
-def _estimates(
-    records: Sequence[Mapping[str, Any]],
-) -> tuple[tuple[Mapping[str, Any], ...], tuple[Mapping[str, Any], ...]]:
-    """The estimates of the newest weights to show, the newest trusted of each data and discount (or of those with the
-    most updates the newest, where none is), and those that were refused."""
-    of_step = [_by_bare_name(record) for record in records if record["step"] == records[-1]["step"]]
-    trusted = [record for record in of_step if isinstance(record.get("value"), Mapping)]
-    refused = [record for record in of_step if not isinstance(record.get("value"), Mapping)]
-    if not of_step:
-        return (), ()
-    if not trusted:  # a short trial hides no whole fit
-        shown = max(range(len(refused)), key=lambda place: (as_number(refused[place].get("updates"), 0.0), place))
-        return (refused[shown],), tuple(refused[:shown] + refused[shown + 1 :])
-    newest = {(data_key(record), as_number(record.get("gamma"), 0.0)): record for record in trusted}
-    return tuple(newest.values()), tuple(refused)
-
-
-def data_key(record: Mapping[str, Any]) -> str:
-    """The same for the same data, whatever file they are in."""
-    data = record.get("data")
-    return str(data.get("fingerprint") or data.get("title")) if isinstance(data, Mapping) else ""
-
-
-def _by_bare_name(record: Mapping[str, Any]) -> Mapping[str, Any]:
-    """An estimate with its data by their bare name, wherever they lay."""
-    data = record.get("data")
-    if not isinstance(data, Mapping) or not isinstance(data.get("title"), str):
-        return record
-    return {**record, "data": {**data, "title": bare_name(data["title"])}}
 
 
 def _as_configured(summary: RunSummary, config: Mapping[str, Any]) -> RunSummary:

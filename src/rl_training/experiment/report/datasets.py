@@ -35,17 +35,18 @@ from rl_training.experiment.report.diagnostics import (
 )
 from rl_training.experiment.report.episode import EpisodeCheck, check_episode
 from rl_training.experiment.report.held_out import read_alike, share_seen
-from rl_training.experiment.report.readings import added_at_termination, how_episodes_end
+from rl_training.experiment.report.readings import EndedSo, added_at_termination, count_reasons, how_episodes_end
 from rl_training.experiment.report.spread import Spread
+from rl_training.experiment.seed_choice import choose_seed
 from rl_training.paths import bare_name, without_folder
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.validation import printable
+from rl_training.wording import amount
 
 MOST_DIMENSIONS = 8
 _FRESH_SEED = 7_919  # added to the seed of generated data, for episodes that were not trained on
 _FRESH_ROWS = 4_000
-_MOST_SEEN = 0.5  # of held-out rows, which may be among those trained on by chance
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class DataContents:
     bounds: ActionBounds | None = None  # where its runs have the same
     ends: str | None = None  # how its episodes end, in words
     added: str | None = None  # to the rewards of those that terminate, in words
+    reasons: tuple[EndedSo, ...] = ()  # why they ended, where the file tells
 
 
 @dataclass(frozen=True)
@@ -236,7 +238,8 @@ def examine(
 def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiagnostics, _Opened]:
     """What the checkpoint and the data give together."""
     try:
-        checkpoint = RunDirectory.open(run.path).load(which)
+        directory = RunDirectory.open(run.path)
+        checkpoint = directory.load(which)
         learner = checkpoint.build_learner()
         transforms, spaces = checkpoint.transforms, checkpoint.spaces
         step = int(checkpoint.progress["steps"])
@@ -254,12 +257,14 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
     of = (data, data_title(run)) if isinstance(held, str) else (held, source)
     shown, named = shelf.to_be_shown(run, spaces, *of)
     names = [_action_title(shown, column) for column in range(shown.act_dim)]
+    sound = checkpoint.sound_seeds
+    taken = choose_seed(directory, step, learner.seeds, sound).seed if sound else None
     found = RunDiagnostics(
         run.number,
         step,
         check_values(learner, transforms, some),
         actions=check_actions(learner, transforms, some),
-        episode=check_episode(learner, transforms, shown, names, named, run.shown.noun),
+        episode=check_episode(learner, transforms, shown, names, named, run.shown.noun, taken),
     )
     if found.values is None:
         missing = f"{run.summary.algo} learns no values: there is nothing to hold to returns, and no TD error"
@@ -267,15 +272,18 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
     found = replace(found, doubts=tuple(found.values.doubts()))
     if isinstance(held, str):
         return replace(found, missing=(f"no held-out episodes: {held}",)), opened
-    doubts = [] if shelf.held_out is None else _doubts(share_seen(held, data), source)
+    doubts = [] if shelf.held_out is None else _doubts(share_seen(held, data), held, source)
     checked = check_values(learner, transforms, some_episodes(held))
     return replace(found, held=checked, held_from=source, doubts=(*found.doubts, *doubts)), opened
 
 
-def _doubts(seen: float, source: str) -> list[str]:
-    if seen <= _MOST_SEEN:
+def _doubts(seen: float, held: TransitionDataset, source: str) -> list[str]:
+    episodes = round(seen * held.n_episodes)  # a few rows may be alike without being the same
+    if not episodes:
         return []
-    return [f"{source}: {math.floor(100 * seen)}% of its rows were trained on, so its TD error is not a held-out one"]
+    some = f" (about {episodes:,} of {amount(held.n_episodes, 'episode')})" if episodes < held.n_episodes else ""
+    rows = f"{math.floor(100 * seen)}% of its rows{some} were trained on"
+    return [f"{source}: {rows}, so its TD error is not a held-out one"]
 
 
 def _group(found: Sequence[_Opened]) -> list[DataContents]:
@@ -323,6 +331,7 @@ def _contents(members: Sequence[_Opened]) -> DataContents:
         drawn={name: Spread.of(values, limits.get(name)) for name, values in named.items() if name in varying},
         constant={name: f"{float(values[0]):g}" for name, values in named.items() if name not in varying},
         more_dimensions=opened.act_dim - drawn,
+        reasons=count_reasons(opened),
         notes=tuple(" ".join(note.split()) for note in data_notices(opened, first.summary.env_id)),
     )
 

@@ -16,6 +16,7 @@ from rl_training.experiment.report.saying import said
 from rl_training.experiment.report.tables import common_of
 
 _MOST_DRAWN = 24  # runs with figures of their own
+_SCALE = " In transformed rewards, discounted, not in units of the raw reward."
 
 
 def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics], *, told: bool) -> str:
@@ -39,11 +40,12 @@ def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]
         parts.append(f'<p class="small faint">Drawn of the first {_MOST_DRAWN} runs; the table has all.</p>')
     of_values = [one for run, found in pairs[:_MOST_DRAWN] for one in _of_values(run, found)]
     parts.append(fold(f"Values and TD errors of each run ({len(of_values)})", grid(of_values)))
-    if any(found.actions for _, found in pairs):
+    if checks := [found.actions for _, found in pairs if found.actions]:
         caption = (
             "<b>Distance of the policy's action to the data's</b> in the same state, root mean square over dimensions"
-            " scaled to [−1, 1]; 0 is cloning. Hatched: what lies beyond the axis."
+            " scaled to [−1, 1]; 0 is cloning."
         )
+        caption += " Hatched: what lies beyond the axis." if any(histograms.distances_beyond(checks)) else ""
         drawn = [Drawing(caption, partial(histograms.action_distances, runs, diagnostics))]
         parts.append(f"<h3>How far the policies are from the data</h3>{key(runs)}{grid(drawn)}")
     return "".join(parts)
@@ -73,10 +75,11 @@ def _of_values(run: RunContents, found: RunDiagnostics) -> list[Drawing]:
         sample = f"{min(figures.DOTS, rows):,} of {rows:,} values" + (f" of {seeds} seeds" if seeds > 1 else "")
         caption = f"{name}: {found.values.kind} against the return-to-go of the data, {sample}. Above the dashed line"
         caption += " the networks promise more than followed; what lies beyond the axes is drawn at their ends."
+        caption += _SCALE
         made.append(Drawing(caption, partial(figures.values_against_returns, run, found.values), run.number))
     held = f" Held out: {escape(found.held_from)}." if found.held_from else ""
     caption = f"{name}: TD error of {found.values.td_errors.size:,} values{_and_held(found)}. Hatched: the 1% that lies"
-    caption += f" furthest from 0, beyond the axis.{held}"
+    caption += f" furthest from 0, beyond the axis.{held}{_SCALE}"
     made.append(Drawing(caption, partial(histograms.td_errors, run, found), run.number))
     return made
 

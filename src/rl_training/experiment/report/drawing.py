@@ -1,4 +1,4 @@
-"""What every figure shares: the look of a run, captions below, and rows of two in which none stands alone."""
+"""What every figure shares: the look of a run, captions below, and rows of two."""
 
 from __future__ import annotations
 
@@ -75,10 +75,10 @@ def first_few(drawings: Sequence[Drawing], few: int, heading: str) -> str:
 
 
 def grid(drawings: Sequence[Drawing]) -> str:
-    """Two in a row; one that is left over takes a whole row, drawn as wide as that, on screens that have two."""
+    """Two in a row, all as wide as each other; the only one takes a whole row, on screens that have two."""
     made = []
-    for place, one in enumerate(drawings, start=1):
-        if place == len(drawings) and place % 2:
+    for one in drawings:
+        if len(drawings) == 1:
             both = f'<div class="across">{one.draw(_ACROSS)}</div><div class="single">{one.draw(SMALL)}</div>'
             made.append(figure(one.caption, both, run=one.run, css="alone"))
         else:

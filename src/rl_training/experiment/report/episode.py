@@ -34,7 +34,7 @@ class EpisodeCheck:
     """Actions in the data's own units, of T steps and M seeds."""
 
     recorded: FloatArray  # [T, A]
-    chosen: FloatArray  # [M, T, A]
+    chosen: FloatArray  # [M, T, A], first of the seed that is taken where none is named
     names: tuple[str, ...]  # [A], for a reader
     which: str  # episode, in words
     seen: FloatArray  # [T, O]
@@ -58,8 +58,12 @@ def check_episode(
     names: Sequence[str],
     of: str,
     noun: str = "return",
+    taken: int | None = None,
 ) -> EpisodeCheck | None:
-    """The episode whose return, or whatever its noun is, is the median one; none where there are no whole episodes."""
+    """The episode whose return, or whatever its noun is, is the median one; none where there are no whole episodes.
+
+    taken: the seed that comes first.
+    """
     if not dataset.whole_episodes or not learner.active.any():
         return None
     returns = dataset.episode_returns()
@@ -68,14 +72,21 @@ def check_episode(
     first = last - int(dataset.episode_lengths()[middle]) + 1
     rows = slice(first, min(last + 1, first + _MOST_STEPS))
     unit = learner.policy.mode(spread_over_members(learner, transforms.observations(dataset.obs[rows])))
-    chosen = transforms.from_unit_actions(unit.cpu().numpy())[learner.active.cpu().numpy()]
+    members = sorted(np.flatnonzero(learner.active.cpu().numpy()), key=lambda one: learner.seeds[one] != taken)
+    chosen = transforms.from_unit_actions(unit.cpu().numpy())[members]
     part = f", its first {_MOST_STEPS} steps" if last + 1 > rows.stop else ""
     times = times_of(dataset, rows)
     day = f" ({times.day})" if times is not None and times.day else ""
-    which = f"episode {middle + 1:,} of {of}{day}, whose {noun} is the median one{part}"
+    which = f"{_episode(dataset, middle, first)} of {of}{day}, whose {noun} is the median one{part}"
     done, seen = dataset.actions[rows].astype(np.float64), dataset.obs[rows].astype(np.float64)
     seen_names = tuple(names_of(dataset, "obs", dataset.obs_dim))
     return EpisodeCheck(done, chosen.astype(np.float64), tuple(names), which, seen, seen_names, times)
+
+
+def _episode(dataset: TransitionDataset, number: int, row: int) -> str:
+    """As messages name it: counted from 0, and by the id that its file has, where that is known."""
+    own = None if dataset.in_file is None else dataset.in_file.episode_name(row)
+    return f"episode {number:,} (from 0{'' if own is None else f'; {printable(own)}'})"
 
 
 def episode_figures(runs: Sequence[RunContents], checks: Sequence[EpisodeCheck | None]) -> list[Drawing]:
@@ -121,7 +132,7 @@ def _over_seeds(checks: Sequence[EpisodeCheck]) -> str:
     counts = sorted({len(check.chosen) for check in checks})
     if counts == [1]:
         return " (line)"
-    return f" (line: the first of {' or '.join(map(str, counts))} seeds, band: the span of all)"
+    return f" (line: the seed that export takes, band: the span of all {' or '.join(map(str, counts))} seeds)"
 
 
 def _action(those: Sequence[tuple[RunContents, EpisodeCheck]], column: int, name: str, size: Size) -> str:

@@ -13,6 +13,7 @@ from rl_training.data.doctor.wording import number, share, within
 from rl_training.experiment.report.bounds import bounds_text
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import RunDiagnostics
+from rl_training.experiment.report.diagnostics import ActionCheck
 from rl_training.experiment.report.drawing import Drawing, Size, group, look
 from rl_training.experiment.report.spread import Rest, Spread
 from rl_training.experiment.report.svg import Chart, marker
@@ -144,15 +145,25 @@ def _name_shares(
     chart.name_beyond(max(percent), text, clear, above=above)
 
 
+def _furthest(checks: Sequence[ActionCheck]) -> float:
+    """Where the axis of distances ends: beyond nearly all of them, and beyond those of random pairs."""
+    most = max(float(np.quantile(check.distances, 0.995)) for check in checks)
+    return max([most, *(1.15 * round(check.shuffled, 4) for check in checks)]) or 1.0
+
+
+def distances_beyond(checks: Sequence[ActionCheck]) -> list[float]:
+    """How many percent of each lie beyond the axis."""
+    return [100.0 * float((check.distances > _furthest(checks)).mean()) for check in checks]
+
+
 def action_distances(runs: Sequence[RunContents], found: Sequence[RunDiagnostics], size: Size) -> str:
     """How far each policy is from the data's actions."""
     checks = [(run, one.actions) for run, one in zip(runs, found, strict=True) if one.actions is not None]
-    most = max(float(np.quantile(check.distances, 0.995)) for _, check in checks)
     shuffled = {round(check.shuffled, 4) for _, check in checks}
-    most = max([most, *(1.15 * value for value in shuffled)]) or 1.0
+    most = _furthest([check for _, check in checks])
     edges = np.linspace(0.0, most, _DISTANCE_BINS + 1)
     shares = [100.0 * np.histogram(check.distances, edges)[0] / check.distances.size for _, check in checks]
-    beyond = [100.0 * float((check.distances > most).mean()) for _, check in checks]
+    beyond = distances_beyond([check for _, check in checks])
     top = max(*beyond, *(float(part.max()) for part in shares))
     labels = ("distance to the data's action", "share of transitions, %")
     chart = Chart(size, (0.0, most), (0.0, 1.2 * top), labels, beyond=(False, any(beyond)))

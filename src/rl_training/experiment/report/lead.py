@@ -10,10 +10,11 @@ from rl_training.data.doctor.wording import alike, capital, listed, number
 from rl_training.experiment.report import tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import data_title
-from rl_training.experiment.report.numbers import as_number
-from rl_training.experiment.report.offline_lead import Lead, offline_lead
+from rl_training.experiment.report.offline_lead import Lead, offline_lead, with_ends
 from rl_training.experiment.report.saying import names_of_runs, said
+from rl_training.experiment.seed_choice import ONLY_ONE, seed_by_scores
 from rl_training.experiment.statistics import may_be_chance
+from rl_training.experiment.stored_numbers import as_number
 from rl_training.run_places import DAMAGED, STOPPED
 from rl_training.wording import amount
 
@@ -91,7 +92,7 @@ def _recorded(runs: Sequence[RunContents]) -> list[str]:
             does, better = ("cost", "lower") if shown.costs else ("returned", "higher")
             text += f"; as recorded, an episode {does} {mean}{escape(shown.behind)} on average ({low} to {high};"
             text += f" {better} is better)"
-            text += f": ‘{escape(run.added_up)}’, summed over each episode" if run.added_up else ""
+            text += f": ‘{escape(run.added_up)}’, summed over each episode{with_ends(shown)}" if run.added_up else ""
         lines.append(f"{text}.")
     return lines if len(lines) <= _MOST_DATA else [*lines[:_MOST_DATA], f"{len(lines) - _MOST_DATA} more: see Data."]
 
@@ -124,9 +125,21 @@ def _in_environment(env_id: str, runs: Sequence[RunContents], compared: Sequence
         if may_be_chance(least, len(best.sound_seeds), len(rival.sound_seeds)):
             text += ", which with so few seeds may be chance"
     then = f"`rl-training evaluate {escape(best.in_command)} --episodes 100` plays more episodes"
+    taken = _seed_taken(best)
     if seeds < _FEW_SEEDS:
         then = "train more seeds (`--seed 0 --seed 1` and so on) before a number is cited"
-    return Lead(f"{text}.", trust, f"{capital(then)}.")
+    return Lead(f"{text}.{taken}", trust, f"{capital(then)}.")
+
+
+def _seed_taken(run: RunContents) -> str:
+    """Whose policy leaves the run, where it has several seeds."""
+    curve = run.evaluations
+    if curve is None or len(curve.seeds) < 2 or curve.steps[-1] != run.summary.steps:
+        return ""
+    if len(curve.sound) == 1:
+        return f" Seed {curve.seeds[curve.sound[0]]} is {ONLY_ONE}: `export` and `predict` take it."
+    chosen = seed_by_scores({curve.seeds[place]: float(curve.values[-1, place]) for place in curve.sound})
+    return "" if chosen is None else f" Seed {chosen.seed} scored best: `export` and `predict` take it."
 
 
 def _of_seeds(seeds: int) -> str:

@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
 
 from rl_training.data.doctor.wording import alike, capital, listed, number
 from rl_training.experiment.costs import Shown
+from rl_training.experiment.deciding import deciding
 from rl_training.experiment.horizon import beginning_of
+from rl_training.experiment.metric_doubts import longer
 from rl_training.experiment.offline_doubts import mean_of
 from rl_training.experiment.report.contents import RunContents
-from rl_training.experiment.report.estimates import (
+from rl_training.experiment.report.reproducing import options_of
+from rl_training.experiment.seed_choice import seed_by_estimates
+from rl_training.experiment.statistics import LEVEL, Estimate
+from rl_training.experiment.stored_estimates import (
     Record,
     cautions,
     count,
+    disagreement,
     discounted,
     estimate,
     improvement,
+    is_better,
+    leading,
     mapping,
     of_trust,
     policies,
+    reasons,
     seed,
     seeds_in_words,
     share_trained_on,
@@ -29,10 +39,11 @@ from rl_training.experiment.report.estimates import (
     trained_otherwise,
     trusted,
 )
-from rl_training.experiment.report.numbers import as_number
-from rl_training.experiment.statistics import LEVEL, Estimate
+from rl_training.experiment.stored_numbers import as_number
 from rl_training.wording import amount, likely
 
+_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
+_UPDATES = re.compile(r"(--updates \d+(?: --repeats \d+)?)")
 _BEHAVIOUR = "the behaviour that recorded the data"
 
 
@@ -49,31 +60,63 @@ def offline_lead(runs: Sequence[RunContents]) -> Lead | None:
     unscored = [run for run in runs if run.evaluations is None]
     if not unscored:
         return None
-    found = [(of, run) for run in unscored if (of := improvement(_leading(run))) is not None]
+    found = [(of, run) for run in unscored if (of := improvement(leading(run.offline))) is not None]
     if not found:
         return _not_judged(unscored) if len(unscored) == len(runs) else None
     (gain, chance), best = max(found, key=lambda pair: pair[0][0].value)
-    record = _leading(best)
-    is_shown = gain.low is None or gain.low > 0
-    on = f"{count(mapping(record.get('data')), 'episodes')} episodes of {title(record)}"
-    text = f"Estimated from {escape(on)} alone, <b>{escape(best.label)}</b> {_does(best.shown, is_shown=is_shown)}"
+    record = leading(best.offline)
+    others = _not_judged_with(unscored, [run for _, run in found])
+    if best.opposed:
+        return _disputed(best, record, others)
+    is_shown = is_better(record)
+    text = f"{_from_data_alone(record)}, <b>{escape(best.label)}</b> {_does(best.shown, is_shown=is_shown)}"
     part = beginning_of(record)
     text += f" {escape(_gained(gain, best.shown))} {'an episode' if part is None else f'over {part} of an episode'}"
     text += f" compared with {_BEHAVIOUR}" if best.shown.costs and is_shown else ""
     text += f"{_share(gain, record)}{escape(_from_to(record, best.shown))}"
-    alike = len({(title(_leading(run)), _leading(run).get("gamma")) for _, run in found}) == 1
-    others = "the most of the runs that could be judged" if alike else "other runs were judged in another way"
-    text += f", {others}" * (len(found) > 1)
+    alike = len({(title(leading(run.offline)), leading(run.offline).get("gamma")) for _, run in found}) == 1
+    most = "the most of the runs that could be judged" if alike else "other runs were judged in another way"
+    text += f", {most}" * (len(found) > 1)
     better = "a saving" if best.shown.costs else "an improvement"
     text += f" ({_over(record)}" + ("" if chance is None else f"probability of {better} {escape(likely(chance))}; ")
     text += f"{discounted(record)}{_counted(record, best.shown)}{trained_otherwise(record, best.config)})."
-    text += escape(f"{_alone(record, is_shown=is_shown)}{_as_recorded(record, best.shown)}")
-    text += _gone_on(best, record)
-    judged = [run for _, run in found]
-    refused = [run.label for run in unscored if run.offline and run not in judged]
-    if refused:
-        text += f" What was estimated of {escape(listed(refused))} is not to be trusted."
+    text += escape(f"{measured_in(best)}{_alone(record, is_shown=is_shown)}{_as_recorded(record, best.shown)}")
+    text += _gone_on(best, record) + others
     return Lead(text, _trust(best, record, part, is_shown=is_shown), _then(best, record, is_shown=is_shown))
+
+
+def _from_data_alone(record: Record) -> str:
+    return escape(f"Estimated from {count(mapping(record.get('data')), 'episodes')} episodes of {title(record)} alone")
+
+
+def _not_judged_with(unscored: Sequence[RunContents], judged: Sequence[RunContents]) -> str:
+    refused = [run.label for run in unscored if run.offline and run not in judged]
+    return f" What was estimated of {escape(listed(refused))} is not to be trusted." if refused else ""
+
+
+def _disputed(run: RunContents, record: Record, others: str) -> Lead:
+    """Where trusted estimates of the same weights on the same episodes say different things, none of them leads."""
+    gain = "saves anything against" if run.shown.costs else "improves on"
+    text = f"{_from_data_alone(record)}, it is not decided whether <b>{escape(run.label)}</b> {gain} {_BEHAVIOUR}: "
+    text += escape(f"{disagreement(record, run.opposed)} ({_what_is_gained(run.shown)}, {LEVEL:.0%} intervals)")
+    text += f".{escape(measured_in(run))}{_gone_on(run, record)}{others}"
+    trust = "Each passed its checks, but what only some of them show is not shown."
+    trust += " Nobody has tried the policy: these are estimates, not measurements."
+    return Lead(text, trust, _then(run, record, is_shown=False))
+
+
+def measured_in(run: RunContents) -> str:
+    """What is counted, where no unit says it."""
+    return f" Counted is ‘{run.added_up}’, summed over an episode{with_ends(run.shown)}." if run.added_up else ""
+
+
+def with_ends(shown: Shown) -> str:
+    """What is counted besides the columns of the data, to follow them."""
+    return ", and at_termination" if shown.with_ends else ""
+
+
+def _what_is_gained(shown: Shown) -> str:
+    return f"{'saving' if shown.costs else 'improvement'} an episode{f', {shown.unit}' if shown.unit else ''}"
 
 
 def _trust(run: RunContents, record: Record, part: str | None, *, is_shown: bool) -> str:
@@ -108,8 +151,39 @@ def _then(run: RunContents, record: Record, *, is_shown: bool) -> str:
         return f"{aside} --offline --data ASIDE`."
     if is_shown:
         first = "Make sure that these episodes were not trained on, then try it" if seen is None else "Try it"
-        return f"{first} carefully: `rl-training export {escape(run.in_command)}` writes the policy as one file."
-    return "Record more episodes, or train longer: `rl-training evaluate` names the command that may decide it."
+        return f"{first} carefully: {_export(run, record)} as one file."
+    return _to_decide(run, record)
+
+
+def _to_decide(run: RunContents, record: Record) -> str:
+    """The command that may decide it, the same that `evaluate --offline` prints."""
+    record = next((one for one in (record, *reversed(run.opposed)) if not is_better(one)), record)
+    gain, repeats = improvement(record), as_number(record.get("repeats"), 0.0)
+    episodes = as_number(mapping(record.get("data")).get("episodes"), 0.0)
+    can = run.config.get("dataset") is not None and run.summary.steps is not None
+    found = None if gain is None else deciding(gain[0], int(repeats), int(episodes), can_train_on=can)
+    name = escape(run.in_command)
+    if found is None:
+        return f"Record more episodes and estimate on them, `rl-training evaluate {name} --offline --data MORE`."
+    if found.repeats is not None:
+        again = f"rl-training evaluate {name} --offline{escape(options_of(run, {**record, 'repeats': found.repeats}))}"
+        return f"`{again}`: more resamples narrow the interval."
+    if found.episodes is not None:
+        again = options_of(run, {**record, "data": {"title": "MORE", "fingerprint": "MORE"}})
+        told = f"MORE being {found.episodes} episodes that were not trained on."
+        return f"`rl-training evaluate {name} --offline{escape(again)}`, {told}"
+    further = longer(run.summary.steps or 0, dict(run.config))
+    told = "it is worth about what the behaviour is. Then estimate it again."
+    return f"Train longer, `rl-training resume {name} --total-timesteps {further}`: {told}"
+
+
+def _export(run: RunContents, record: Record) -> str:
+    """The command that writes the policy which was judged, and whose that is of several seeds."""
+    step = as_number(record.get("step"), None)
+    which = "" if step is None or step == run.summary.steps else f" --which {int(step)}"
+    chosen = seed_by_estimates(record) if len(run.summary.seeds) > 1 else None
+    whose = "the policy" if chosen is None else f"the policy of seed {chosen.seed} ({escape(chosen.why or '')})"
+    return f"`rl-training export {escape(run.in_command)}{which}` writes {whose}"
 
 
 def _does(shown: Shown, *, is_shown: bool) -> str:
@@ -163,13 +237,6 @@ def _gone_on(run: RunContents, record: Record) -> str:
     if step is None or now is None or int(step) == now:
         return ""
     return f" It is of the policy after {int(step):,} of the {now:,} {escape(run.unit)} that were trained by now."
-
-
-def _leading(run: RunContents) -> Record:
-    """The newest estimate, on episodes that were not trained on if there is one."""
-    unseen = [record for record in run.offline if share_trained_on(record) == 0.0]
-    others = [record for record in run.offline if share_trained_on(record) != 1.0]
-    return (unseen or others or run.offline or ({},))[-1]
 
 
 def _over(record: Record) -> str:
@@ -233,21 +300,47 @@ def _not_judged(runs: Sequence[RunContents]) -> Lead:
     if untried := [run.label for run in runs if tried and not run.offline]:
         text += f" Nothing was estimated of {escape(listed(untried))} yet (rl-training evaluate RUN --offline)."
     if tried:
-        return Lead(text, f"How good {it}, is not known: no number here tells.", "What each reason asks for, below.")
+        asked = list(dict.fromkeys(one for run in tried for one in _asked_by_reasons(run)))
+        then = capital("; or ".join(asked)) + "." if len(tried) == 1 and asked else "What each reason asks for, below."
+        return Lead(text, f"How good {it}, is not known: no number here tells.", escape(then))
     then = f"`rl-training evaluate {name}{'' if played else ' --offline'}`"
     then += f" plays {them}." if played else f" estimates {them} from the recorded data."
     return Lead(text, f"How good {it}, is not known.", then)
+
+
+def _asked_by_reasons(run: RunContents) -> list[str]:
+    """What the reasons against an estimate ask for, with the command, where they name options of it."""
+    record = leading(run.offline)
+    told = [why.partition("; ")[2] for why in reasons(record)]
+    asked = [one.rpartition("further; ")[2] for one in told if one]
+    command = f"`rl-training evaluate {run.in_command} --offline{options_of(run, {**record, 'asked': {}})}"
+    return [_UPDATES.sub(lambda found: f"{command} {found[1]}`", one, count=1) for one in asked]
 
 
 def _first_reasons(run: RunContents, *, named: bool) -> list[str]:
     """Why the seeds of a run are not trusted: of each the first reason, named where they are not all of one run. What
     to do about it stands below."""
     first: dict[str, list[str]] = {}
-    judged = policies(_leading(run))
-    for policy in judged:
-        for reason in texts(policy.get("not_trusted_because"))[:1]:
-            first.setdefault(reason.partition("; ")[0], []).append(seed(policy))
+    judged = policies(leading(run.offline))
+    told = [(texts(policy.get("not_trusted_because"))[:1], seed(policy)) for policy in judged]
+    of_seed = {own: why[0].partition("; ")[0] for why, own in told if why}
+    for own, reason in of_seed.items():
+        first.setdefault(_of_all(reason, list(of_seed.values())), []).append(own)
     whole = len(first) == 1 and len(next(iter(first.values()))) == len(judged)
     label = [run.label] if named else []
     whose = {why: ", ".join([*label, *([] if whole else [seeds_in_words(seeds)])]) for why, seeds in first.items()}
     return [f"{who}: {why}" if who else why for why, who in whose.items()]
+
+
+def _of_all(reason: str, every: Sequence[str]) -> str:
+    """In short, with the span of its numbers, where others differ from it in these alone."""
+    same = [one for one in dict.fromkeys(every) if _NUMBER.split(one) == _NUMBER.split(reason)]
+    if len(same) < 2:
+        return reason
+    spans = []
+    for found in zip(*(_NUMBER.findall(one) for one in same), strict=True):
+        ends = sorted(set(found), key=lambda text: float(text.replace(",", "")))
+        spans.append(ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}")
+    parts = _NUMBER.split(reason)
+    whole = "".join(part + span for part, span in zip(parts, [*spans, ""], strict=True))
+    return whole.partition(": ")[0]

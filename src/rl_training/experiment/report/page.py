@@ -17,6 +17,7 @@ from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics
 from rl_training.experiment.report.diagnosed import diagnosed, one_episode
 from rl_training.experiment.report.drawing import SMALL, Drawing, figure, first_few, fold, grid, swatch
+from rl_training.experiment.report.end_reasons import reasons_table
 from rl_training.experiment.report.lead import few_doubted, lead
 from rl_training.experiment.report.metrics import key, metrics, over_seeds, span
 from rl_training.experiment.report.prose import code_in_prose
@@ -270,6 +271,7 @@ def _data(contents: Contents) -> str:
         parts.append(f"<h3>{escape(data.title)}</h3>")
         parts.append(f'<p class="small faint">Trained on by: {escape(names_of_runs(users, len(contents.runs)))}.</p>')
         parts.append(tables.data_pairs(data))
+        parts.append(reasons_table(data.reasons, data.shown))
         parts.append(_as_read(data))
         parts.append(fold("Columns", tables.columns_table(data.facts, data.bounds)))
         if data.why_not is not None:

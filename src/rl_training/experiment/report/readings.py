@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from rl_training.data.doctor.wording import listed, number
+from rl_training.data.kept_reasons import reasons_of
+from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.provenance import readings
-from rl_training.experiment.report.numbers import as_number
+from rl_training.experiment.stored_numbers import as_number
 from rl_training.validation import printable
 
 _MOST_REASONS = 6
+_NOT_SAID = "(no reason given)"
 
 
 def how_episodes_end(section: Any, facts: Mapping[str, Any]) -> str | None:
@@ -36,6 +41,33 @@ def added_at_termination(section: Any, facts: Mapping[str, Any]) -> str | None:
         return None if value is None else f"{number(sign * value)} for every termination"
     parts = [(as_number(value, None), printable(str(reason))) for reason, value in told.items()]
     return listed(f"{number(sign * value)} for {reason}" for value, reason in parts if value is not None) or None
+
+
+class EndedSo(NamedTuple):
+    """Episodes that ended for one reason, and what they returned and how long they were on average."""
+
+    reason: str
+    meaning: str
+    episodes: int
+    mean_return: float
+    mean_length: float
+
+
+def count_reasons(dataset: TransitionDataset) -> tuple[EndedSo, ...]:
+    """The most frequent first; none where no column tells, or where there are no whole episodes."""
+    reasons = reasons_of(dataset)
+    if reasons is None:
+        return ()
+    returns, lengths, ends = dataset.episode_returns(), dataset.episode_lengths(), dataset.episode_ends
+    of: dict[tuple[str, str], list[int]] = {}
+    for episode, row in enumerate(ends.tolist()):
+        meaning = "termination" if dataset.terminations[row] else "cut"
+        of.setdefault((reasons[episode] or _NOT_SAID, meaning), []).append(episode)
+    found = [
+        EndedSo(text, meaning, len(those), float(np.mean(returns[those])), float(np.mean(lengths[those])))
+        for (text, meaning), those in of.items()
+    ]
+    return tuple(sorted(found, key=lambda one: -one.episodes))
 
 
 def _why(reasons: Mapping[Any, Any], ending: str) -> str:

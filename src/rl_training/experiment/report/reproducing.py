@@ -14,10 +14,12 @@ from rl_training.experiment.horizon import DEFAULT_GAMMA
 from rl_training.experiment.report import tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import data_title
-from rl_training.experiment.report.estimates import Record, mapping, title
-from rl_training.experiment.report.numbers import as_number
-from rl_training.paths import bare_paths, from_here, in_shell, resolved
+from rl_training.experiment.stored_estimates import Record, mapping, title
+from rl_training.experiment.stored_numbers import as_number
+from rl_training.paths import bare_name, bare_paths, from_here, in_shell, resolved
 from rl_training.runtime.fitted_evaluation import OfflineEvaluationConfig
+from rl_training.validation import printable
+from rl_training.wording import cores_and_threads
 
 
 def reproduce(runs: Sequence[RunContents]) -> str:
@@ -46,7 +48,7 @@ def _facts(run: RunContents) -> dict[str, str]:
     told = {
         "started": _moment(run.summary.created),
         "versions": _joined(run.facts.get("versions")),
-        "machine": _joined(_machine(run.facts.get("machine"))),
+        "machine": _machine(run.facts.get("machine")),
         "engine": ", then ".join(_engines(run)),
         "noted at its start": "; ".join(run.machine_notes),
         "data, SHA-256": str(run.data_facts.get("fingerprint") or "none"),
@@ -68,8 +70,9 @@ def _run(run: RunContents, facts: Mapping[str, str]) -> str:
         name = shlex.quote(f"{resolved(run.path).name}-again")
         commands, told = _training(run, f"rl-training train -c {config} --name {name}", name)
         parts += [f'<p class="callout small">{escape(text)}</p>' for text in (told, _mixed(run)) if text]
+        commands = [*_splitting(run), *commands]
         commands += [f"rl-training evaluate {name} --episodes 100"] if run.summary.env_id else []
-        commands += [f"rl-training evaluate {name} --offline{_asked(run, record)}" for record in run.offline]
+        commands += [f"rl-training evaluate {name} --offline{options_of(run, record)}" for record in run.offline]
         parts.append(f"<pre><code>{escape(chr(10).join(commands))}</code></pre>")
     parts.append(tables.pairs([*facts.items()]))
     if run.config:
@@ -78,7 +81,20 @@ def _run(run: RunContents, facts: Mapping[str, str]) -> str:
     return "".join(parts) + "</div>"
 
 
-def _asked(run: RunContents, record: Record) -> str:
+def _splitting(run: RunContents) -> list[str]:
+    """The command that parted the data from those set aside, as far as they tell; how the log is read stands below."""
+    made = Provenance.read(run.data_facts.get(KEY))
+    split = None if made is None else made.split()
+    if split is None or split.source is None or split.others is None or (drawn := split.drawn()) is None:
+        return []
+    parts = [data_title(run), bare_name(split.others)]
+    files = shlex.join(parts if (split.part or "").startswith("all but") else parts[::-1])
+    source = "-c LOG.yaml" if split.options else shlex.quote(printable(split.source))
+    told = f"  # LOG.yaml: names {printable(split.source)}, read as said below" if split.options else ""
+    return [f"rl-training data split {source} -o {files} --held-out {drawn[0]} --seed {drawn[1]}{told}"]
+
+
+def options_of(run: RunContents, record: Record) -> str:
     """The options of an estimate, but for those that are what they are if not given."""
     used, asked = mapping(record.get("data")), mapping(record.get("asked"))
     own = as_number(mapping(run.config.get("algo_kwargs")).get("gamma"), DEFAULT_GAMMA)
@@ -161,13 +177,14 @@ def _moment(created: str | None) -> str:
         return created or "unknown"
 
 
-def _machine(told: Any) -> dict[str, Any]:
+def _machine(told: Any) -> str:
     """In words; a run that was resumed with other threads has all their numbers, in order."""
     known = dict(told) if isinstance(told, Mapping) else {}
-    resumed = known.pop("threads_resumed", None)
+    resumed, first = known.pop("threads_resumed", None), known.pop("threads", None)
+    uses = cores_and_threads(known.pop("cpu_count", None), first)
     if isinstance(resumed, list) and resumed:
-        known["threads"] = f"{known.get('threads', '?')}, resumed with {', then '.join(map(str, resumed))}"
-    return {"cores" if name == "cpu_count" else name: value for name, value in known.items()}
+        uses = ", ".join([*([uses] if uses else []), f"resumed with {', then '.join(map(str, resumed))}"])
+    return ", ".join(part for part in (_joined(known), uses) if part)
 
 
 def _joined(values: Any) -> str:

@@ -19,8 +19,8 @@ from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics, data_title
 from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.drawing import swatch
-from rl_training.experiment.report.numbers import as_number
 from rl_training.experiment.statistics import Estimate, optimality_gap
+from rl_training.experiment.stored_numbers import as_number
 from rl_training.validation import printable
 from rl_training.wording import amount
 

@@ -10,13 +10,18 @@ from typing import Any
 
 from rl_training.data.doctor.wording import capital, listed, number
 from rl_training.experiment.costs import RETURNS, Shown
-from rl_training.experiment.offline_doubts import behind_the_cuts, mean_of
-from rl_training.experiment.report.contents import RunContents, data_key
+from rl_training.experiment.offline_doubts import behind_the_cuts, mean_of, with_last_rows
+from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.drawing import Drawing, fold, grid
-from rl_training.experiment.report.estimates import (
+from rl_training.experiment.report.figures import forest
+from rl_training.experiment.report.saying import said
+from rl_training.experiment.report.tables import Cell, Row, common_of, interval, name_cell, table
+from rl_training.experiment.statistics import LEVEL, Estimate
+from rl_training.experiment.stored_estimates import (
     Record,
     cautions,
     count,
+    data_key,
     discounted,
     estimate,
     gain_between,
@@ -31,11 +36,7 @@ from rl_training.experiment.report.estimates import (
     trained_otherwise,
     trusted,
 )
-from rl_training.experiment.report.figures import forest
-from rl_training.experiment.report.numbers import as_number
-from rl_training.experiment.report.saying import said
-from rl_training.experiment.report.tables import Cell, Row, common_of, interval, name_cell, table
-from rl_training.experiment.statistics import LEVEL, Estimate
+from rl_training.experiment.stored_numbers import as_number
 from rl_training.wording import likely
 
 HEADING = "Without a simulator: fitted Q evaluation"
@@ -167,12 +168,14 @@ def _caption(record: Record, shown: Shown) -> str:
     text += ", on which these policies were trained, which flatters them" if share_trained_on(record) == 1.0 else ""
     whole = None if record.get("gamma") == 1.0 else as_number(behaviour.get("undiscounted"), None)
     does = "cost" if shown.costs else "returned"
-    text += "" if whole is None else f"; an episode {does} {number(shown.number(whole))}{shown.behind} undiscounted"
+    if whole is not None:
+        text += f"; an episode {does} {number(shown.number(whole))}{shown.behind} undiscounted"
+        text += with_last_rows(as_number(behaviour.get("last_rows_in_no_value"), 0.0))
     return escape(f"{text}.")
 
 
 def _in(shown: Shown) -> str:
-    return "" if shown.unit is None else f", {shown.unit}"
+    return "" if shown.counted_in is None else f", {shown.counted_in}"
 
 
 def _of_run(run: RunContents, record: Record, shown: Shown) -> list[list[Cell]]:
@@ -226,7 +229,7 @@ def _how(shown: Shown, records: Sequence[Record]) -> str:
     cut = any(as_number(share, 1.0) > 0.0 for share in behind)  # or not told
     return (
         f"Estimated from logged episodes alone: the {summed} {value}, where these episodes begin"
-        f"{'; a time limit ends none' if cut else ''}. “Recorded” is what the episodes {does}"
+        f"{', and on behind where one was cut' if cut else ''}. “Recorded” is what the episodes {does}"
         f"{' until they ended or were cut' if cut else ''}; “behaviour” is the data's own"
         " actions, valued by the same fits as the policies, so that common errors cancel in the difference."
         f" [{LEVEL:.0%}]: over resamples of the episodes, each fitted anew; the probability is that of {gain} over the"

@@ -13,7 +13,7 @@ from rl_training.data.formats.names import first_of
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.experiment.output_file import require_place, write_output
 from rl_training.experiment.report.contents import RunContents, read_runs
-from rl_training.experiment.report.datasets import Shelf, examine
+from rl_training.experiment.report.datasets import Shelf, data_title, examine
 from rl_training.experiment.report.page import Contents, page
 from rl_training.experiment.run_listing import differing_values
 from rl_training.harmless import for_page
@@ -69,7 +69,9 @@ def _title(runs: Sequence[RunContents]) -> str:
     labels = [run.label for run in runs]
     names = listed(labels if len(labels) <= _MOST_NAMED else [*labels[:3], f"{len(labels) - 3} more"])
     places = {run.summary.env_id for run in runs}
-    return names if len(places) > 1 or None in places else f"{names} in {places.pop()}"
+    if len(places) == 1 and None not in places:
+        return f"{names} in {places.pop()}"
+    return f"{names}: {runs[0].summary.algo} on {data_title(runs[0])}" if len(runs) == 1 and runs[0].config else names
 
 
 def _not_a_run(path: Path) -> str:

@@ -23,6 +23,7 @@ from rl_training.experiment.offline_doubts import LEAST_FORETOLD
 from rl_training.experiment.report.contents import training_doubts
 from rl_training.experiment.run_listing import status_of
 from rl_training.experiment.shipping.network import Floats, PolicyNetwork
+from rl_training.experiment.stored_estimates import disagreement, opposed
 from rl_training.paths import bare_paths
 from rl_training.runtime.records import EVALUATION_METRICS, OFFLINE_EVALUATIONS, is_estimate
 from rl_training.runtime.run_directory import RunDirectory, run_of
@@ -42,6 +43,7 @@ class Circumstances:
     member: int
     made_with: Mapping[str, Any]
     checked: Mapping[str, Any]
+    seed_caution: str | None = None  # what to know of its number, where the seed was chosen by it
 
 
 def make_card(
@@ -64,6 +66,7 @@ def make_card(
             "algo": config.algo,
             "preset": config.preset,
             "seed": seed,
+            "seed_caution": circumstances.seed_caution,
             "seeds_of_the_run": list(policy.actor.learner.seeds),
             "update": int(progress["updates"]),
             "step": int(progress["steps"]),
@@ -172,6 +175,7 @@ def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int
     further = [one for one, record in zip(own, of_step, strict=True) if record["gamma"] > last["gamma"]]
     if own[chosen]["value"] is not None and further and all(one["value"] is None for one in further):
         refused += [(FURTHER_REFUSED, why) for why in further[-1]["not_trusted_because"]]
+    each = [{**record, **one, "seeds": [seed]} for record, one in zip(of_step, own, strict=True)]
     diagnostics = dict(own[chosen].get("diagnostics") or {})
     if not (last.get("foretold_by_the_model") or 0.0) >= LEAST_FORETOLD:
         diagnostics.pop("modelled_value", None)  # a model that foretells so little tells nothing of a policy
@@ -180,6 +184,7 @@ def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int
         "diagnostics": diagnostics,
         **{name: last[name] for name in ("behaviour", "gamma", "updates", "repeats", "level")},
         "cautions": [*last["cautions"], *dict.fromkeys(f"{told}, because {why}" for told, why in refused)],
+        "disagreement": disagreement(each[chosen], opposed(each[chosen], each)) or None,
         "data": {**last["data"], "title": PurePath(last["data"]["title"]).name},
         "how": "fitted Q evaluation: value where the data's episodes begin, raw reward",
     }

@@ -77,7 +77,7 @@ def export_policy(
 ) -> Exported:
     """Write one member's policy to `path` (the run's name here, if not given) and its card to `path`.json.
 
-    format: `onnx` or `torch`; not given, the path's ending says. seed: whose policy (the first that has not diverged).
+    format: `onnx` or `torch`; not given, the path's ending says. seed: whose policy (that of `policy.seed_choice`).
     deterministic: the mode; otherwise the file takes standard normal `noise` as well, and answers with a sample.
     batch: a fixed number of rows; not given, any. force: replace what is there.
     """
@@ -106,6 +106,7 @@ def make_files(
     if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
         raise ConfigError(f"batch: must be a whole number of at least 1, got {shown(batch)}")
     member = policy.member(seed)
+    caution = policy.seed_choice.caution if seed is None else None
     # As predict would have it from a checkpoint: in float32 on a CPU, however the run itself multiplied.
     actor = Actor(policy.checkpoint.build_learner(), policy.actor.transforms)
     network = read_network(actor.learner, actor.transforms, member)
@@ -119,7 +120,7 @@ def make_files(
         "observations": batch or CHECKED_ROWS,
         "largest_difference_over_range": difference,
     }
-    circumstances = Circumstances(kind, not deterministic, batch, member, _made_with(kind), checked)
+    circumstances = Circumstances(kind, not deterministic, batch, member, _made_with(kind), checked, caution)
     return Made(data, make_card(policy, network, circumstances, target, data))
 
 

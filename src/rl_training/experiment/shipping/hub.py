@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from rl_training import yaml_dialect
+from rl_training.data.doctor.wording import capital
 from rl_training.data.formats.atomic import new_folder
 from rl_training.errors import ConfigError
 from rl_training.experiment.horizon import discounted_by
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping.card import plain_config
 from rl_training.experiment.shipping.exporting import card_path_of, make_files
-from rl_training.validation import shown
+from rl_training.validation import is_count, shown
 from rl_training.wording import amount, likely, readable, taken
 
 POLICY = "policy.onnx"
@@ -135,6 +136,8 @@ def _text(card: Mapping[str, Any]) -> Iterator[str]:
     yield f"Observations that are not finite: {card['non_finite']}.\n"
     yield "## How good it is\n"
     yield from _score_lines(card["scores"], card["offline_evaluation"])
+    if (caution := card["policy"]["seed_caution"]) is not None:
+        yield f"{capital(caution)}."
     yield from (f"\nTo be doubted: {doubt}." for doubt in policy["training_doubts"])
     yield "\n## What it was trained on\n"
     yield from _data_lines(card["dataset"])
@@ -179,6 +182,8 @@ def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
     yield f"Estimated from logged episodes, without a simulator: value {readable(value['value'])} ({ends}), an"
     yield f"improvement of {readable(gain['value'])} over the behaviour with probability {likely(gain['probability'])}"
     yield f"({estimate['how']}, {discounted_by(estimate['gamma'])})."
+    if estimate.get("disagreement"):
+        yield f"It is not decided whether that is one: {estimate['disagreement']}."
 
 
 def _data_lines(dataset: Mapping[str, Any] | None) -> Iterator[str]:
@@ -187,7 +192,7 @@ def _data_lines(dataset: Mapping[str, Any] | None) -> Iterator[str]:
         return
     source = dataset["source"] or {"source": "arrays in memory"}
     name = source.get("path") or source.get("id") or source["source"]
-    rows = dataset.get("transitions") or dataset.get("rows")
-    yield f"`{name}`" + (f", {amount(rows, 'transition')}" if rows else "") + "."
+    rows: Any = dataset.get("transitions") or dataset.get("rows")
+    yield f"`{name}`" + (f", {amount(rows, 'transition')}" if is_count(rows, 1) else "") + "."
     if dataset.get("fingerprint"):
         yield f"Fingerprint (SHA-256 over its fields): `{dataset['fingerprint']}`."

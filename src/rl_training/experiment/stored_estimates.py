@@ -8,14 +8,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.doctor.wording import alike as alike_numbers
 from rl_training.data.doctor.wording import listed
 from rl_training.experiment import statistics
-from rl_training.experiment.horizon import discounted_by
-from rl_training.experiment.offline_doubts import TRAINED_ON
-from rl_training.experiment.report.numbers import as_number
+from rl_training.experiment.horizon import beginning_of, discounted_by
 from rl_training.experiment.statistics import Estimate
+from rl_training.experiment.stored_numbers import as_number
+from rl_training.paths import bare_name
 
 Record = Mapping[str, Any]
+
+TRAINED_ON = "the policy was trained on these episodes, which flatters it; other ones say more"
 
 
 def mapping(value: Any) -> Record:
@@ -84,6 +87,111 @@ def seed(policy: Record) -> str:
 
 def seeds_in_words(seeds: Sequence[str]) -> str:
     return f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {listed(seeds)}"
+
+
+def to_show(records: Sequence[Record]) -> tuple[tuple[Record, ...], tuple[Record, ...]]:
+    """The estimates of the newest weights to show, the newest trusted of each data and discount (or of those with the
+    most updates the newest, where none is), and those that were refused."""
+    of_step = [_by_bare_name(record) for record in records if record["step"] == records[-1]["step"]]
+    trusted = [record for record in of_step if isinstance(record.get("value"), Mapping)]
+    refused = [record for record in of_step if not isinstance(record.get("value"), Mapping)]
+    if not of_step:
+        return (), ()
+    if not trusted:  # a short trial hides no whole fit
+        shown = max(range(len(refused)), key=lambda place: (as_number(refused[place].get("updates"), 0.0), place))
+        return (refused[shown],), tuple(refused[:shown] + refused[shown + 1 :])
+    newest: dict[tuple[str, float], Record] = {}
+    for record in trusted:
+        key = data_key(record), as_number(record.get("gamma"), 0.0)
+        newest.pop(key, None)  # the newest of all stands last
+        newest[key] = record
+    return tuple(newest.values()), tuple(refused)
+
+
+def is_better(of: Record) -> bool:
+    """Whether an estimate shows an improvement over the behaviour."""
+    found = improvement(of)
+    return found is not None and (found[0].low is None or found[0].low > 0.0)
+
+
+def opposed(shown: Record, records: Sequence[Record]) -> tuple[Record, ...]:
+    """Other trusted estimates of the same weights on the same episodes which say otherwise whether there is an
+    improvement; `records` in the order they were made.
+
+    One that was made again as thoroughly with the same discount counts no more, and one of the beginning of an episode
+    says nothing against one of the whole.
+    """
+    key, found = _of_what(shown), improvement(shown)
+    alike = [one for one in records if found and improvement(one) is not None and _of_what(one) == key]
+    standing = [one for place, one in enumerate(alike) if not any(_replaces(new, one) for new in alike[place + 1 :])]
+    whole = beginning_of(shown) is None
+    return tuple(
+        one for one in standing if is_better(one) != is_better(shown) and not (whole and beginning_of(one) is not None)
+    )
+
+
+def in_a_word(records: Sequence[Record]) -> tuple[Record, str] | None:
+    """The estimate that leads, and what all of them say: `better`, `worse`, `not shown`, `disputed` or `refused`, or
+    nothing where it does not tell; none where there is none. records: of one run, in the order they were made."""
+    shown = leading(to_show(records)[0]) if records else {}
+    if not shown or (found := improvement(shown)) is None:
+        return (shown, "refused" if reasons(shown) else "") if shown else None
+    if opposed(shown, records):
+        return shown, "disputed"
+    worse = found[0].high is not None and found[0].high < 0.0
+    return shown, "better" if is_better(shown) else "worse" if worse else "not shown"
+
+
+def disagreement(shown: Record, others: Sequence[Record]) -> str:
+    """`two estimates disagree: undiscounted +128.7 (22.0 to 235.4); discounted by 0.99 +53.6 (-24.3 to 131.6)`; empty
+    where no other is opposed."""
+    if not others:
+        return ""
+    told = [shown, *reversed(others)]
+    discounts = [discounted(one) for one in told]
+    made = [f", {count(one, 'repeats')} resamples, {count(one, 'updates')} updates" for one in told]
+    hows = [own + how * (discounts.count(own) > 1) for own, how in zip(discounts, made, strict=True)]
+    found = [f"{how} {_gained(one)}" for how, one in zip(hows, told, strict=True)]
+    return f"{'two' if len(told) == 2 else len(told)} estimates disagree: {'; '.join(found)}"
+
+
+def _gained(of: Record) -> str:
+    found = improvement(of)
+    if found is None or found[0].low is None or found[0].high is None:
+        return "unknown" if found is None else f"{found[0].value:+,.4g}"
+    value, low, high = alike_numbers(found[0].value, found[0].low, found[0].high)
+    return f"{'+' * (found[0].value > 0)}{value} ({low} to {high})"
+
+
+def _of_what(record: Record) -> tuple[Any, ...]:
+    return record.get("step"), data_key(_by_bare_name(record)), str(record.get("seeds"))
+
+
+def _replaces(new: Record, old: Record) -> bool:
+    """Whether one was made with the same discount and at least as much work."""
+    more = (as_number(new.get(name), 0.0) >= as_number(old.get(name), 0.0) for name in ("repeats", "updates"))
+    return new.get("gamma") == old.get("gamma") and all(more)
+
+
+def data_key(record: Record) -> str:
+    """The same for the same data, whatever file they are in."""
+    data = mapping(record.get("data"))
+    return str(data.get("fingerprint") or data.get("title")) if data else ""
+
+
+def _by_bare_name(record: Record) -> Record:
+    """An estimate with its data by their bare name, wherever they lay."""
+    data = record.get("data")
+    if not isinstance(data, Mapping) or not isinstance(data.get("title"), str):
+        return record
+    return {**record, "data": {**data, "title": bare_name(data["title"])}}
+
+
+def leading(offline: Sequence[Record]) -> Record:
+    """Of those to show the newest, on episodes that were not trained on if there is one."""
+    unseen = [record for record in offline if share_trained_on(record) == 0.0]
+    others = [record for record in offline if share_trained_on(record) != 1.0]
+    return (unseen or others or offline or ({},))[-1]
 
 
 def reasons(record: Record) -> dict[str, list[str]]:

@@ -1,0 +1,188 @@
+"""Rewards that are a sum of a table's columns: `[Erlös_EUR, -Kosten_EUR]`, or `0.3*kWh` with what one unit is worth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from rl_training.data.checks import BoolArray
+from rl_training.data.fields import FIELD_OF
+from rl_training.data.formats.cells import DECLARED
+from rl_training.data.formats.names import LONGEST_NAME, doubled, listed, suggest
+from rl_training.data.formats.raw import Arrays, RewardParts
+from rl_training.data.guess_words import is_surely_cost, may_cost
+from rl_training.errors import ColumnsError, DataError
+from rl_training.validation import printable, shown
+from rl_training.wording import WARNING
+from rl_training.yaml_dialect import inline
+
+_SIGNS = {"+": 1.0, "-": -1.0, "\N{MINUS SIGN}": -1.0}
+_LONGEST_NUMBER = 40  # characters
+_FORM = "a part of a sum is written cost, -cost or 0.31*kWh"
+
+
+@dataclass(frozen=True)
+class Term:
+    """A column, and what one unit of it is worth."""
+
+    column: str
+    weight: float = 1.0
+
+    def text(self, *, first: bool) -> str:
+        """`- 0.3*kWh`, without a plus where it is the first."""
+        size = "" if abs(self.weight) == 1.0 else f"{abs(self.weight)!r}*".replace(".0*", "*")
+        sign = ("-" if first else "- ") if self.weight < 0 else "" if first else "+ "
+        return f"{sign}{size}{printable(self.column)}"
+
+
+def told(terms: Sequence[Term]) -> str:
+    """`Erlös_EUR - Kosten_EUR`."""
+    return " ".join(term.text(first=not place) for place, term in enumerate(terms))
+
+
+def note_on_sum(sum_told: str) -> str:
+    """What is said of rewards that are a sum, as `told` has it."""
+    return f"rewards are {sum_told}"
+
+
+def added_costs(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.generic]]) -> list[str]:
+    """A warning where a cost, by its name, is added to what is gained; one below zero was taken off before. column: its
+    numbers, by its name."""
+    added = [term.column for term in terms if term.weight > 0]
+    gained = [name for name in added if not may_cost(name)]
+    costs = [name for name in added if is_surely_cost(name)] if gained else []
+    meant = [name for name in costs if bool(np.any(column(name).astype(np.float64) > 0))]
+    if not meant:
+        return []
+    signs = {term.column: replace(term, weight=-term.weight) for term in terms if term.column in meant}
+    written = inline([(signs.get(term.column, term)).text(first=True) for term in terms])
+    verb = "is named like a cost, and is" if len(meant) == 1 else "are named like costs, and are"
+    told_as = listed(repr(printable(name)) for name in meant)
+    way = f"to take off what is paid, write columns: {{rewards: {written}}}"
+    return [f"{WARNING}{told_as} {verb} added to {printable(gained[0])!r}; {way}"]
+
+
+def split_terms(words: Sequence[str], names: Sequence[str] | None = None) -> tuple[Term, ...]:
+    """What a mapping names for the rewards. names: the table's columns, each taken as it is called."""
+    return tuple(Term(word) if names is not None and word in names else _term(word) for word in words)
+
+
+def _term(word: str) -> Term:
+    """A sign, a number and a star, each where it is there, and a column."""
+    signed = word.strip()
+    sign = _SIGNS.get(signed[:1])
+    rest = signed if sign is None else signed[1:].lstrip()
+    number, star, column = rest.partition("*")
+    weight = _number(number.strip()) if star and column.strip() else None
+    if weight is not None:
+        return Term(column.strip(), (sign or 1.0) * weight)
+    return Term(rest, sign or 1.0) if rest else Term(word)
+
+
+def _number(text: str) -> float | None:
+    """`0.31`, `.31` or `1e-3`; nothing of what only Python takes for a number, `1_000` or `inf`."""
+    if len(text) > _LONGEST_NUMBER or not text.isascii() or text[:1] not in {*"0123456789."} or "_" in text:
+        return None
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def with_terms(columns: Mapping[str, list[str]], names: Sequence[str]) -> tuple[dict[str, list[str]], tuple[Term, ...]]:
+    """The mapping with the rewards' columns alone, and the terms, where they are a sum; else as it was, and none."""
+    key = next((key for key in columns if FIELD_OF.get(key) == "rewards"), None)
+    if key is None or (len(columns[key]) == 1 and not _is_term(columns[key][0], names)):
+        return dict(columns), ()
+    terms = split_terms(columns[key], names)
+    for word, term in zip(columns[key], terms, strict=True):
+        if term.column not in names:
+            raise ColumnsError(f"columns.{key}: no column {shown(term.column)}{_as_list(key, word, names)}")
+        if not np.isfinite(term.weight) or not term.weight:
+            raise DataError(f"columns.{key}: {shown(word)}: a unit must be worth a finite number other than 0")
+    if (twice := doubled(term.column for term in terms)) is not None:
+        raise DataError(f"columns.{key}: {shown(twice)} is given twice")
+    if len(terms) == 1 and terms[0].weight < 0:
+        lone = Term(terms[0].column, -terms[0].weight).text(first=True)
+        raise DataError(
+            f"columns.{key}: {shown(columns[key][0])} is taken off from nothing; where lower is better, say"
+            f" columns: {{{key}: {lone}}} and rewards_are: costs"
+        )
+    return {**columns, key: [term.column for term in terms]}, terms
+
+
+def _is_term(word: str, names: Sequence[str]) -> bool:
+    """Whether a word that is no column is one with a sign or a number before it, or a sum that was meant as one."""
+    if word in names:
+        return False
+    return _term(word).column in names or bool(_meant(word, names)) or _number_last(word, names) is not None
+
+
+def _as_list(key: str, word: str, names: Sequence[str]) -> str:
+    """What a column that is not there was perhaps meant to be: a sum in one text, a number behind it, or another
+    name."""
+    if meant := _meant(word, names):
+        return f"; several are added up in a list: columns: {{{key}: {inline(meant)}}}"
+    if (first := _number_last(word, names)) is not None:
+        return f"; write the number first: {first}"
+    form = f"; {_FORM}" if "*" in word or any(sign in word for sign in _SIGNS) else ""
+    return suggest(_term(word).column[:LONGEST_NAME], names) + form
+
+
+def _number_last(word: str, names: Sequence[str]) -> str | None:
+    """`0.31*kWh` of `kWh*0.31`."""
+    before, _, number = word.rpartition("*")
+    column = _term(before)
+    if column.column not in names or _number(number.strip()) is None:
+        return None
+    return f"{'-' if column.weight < 0 else ''}{number.strip()}*{column.column}"
+
+
+def _meant(word: str, names: Sequence[str]) -> list[str]:
+    """`[a, -b]` of `a - b` or `a-b`, where both are columns; nothing of anything else."""
+    if len(word) > LONGEST_NAME:
+        return []
+    for parts in (word.split(), list(_at_signs(word))):
+        found: list[list[str]] = [[]]
+        for part in parts:
+            if part in _SIGNS and found[-1]:
+                found.append([])
+            found[-1].append(part)
+        texts = ["".join(words[:2]).removeprefix("+") + "".join(f" {word}" for word in words[2:]) for words in found]
+        if len(texts) > 1 and all(_term(text).column in names for text in texts):
+            return texts
+    return []
+
+
+def _at_signs(word: str) -> Iterator[str]:
+    """A text in parts, each sign one of them."""
+    start = 0
+    for place, letter in enumerate(word):
+        if letter in _SIGNS:
+            yield from (word[start:place].strip(), letter)
+            start = place + 1
+    yield word[start:].strip()
+
+
+def summed(terms: Sequence[Term], parts: Arrays) -> tuple[npt.NDArray[np.float64], RewardParts | None]:
+    """The rewards, `[N]`, missing where any part is, and of several parts what is still open where one is: an empty
+    cell may add nothing, as the ends of episodes tell, and one that was named as missing never does."""
+    total: npt.NDArray[np.float64] = np.zeros(0)
+    empty: dict[str, BoolArray] = {}
+    for place, term in enumerate(terms):
+        part = parts[term.column]
+        if part.ndim != 1:
+            raise DataError(f"column {term.column!r}: holds lists; rewards are added up of single numbers")
+        values = part.astype(np.float64)
+        nothing = np.isnan(values)
+        if len(terms) > 1:
+            empty |= {term.column: nothing} if nothing.any() else {}
+            values = np.where(values == DECLARED, np.nan, np.where(nothing, 0.0, values))
+        total = term.weight * values if not place else total + term.weight * values
+    if not empty and (len(terms) == 1 or not np.isnan(total).any()):
+        return total, None
+    lacking = np.logical_or.reduce([*empty.values()]) if empty else np.zeros(len(total), dtype=np.bool_)
+    return np.where(lacking, np.nan, total), RewardParts(total, empty)

@@ -1,0 +1,105 @@
+"""Failures that nothing tells from other terminations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rl_training.data.doctor.examination import examine
+from rl_training.data.doctor.findings import Finding
+from rl_training.data.doctor.reason_checks import is_worse
+from rl_training.data.formats import read_table
+from rl_training.data.reason_guesses import is_failure
+from rl_training.data.settling import settle
+from rl_training.reading_choices import TableChoices
+
+MEANINGS: dict[str, Any] = {"hard landing": "termination", "landed": "termination", "soft": "termination"}
+
+
+def found(*texts: str, earned: dict[str, float] | None = None, **said: Any) -> Finding | None:
+    """What is found in 30 flights of six steps that end with these texts in turn; earned: by the last step besides."""
+    draw, rows = np.random.default_rng(0), 180
+    last = np.arange(rows) % 6 == 5
+    why = [texts[row // 6 % len(texts)] if last[row] else "" for row in range(rows)]
+    rewards = -1.0 + 0.1 * draw.normal(size=rows) + [(earned or {}).get(text, 0.0) for text in why]
+    table = {
+        "x": draw.normal(size=rows),
+        "u": draw.uniform(-1, 1, rows),
+        "r": -rewards if said.get("rewards_are") == "costs" else rewards,
+        "flight": np.arange(rows) // 6,
+        "why": np.array(why),
+    }
+    columns = {"obs": ["x"], "actions": ["u"], "rewards": "r", "episode_ids": "flight", "end_reasons": "why"}
+    raw = settle(read_table(table, columns, TableChoices(end_reasons=MEANINGS)), **said)
+    return {one.code: one for one in examine(raw).findings}.get("rewards.ends-alike")
+
+
+def test_are_warned_of_with_what_to_write() -> None:
+    told = found("landed", "hard landing")
+    assert told is not None
+    assert told.level == "warning"
+    assert "15 episodes terminate with hard landing, by the name a failure" in told.what
+    assert "the reward there is no worse than with landed: for the algorithm, failing is as good" in told.what
+    assert "`at_termination: {hard landing: -6}`" in told.advice
+
+
+def test_of_costs_the_number_is_above_zero() -> None:
+    told = found("landed", "hard landing", rewards_are="costs")
+    assert told is not None
+    assert "the cost there is no worse" in told.what
+    assert "`at_termination: {hard landing: 6}`" in told.advice
+
+
+@pytest.mark.parametrize("said", [{"earned": {"hard landing": -5.0}}, {"at_termination": {"hard landing": -5.0}}])
+def test_not_where_the_rewards_tell(said: dict[str, Any]) -> None:
+    assert found("landed", "hard landing", **said) is None
+
+
+@pytest.mark.parametrize(("apart", "told"), [(100.0, False), (0.0, True), (-100.0, True)])
+def test_rewards_that_scatter_tell_by_their_means(apart: float, told: bool) -> None:
+    """Of many ends, a difference well below the deviation of single ones is none of chance."""
+    draw, many = np.random.default_rng(1), 500
+    why = np.tile(["landed", "hard landing"], many)
+    rewards = draw.normal(0.0, 150.0, 2 * many) - apart * (why == "hard landing")
+    table = {"obs": draw.normal(size=2 * many), "action": draw.uniform(-1, 1, 2 * many), "reward": rewards, "why": why}
+    raw = settle(read_table(table, {"end_reasons": "why"}, TableChoices(end_reasons=MEANINGS)))
+    assert ("rewards.ends-alike" in {one.code for one in examine(raw).findings}) is told
+
+
+def test_a_single_failure_is_judged_by_how_the_others_scatter() -> None:
+    draw = np.random.default_rng(0)
+    others = draw.normal(0.0, 10.0, 50).astype(np.float32)
+    for reward, worse in ((-5.0, False), (-60.0, True)):
+        assert is_worse(np.array([reward], dtype=np.float32), others) is worse
+
+
+def test_not_where_all_are_failures_or_none_is() -> None:
+    assert found("landed", "soft") is None
+    assert found("hard landing") is None
+
+
+def test_one_number_for_all_does_not_tell_them_apart() -> None:
+    assert found("landed", "hard landing", at_termination=-5.0) is not None
+
+
+@pytest.mark.parametrize(
+    ("text", "is_one"),
+    [
+        *((text, True) for text in ("CRASH", "hard landing", "aborted", "pump_fault", "tripped", "Absturz", "failed")),
+        *(
+            (text, True)
+            for text in ("die", "agent died", "exploded", "explosion", "turbine trip", "trip", "loss", "error 7")
+        ),
+        *((text, True) for text in ("free fall", "loss of signal")),
+        *((text, False) for text in ("goal", "no fault", "trip complete", "landed", "hardware", "")),
+        *(
+            (text, False)
+            for text in ("explored", "trip_end", "error-free", "fehlerfrei", "loss_target_met", "lossless")
+        ),
+        *((text, False) for text in ("die Ladung ist voll",)),
+    ],
+)
+def test_by_name(text: str, is_one: bool) -> None:
+    assert is_failure(text) is is_one
