@@ -5,12 +5,23 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from real_data import REAL
 from rl_training.data.generation import generate_pendulum_dataset
 from rl_training.data.offline_dataset import TransitionDataset
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """One of our own for `--dist loadscope`."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from worker_scheduling import LoadScopeScheduler
+
+    return LoadScopeScheduler(config, log)
 
 
 @pytest.fixture(scope="session", autouse=True)

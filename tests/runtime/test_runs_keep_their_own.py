@@ -557,22 +557,26 @@ class TestGoingBack:
         assert renamed == ["step-6", "step-9", "step-12"]
 
 
+HALF_MADE = """
+import os, sys
+from rl_training.runtime import new_runs
+from rl_training.runtime.config import TrainConfig
+
+def end(folder):
+    (folder / "weights").write_text("half")
+    os._exit(137)
+
+name = sys.argv[2] if len(sys.argv) > 2 else None
+new_runs.make(TrainConfig(algo="sac", env_id="Pendulum-v1", runs_dir=sys.argv[1], name=name, total_timesteps=6), end)
+"""
+
+
 class TestAFolderThatIsBeingMade:
     def killed_while_making(self, runs: Path, name: str | None) -> Path:
         """What a process left that was killed with half of its start written."""
-        config = small_config(None, runs, "sac", env_id="Pendulum-v1", name=name)
-        number = os.fork()
-        if number == 0:
-
-            def end(folder: Path) -> None:
-                (folder / "weights").write_text("half")
-                os._exit(137)
-
-            try:
-                new_runs.make(config, end)
-            finally:
-                os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(number, 0)[1]) == 137
+        command = [sys.executable, "-c", HALF_MADE, str(runs), *([] if name is None else [name])]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+        assert done.returncode == 137, done.stderr
         (left,) = [path for path in runs.iterdir() if path.name.startswith(".")]
         assert (left / "new/weights").read_text() == "half"
         return left
