@@ -30,6 +30,7 @@ from rl_training.experiment.shipping.card import offline_evaluation
 from rl_training.experiment.statistics import Estimate
 from rl_training.runtime.fitted_evaluation import FittedValues, OfflineEvaluationConfig
 from rl_training.runtime.model_rollouts import ModelledValues
+from rl_training.runtime.modelled_ends import ModelledEnds
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import Trainer, train
 from small_runs import knobs, small_config
@@ -247,6 +248,27 @@ class TestDoubts:
 
     def test_a_model_without_a_number_has_no_say(self) -> None:
         assert doubts(fitted(), 0, 0.0, modelled(np.nan)) == []
+
+    def ends(self, elsewhere: float, endless: float = np.nan, foretold: float = 0.95) -> list[str]:
+        shares = ModelledEnds(np.array([elsewhere]), np.array([endless]), foretold)
+        return list(doubts(fitted(), 0, 0.0, replace(modelled(-10.0), ends=shares)))
+
+    def test_ends_that_the_data_do_not_know(self) -> None:
+        (said,) = self.ends(0.59, 0.004)
+        assert said.startswith(
+            "played in a model of the dynamics, which foretells the end of 95% of left-out episodes, 59% of its"
+            " episodes end in states in which none of the data did (at most 10%): it is led away"
+        )
+        assert said.endswith("or record episodes of this policy if it is safe to try")
+        (said,) = self.ends(0.3, 0.6)
+        assert "30% of its episodes end in states in which none of the data did and 60% of its episodes go on" in said
+        (said,) = self.ends(0.0, 0.6)
+        assert "60% of its episodes go on for longer than any of the data (at most 10%)" in said
+        assert self.ends(0.1, 0.1) == self.ends(0.05) == []
+
+    @pytest.mark.parametrize("foretold", [0.89, np.nan])
+    def test_a_model_that_foretells_no_ends_has_no_say(self, foretold: float) -> None:
+        assert self.ends(0.9, 0.9, foretold) == []
 
     def test_few_episodes(self) -> None:
         sound = fitted()

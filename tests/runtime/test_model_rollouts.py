@@ -56,11 +56,14 @@ def exact(data: TransitionDataset, action: float, gamma: float = GAMMA) -> float
 
 @pytest.fixture(scope="module")
 def policy(tmp_path_factory: pytest.TempPathFactory) -> LoadedPolicy:
-    """Two members: the first always does 0.5, the second 0."""
-    runs = tmp_path_factory.mktemp("runs")
-    result = train(small_config(None, runs, "bc", seed=[3, 8], total_timesteps=1), dataset=linear(10))
+    return always(DONE, linear(10), tmp_path_factory.mktemp("runs"))
+
+
+def always(actions: tuple[float, float], data: TransitionDataset, runs: Path) -> LoadedPolicy:
+    """Two members, each of which always does the same."""
+    result = train(small_config(None, runs, "bc", seed=[3, 8], total_timesteps=1), dataset=data)
     actor: Any = result.actor.learner.policy
-    unit = result.actor.transforms.to_unit_actions(np.array(DONE, dtype=np.float32)[:, None])
+    unit = result.actor.transforms.to_unit_actions(np.array(actions, dtype=np.float32)[:, None])
     actor.flat.data.zero_()
     actor.tensors()["bias_2"].data.copy_(torch.tensor(np.arctanh(unit)))
     return LoadedPolicy(result.checkpoint, result.actor, result.run.path)
@@ -197,6 +200,96 @@ def test_rollouts_stay_near_what_the_data_have_seen(policy: LoadedPolicy) -> Non
 def test_what_it_refuses(policy: LoadedPolicy) -> None:
     with pytest.raises(DataError, match="whole episodes"):
         played(policy, linear(4).sample(8, np.random.default_rng(0)))
+
+
+class TestEnds:
+    """A tram moves on at 0.5 + 0.5a of a step and ends beyond the stop at 0; drivers never stand still. Its bell swings
+    out half-way and is back when they arrive."""
+
+    def rides(self, episodes: int = 60, *, cut: bool = False, noise: float = 0.02) -> TransitionDataset:
+        rng, rows = np.random.default_rng(0), []
+        for _ in range(episodes):
+            left, bell, steps = rng.uniform(5.0, 6.0), 0.0, 0
+            while left > 0.0:
+                action = rng.uniform(0.2, 1.0)
+                after = left - 0.5 * (1.0 + action)
+                swung = max(0.0, min(after, 6.0 - after)) + noise * rng.standard_normal()
+                rows.append((left, bell, action, after, swung, after <= 0.0))
+                left, bell, steps = after, swung, steps + 1
+        left, bell, action, after, swung, ended = np.array(rows).T
+        ends = ended.astype(np.bool_)
+        cuts = ends & cut & (np.cumsum(ends) % 2 == 0)
+        return TransitionDataset.from_dict(
+            {
+                "obs": np.stack((left, bell), 1),
+                "actions": action,
+                "rewards": -np.ones(len(left)),
+                "next_obs": np.stack((after, swung), 1),
+                "terminations": ends & ~cuts,
+                "truncations": cuts,
+            },
+            action_low=-1.0,
+            action_high=1.0,
+        )
+
+    def test_as_those_of_the_data(self, tmp_path: Path) -> None:
+        data = self.rides()
+        found = played(always((0.6, 0.5), data, tmp_path), data).ends
+        assert found is not None
+        assert found.foretold > 0.9
+        assert found.elsewhere.max() < 0.05
+        assert found.endless.max() < 0.05
+
+    def test_one_that_never_ends(self, tmp_path: Path) -> None:
+        """It stands still; the other is on its way."""
+        data = self.rides()
+        standing = always((-0.999, 0.6), data, tmp_path)
+        found = played(standing, data, gamma=0.99).ends
+        assert found is not None
+        assert found.endless == pytest.approx([1.0, 0.0], abs=0.05)
+        near = played(standing, data, gamma=0.5).ends  # so near a horizon does not tell
+        assert near is not None
+        assert np.isnan(near.endless).all()
+        some_cut = self.rides(cut=True)  # a cut episode may have gone on
+        cut = played(standing, some_cut, gamma=0.99).ends
+        assert cut is not None
+        assert np.isnan(cut.endless).all()
+
+    def test_one_that_ends_elsewhere(self, tmp_path: Path) -> None:
+        """The bell follows the action: drivers bring it back, this policy does not."""
+        data = self.rides()
+        values = data.to_dict()
+        first = np.r_[True, data.episode_ids[1:] != data.episode_ids[:-1]]
+        way = np.where(values["obs"][:, 0] > 3.0, 1.0, -1.0) * np.random.default_rng(0).uniform(0.5, 1.0, len(data))
+        bell, after = np.zeros(len(data)), np.zeros(len(data))
+        for row in range(len(data)):
+            bell[row] = 0.0 if first[row] else after[row - 1]
+            after[row] = max(0.0, bell[row] + way[row])
+        steady = np.stack((values["obs"][:, 0], values["next_obs"][:, 0]))
+        values |= {
+            "obs": np.stack((steady[0], bell), 1),
+            "next_obs": np.stack((steady[1], after), 1),
+            "actions": way[:, None],
+        }
+        swinging = TransitionDataset.from_dict(values, action_low=-1.0, action_high=1.0)
+        found = played(always((0.8, -0.6), swinging, tmp_path), swinging).ends
+        assert found is not None
+        assert found.elsewhere[0] > 0.9
+        assert found.elsewhere[1] < 0.3
+
+    def test_nothing_is_said_of_few(self, tmp_path: Path) -> None:
+        data = self.rides(19)
+        assert played(always((0.6, 0.5), data, tmp_path), data, updates=50).ends is None
+
+    def test_a_model_that_cannot_tell_them_is_seen_to(self, tmp_path: Path) -> None:
+        """Ends that nothing foretells."""
+        data = self.rides()
+        values, rng = data.to_dict(), np.random.default_rng(0)
+        values["obs"], values["next_obs"] = rng.standard_normal((2, *data.obs.shape))
+        noise = TransitionDataset.from_dict(values, action_low=-1.0, action_high=1.0)
+        found = played(always((0.6, 0.5), noise, tmp_path), noise, updates=200).ends
+        assert found is not None
+        assert not found.foretold > 0.5  # nan, as no row leads to the next
 
 
 @needs_real_data

@@ -11,6 +11,7 @@ from rl_training.experiment import statistics
 from rl_training.experiment.statistics import Estimate
 from rl_training.runtime.fitted_evaluation import DEFAULT_UPDATES, FittedValues
 from rl_training.runtime.model_rollouts import ModelledValues
+from rl_training.runtime.modelled_ends import ModelledEnds
 from rl_training.wording import amount, readable
 
 FEWEST_EPISODES = 10
@@ -22,6 +23,8 @@ LARGEST_BIAS = 0.25  # of the behaviour's fitted value over the recorded steps, 
 LARGEST_INTERVAL = 1.0  # half of it
 LARGEST_GAP = 0.75  # between the value and what a model of the dynamics says
 LEAST_FORETOLD = 0.97  # of the variance of left-out windows' returns: an error of a sixth of their deviation
+LEAST_ENDS_FORETOLD = 0.9  # of left-out episodes, within a step
+MOST_STRANGE_ENDS = 0.1  # of a policy's episodes in such a model; 0.01 of those recorded
 BEYOND = 0.1  # by how much a Q may leave the range that rewards allow, in that range with zero in it
 MOST_BEHIND_CUTS = 0.5  # of an episode's discounted weight: beyond, nothing in the data can contradict the fit
 LEAST_BEHIND = 0.01  # worth a sentence
@@ -82,7 +85,8 @@ def doubts(fitted: FittedValues, column: int, outside: float, modelled: Modelled
     if (drift := _drift(fitted, column)) > LARGEST_DRIFT * spread:
         moved = f"the value still moved by {readable(drift)} at the end of the fit"
         found.append(_unsettled(moved, fitted, column))
-    return found + _behaviour_lost(fitted, spread) + _contradicted(fitted, column, modelled)
+    found += _behaviour_lost(fitted, spread) + _contradicted(fitted, column, modelled)
+    return found + _strange_ends(column, None if modelled is None else modelled.ends)
 
 
 def _behind_cuts(fitted: FittedValues) -> list[Doubt]:
@@ -120,6 +124,29 @@ def _contradicted(fitted: FittedValues, column: int, modelled: ModelledValues | 
         f" {readable(value)}: the model foretells {modelled.foretold:.0%} of how left-out episodes differ over"
         f" {amount(modelled.window, 'step')}, so these data do not tell which is right; record more episodes, with"
         " other actions, too, or of this policy if it is safe to try"
+    )
+    return [Doubt(said)]
+
+
+def _strange_ends(column: int, ends: ModelledEnds | None) -> list[Doubt]:
+    """Whether a model that foretells when left-out episodes end has the policy's end otherwise than any did."""
+    if ends is None or not ends.foretold >= LEAST_ENDS_FORETOLD:
+        return []
+    told = [
+        f"{share:.0%} of its episodes {what}"
+        for share, what in (
+            (float(ends.elsewhere[column]), "end in states in which none of the data did"),
+            (float(ends.endless[column]), "go on for longer than any of the data"),
+        )
+        if share > MOST_STRANGE_ENDS
+    ]
+    if not told:
+        return []
+    said = (
+        f"played in a model of the dynamics, which foretells the end of {ends.foretold:.0%} of left-out episodes,"
+        f" {' and '.join(told)} (at most {MOST_STRANGE_ENDS:.0%}): it is led away from what the data know, and the fit"
+        " makes up what is there; train one that stays closer to the data (bc, or a stronger constraint), or record"
+        " episodes of this policy if it is safe to try"
     )
     return [Doubt(said)]
 

@@ -59,6 +59,7 @@ class PolicyValue:
     tail: float = 0.0  # of the value, what lies behind the cuts
     missed: float = 0.0  # by how much left-out episodes came out better than fitted
     modelled: Estimate | None = None  # what models of the dynamics say, and how far they agree
+    ends_elsewhere: float = math.nan  # share of its episodes in them that end where none of the data did
 
     @property
     def trusted(self) -> bool:
@@ -79,6 +80,7 @@ class PolicyValue:
                 "behind_the_cuts": _finite(self.tail),
                 "missed_on_left_out_episodes": _finite(self.missed),
                 "modelled_value": None if self.modelled is None else _plain(self.modelled),
+                "modelled_ends_elsewhere": _finite(self.ends_elsewhere),
             },
         }
 
@@ -113,6 +115,7 @@ class OfflineEvaluation:
     allowed: tuple[float, float] = (-math.inf, math.inf)  # what discounted rewards of the data can add up to
     sums_up: bool = False  # whether episodes may be added up undiscounted
     foretold: float = math.nan  # of the variance of what left-out episodes returned, by models of the dynamics
+    ends_foretold: float = math.nan  # of left-out episodes, those that the models end where they ended
 
     @property
     def trusted(self) -> list[PolicyValue]:
@@ -181,6 +184,7 @@ class OfflineEvaluation:
             "improvement": None if gain is None else gain[0].to_json() | {"probability": gain[1]},
             "cautions": list(self.cautions),
             "foretold_by_the_model": _finite(self.foretold),
+            "ends_foretold_by_the_model": _finite(self.ends_foretold),
             "of_every_repeat": [[_finite(value) for value in row] for row in self.repeats.tolist()],
         }
 
@@ -273,6 +277,7 @@ def evaluate_offline(
         fitted.allowed,
         endless is None,
         modelled.foretold,
+        math.nan if modelled.ends is None else modelled.ends.foretold,
     )
 
 
@@ -327,6 +332,7 @@ def _judge(fitted: FittedValues, column: int, seed: int, outside: float, modelle
         tail,
         float(missed[column]),
         statistics.student_mean(modelled.values[:, column]),
+        math.nan if modelled.ends is None else float(modelled.ends.elsewhere[column]),
     )
 
 

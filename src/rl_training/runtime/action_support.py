@@ -78,7 +78,7 @@ def share_of_lone_cuts(dataset: TransitionDataset, standard: Transforms) -> floa
         found = obs[_similar(asked, obs, asked_in, episodes[known], 1)[:, 0]]
         return np.asarray(np.sqrt(np.square(asked - found).mean(-1, dtype=np.float64)))
 
-    some = _spread(len(known), _ASKED)
+    some = spread_rows(len(known), _ASKED)
     usual = float(np.quantile(nearest(obs[some], episodes[known[some]]), _USUAL))
     gaps = nearest(standard.observations(dataset.next_obs[ends]), episodes[ends])
     return float((gaps > max(usual, _NEAR)).mean())
@@ -89,7 +89,7 @@ def _early(dataset: TransitionDataset) -> npt.NDArray[np.int64]:
     lengths = dataset.episode_lengths()
     position = np.arange(len(dataset)) - np.repeat(dataset.episode_ends - lengths + 1, lengths)
     early = np.flatnonzero(2 * position < np.repeat(lengths, lengths))
-    return np.asarray(early[_spread(len(early), _KNOWN)])
+    return np.asarray(early[spread_rows(len(early), _KNOWN)])
 
 
 def share_outside(
@@ -104,7 +104,7 @@ def share_outside(
 
     standard: what makes observations comparable across columns.
     """
-    asked, known = (_spread(len(dataset), most) for most in (_ASKED, _KNOWN))
+    asked, known = (spread_rows(len(dataset), most) for most in (_ASKED, _KNOWN))
     obs, actions = standard.observations(dataset.obs), standard.to_unit_actions(dataset.actions)
     chosen = policy_actions(actor, members, dataset.obs[asked], deterministic)
     asked_in, known_in = dataset.episode_ids[asked], dataset.episode_ids[known]
@@ -124,7 +124,8 @@ def share_outside(
     return np.asarray(shares)
 
 
-def _spread(rows: int, most: int) -> npt.NDArray[np.int64]:
+def spread_rows(rows: int, most: int) -> npt.NDArray[np.int64]:
+    """So many of them at the most, at equal distances."""
     return np.unique(np.linspace(0, rows - 1, min(rows, most)).astype(np.int64))
 
 

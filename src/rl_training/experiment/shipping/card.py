@@ -19,7 +19,7 @@ from rl_training.environments import NamedColumn
 from rl_training.errors import CheckpointError
 from rl_training.experiment.horizon import FURTHER_REFUSED, NEWER_REFUSED
 from rl_training.experiment.manager import LoadedPolicy
-from rl_training.experiment.offline_doubts import LEAST_FORETOLD
+from rl_training.experiment.offline_doubts import LEAST_ENDS_FORETOLD, LEAST_FORETOLD
 from rl_training.experiment.report.contents import training_doubts
 from rl_training.experiment.run_listing import status_of
 from rl_training.experiment.shipping.network import Floats, PolicyNetwork
@@ -179,6 +179,8 @@ def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int
     diagnostics = dict(own[chosen].get("diagnostics") or {})
     if not (last.get("foretold_by_the_model") or 0.0) >= LEAST_FORETOLD:
         diagnostics.pop("modelled_value", None)  # a model that foretells so little tells nothing of a policy
+    if not (last.get("ends_foretold_by_the_model") or 0.0) >= LEAST_ENDS_FORETOLD:
+        diagnostics.pop("modelled_ends_elsewhere", None)
     return {
         **own[chosen],
         "diagnostics": diagnostics,
