@@ -26,7 +26,7 @@ from rl_training.runtime.loop import Loop
 from rl_training.runtime.records import Records
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import Trainer
-from small_runs import digest, one_update_at_a_time, small_config
+from small_runs import digest, files_under, one_update_at_a_time, small_config
 
 
 class KilledError(BaseException):
@@ -55,6 +55,13 @@ def _unless_killed(note: Any) -> Any:
             note(self, **changes)
 
     return told
+
+
+class StopsAtOnce(Callback):
+    """As a signal does before the first update."""
+
+    def on_start(self, loop: Loop) -> None:
+        loop.stop("SIGTERM received", status="interrupted")
 
 
 class TestABudgetThatWasGiven:
@@ -88,6 +95,20 @@ class TestABudgetThatWasGiven:
         patch.undo()
         with pytest.raises(ConfigError, match=r"total_timesteps 3 lies behind update 6, .* alone goes on to 12"):
             manager.resume(run.path, total_timesteps=3)
+
+    @pytest.mark.parametrize("given", [(12,), (12, 18)])
+    def test_and_interrupted_before_its_first_update_leaves_earlier_checkpoints_usable(
+        self, data_file: Path, tmp_path: Path, given: tuple[int, ...]
+    ) -> None:
+        """The newest is saved anew with the larger budget, at the same step."""
+        config = small_config(data_file, tmp_path, total_timesteps=6, checkpoint_interval=3, keep_checkpoints=9)
+        run = manager.start(config).run
+        for total in given:
+            manager.resume(run.path, total_timesteps=total, callbacks=[StopsAtOnce()])
+        manager.resume(run.path)
+        assert [run.load(step).progress["steps"] for step in run.steps()] == list(range(3, given[-1] + 1, 3))
+        changes = run.describe()["budgets"]
+        assert [(one["before"], one["after"]) for one in changes] == [*zip((6, *given), given, strict=False)]
 
     def test_of_an_earlier_checkpoint_is_its_own(self, data_file: Path, tmp_path: Path) -> None:
         config = small_config(data_file, tmp_path, total_timesteps=6, checkpoint_interval=3, keep_checkpoints=9)
@@ -614,6 +635,32 @@ class TestAFolderThatIsBeingMade:
             manager.start(small_config(data_file, tmp_path))
         monkeypatch.undo()
         assert manager.resume(place).progress.steps == 20
+
+
+class TestCheckpointsBehindALink:
+    def copied(self, data_file: Path, runs: Path) -> tuple[RunDirectory, Path]:
+        run = manager.start(small_config(data_file, runs, name="mine", total_timesteps=6, checkpoint_interval=3)).run
+        copy = runs / "copy"
+        copy.mkdir()
+        for name in ("run.json", "config.yaml", "metrics.jsonl", "timing.jsonl"):
+            shutil.copy(run.path / name, copy)
+        return run, copy
+
+    def test_of_another_run_are_not_trained_over(self, data_file: Path, tmp_path: Path) -> None:
+        run, copy = self.copied(data_file, tmp_path)
+        (copy / "checkpoints").symlink_to("../mine/checkpoints")
+        before = files_under(run.path)
+        with pytest.raises(CheckpointError, match=r"is a link to those of another run, .*mine, which would be lost"):
+            manager.resume(copy, total_timesteps=12)
+        assert files_under(run.path) == before
+
+    def test_on_another_disk_are_its_own(self, data_file: Path, tmp_path: Path) -> None:
+        run, copy = self.copied(data_file, tmp_path)
+        (run.path / "checkpoints").rename(tmp_path / "scratch")
+        (copy / "checkpoints").symlink_to("../scratch")
+        assert manager.resume(copy, total_timesteps=12).progress.steps == 12
+        (tmp_path / "latest").symlink_to("copy")
+        assert manager.resume(tmp_path / "latest", total_timesteps=18).progress.steps == 18
 
 
 def test_made_up_names_that_others_take_are_made_up_anew(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,29 @@ def test_a_main_thread_that_hangs_in_native_code(number: signal.Signals, code: i
     process.kill()
     process.stdout.close()
     assert ended == code
+
+
+def test_many_open_files(tmp_path: Path) -> None:
+    """Its pipe has a number that select does not take."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if limits[0] < 1_200:
+        pytest.skip("fewer files may be open here")
+    (tmp_path / "file").touch()
+    with ExitStack() as opened:
+        while opened.enter_context((tmp_path / "file").open()).fileno() < 1_050:
+            pass
+        watch = StuckWatch(Request(), 6.0, 1.0)
+        try:
+            assert watch._read > 1_024
+            signal.signal(signal.SIGUSR1, lambda *_: None)
+            signal.raise_signal(signal.SIGUSR1)
+            deadline = time.monotonic() + 20.0
+            while not watch._heard and watch._thread.is_alive() and time.monotonic() < deadline:
+                time.sleep(0.001)
+            assert watch._heard
+        finally:
+            watch.close()
+            signal.signal(signal.SIGUSR1, signal.SIG_DFL)
 
 
 class Request:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,17 +9,24 @@ from typing import Annotated, Any
 import typer
 
 from rl_training import __version__
-from rl_training.cli import completion, first_steps, judging, listing, plain_warnings, standard_streams, wrong_usage
+from rl_training.cli import (
+    completion,
+    first_steps,
+    judging,
+    listing,
+    plain_warnings,
+    standard_streams,
+    system_faults,
+    wrong_usage,
+)
 from rl_training.cli.data import data_app
 from rl_training.cli.examples import complete_help, epilog
 from rl_training.cli.telling import tell
 from rl_training.cli.welcome import WELCOME
 from rl_training.errors import DivergenceError, RLTrainingError
 from rl_training.experiment.config_places import find_config
-from rl_training.paths import NO_TEMPORARY_FOLDER, variable_naming
 from rl_training.run_places import require_runs
 from rl_training.runtime.signals import EXIT_CODES, CutOffError, ending_signals
-from rl_training.validation import printable
 
 app = typer.Typer(
     name="rl-training",
@@ -339,6 +345,8 @@ def main() -> None:
                     raise
         standard_streams.finish()
         code = signalled[0] if signalled else code
+    except MemoryError:  # in what comes after a command
+        code = _say(system_faults.OUT_OF_MEMORY)
     except KeyboardInterrupt as error:
         code = error.exit_code if isinstance(error, CutOffError) else EXIT_CODES["SIGINT"]
     except OSError as error:
@@ -369,23 +377,10 @@ def _run() -> int:
         if not isinstance(ended.code, int):
             raise
         return ended.code
-    except OSError as error:  # a place that nothing before it could refuse, as one whose name is too long
-        if "No usable temporary directory" in str(error):  # torch needs one as well
-            return _say(NO_TEMPORARY_FOLDER)
-        if error.filename is None or standard_streams.is_lost(error):
+    except (OSError, ImportError, MemoryError, RuntimeError, SystemError) as error:
+        if (told := system_faults.told(error)) is None:
             raise
-        place = os.fsdecode(error.filename)
-        return _say(f"{variable_naming(place)}{printable(place)}: {error.strerror}")
-    except ImportError as error:
-        if not any(told in str(error) for told in ("failed to map segment", "annot allocate memory")):
-            raise
-        return _say(f"out of memory while libraries are loaded ({error}); see `ulimit -v`, or end other programs")
-    except (MemoryError, RuntimeError) as error:
-        if "can't start new thread" in str(error):
-            return _say("the system lets this process start no more threads; see `ulimit -u`, or end other programs")
-        if isinstance(error, RuntimeError) and "memory" not in str(error) and "alloc" not in str(error):
-            raise
-        return _say("out of memory; smaller networks (algo_kwargs.*_hidden), batch_size, data or fewer seeds need less")
+        return _say(told)
 
 
 def _say(mistake: object, code: int = 2) -> int:

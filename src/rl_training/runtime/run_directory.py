@@ -202,6 +202,9 @@ class RunDirectory:
         told = self.describe().get("budgets")
         entries = [entry for entry in told if isinstance(entry, dict)] if isinstance(told, list) else []
         changes = [e for e in entries if isinstance(e.get("step"), int) and e["step"] < progress.steps]
+        here = [e for e in entries if e.get("step") == progress.steps]
+        saved_with = [place for place, e in enumerate(here, 1) if e.get("after") == before]  # saved anew at this step
+        changes += here[: max(saved_with, default=0)]
         if before != progress.total_steps:
             changes.append({"step": progress.steps, "before": before, "after": progress.total_steps})
         return {"budgets": changes} if told or changes else {}

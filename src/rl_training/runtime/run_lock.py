@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rl_training.errors import CheckpointError
-from rl_training.paths import open_plain
-from rl_training.run_places import LOCK
+from rl_training.paths import in_shell, open_plain, resolved
+from rl_training.run_places import CHECKPOINTS, DESCRIPTION, LOCK
 from rl_training.runtime.checkpoint import reason
 
 _GLANCES, _GLANCE_SECONDS = 4, 0.05  # a list of runs that looks at the lock holds it for an instant
@@ -32,6 +32,7 @@ class Held(NamedTuple):
 @contextmanager
 def held(run: Path) -> Iterator[Held]:
     """Hold the lock of a run, which the system takes from a process that dies; refused where another holds it."""
+    _require_own_checkpoints(run)
     try:
         # Without a buffer: nothing is left to be written, and to fail, as it is closed.
         file = open(run / LOCK, "ab+", buffering=0, opener=open_plain)  # noqa: SIM115
@@ -44,6 +45,16 @@ def held(run: Path) -> Iterator[Held]:
             yield Held(file, run.stat())
         finally:
             _HELD.discard(file)
+
+
+def _require_own_checkpoints(run: Path) -> None:
+    """Refuse where a link leads to those of another run, which would lose them; one to another disk does not matter."""
+    place = resolved(run / CHECKPOINTS)
+    if place.parent != resolved(run) and os.path.lexists(place.parent / DESCRIPTION):
+        raise CheckpointError(
+            f"{run / CHECKPOINTS}: is a link to those of another run, {place.parent}, which would be lost; put a copy"
+            f" of them in its place (`cp -r`), or go on with {in_shell(place.parent)}"
+        )
 
 
 def require_held(held: Held, run: Path) -> None:

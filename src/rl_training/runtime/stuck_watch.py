@@ -7,6 +7,7 @@ nothing. (Native code that holds Python's own lock stops this thread, too.)
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import signal
@@ -76,9 +77,11 @@ class StuckWatch:
         os.close(self._read)
 
     def _watch(self) -> None:
+        told = select.poll()  # which takes descriptors of any number, as select does not
+        told.register(self._read, select.POLLIN)
         while not self._is_over:
-            left = None if self._until is None else max(0.0, self._until - time.monotonic())
-            if select.select([self._read], [], [], left)[0]:
+            left = None if self._until is None else max(0, math.ceil(1000 * (self._until - time.monotonic())))
+            if told.poll(left):
                 self._hear(os.read(self._read, 512))
             elif self._until is not None and time.monotonic() >= self._until:
                 self._judge()
