@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from mutations import is_answered
+from mutations import is_answered, mutated
+from rl_training.cli.observation_files import read_observations
 from rl_training.errors import DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.runtime.trainer import train
@@ -120,3 +123,13 @@ def test_finite_numbers_have_actions_within_bounds(policy: LoadedPolicy, obs: An
     actions = policy.predict(obs)
     assert actions.shape == (len(obs), 1)
     assert (np.abs(actions) <= 2.0).all()  # Pendulum's
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_arrays(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    whole = io.BytesIO()
+    np.save(whole, np.zeros((4, 3), dtype=chance.choice(("<f4", ">f8", "<i8"))))
+    for case in range(300):
+        (tmp_path / "o.npy").write_bytes(mutated(whole.getvalue(), chance))
+        is_answered(lambda: read_observations(tmp_path / "o.npy"), f"seed {seed}, case {case}")
