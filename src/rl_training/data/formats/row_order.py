@@ -275,24 +275,25 @@ def _refuse_doubled(
 def _gaps(
     step: npt.NDArray[Any], steps: Steps, inside: npt.NDArray[np.bool_], place: Callable[[int], str]
 ) -> tuple[npt.NDArray[np.bool_], str | None]:
-    """After which rows steps are missing, `[N - 1]`: where the stride is not the usual one, or too long as a time."""
+    """After which rows steps are missing, `[N - 1]`: where the stride is too long for the usual one."""
     none, name = np.zeros_like(inside), steps.name
     if not inside.any():
         return none, None
-    strides, is_float = _strides(step), step.dtype.kind == "f"
-    if (step == np.round(step)).all() if is_float else not steps.in_parts:
+    strides, is_float = _strides(step).astype(np.float64), step.dtype.kind == "f"
+    is_whole = bool((step == np.round(step)).all()) if is_float else not steps.in_parts
+    resolution = 2 * np.spacing(np.abs(step).max()) if is_float and not is_whole else 0.0
+    usual = np.median(strides[inside])
+    # Missing rows only lengthen strides, and few of them: anything else is a clock that scatters.
+    low, high = np.percentile(strides[inside], [10, 75])
+    uneven = low < (1 - _SCATTER) * usual - resolution or high > HOLE * usual + resolution
+    odd = inside & (np.abs(strides - usual) > _SCATTER * usual + resolution)
+    if is_whole:
         values, counts = np.unique(strides[inside], return_counts=True)
-        gaps = inside & (strides != values[np.argmax(counts)])
-        uneven, odd = 2 * counts.max() < counts.sum(), gaps
-    else:
-        strides = strides.astype(np.float64)
-        usual = np.median(strides[inside])
-        resolution = 2 * np.spacing(np.abs(step).max()) if is_float else 0.0
-        # Missing rows only lengthen strides, and few of them: anything else is a clock that scatters.
-        low, high = np.percentile(strides[inside], [10, 75])
-        uneven = low < (1 - _SCATTER) * usual - resolution or high > HOLE * usual + resolution
-        odd = inside & (np.abs(strides - usual) > _SCATTER * usual + resolution)
-        gaps = inside & (strides > HOLE * usual + resolution)
+        commonest = values[np.argmax(counts)]
+        odd = inside & (strides != commonest)
+        if 2 * counts.max() >= counts.sum():  # however many are missing
+            usual, uneven = commonest, False
+    gaps = inside & (strides > HOLE * usual + resolution)
     if uneven:
         first = place(int(np.argmax(odd)))
         what = f"column {name!r} is not evenly spaced (first after {first})"
