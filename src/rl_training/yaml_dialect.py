@@ -36,7 +36,7 @@ class _Loader(yaml.SafeLoader):
         self._depth += 1
         if self._depth > _DEEPEST:
             raise ValueError(f"nested more than {_DEEPEST} deep")
-        before, place, is_alias = self._nodes, self.peek_event().start_mark, self.check_event(yaml.AliasEvent)
+        before, place, is_alias = self._nodes, self.get_mark(), self.check_event(yaml.AliasEvent)
         node = super().compose_node(parent, index)
         self._depth -= 1
         if is_alias and id(node) not in self._sizes:

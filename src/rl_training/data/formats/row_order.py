@@ -20,7 +20,7 @@ from rl_training.data.formats.date_order import dates_in_order
 from rl_training.data.formats.raw import Arrays, Files, Recorded, file_numbers, place_in, row_named
 from rl_training.errors import DataError
 from rl_training.reading_choices import Duplicates
-from rl_training.wording import amount
+from rl_training.wording import WARNING, amount
 
 _LARGEST_SHARE_OF_CUTS = 0.1  # more rows that do not follow mean that observations cannot be compared that way
 _SCATTER = 0.2  # of the usual stride of a time that is no counter: of a clock that cannot tell a hole
@@ -203,7 +203,7 @@ def _order(
         told = f"rows were not in order: they are sorted by episode and {steps.name}"
         return (order, [told]) if (np.diff(order) != 1).any() else (None, [])
     if not steps.are_dates:
-        return None, []
+        return None, _mostly_back(arrays, steps, number)
     return dates_in_order(
         steps.name,
         steps.values,
@@ -211,6 +211,17 @@ def _order(
         same_as_next=lambda order: same_as_next(_taken(arrays, order)),
         place=lambda row: row_named(files, row),
     )
+
+
+def _mostly_back(arrays: Arrays, steps: Steps, number: npt.NDArray[np.int64] | None) -> list[str]:
+    """A warning where most rows would be episodes of their own, as the step goes back from one to the next."""
+    falls = np.asarray(steps.values[1:] < steps.values[:-1])
+    falls &= ~_changes(number, falls) & _inside(arrays, np.zeros(len(steps.values), dtype=np.int64))
+    if 2 * falls.sum() <= len(falls):
+        return []
+    what = f"column {steps.name!r} goes back after {falls.sum():,} of {amount(len(steps.values), 'row')}"
+    way = "if the newest row stands first, turn the order of the rows; else give episode_ids, or another step"
+    return [f"{WARNING}{what}, and each such row ends an episode: {way}"]
 
 
 def _changes(number: npt.NDArray[np.int64] | None, like: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
