@@ -22,6 +22,7 @@ from rl_training.cli.observed_columns import (
 )
 from rl_training.cli.reading_options import split_at_commas
 from rl_training.cli.telling import tell
+from rl_training.data.column_names import are_names
 from rl_training.data.formats.cells import (
     is_missing_word,
 )
@@ -95,7 +96,7 @@ def _about_names(observations: Any, spaces: Spaces) -> Iterator[str]:
                 outside.append(f"{printable(column.name)} {given} ({low} to {high})")
         if outside:
             yield f"outside what was seen in training: {first_of(outside)}"
-    if any(not re.fullmatch(r"column_\d+", column.name) for column in spaces.action_columns):
+    if are_names(column.name for column in spaces.action_columns):
         yield f"actions are {listed(column.name for column in spaces.action_columns)}"
 
 
