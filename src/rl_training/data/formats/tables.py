@@ -108,8 +108,10 @@ class Plan:
 
     @property
     def as_written(self) -> set[str]:
-        """Columns whose cells are looked at as texts: those, and columns of words."""
-        return self.texts | self.words.keys()
+        """Columns whose cells are looked at as texts: those, columns of words, and parts of a sum in which `nan` was
+        named and an empty cell says something else."""
+        named = len(self.terms) > 1 and "nan" in (word.strip().casefold() for word in self.choices.missing_words)
+        return self.texts | self.words.keys() | {term.column for term in self.terms if named}
 
     def values(self, name: str, cells: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
         """The cells of a column as what it is read for; text is left as it is."""
