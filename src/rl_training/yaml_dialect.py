@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from rl_training.validation import shortened
+
 _FLOAT = "tag:yaml.org,2002:float"
 _EXPONENT = re.compile(r"^[-+]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)[eE][-+]?\d+$")
 
@@ -18,6 +20,7 @@ _EXPONENT = re.compile(r"^[-+]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)[eE][-+]?\d+$
 _LARGEST = 2**18  # characters; PyYAML reads some hundred thousand a second
 _DEEPEST = 50  # sequences and mappings inside each other
 _LONGEST_NUMBER = 1024  # bits
+_LONGEST_PROBLEM = 200  # characters of what is wrong, in which a key or a tag may stand
 _MOST_KEYS = 10_000  # of one mapping, those merged into it included
 _MOST_NODES = 100_000  # keys and values, those that an alias (`*x`) repeats counted each time
 
@@ -139,7 +142,7 @@ def read(text: str) -> Any:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         line = f"at line {error.problem_mark.line + 1} " if error.problem_mark else ""
-        raise ValueError(f"{line}({error.problem})") from None
+        raise ValueError(f"{line}({shortened(str(error.problem), _LONGEST_PROBLEM)})") from None
     except yaml.reader.ReaderError as error:
         raise ValueError(f"({error.reason} at character {error.position})") from None
     except (KeyError, IndexError, AttributeError, OverflowError):  # of PyYAML itself, on `!!bool 7` or `!!int ''`

@@ -94,6 +94,15 @@ class TestConfigurations:
         told = refusal(ConfigError, lambda: read_text(text.replace("KEYS", keys), tmp_path))
         assert "(more than 100,000 values, with those that aliases repeat)" in told
 
+    @pytest.mark.parametrize("of", ["{}", "algo_kwargs: {{{}}}", "? {0}\n: 1\n? {0}\n: 2", "a: *{0}"])
+    def test_a_line_stays_short(self, of: str, tmp_path: Path) -> None:
+        """Of thousands of misspelt options, and of what is a name without end."""
+        if "0" in of:
+            lines = of.format("x" * 50_000)
+        else:
+            lines = of.format(("\n" if of == "{}" else ", ").join(f"option_{number}: 1" for number in range(3_000)))
+        assert not is_answered(lambda: read_text(f"algo: bc\ntotal_timesteps: 5\n{lines}\n", tmp_path), of)
+
     def test_what_contains_itself(self, tmp_path: Path) -> None:
         told = refusal(ConfigError, lambda: read_text("a: &a {b: 1, <<: [*a, *a]}", tmp_path))
         assert told.endswith("at line 1 (a value that contains itself)")
