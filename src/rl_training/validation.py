@@ -58,6 +58,7 @@ def require_flag(name: str, value: Any) -> bool:
 
 
 _SHOWN = 60  # characters of a value that a message shows
+_MOST_OTHERS = 12  # wrong options that a message names besides the one that it explains
 _LONGEST_COUNT = 10**15
 _SHORT = reprlib.Repr()
 _SHORT.maxlevel, _SHORT.maxstring, _SHORT.maxother = 3, _SHOWN, _SHOWN
@@ -126,7 +127,8 @@ def explain(error: ValidationError, model: type[BaseModel], prefix: str = "", *,
     if len(others) == 1:
         (other,) = others.values()
         return f"{line}; and {_line(faults[other], places[other], prefix)}"
-    named = ", ".join(sorted(f"{prefix}{'.'.join(places[i].path)}" for i in others.values()))
+    every = sorted(f"{prefix}{'.'.join(places[i].path)}" for i in others.values())
+    named = ", ".join([*every[:_MOST_OTHERS], *(["…"] if len(every) > _MOST_OTHERS else [])])
     return f"{line} (and {len(others)} more: {named})" if others else line
 
 

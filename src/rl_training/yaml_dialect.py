@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 
+from rl_training.validation import shortened
+
 _FLOAT = "tag:yaml.org,2002:float"
 _EXPONENT = re.compile(r"^[-+]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)[eE][-+]?\d+$")
 
@@ -18,23 +20,39 @@ _EXPONENT = re.compile(r"^[-+]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)[eE][-+]?\d+$
 _LARGEST = 2**18  # characters; PyYAML reads some hundred thousand a second
 _DEEPEST = 50  # sequences and mappings inside each other
 _LONGEST_NUMBER = 1024  # bits
+_LONGEST_PROBLEM = 200  # characters of what is wrong, in which a key or a tag may stand
 _MOST_KEYS = 10_000  # of one mapping, those merged into it included
+_MOST_NODES = 100_000  # keys and values, those that an alias (`*x`) repeats counted each time
 
 
 class _Loader(yaml.SafeLoader):
     _depth = 0
+    _nodes = 0  # so far
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._sizes: dict[int, int] = {}  # of whole nodes, by their identity
 
     def compose_node(self, parent: Any, index: Any) -> yaml.Node | None:
-        """Refuse nesting that only an accident or an attack has."""
+        """Refuse nesting that only an accident or an attack has, and aliases and merges that multiply: a few lines of
+        them make billions of keys."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise ValueError(f"nested more than {_DEEPEST} deep")
+        before, place, is_alias = self._nodes, self.get_mark(), self.check_event(yaml.AliasEvent)
         node = super().compose_node(parent, index)
         self._depth -= 1
+        if is_alias and id(node) not in self._sizes:
+            raise yaml.MarkedYAMLError(problem="a value that contains itself", problem_mark=place)
+        self._nodes += self._sizes[id(node)] if is_alias else 1
+        self._sizes[id(node)] = self._nodes - before
+        if self._nodes > _MOST_NODES:
+            what = f"more than {_MOST_NODES:,} values, with those that aliases repeat"
+            raise yaml.MarkedYAMLError(problem=what, problem_mark=place)
         return node
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """Refuse merges (`<<`) of merges that multiply: a few lines of them make billions of keys."""
+        """Refuse more keys than anything here has."""
         super().flatten_mapping(node)
         if len(node.value) > _MOST_KEYS:
             raise yaml.MarkedYAMLError(problem=f"more than {_MOST_KEYS} keys", problem_mark=node.start_mark)
@@ -124,7 +142,7 @@ def read(text: str) -> Any:
             loader.dispose()
     except yaml.MarkedYAMLError as error:
         line = f"at line {error.problem_mark.line + 1} " if error.problem_mark else ""
-        raise ValueError(f"{line}({error.problem})") from None
+        raise ValueError(f"{line}({shortened(str(error.problem), _LONGEST_PROBLEM)})") from None
     except yaml.reader.ReaderError as error:
         raise ValueError(f"({error.reason} at character {error.position})") from None
     except (KeyError, IndexError, AttributeError, OverflowError):  # of PyYAML itself, on `!!bool 7` or `!!int ''`

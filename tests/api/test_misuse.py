@@ -155,8 +155,9 @@ class TestWaysOut:
         columns = {"obs": ["temp", "ph"], "actions": ["feed"]}
         section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns, "dones_are": "terminations"}
         named = BC(dataset=section, total_timesteps=1, actor_hidden=[8], runs_dir=str(tmp_path / "runs")).learn()
-        said = refusal(DataError, lambda: named.predict({"temp": 1, "ph": 2}))
-        assert said.endswith("got {'ph': 2, 'temp': 1}; expected (2,) or (batch, 2): temp, ph")
+        said = refusal(DataError, lambda: named.predict("1,2"))
+        assert said.endswith("got '1,2'; expected (2,) or (batch, 2): temp, ph")
+        assert (named.predict({"ph": 2, "temp": 1})[0] == named.predict([1, 2])[0]).all()
 
 
 class TestNamesThatAreNotHere:

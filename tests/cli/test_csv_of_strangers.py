@@ -13,6 +13,7 @@ import pytest
 from mutations import is_answered
 from rl_training import yaml_dialect
 from rl_training.cli import using
+from rl_training.cli.observation_files import read_observations
 from rl_training.data.formats import csv_text, limits
 from rl_training.data.formats.peek import peek
 from rl_training.data.formats.raw import RawData
@@ -65,6 +66,14 @@ def test_more_is_never_unpacked_than_the_file_deserves(tmp_path: Path, monkeypat
     assert sum(read) <= limits.most_unpacked(path.stat().st_size)
     with pytest.raises(DataError, match="packed to mislead"):
         peek(path, 10)
+
+
+def test_observations_are_held_to_what_they_are_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "o.csv").write_bytes(gzip.compress(b"x,y\n" + b"0,0\n" * 2**18))
+    assert len(read_observations(tmp_path / "o.csv")[0]) == 2**18
+    monkeypatch.setattr(limits, "free_memory", lambda: 10 * 2**20)
+    with pytest.raises(DataError, match=r"o\.csv: needs 15\.0 MiB of memory to be read, but only 10\.0 MiB are free"):
+        read_observations(tmp_path / "o.csv")
 
 
 def test_several_members_are_one_text(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rl_training.cli import observation_files
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import DataError
 from rl_training.experiment import manager
@@ -21,6 +22,13 @@ from small_runs import small_config
 
 def npz(**arrays: Any) -> Callable[[Path], None]:
     return lambda path: np.savez(path, **arrays)
+
+
+def array_with(old: bytes, new: bytes) -> bytes:
+    """A file of an array of 4 by 3 zeros, with other bytes."""
+    whole = io.BytesIO()
+    np.save(whole, np.zeros((4, 3)))
+    return whole.getvalue().replace(old, new)
 
 
 OBS = [[1.0, 0.0, 0.5], [0.0, -1.0, 2.0]]
@@ -99,8 +107,8 @@ class TestObservationFiles:
     @pytest.mark.parametrize(
         ("name", "content", "message"),
         [
-            ("o.npy", b"nonsense", "holds no observations"),
-            ("o.npy", b"", "holds no observations"),
+            ("o.npy", b"nonsense", "--obs-file o.npy: not a readable .npy file"),
+            ("o.npy", b"", "--obs-file o.npy: not a readable .npy file"),
             ("o.npz", npz(actions=[[1.0]]), "o.npz: has no array 'obs'; it holds actions"),
             ("o.json", b"{", "holds no observations"),
             ("o.json", b"\xff\xfe", "holds no observations"),
@@ -115,7 +123,12 @@ class TestObservationFiles:
             ("o.csv", b"obs_0,obs_1,r\n1,2,3\n", "obs: has shape (1, 2)"),
             ("o.json", b"5", "obs: has shape (1, 1)"),
             ("o.json", b"[[1, 2, NaN]]", "obs: value 2 of row 0 is not finite"),
-            ("o.npy", lambda path: np.save(path, np.array([{}, 1], dtype=object)), "holds no observations"),
+            ("o.npy", array_with(b"(4, 3), }", b"(4,#3), }"), "--obs-file o.npy: not a readable .npy file"),
+            (
+                "o.npy",
+                lambda path: np.save(path, np.array([{}, 1], dtype=object)),
+                "--obs-file o.npy: holds Python objects; give plain numbers",
+            ),
             (
                 "o.npy",  # beyond float64, and no warning of numpy beside it
                 lambda path: np.save(path, np.full((2, 3), np.longdouble("1e4000"))),
@@ -277,6 +290,23 @@ class TestNamedColumns:
         (tmp_path / "o.csv").write_text("x,y\n0.1,1\n0.2,-999\n")
         assert "column 'y': line 3 has no value, but '-999'" in mistake("predict", run, "--obs-file", "o.csv")
         assert command("predict", run, "--obs", "0.1,-998").code == 0
+
+    def test_rows_that_are_read_in_pieces(
+        self, command: Any, mistake: Any, named: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """What is wrong is told as if they were read at once."""
+        good = "x,y\n" + "".join(f"0.{row},{row % 3}\n" for row in range(1, 10))
+        files = {"good": good, "bad": good + "z,1\n0.5,1\nz,1\n", "none": good + "0.5,\n,\n,ERR\n"}
+        for name, text in files.items():
+            (tmp_path / f"{name}.csv").write_text(text)
+        told = []
+        for cells in (10**6, 2):
+            monkeypatch.setattr(observation_files, "_CELLS_AT_A_TIME", cells)
+            refused = [mistake("predict", named, "--obs-file", f"{name}.csv") for name in ("bad", "none")]
+            told.append((command("predict", named, "--obs-file", "good.csv"), *refused))
+        assert told[0] == told[1]
+        assert "column 'x': 'z' at row 9 is not a number (line 11, 2 such cells)" in told[1][1]
+        assert "column 'x': line 12 has no value (2 such rows, the last in line 13)" in told[1][2]
 
     def test_names_of_an_archive(self, command: Any, mistake: Any, named: Path, tmp_path: Path) -> None:
         for name, obs in (("same", ["x", "y"]), ("turned", ["y", "x"])):

@@ -83,6 +83,27 @@ def test_a_workbook_is_named(member: str, tmp_path: Path) -> None:
 
 
 class TestHeaders:
+    @pytest.mark.parametrize("blank", ["\u00a0", "\u202f"])
+    def test_blanks_that_do_not_break(self, blank: str, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text(text(HEADER.replace("action", f"fan{blank}speed")))
+        assert recognise(tmp_path / "log.csv") == "csv"
+        dataset = TransitionDataset.load(tmp_path / "log.csv", columns={"actions": f"fan{blank}speed"})
+        assert dataset.fingerprint() == plain(tmp_path).fingerprint()
+
+    @pytest.mark.parametrize("header", ['obs_0,obs_1,"action', '"obs_0'])
+    def test_a_name_of_two_lines_is_told(self, header: str, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text(text(header, '(m/s)",reward,terminal,other'))
+        told = r'line 1: a quote \("\) is opened and not closed in the same line; write what it holds, such as the name'
+        with pytest.raises(DataError, match=told):
+            TransitionDataset.load(tmp_path / "log.csv")
+
+    def test_a_sign_for_inches_is_no_quote(self, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text(text(HEADER.replace("action", 'action 5"')))
+        mapped = {"actions": 'action 5"'}
+        assert (
+            TransitionDataset.load(tmp_path / "log.csv", columns=mapped).fingerprint() == plain(tmp_path).fingerprint()
+        )
+
     def test_without_one_columns_go_by_position(self, tmp_path: Path) -> None:
         (tmp_path / "log.csv").write_text(text())
         dataset = TransitionDataset.load(tmp_path / "log.csv", columns=MAPPED)

@@ -119,6 +119,62 @@ class TestAnotherTime:
         assert dataset.rewards.tolist() == list(range(24))
 
 
+OVER_MIDNIGHT = [f"{(22 + row // 2) % 24:02}:{30 * (row % 2):02}" for row in range(10)]
+
+
+def night(times: list[str]) -> TransitionDataset:
+    """Two episodes of as many rows, each of which is told by its own number."""
+    rows = 2 * len(times)
+    log: dict[str, Any] = {"x": np.arange(rows) * 1.0, "u": np.zeros(rows), "r": np.ones(rows), "t": 2 * times}
+    columns = {"obs": "x", "actions": "u", "rewards": "r", "step": "t", "episode_ids": "run"}
+    run = np.repeat(["a", "b"], len(times))
+    return TransitionDataset.from_table(log | {"run": run}, columns, last_rows_are="termination")
+
+
+def test_times_of_a_day_go_past_midnight_within_an_id() -> None:
+    dataset = night(OVER_MIDNIGHT)
+    assert dataset.obs[:, 0].tolist() == list(range(20))
+    assert np.flatnonzero(dataset.terminations).tolist() == [9, 19]
+    assert dataset.notes[0] == "column 't': in 2 episodes the time goes past midnight: a day is added there"
+
+
+@pytest.mark.parametrize("swapped", [[0, 2, 1, 3], [3, 2, 1, 0], [4, 5, 0, 1]])
+def test_times_of_a_day_in_another_order_are_sorted(swapped: list[int]) -> None:
+    times = [f"{8 + row:02}:00" for row in swapped]
+    dataset = night(times)
+    assert dataset.obs[: len(swapped), 0].tolist() == np.argsort(swapped).tolist()
+    assert "rows were not in order: they are sorted by episode and t" in dataset.notes
+
+
+class TestNotTheStep:
+    ROWS = 40
+
+    def log(self, **more: Any) -> dict[str, Any]:
+        rows = np.arange(self.ROWS)
+        return {"obs": rows * 1.0, "action": rows % 3, "reward": rows % 2, **more}
+
+    def test_a_temperature_that_nobody_named(self) -> None:
+        run, heat = np.arange(self.ROWS) // 10, 20.5 + np.sin(np.arange(self.ROWS))
+        dataset = TransitionDataset.from_table(self.log(run=run, T=heat), {"episode_ids": "run"})
+        assert dataset.obs[:, 0].tolist() == list(range(self.ROWS))
+        assert "'T' goes back inside episodes, and is not taken for the time: rows stay" in told(dataset)
+        named = TransitionDataset.from_table(self.log(run=run, T=heat), {"episode_ids": "run", "step": "T"})
+        assert "they are sorted by episode and T" in told(named)
+
+    @pytest.mark.parametrize("unit", [1.0, 0.1])
+    def test_what_nobody_named_and_counts(self, unit: float) -> None:
+        """Whole numbers in any order, and a time with fractions that never goes back."""
+        run, order = np.arange(self.ROWS) // 10, np.arange(self.ROWS)
+        order = order if unit < 1 else order[::-1]
+        dataset = TransitionDataset.from_table(self.log(run=run[order], t=order * unit), {"episode_ids": "run"})
+        assert "goes back" not in told(dataset)
+        assert ("sorted by episode and t" in told(dataset)) == (unit == 1)
+
+    def test_newest_first_is_warned_of(self) -> None:
+        dataset = TransitionDataset.from_table(self.log(t=1e9 - np.arange(self.ROWS), done=np.zeros(self.ROWS)))
+        assert "warning: column 't' goes back after 39 of 40 rows, and each such row ends an episode:" in told(dataset)
+
+
 def test_times_of_a_day_start_again(tmp_path: Path) -> None:
     lines = [line(row % 12, value=row, end=False).removeprefix("2025-03-01 ") for row in range(ROWS)]
     dataset = load(tmp_path / "log.csv", lines)

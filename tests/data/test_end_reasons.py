@@ -84,6 +84,25 @@ class TestReasons:
         shuffled = {name: np.asarray(values)[::-1] for name, values in given.items()} | {"step": np.arange(10)[::-1]}
         assert ends(TransitionDataset.from_table(shuffled, COLUMNS, end_reasons=MEANINGS)) == ([9], [4])
 
+    @pytest.mark.parametrize("by", ["ids", "steps", "days"])
+    def test_episodes_that_repeat_it_are_told_by_whatever_tells_them(self, by: str) -> None:
+        rows, why = np.arange(96), np.repeat(["goal", "timeout", "goal", "crash"], 24)
+        dates = np.datetime64("2025-03-01") + rows * np.timedelta64(1, "h")
+        steps = {"ids": {"run": rows // 24}, "steps": {"t": rows % 24}, "days": {"t": dates}}[by]
+        given = {"obs": rows * 1.0, "action": rows % 3, "reward": rows % 2, "why": why, **steps}
+        columns = COLUMNS | ({"episode_ids": "run"} if by == "ids" else {"step": "t"})
+        more: Any = {"episode_each": "day"} if by == "days" else {}
+        dataset = TransitionDataset.from_table(given, columns, end_reasons=MEANINGS, **more)
+        assert ends(dataset) == ([23, 71, 95], [47])
+        assert "it says the same in all rows of an episode: the last of them counts" in dataset.notes[0]
+
+    def test_where_nothing_tells_episodes_it_is_warned_of(self) -> None:
+        told = "warning: column 'why': 10 of 10 rows end an episode; if it is repeated through an episode, give"
+        repeated = table(why=np.repeat(["goal", "timeout"], 5))
+        assert any(told in note for note in TransitionDataset.from_table(repeated, COLUMNS, end_reasons=MEANINGS).notes)
+        apart = table(why=["goal", "crash"] * 5)  # as where each row is an episode
+        assert len(TransitionDataset.from_table(apart, COLUMNS, end_reasons=MEANINGS).notes) == 1
+
     def test_copies_of_a_last_row_are_copies_where_every_row_has_the_reason(self) -> None:
         given = table(
             why=np.repeat(["goal", "timeout"], 5), episode=np.repeat([7, 3], 5), step=np.tile(np.arange(5), 2)

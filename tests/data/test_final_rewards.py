@@ -45,6 +45,19 @@ def test_what_is_a_gap_is_still_refused(rewards: list[float]) -> None:
         load(rewards)
 
 
+@pytest.mark.parametrize("rewards", ["r", ["r", "s"]])
+def test_rows_that_are_missing_end_no_episode(rewards: Any) -> None:
+    """Two episodes of six rows that are paid at their ends, without the third row of each."""
+    rows = np.array([row for row in range(12) if row % 6 != 2])
+    given = {"x": rows / 9, "u": rows % 2, "s": np.ones(len(rows)), "run": rows // 6, "t": rows % 6}
+    columns = {"obs": "x", "actions": "u", "rewards": rewards, "episode_ids": "run", "step": "t"}
+    given["r"] = np.where(rows % 6 == 5, 7.0, NAN)
+    dataset = TransitionDataset.from_table(given, columns, last_rows_are="termination")
+    own = 0.0 if rewards == "r" else 1.0
+    assert dataset.rewards.tolist() == [own + 7.0 * (row % 6 == 5) for row in rows]
+    assert dataset.episode_lengths().tolist() == [2, 3, 2, 3]
+
+
 def test_an_end_that_is_not_trained_on_is_told() -> None:
     with pytest.raises(DataError, match=r"if the task ends there, say so, last_rows_are: termination$"):
         load([NAN, NAN, 5.0, NAN, NAN, 6.0, NAN, NAN, 7.0], last_rows_are="truncation")

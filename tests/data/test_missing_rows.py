@@ -64,6 +64,12 @@ def test_all_missing_is_refused() -> None:
         TransitionDataset.from_table(table(obs_0=list(range(30))), missing="drop")
 
 
+@pytest.mark.parametrize("missing", ["refuse", "drop", "hold"])
+def test_no_rows_at_all_are_refused(missing: Any) -> None:
+    with pytest.raises(DataError, match="0 rows; a dataset needs at least one transition"):
+        TransitionDataset.from_table({name: column[:0] for name, column in table().items()}, missing=missing)
+
+
 def test_of_stored_successors(tmp_path: Path) -> None:
     rows = np.arange(8.0)
     arrays = {"obs": rows[:, None], "next_obs": rows[:, None] + 1, "actions": np.zeros((8, 1)), "rewards": rows}

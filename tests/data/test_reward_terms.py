@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -118,6 +119,26 @@ def test_nor_where_only_last_rows_have_another_value() -> None:
     table = TABLE | {"cost": np.array([-9.0, -9.0, 3.0, -9.0, -9.0, 4.0])}
     dataset = load(["wages", "-cost"], table=table, missing_words=["-9"], missing="drop")
     assert dataset.rewards.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("fast", [True, False])
+@pytest.mark.parametrize("word", ["nan", "NaN"])
+def test_nor_where_the_word_is_nan(word: str, fast: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though Python and pyarrow read it as a number, and an empty cell beside it adds nothing."""
+    if not fast:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+    columns = {"obs": "x", "actions": "u", "episode_ids": "run", "rewards": ["sales", "-cost"]}
+    more: dict[str, Any] = {"columns": columns, "missing_words": [word], "last_rows_are": "termination"}
+    for mark in (word, ""):
+        cost = [5 if row % 10 == 9 else mark for row in range(40)]
+        lines = ["x,u,run,sales,cost"] + [f"{row / 40},{row % 2},{row // 10},2,{cost[row]}" for row in range(40)]
+        (tmp_path / "log.csv").write_text("\n".join(lines) + "\n")
+        if not mark:
+            dataset = TransitionDataset.load(tmp_path / "log.csv", **more)
+            assert dataset.rewards.tolist() == [-3.0 if row % 10 == 9 else 2.0 for row in range(40)]
+        else:
+            with pytest.raises(DataError, match=r"rewards: NaN at row 0, column 'sales - cost'"):
+                TransitionDataset.load(tmp_path / "log.csv", **more)
 
 
 def test_an_end_that_is_not_trained_on_is_told() -> None:

@@ -312,6 +312,9 @@ class TestOrder:
         "rounded thirtieths": lambda k: np.round(k / 30, 2),
         "epoch": lambda k: 1.7e9 + 0.05 * k,
         "single precision": lambda k: (1000.0 + 0.05 * k).astype(np.float32),
+        "whole seconds": lambda k: (1.7e9 + 60 * k).astype(int) + np.random.default_rng(0).integers(-1, 2, len(k)),
+        "dates": lambda k: (1_740_787_200 + 60 * k + (k % 7 == 3)).astype("M8[s]"),
+        "months": lambda k: (np.datetime64("2001-01") + k.astype(int)).astype("M8[D]"),
         "jitter": lambda k: 0.05 * (k + np.random.default_rng(0).normal(0.0, 0.04, len(k))),
     }
 

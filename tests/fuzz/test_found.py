@@ -16,7 +16,7 @@ import pytest
 
 from mutations import is_answered, make_sums_agree
 from rl_training import yaml_dialect
-from rl_training.cli import using
+from rl_training.cli.observation_files import read_observations
 from rl_training.data import TransitionDataset
 from rl_training.data.formats import columns
 from rl_training.environments import make_env
@@ -37,6 +37,12 @@ def refusal(kind: type[RLTrainingError], action: Any) -> str:
     with pytest.raises(kind) as refused:
         action()
     return str(refused.value)
+
+
+def read_text(text: str, folder: Path) -> None:
+    """As a configuration."""
+    (folder / "c.yaml").write_text(text)
+    read_config(str(folder / "c.yaml"))
 
 
 @pytest.fixture(scope="module")
@@ -72,8 +78,34 @@ class TestConfigurations:
 
     def test_merges_that_multiply(self, tmp_path: Path) -> None:
         lines = ["a0: &a0 {k: 1}", *(f"a{i}: &a{i} {{<<: [{f'*a{i - 1}, ' * 10}]}}" for i in range(1, 9))]
-        (tmp_path / "c.yaml").write_text("\n".join(lines))
-        assert "(more than 10000 keys)" in refusal(ConfigError, lambda: read_config(str(tmp_path / "c.yaml")))
+        told = refusal(ConfigError, lambda: read_text("\n".join(lines), tmp_path))
+        assert told.endswith("at line 6 (more than 100,000 values, with those that aliases repeat)")
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "a: &a {KEYS}\nb: {<<: [*a,*a,*a,*a,*a,*a,*a,*a]}",
+            "a: [&a {b: &b [KEYS]}, *b, *a, *a, *a, *a, *a, *a, *a, *a, *a]",
+        ],
+    )
+    def test_aliases_that_multiply(self, text: str, tmp_path: Path) -> None:
+        keys = ",".join(f"k{number}" for number in range(9_900))
+        assert not is_answered(lambda: read_text(text.replace("KEYS", keys), tmp_path), text)
+        told = refusal(ConfigError, lambda: read_text(text.replace("KEYS", keys), tmp_path))
+        assert "(more than 100,000 values, with those that aliases repeat)" in told
+
+    @pytest.mark.parametrize("of", ["{}", "algo_kwargs: {{{}}}", "? {0}\n: 1\n? {0}\n: 2", "a: *{0}"])
+    def test_a_line_stays_short(self, of: str, tmp_path: Path) -> None:
+        """Of thousands of misspelt options, and of what is a name without end."""
+        if "0" in of:
+            lines = of.format("x" * 50_000)
+        else:
+            lines = of.format(("\n" if of == "{}" else ", ").join(f"option_{number}: 1" for number in range(3_000)))
+        assert not is_answered(lambda: read_text(f"algo: bc\ntotal_timesteps: 5\n{lines}\n", tmp_path), of)
+
+    def test_what_contains_itself(self, tmp_path: Path) -> None:
+        told = refusal(ConfigError, lambda: read_text("a: &a {b: 1, <<: [*a, *a]}", tmp_path))
+        assert told.endswith("at line 1 (a value that contains itself)")
 
     def test_a_preset_that_is_no_text_is_not_written_out(self, tmp_path: Path) -> None:
         many: Any = [0]
@@ -288,16 +320,16 @@ class TestObservationFiles:
         np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**31, 3)})
         with zipfile.ZipFile(tmp_path / "o.npz", "w", zipfile.ZIP_DEFLATED) as file:
             file.writestr("obs.npy", header.getvalue() + bytes(2**20))
-        told = refusal(DataError, lambda: using._read_observations(tmp_path / "o.npz"))
+        told = refusal(DataError, lambda: read_observations(tmp_path / "o.npz"))
         assert told.endswith("o.npz: obs.npy: damaged (its header and its size do not agree)")
 
     def test_another_array(self, tmp_path: Path) -> None:
         np.savez(tmp_path / "o.npz", observations=np.zeros(3))
-        told = refusal(DataError, lambda: using._read_observations(tmp_path / "o.npz"))
+        told = refusal(DataError, lambda: read_observations(tmp_path / "o.npz"))
         assert told.endswith("o.npz: has no array 'obs'; it holds observations")
 
     @pytest.mark.parametrize("suffix", ["json", "csv", "npy", "npz"])
     def test_a_pipe(self, suffix: str, tmp_path: Path) -> None:
         os.mkfifo(tmp_path / f"o.{suffix}")
-        told = refusal(DataError, lambda: using._read_observations(tmp_path / f"o.{suffix}"))
+        told = refusal(DataError, lambda: read_observations(tmp_path / f"o.{suffix}"))
         assert told.endswith("is not a file")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import random
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
-from mutations import is_answered
+from mutations import is_answered, mutated
+from rl_training.cli.observation_files import read_observations
 from rl_training.errors import DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.runtime.trainer import train
@@ -85,6 +88,62 @@ def test_is_refused(obs: Any, policy: LoadedPolicy) -> None:
         policy.predict(obs)
 
 
+@pytest.fixture(scope="module")
+def named(tmp_path_factory: pytest.TempPathFactory) -> LoadedPolicy:
+    """Of a table whose columns have names."""
+    folder = tmp_path_factory.mktemp("named")
+    rows = [f"{row / 50},{row % 5},{row % 3 - 1},1,{int(row % 10 == 9)}" for row in range(50)]
+    (folder / "log.csv").write_text("\n".join(["x,y,u,r,crashed", *rows]) + "\n")
+    columns = {"obs": ["x", "y"], "actions": "u", "rewards": "r", "terminations": "crashed"}
+    section = {"source": "file", "path": str(folder / "log.csv"), "columns": columns}
+    return load_policy(train(small_config(None, folder, dataset=section)).run.path)
+
+
+class TestByName:
+    def test_whatever_their_order(self, named: LoadedPolicy) -> None:
+        pd = pytest.importorskip("pandas")
+        x, y = np.array([0.1, 0.9]), np.array([3.0, 1.0])
+        expected = named.predict(np.stack([x, y], axis=1))
+        assert (named.predict(np.stack([y, x], axis=1)) != expected).all()
+        frame = pd.DataFrame({"y": y, "time": ["a", "b"], "x": x})
+        for rows in (frame, {"y": y, "x": x}, {"y": y.tolist(), "x": x.tolist()}, pd.DataFrame(np.stack([x, y], 1))):
+            np.testing.assert_array_equal(named.predict(rows), expected)
+        for row in (frame[["y", "x"]].iloc[0], {"y": 3.0, "x": 0.1}):
+            np.testing.assert_allclose(named.predict(row), expected[0], rtol=1e-6)
+
+    def test_by_position_where_the_policy_has_no_names(self, policy: LoadedPolicy) -> None:
+        pd = pytest.importorskip("pandas")
+        columns = policy.checkpoint.spaces.obs_columns
+        assert not columns
+        assert policy.predict(pd.DataFrame({"c": [1.0], "b": [0.0], "a": [0.5]})).shape == (1, 1)
+
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            ({"x": 1.0}, "obs: lacks y; the policy sees x, y; the data have x"),
+            ({"x": 1.0, "Y": 2.0}, "obs: lacks y; the policy sees x, y; did you mean 'Y'?"),
+            ({"x": 1.0, "y": 2.0, "z": 3.0}, "obs: no column 'z'; the policy sees x, y"),
+            ({"x": [1.0], "y": [2.0, 3.0]}, "obs: must have as many numbers for each name; the policy sees x, y"),
+            ({"x": holds_itself(2), "y": 1.0}, "obs: must have as many numbers for each name; the policy sees x, y"),
+            ({"x": "a", "y": 1.0}, "obs: must be numbers"),
+            ({"x": np.ma.masked_array([1.0], [True]), "y": [1.0]}, "obs: value 0 (x) of row 0 is masked"),
+        ],
+    )
+    def test_refused(self, given: Any, told: str, named: LoadedPolicy) -> None:
+        assert not is_answered(lambda: named.predict(given), told)
+        with pytest.raises(DataError) as refused:
+            named.predict(given)
+        assert str(refused.value).startswith(told)
+
+    def test_tables_with_other_names(self, named: LoadedPolicy) -> None:
+        pd = pytest.importorskip("pandas")
+        frame = pd.DataFrame([[0.1, 1.0]], columns=["a", "b"])
+        with pytest.raises(DataError, match=r"^obs: lacks x, y; the policy sees x, y; the data have a, b$"):
+            named.predict(frame)
+        with pytest.raises(DataError, match="obs: two columns are named 'x'; leave in the one that the policy sees"):
+            named.predict(pd.DataFrame([[0.1, 1.0, 2.0]], columns=["x", "y", "x"]))
+
+
 @pytest.mark.parametrize("deterministic", [True, False])
 def test_no_observations_at_all_have_no_actions(deterministic: bool, policy: LoadedPolicy) -> None:
     assert policy.predict(np.zeros((0, 3)), deterministic=deterministic).shape == (0, 1)
@@ -120,3 +179,13 @@ def test_finite_numbers_have_actions_within_bounds(policy: LoadedPolicy, obs: An
     actions = policy.predict(obs)
     assert actions.shape == (len(obs), 1)
     assert (np.abs(actions) <= 2.0).all()  # Pendulum's
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_damaged_arrays(seed: int, tmp_path: Path) -> None:
+    chance = random.Random(seed)
+    whole = io.BytesIO()
+    np.save(whole, np.zeros((4, 3), dtype=chance.choice(("<f4", ">f8", "<i8"))))
+    for case in range(300):
+        (tmp_path / "o.npy").write_bytes(mutated(whole.getvalue(), chance))
+        is_answered(lambda: read_observations(tmp_path / "o.npy"), f"seed {seed}, case {case}")

@@ -7,8 +7,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
-import numpy.typing as npt
-
 from rl_training import algorithms
 from rl_training.api.signatures import describe, full_signature
 from rl_training.data.dataset_loaders import FileDatasetConfig
@@ -19,6 +17,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import CheckpointError, ConfigError, did_you_mean
 from rl_training.experiment import manager
 from rl_training.experiment.config import read_config
+from rl_training.experiment.given_observations import Observed
 from rl_training.experiment.offline_evaluation import OfflineEvaluation
 from rl_training.experiment.registry import class_names
 from rl_training.paths import OF_DATA, user_path
@@ -189,7 +188,7 @@ class ManagedAlgorithm:
 
     def predict(
         self,
-        obs: npt.ArrayLike,
+        obs: Observed,
         state: None = None,
         episode_start: None = None,
         deterministic: bool = True,

@@ -99,13 +99,15 @@ def computed(name: str, dates: str, cells: Iterable[str]) -> npt.NDArray[np.floa
     return feature(clock.wall, name)
 
 
-def refuse_missing(name: str, values: npt.NDArray[np.float64], lines: Sequence[int], cells: Sequence[str]) -> None:
-    """Tell the first cell without a value by its line, and what to do."""
+def refuse_missing(
+    name: str, values: npt.NDArray[np.float64], lines: npt.NDArray[np.int64], first_written: str
+) -> None:
+    """Tell the first cell without a value by its line, and what to do. first_written: as it stands there."""
     lacking = np.flatnonzero(np.isnan(values))
     if not lacking.size:
         return
     first = int(lacking[0])
-    written = cells[first].strip()
+    written = first_written.strip()
     what = f"has no value{f', but {written!r}' if written else ''}"
     more = f" ({lacking.size:,} such rows, the last in line {lines[int(lacking[-1])]})" if lacking.size > 1 else ""
     count = "lines count from 1 with the header, as rows of a spreadsheet do"
@@ -113,7 +115,7 @@ def refuse_missing(name: str, values: npt.NDArray[np.float64], lines: Sequence[i
     raise DataError(f"column {name!r}: line {lines[first]} {what}{more}; {way} ({count})")
 
 
-def in_lines(error: BadCellsError, lines: Sequence[int]) -> DataError:
+def in_lines(error: BadCellsError, lines: npt.NDArray[np.int64]) -> DataError:
     """Cells that are no numbers, with the line of the first, and what to do."""
-    told = error.told({row: lines[row] for row in error.cells if row < len(lines)})
+    told = error.told({row: int(lines[row]) for row in error.cells if row < len(lines)})
     return DataError(f"{told}; write what it stands for, or leave out the row")

@@ -6,45 +6,29 @@ import json
 import re
 import shlex
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rl_training.cli.declared_missing import missing_words_of, refuse_marks
+from rl_training.cli.observation_files import SUFFIXES, read_observations
 from rl_training.cli.observed_columns import (
     as_option,
-    by_number,
-    by_their_names,
     computed,
     computed_from,
-    dates_of,
-    in_lines,
     in_their_order,
-    refuse_missing,
-    require_all,
 )
 from rl_training.cli.reading_options import split_at_commas
 from rl_training.cli.telling import tell
-from rl_training.data.column_names import require_named
-from rl_training.data.formats import csv_text, npz
+from rl_training.data.column_names import are_names
 from rl_training.data.formats.cells import (
-    BadCellsError,
     is_missing_word,
-    marks_with_points,
-    numbers,
-    numbers_of_words,
-    with_points,
 )
-from rl_training.data.formats.csv_files import named_alike
-from rl_training.data.formats.currencies import Currencies
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of, listed, suggest
-from rl_training.data.formats.raw import NAMES, RawData, told_as_json
-from rl_training.data.formats.words import NAME as WORDS
-from rl_training.data.formats.words import as_number, float_of, key_of, with_told
+from rl_training.data.formats.words import as_number, float_of, key_of
 from rl_training.environments import NamedColumn, Spaces
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.manager import LoadedPolicy, load_policy
@@ -53,7 +37,6 @@ from rl_training.validation import printable, shown
 from rl_training.wording import NO_VALUE, amount, readable
 
 _QUOTED_VALUE = re.compile(r'(?<![^,])(\s*[^",=]+=\s*)"((?:[^"]|"")*)"')  # NAME="a, b"
-_OF_FILES = (".csv", ".tsv", ".npy", ".npz", ".json")
 
 
 def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: int | None, *, stochastic: bool) -> None:
@@ -71,7 +54,7 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     if file is None:
         observations: Any = [_by_name(text, known) if "=" in text else _numbers(text, known) for text in texts]
     else:
-        observations, notes = _read_observations(file, known, missing_words_of(policy) if policy else ())
+        observations, notes = read_observations(file, known, missing_words_of(policy) if policy else ())
     policy = policy or load_policy(run, which)
     spaces = policy.checkpoint.spaces
     for text, row in zip(texts, observations, strict=True) if file is None else ():
@@ -113,7 +96,7 @@ def _about_names(observations: Any, spaces: Spaces) -> Iterator[str]:
                 outside.append(f"{printable(column.name)} {given} ({low} to {high})")
         if outside:
             yield f"outside what was seen in training: {first_of(outside)}"
-    if any(not re.fullmatch(r"column_\d+", column.name) for column in spaces.action_columns):
+    if are_names(column.name for column in spaces.action_columns):
         yield f"actions are {listed(column.name for column in spaces.action_columns)}"
 
 
@@ -140,7 +123,7 @@ def _numbers(text: str, columns: Sequence[NamedColumn] = ()) -> list[float]:
             for part, known in zip(parts, words, strict=True)
         ]
     except ValueError:
-        is_file = Path(text).suffix in _OF_FILES
+        is_file = Path(text).suffix in SUFFIXES
         hint = f"; for observations in a file: --obs-file {shlex.quote(text)}" if is_file else ""
         if ";" in text:
             hint = f"; write decimals with a point: --obs {text.replace(',', '.').replace(';', ',')}"
@@ -229,137 +212,3 @@ def _rectangular(rows: Any) -> Any:
         raise DataError("obs: a value is larger than any floating-point number") from None
     except (TypeError, ValueError):
         raise DataError("obs: every observation must have the same number of values") from None
-
-
-_Read: TypeAlias = tuple[Any, list[str]]  # observations by row, and notes on them
-_BYTES_PER_BYTE_OF_TEXT = 10  # a digit and a comma become a Python number
-# What numpy and json raise on files that are damaged or forged. A RecursionError is a RuntimeError.
-_DAMAGE = (ValueError, KeyError, EOFError, RuntimeError, MemoryError, OverflowError)
-
-
-def _read_observations(path: Path, columns: Sequence[NamedColumn] = (), missing: Sequence[str] = ()) -> _Read:
-    """Observations by row from a file, recognised by its suffix; `columns` that the policy sees. missing: words that
-    stood for a missing value in training."""
-    try:
-        if path.exists() and not path.is_file():
-            raise DataError("is not a file")
-        match path.suffix:
-            case ".json":
-                rows = json.loads(_text(path))
-            case ".csv" | ".tsv":
-                check_size(_BYTES_PER_BYTE_OF_TEXT * path.stat().st_size)
-                return _read_csv(path, columns, missing)
-            case ".npy":
-                # Mapped, not read: a forged header is then held to the size of the file, and nothing is allocated.
-                return np.load(path, mmap_mode="r", allow_pickle=False), []
-            case ".npz":
-                return _read_npz(path, columns)
-            case _:
-                raise DataError("must end in .npy, .npz, .csv or .json")
-    except DataError as error:
-        raise DataError(f"--obs-file {path}: {error}") from None
-    except OSError as error:
-        raise DataError(f"--obs-file {path}: cannot be read ({error.strerror or error})") from None
-    except _DAMAGE as error:
-        raise DataError(f"--obs-file {path}: holds no observations ({error})") from None
-    _require_numbers(rows)
-    return rows, []
-
-
-def _text(path: Path) -> str:
-    check_size(_BYTES_PER_BYTE_OF_TEXT * path.stat().st_size)
-    return path.read_text("utf-8")
-
-
-def _require_numbers(value: Any) -> None:
-    """JSON also holds text, null and objects, of which numpy would make numbers where it can."""
-    several = isinstance(value, list) and any(isinstance(row, list) for row in value)
-    for number, row in enumerate(value if several else [value]):
-        for entry in row if isinstance(row, list) else [row]:
-            if isinstance(entry, bool) or not isinstance(entry, int | float):
-                raise DataError(f"obs: row {number}: values must be numbers, got {shown(entry)}")
-
-
-def _read_npz(path: Path, known: Sequence[NamedColumn]) -> _Read:
-    """Its observations, if they are the policy's own by what the file tells of them."""
-    observations = npz.read_array(path, "obs")
-    told: list[Any] = []
-    for name in (NAMES, WORDS):
-        try:
-            told.append(told_as_json(npz.read_array(path, f"{npz.TOLD}{name}")))
-        except DataError:  # of another program, or without
-            told.append(None)
-    raw = with_told(RawData({"obs": observations}, "npz"), *told)
-    names = list(raw.names_of("obs", len(known)) or ())
-    try:
-        return observations, list(require_named(names, raw.words, known, str(path)))
-    except DataError as error:  # which is told with the file's name anyway
-        raise DataError(str(error).removeprefix(f"{path}: ")) from None
-
-
-def _read_csv(path: Path, known: Sequence[NamedColumn], missing: Sequence[str]) -> _Read:
-    """Rows of numbers; a first row that is not numbers is a header. One that has the policy's columns, among others or
-    in another order, is read by name; of a policy without names, `obs_0`, `obs_1`, … by their numbers. Without a
-    header, as many columns as the policy sees are just these."""
-    layout = by_their_names(path, csv_text.layout_of(path), known)
-    notes: list[str] = []
-    names = [column.name for column in known]
-    words = {column.name: column.words for column in known if column.words}
-    titles: Sequence[str] = layout.names
-    places: Sequence[int] = range(len(titles))
-    are_these = not layout.has_names and len(layout.names) == len(names)
-    dates = {column.name: found for column in known if (found := dates_of(column, layout.places)) is not None}
-    seen = {name.casefold() for name in (*names, *dates.values())}
-    by_name = are_these or bool({name.casefold() for name in layout.names} & seen)
-    if by_name and not are_these:
-        require_all(known, layout.names)
-        if several := [name for name in layout.doubled if name in names]:
-            raise DataError(f"{named_alike(layout, several[0])}; leave in the one that the policy sees")
-        places = [layout.places[dates.get(name, name)][0] for name in names]
-    elif not names and (numbered := by_number(layout)):
-        titles, places = numbered, [layout.places[name][0] for name in numbered]
-    elif layout.has_names and names:
-        notes.append(f"{path} has none of the policy's names: columns are taken in its order, {listed(names)}")
-    table = list(csv_text.rows(path, layout, strict=True))
-    if not table:
-        _refuse_numbers_as_names(layout)
-    lines, rows = [line for line, _ in table], [row for _, row in table]
-    for number, row in enumerate(rows):
-        if len(row) != len(layout.names):
-            raise DataError(f"row {number} has {amount(len(row), 'value')}, not {len(layout.names)} as the first line")
-    read = []
-    for name, place in zip(names if by_name else titles, places, strict=True):
-        cells = [row[place] for row in rows]
-        if name in dates:
-            read.append(computed(name, dates[name], cells))
-            continue
-        try:
-            read.append(_column(name, cells, dict(words.get(name, ())), missing, commas=layout.decimal_commas))
-        except BadCellsError as error:
-            raise in_lines(error, lines) from None
-        refuse_missing(name, read[-1], lines, cells)
-    return np.stack(read, axis=1), notes
-
-
-def _refuse_numbers_as_names(layout: csv_text.Layout) -> None:
-    """Of a single line that is taken for names, as `0x1,2,3` or `1,5;2,5`: what in it is no number."""
-    strange = [name for name in layout.names if as_number(name) is None]
-    if not strange or len(strange) == len(layout.names):
-        return
-    line = layout.separator.join(layout.names)
-    way = f"{shown(strange[0])} is not a number"
-    if ";" in line:
-        way = f"write decimals with a point: {shown(line.replace(',', '.').replace(';', ','))}"
-    raise DataError(f"its only line, {shown(line)}, is taken for names of columns; {way}")
-
-
-def _column(
-    name: str, cells: Sequence[str | None], words: Mapping[str, float], missing: Sequence[str], *, commas: bool
-) -> npt.NDArray[Any]:
-    """The numbers of a column's cells, NaN where one is missing. commas: that decimals have."""
-    if commas:
-        cells, missing = with_points(name, cells, among_words=bool(words)), marks_with_points(missing)
-    given = np.array(cells, dtype=object)
-    if words:
-        return numbers_of_words(name, given, {key_of(word): n for word, n in words.items()}, missing=missing)
-    return numbers(name, given, missing=missing, currencies=Currencies())

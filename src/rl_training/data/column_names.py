@@ -23,6 +23,11 @@ _FIELDS = ("obs", "actions")
 _BY_PLACE = re.compile(r"column_[0-9]+")  # what a column is called where nothing names it
 
 
+def are_names(names: Iterable[str]) -> bool:
+    """Whether they tell more than the place of each; none do not."""
+    return not all(map(_BY_PLACE.fullmatch, names))
+
+
 def names_of(dataset: TransitionDataset, field: str, width: int) -> list[str]:
     """The columns of the table that a field was read from, `[width]`; empty where it came from no table."""
     return list((None if dataset.in_file is None else dataset.in_file.names_of(field, width)) or ())
@@ -145,7 +150,7 @@ def _told_by(columns: Sequence[NamedColumn]) -> list[_Column]:
 
 
 def _with_words(names: Sequence[str], words: Words) -> list[_Column]:
-    is_named = not all(map(_BY_PLACE.fullmatch, names))
+    is_named = are_names(names)
     return [_Column(name, words.get(name, {}), is_named) for name in names]
 
 

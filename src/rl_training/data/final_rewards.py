@@ -25,8 +25,8 @@ def with_final_rewards(raw: RawData) -> RawData:
         return raw
     if raw.reward_parts is not None:
         return _with_parts(raw, key, raw.reward_parts)
-    terminations, truncations = ends_of(raw)
-    last, paid = terminations | truncations, ~np.isnan(values)
+    terminations, last = _ends(raw)
+    paid = ~np.isnan(values)
     if not _stands_at_ends(paid, last):
         return raw
     column = raw.column_in_file("rewards", None)
@@ -36,6 +36,13 @@ def with_final_rewards(raw: RawData) -> RawData:
         raise DataError(f"{named}: only last rows of episodes have a reward, and {_cut(raw)}")
     note = f"{named}: only last rows of episodes have a reward; it is 0 in all others"
     return replace(raw, arrays={**raw.arrays, key: np.where(paid | last, values, 0.0)}, notes=(*raw.notes, note))
+
+
+def _ends(raw: RawData) -> tuple[BoolArray, BoolArray]:
+    """Terminations, and last rows of the file's own episodes, `[N]` each: where rows are missing none has ended."""
+    terminations, truncations = ends_of(raw)
+    last = terminations | truncations
+    return terminations, last if raw.recorded is None else last & ~raw.recorded.cuts
 
 
 def _stands_at_ends(paid: BoolArray, last: BoolArray) -> bool:
@@ -55,8 +62,7 @@ def _with_parts(raw: RawData, key: str, parts: RewardParts) -> RawData:
     missing, is a missing reward. That holds of each column: where one is missing, the others are no whole reward."""
     if parts.filled is None:
         return raw
-    terminations, truncations = ends_of(raw)
-    last = terminations | truncations
+    terminations, last = _ends(raw)
     stored = "next_obs" in {FIELD_OF.get(name) for name in raw.arrays}
     rows = raw.in_table(np.arange(len(last)))
     lacking, notes, left = np.zeros_like(last), [], {}

@@ -199,10 +199,11 @@ def _infinite(arrays: dict[str, Any]) -> str:
 
 
 def _missing(arrays: dict[str, Any]) -> BoolArray:
-    """Rows with a value that is not finite, `[N]`; of lengths that do not agree, which are refused elsewhere, none."""
+    """Rows with a value that is not finite, `[N]`; none of no rows, or of lengths that do not agree, which are refused
+    elsewhere."""
     measured = _measured(arrays)
     rows = {len(values) if values.ndim else 0 for values in measured}
-    if len(rows) != 1:
+    if len(rows) != 1 or rows == {0}:
         return np.zeros(0, dtype=np.bool_)
     bad = np.zeros(rows.pop(), dtype=np.bool_)
     for values in measured:

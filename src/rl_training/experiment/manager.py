@@ -14,22 +14,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from pydantic import ValidationError
 from torch import Tensor
 
 from rl_training import algorithms, streams
 from rl_training.algorithms.base import PriorDataParams
-from rl_training.data.checks import masked_cells
-from rl_training.data.formats.limits import free_memory
-from rl_training.data.formats.names import listed
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.environments import NamedColumn, read_spaces
+from rl_training.environments import read_spaces
 from rl_training.errors import (
     CheckpointError,
     ConfigError,
-    DataError,
     EnvironmentFailedError,
     EnvironmentUnsupportedError,
 )
@@ -41,6 +36,7 @@ from rl_training.experiment.continuing import (
     start,
     start_or_resume,
 )
+from rl_training.experiment.given_observations import Observed, observations
 from rl_training.paths import resolved
 from rl_training.run_places import find_run
 from rl_training.runtime.acting import Actor, FloatArray
@@ -56,15 +52,11 @@ from rl_training.runtime.run_directory import RunDirectory, load_any, run_of
 from rl_training.runtime.standing import LAST
 from rl_training.runtime.trackers import with_trackers
 from rl_training.runtime.trainer import train
-from rl_training.validation import explain, kind_of, printable, require_flag, shown
-from rl_training.wording import NO_VALUE
+from rl_training.validation import explain, require_flag, shown
 
 if TYPE_CHECKING:
     from rl_training.experiment.offline_evaluation import OfflineEvaluation, OfflineOptions
     from rl_training.experiment.seed_choice import SeedChoice
-
-_COPIES = 32  # bytes at once for each value observed: as given, as float32, normalised, and in the first layer
-_ALWAYS_FINE = 2**20  # values, for which nobody asks how much memory is free
 
 
 def finetune(
@@ -245,16 +237,17 @@ class LoadedPolicy:
         return f"{self.checkpoint.config.algo} seed {learner.seeds[member]} step {step} ({sums.hexdigest()[:16]})"
 
     def predict(
-        self, obs: npt.ArrayLike, *, deterministic: bool = True, seed: int | None = None, draw: int = 0
+        self, obs: Observed, *, deterministic: bool = True, seed: int | None = None, draw: int = 0
     ) -> FloatArray:
-        """The action for one observation `[obs]`, or actions for several `[B, obs]`, of one member's policy.
+        """The action for one observation `[obs]`, or actions for several `[B, obs]`, of one member's policy. A
+        DataFrame, or a dict of columns, is taken by the policy's names.
 
         seed: which member (that of `seed_choice`, if none is named). draw: numbers repeated samples of a stochastic
         policy.
         """
         deterministic = require_flag("deterministic", deterministic)
         member = self.member(seed)
-        rows = _observations(obs, self.actor.learner.obs_dim, self.checkpoint.spaces.obs_columns)
+        rows = observations(obs, self.actor.learner.obs_dim, self.checkpoint.spaces.obs_columns)
         actions = self.actor.mode(rows, member) if deterministic else self._sampled(rows, member, draw)
         if not np.isfinite(actions).all():
             broken = "its weights are not finite" if not self._is_sound(member) else "the observations are too large"
@@ -301,7 +294,7 @@ def evaluate(path: str | Path, episodes: int | None = None, which: str | int = "
     return load_policy(path, which).evaluate(episodes, **options)
 
 
-def predict(path: str | Path, obs: npt.ArrayLike, which: str | int = "last", **options: Any) -> FloatArray:
+def predict(path: str | Path, obs: Observed, which: str | int = "last", **options: Any) -> FloatArray:
     """The actions of a run's or checkpoint's policy; options as for `LoadedPolicy.predict`. Asked more than once,
     `load_policy` reads it once."""
     return load_policy(path, which).predict(obs, **options)
@@ -317,58 +310,6 @@ def _number_or_word(which: str | int) -> str | int:
         return int(which) if isinstance(which, str) and which.isdecimal() else which
     except ValueError:  # more digits than Python converts
         return which
-
-
-def _observations(obs: npt.ArrayLike, width: int, columns: Sequence[NamedColumn]) -> npt.NDArray[np.float32]:
-    """One or several observations as float32, or one line saying what is wrong with them."""
-    if _is_deeper_than(obs, 2):
-        raise DataError(f"obs: lists inside lists inside lists; {_expected(width, columns)}")
-    try:
-        given = np.asarray(obs)
-        if given.dtype.kind not in "biuf":
-            raise TypeError
-        if given.size > _ALWAYS_FINE and _COPIES * given.size > free_memory():
-            raise DataError(
-                f"obs: has shape {given.shape}, more than the free memory is enough for; give fewer at a time"
-            )
-        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite and is refused below
-            rows = given.astype(np.float32, copy=False)
-    except DataError:
-        raise
-    except Exception:  # whatever the object itself raises; of a tensor with a gradient, that it would be lost
-        raise DataError(
-            f"obs: must be numbers, one row per observation, got {_kind(obs)}; {_expected(width, columns)}"
-        ) from None
-    if rows.ndim not in (1, 2) or rows.shape[-1] != width:
-        raise DataError(f"obs: has shape {rows.shape}; {_expected(width, columns)}")
-    faulty = {"masked": masked_cells(obs), "not finite": None if np.isfinite(rows).all() else ~np.isfinite(rows)}
-    for what, cells in faulty.items():
-        if cells is not None:
-            row, column = np.argwhere(np.atleast_2d(cells))[0]
-            named = f" ({printable(columns[column].name)})" if columns else ""
-            value = np.atleast_2d(rows)[row, column]
-            way = f"; {NO_VALUE}" if np.isnan(value) else " (in float32)" if np.isinf(value) else ""
-            raise DataError(f"obs: value {column}{named} of row {row} is {what}{way}")
-    return rows
-
-
-def _expected(width: int, columns: Sequence[NamedColumn]) -> str:
-    names = f": {listed([column.name for column in columns])}" if columns else ""
-    return f"expected ({width},) or (batch, {width}){names}"
-
-
-def _kind(obs: Any) -> str:
-    """What was given in place of observations, in words."""
-    if isinstance(obs, Tensor):
-        return "a tensor that NumPy does not take; give obs.detach().float().cpu().numpy()"
-    return kind_of(obs)
-
-
-def _is_deeper_than(value: Any, levels: int) -> bool:
-    """Whether lists hold lists beyond so many levels; a list may even hold itself, and numpy would not come back."""
-    if not isinstance(value, list | tuple):
-        return False
-    return levels == 0 or any(_is_deeper_than(entry, levels - 1) for entry in value)
 
 
 def describe(path: str | Path) -> dict[str, Any]:

@@ -15,10 +15,10 @@ from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
+from unicodedata import category
 
-from rl_training.data.formats.cells import is_missing_word
+from rl_training.data.formats.csv_headers import are_names, are_units, is_open, is_value, split
 from rl_training.data.formats.limits import check_size, most_unpacked
-from rl_training.data.formats.words import float_of
 from rl_training.errors import DataError
 from rl_training.validation import shortened, shown
 from rl_training.wording import amount
@@ -33,9 +33,8 @@ _BLOCK = 2**20
 _BETWEEN_CHECKS = 2**26  # bytes unpacked from one look at the free memory to the next
 _MOST_ABOVE = 50  # lines above the header that do not begin with #
 _MOST_REMARKS = 1_000  # lines that do
-_LONGEST_UNIT = 20  # characters
-_LONGEST_NUMBER = 100  # characters
 _BESIDE = r"(?:\$|€|£)".encode()  # a number: its currency
+_BLANK = "Zs"  # the kind that blanks are of in Unicode, those that do not break among them
 _POINT = re.compile(rb"(?:%b *)?[-+]?\d*\.\d+(?: *%b)?" % (_BESIDE, _BESIDE))
 _COMMA = re.compile(rb"(?:%b *)?[-+]?(?:\d*,(?:\d{1,2}|\d{4,})|0,\d+)(?: *%b)?" % (_BESIDE, _BESIDE))
 _BYTE_ORDER_MARKS = {  # one of UTF-32 begins as one of UTF-16
@@ -106,7 +105,8 @@ def is_text(start: bytes) -> bool:
     first = next((line for line in lines if _fields(line) > 1 and not _is_remark(line)), lines[0] if lines else "")
     if b"\0" in start or not first or first.lstrip()[:1] in ("{", "[", "<"):
         return False
-    return first.replace("\t", "").isprintable() and _fields(first) > 1
+    plain = "".join(" " if category(letter) == _BLANK else letter for letter in first.replace("\t", ""))
+    return plain.isprintable() and _fields(first) > 1
 
 
 def unpacked_start(start: bytes) -> bytes:
@@ -163,17 +163,21 @@ def layout_of(path: Path) -> Layout:
     separator = _separator(lines)
     above = next((n for n, line in enumerate(lines) if not _is_above(line, lines[n + 1 :], separator)), 0)
     text = lines[above]
+    for number in (max(0, above - 1), above):
+        if not _is_remark(lines[number]) and is_open(lines[number], separator):
+            way = "write what it holds, such as the name of a column, in one line"
+            raise DataError(f'line {number + 1}: a quote (") is opened and not closed in the same line; {way}')
     if _is_remark(text) and above + 1 == len(lines) and separator not in text:
         raise DataError("holds nothing but remarks (lines that begin with #)")
     names = [name.strip() for name in split(text, separator)]
     if not any(names):
         raise DataError(f"the first line must name the columns; it is {shown(shortened(text))}")
     below = next((line for line in lines[above + 1 :] if line.strip()), None)
-    has_names = _are_names(names, None if below is None else split(below, separator))
+    has_names = are_names(names, None if below is None else split(below, separator))
     if not has_names:
         names = [f"column_{place}" for place in range(len(names))]
     decimals = _decimals(path, separator)
-    has_units = has_names and _are_units(lines[above + 1 : above + 3], separator, len(names))
+    has_units = has_names and are_units(lines[above + 1 : above + 3], separator, len(names))
     units = lines[above + 1] if has_units else None
     require_utf8([text if has_names else "", units or ""])
     above_data = above + has_names + (units is not None)
@@ -313,7 +317,7 @@ def _names_columns(remark: str, following: str, separator: str) -> bool:
     """Whether a remark is the header itself: `# x,y,u` right above a row with a value for each."""
     if _is_remark(following) or not 0 < remark.count(separator) == following.count(separator):
         return False
-    return any(_is_value(cell.strip()) for cell in split(following, separator))
+    return any(is_value(cell.strip()) for cell in split(following, separator))
 
 
 def _fields(line: str) -> int:
@@ -330,71 +334,3 @@ def _decimals(path: Path, separator: str) -> str | None:
     cells = [cell.strip(b' "') for cell in sample]
     points, commas = (sum(sign.fullmatch(cell) is not None for cell in cells) for sign in (_POINT, _COMMA))
     return None if points == commas == 0 else "," if commas > points else "."
-
-
-def split(text: str, separator: str) -> list[str]:
-    """The cells of a line."""
-    try:
-        return next(csv.reader([text], delimiter=separator), [])
-    except csv.Error:  # not with this separator: a value would be longer than the reader allows
-        return []
-
-
-def _are_names(first: list[str], second: list[str] | None) -> bool:
-    """Whether the first line names the columns: it has no numbers, or some where the second line has none, or they
-    count the columns, as pandas writes them."""
-    numbers = [cell for cell in first if cell and _is_value(cell)]
-    if not numbers:
-        return True
-    if all(cell.isdecimal() for cell in numbers) and len(numbers) > 1 and len(numbers[0]) == 1:
-        start = int(numbers[0])
-        if start < 2 and numbers == [str(start + place) for place in range(len(numbers))]:
-            return start == 0 if len(numbers) == len(first) else len(numbers) > 2
-    if second is None or len(second) != len(first):
-        return len(numbers) < sum(map(bool, first))
-    return any(
-        _is_value(cell.strip()) and name and not _is_value(name) for name, cell in zip(first, second, strict=True)
-    )
-
-
-def _are_units(lines: list[str], separator: str, width: int) -> bool:
-    """Whether the first of two lines has short words where the second has numbers, as `s, °C, %` above values.
-
-    What has no unit may be empty, if two columns have one. A row with words for values that could not be measured has
-    a date or a number somewhere, which no line of units has."""
-    if len(lines) < 2:
-        return False
-    words, values = ([cell.strip() for cell in split(line, separator)] for line in lines)
-    places = [place for place, cell in enumerate(values) if _is_value(cell)]
-    if not len(words) == len(values) == width or len(places) < 2:
-        return False
-    if any(_is_value(word) for word in words if word):
-        return False
-    pairs = list(zip(words, values, strict=True))
-    if any(_has_digit(word) and _has_digit(value) for word, value in pairs if not _is_value(value)):
-        return False
-    above = [words[place] for place in places]
-    units = [word for word in above if _is_unit(word)]
-    filled = [word for word in above if word]
-    return len(units) > 0 and max(map(len, filled)) <= _LONGEST_UNIT and (len(units) > 1 or len(filled) == len(above))
-
-
-def _is_unit(word: str) -> bool:
-    return len(word) <= _LONGEST_UNIT and not is_missing_word(word)
-
-
-def _has_digit(text: str) -> bool:
-    return any(map(str.isdecimal, text))
-
-
-def _is_value(text: str) -> bool:
-    """Whether a cell is a number or a flag, and so no name."""
-    if text.lower() in ("true", "false"):
-        return True
-    for plain in (text, text.replace(",", ".", 1)):
-        try:
-            float_of(plain[:_LONGEST_NUMBER])
-        except ValueError:
-            continue
-        return True
-    return False

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from rl_training.data.fields import END_REASONS, TO_FILL_IN
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import Arrays, Files, row_named
-from rl_training.data.formats.repeated_reasons import ends_of_episodes
+from rl_training.data.formats.repeated_reasons import ends_nearly_everywhere, ends_of_episodes
 from rl_training.errors import DataError, did_you_mean
 from rl_training.reading_choices import Ending, EndReasons
 from rl_training.validation import printable, shown
@@ -70,11 +70,14 @@ def ends_by_reason(
     episodes: Any,
     step: npt.NDArray[Any] | None,
     files: Files = (),
+    *,
+    are_named: bool = True,
 ) -> tuple[Arrays, dict[int, str], list[str]]:
     """Terminations and truncations `[N]`, the texts of the rows that have ended something, and notes on them.
 
     A log may repeat an episode's reason in its rows. Where `episodes` `[N]` tell that it does, only the last row of
-    each such episode, by `step` if there is one, has ended anything.
+    each such episode, by `step` if there is one, has ended anything. are_named: the table names them; those of the
+    calendar, or of a step that starts again, say no more than that.
     """
     texts = texts_in(cells)
     known = meanings_of(name, Counter(texts), reasons, lambda text: row_named(files, texts.index(text)))
@@ -83,14 +86,17 @@ def ends_by_reason(
     open_ends: list[str] = []
     if episodes is not None and len(texts):
         found = ends_of_episodes(texts, ended, np.asarray(episodes), step)
-        found.refuse_ends_in_a_row(name, texts, np.asarray(episodes), files)
         said_at, once, note = found.said_at, found.once, found.note
-        open_ends = found.without_reason(texts, np.asarray(episodes), files)
+        if are_named:
+            found.refuse_ends_in_a_row(name, texts, np.asarray(episodes), files)
+            open_ends = found.without_reason(texts, np.asarray(episodes), files)
     said = {row: texts[said_at[row]] for row in np.flatnonzero(said_at >= 0).tolist()}
     flags: Arrays = {field: np.zeros(len(texts), dtype=np.bool_) for field in _FIELDS.values()}
     for row, text in said.items():
         flags[_FIELDS[known[text]]][row] = True
     counted = Counter(text for row, text in said.items() if once[row])
+    if not are_named or episodes is None:
+        open_ends += ends_nearly_everywhere(name, texts, said_at)
     return flags, said, [_note(name, known, counted) + note, *open_ends]
 
 

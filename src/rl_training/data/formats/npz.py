@@ -63,8 +63,15 @@ def read_array(path: Path, name: str) -> npt.NDArray[Any]:
         return _arrays(archive, {name: held[name]})[name]
 
 
+def read_alone(path: Path) -> npt.NDArray[Any]:
+    """The array of a `.npy` file, its header held to the size of the file; mapped, so that nothing is allocated."""
+    with path.open("rb") as file, _readable(".npy"):
+        _header(file, "", path.stat().st_size)
+        return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+
+
 @contextmanager
-def _readable() -> Iterator[None]:
+def _readable(suffix: str = ".npz") -> Iterator[None]:
     """What zipfile and numpy raise on a damaged or forged file, as one line."""
     try:
         yield
@@ -86,7 +93,7 @@ def _readable() -> Iterator[None]:
         tokenize.TokenError,
     ) as error:
         reason = shortened(" ".join(str(error).split()), 200) or type(error).__name__
-        raise DataError(f"not a readable .npz file ({reason})") from error
+        raise DataError(f"not a readable {suffix} file ({reason})") from error
 
 
 def _by_name(archive: zipfile.ZipFile, members: Mapping[str, zipfile.ZipInfo]) -> RawData:
@@ -152,18 +159,22 @@ def check_header(file: IO[bytes], member: zipfile.ZipInfo) -> tuple[tuple[int, .
         raise DataError(f"{member.filename}: damaged (an unexpected comment in the archive)")
     if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
         raise DataError(f"{member.filename}: compression {member.compress_type} is not one numpy writes")
+    return _header(file, f"{member.filename}: ", member.file_size)
+
+
+def _header(file: IO[bytes], of: str, size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     version = np.lib.format.read_magic(file)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
-        raise DataError(f"{member.filename}: npy version {version} is not supported")
+        raise DataError(f"{of}npy version {version} is not supported")
     shape, in_columns, dtype = readers[version](file)
     if dtype.itemsize == 0:
-        raise DataError(f"{member.filename}: its items have no size")
+        raise DataError(f"{of}its items have no size")
     if dtype.hasobject:
-        raise DataError(f"{member.filename}: holds Python objects; give plain numbers")
+        raise DataError(f"{of}holds Python objects; give plain numbers")
     count = 1
     for length in shape:  # Python integers: a forged shape must not wrap around
         count *= length
-    if count * dtype.itemsize != member.file_size - file.tell():
-        raise DataError(f"{member.filename}: damaged (its header and its size do not agree)")
+    if count * dtype.itemsize != size - file.tell():
+        raise DataError(f"{of}damaged (its header and its size do not agree)")
     return shape, in_columns, dtype

@@ -8,7 +8,8 @@ from collections.abc import Container, Generator, Iterator
 from contextlib import closing
 from pathlib import Path
 
-from rl_training.data.formats.csv_text import Layout, open_bytes, split
+from rl_training.data.formats.csv_headers import split
+from rl_training.data.formats.csv_text import Layout, open_bytes
 
 # In what only some readers take for numbers. The last sign first, which is rare and so is found fast.
 _ODD = re.compile(rb"[xX(](?:(?<=[^0-9A-Za-z.]0.)|(?<=\A0.)|(?<=[nN][aA][nN].))")

@@ -113,3 +113,13 @@ def _note(repeated: npt.NDArray[np.bool_], all_alike: npt.NDArray[np.bool_]) -> 
         return ""
     nearly = "nearly " * bool((repeated & ~all_alike).any())
     return f"; it says the same in {nearly}all rows of an episode: the last of them counts"
+
+
+def ends_nearly_everywhere(name: str, texts: list[str], said_at: IndexArray) -> list[str]:
+    """A warning where nearly every row ends an episode, most with the reason of the row before."""
+    ends = said_at >= 0
+    again = int((ends[1:] & (np.array(texts[1:]) == np.array(texts[:-1]))).sum())
+    if len(texts) < 2 or ends.sum() < _NEARLY_ALL * len(texts) or 2 * again < len(texts):
+        return []
+    way = "if it is repeated through an episode, give episode_ids, or keep it in last rows"
+    return [f"{WARNING}column {name!r}: {int(ends.sum()):,} of {len(texts):,} rows end an episode; {way}"]

@@ -20,7 +20,7 @@ from rl_training.data.formats.date_order import dates_in_order
 from rl_training.data.formats.raw import Arrays, Files, Recorded, file_numbers, place_in, row_named
 from rl_training.errors import DataError
 from rl_training.reading_choices import Duplicates
-from rl_training.wording import amount
+from rl_training.wording import WARNING, amount
 
 _LARGEST_SHARE_OF_CUTS = 0.1  # more rows that do not follow mean that observations cannot be compared that way
 _SCATTER = 0.2  # of the usual stride of a time that is no counter: of a clock that cannot tell a hole
@@ -203,7 +203,7 @@ def _order(
         told = f"rows were not in order: they are sorted by episode and {steps.name}"
         return (order, [told]) if (np.diff(order) != 1).any() else (None, [])
     if not steps.are_dates:
-        return None, []
+        return None, _mostly_back(arrays, steps, number)
     return dates_in_order(
         steps.name,
         steps.values,
@@ -211,6 +211,17 @@ def _order(
         same_as_next=lambda order: same_as_next(_taken(arrays, order)),
         place=lambda row: row_named(files, row),
     )
+
+
+def _mostly_back(arrays: Arrays, steps: Steps, number: npt.NDArray[np.int64] | None) -> list[str]:
+    """A warning where most rows would be episodes of their own, as the step goes back from one to the next."""
+    falls = np.asarray(steps.values[1:] < steps.values[:-1])
+    falls &= ~_changes(number, falls) & _inside(arrays, np.zeros(len(steps.values), dtype=np.int64))
+    if 2 * falls.sum() <= len(falls):
+        return []
+    what = f"column {steps.name!r} goes back after {falls.sum():,} of {amount(len(steps.values), 'row')}"
+    way = "if the newest row stands first, turn the order of the rows; else give episode_ids, or another step"
+    return [f"{WARNING}{what}, and each such row ends an episode: {way}"]
 
 
 def _changes(number: npt.NDArray[np.int64] | None, like: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -275,24 +286,25 @@ def _refuse_doubled(
 def _gaps(
     step: npt.NDArray[Any], steps: Steps, inside: npt.NDArray[np.bool_], place: Callable[[int], str]
 ) -> tuple[npt.NDArray[np.bool_], str | None]:
-    """After which rows steps are missing, `[N - 1]`: where the stride is not the usual one, or too long as a time."""
+    """After which rows steps are missing, `[N - 1]`: where the stride is too long for the usual one."""
     none, name = np.zeros_like(inside), steps.name
     if not inside.any():
         return none, None
-    strides, is_float = _strides(step), step.dtype.kind == "f"
-    if (step == np.round(step)).all() if is_float else not steps.in_parts:
+    strides, is_float = _strides(step).astype(np.float64), step.dtype.kind == "f"
+    is_whole = bool((step == np.round(step)).all()) if is_float else not steps.in_parts
+    resolution = 2 * np.spacing(np.abs(step).max()) if is_float and not is_whole else 0.0
+    usual = np.median(strides[inside])
+    # Missing rows only lengthen strides, and few of them: anything else is a clock that scatters.
+    low, high = np.percentile(strides[inside], [10, 75])
+    uneven = low < (1 - _SCATTER) * usual - resolution or high > HOLE * usual + resolution
+    odd = inside & (np.abs(strides - usual) > _SCATTER * usual + resolution)
+    if is_whole:
         values, counts = np.unique(strides[inside], return_counts=True)
-        gaps = inside & (strides != values[np.argmax(counts)])
-        uneven, odd = 2 * counts.max() < counts.sum(), gaps
-    else:
-        strides = strides.astype(np.float64)
-        usual = np.median(strides[inside])
-        resolution = 2 * np.spacing(np.abs(step).max()) if is_float else 0.0
-        # Missing rows only lengthen strides, and few of them: anything else is a clock that scatters.
-        low, high = np.percentile(strides[inside], [10, 75])
-        uneven = low < (1 - _SCATTER) * usual - resolution or high > HOLE * usual + resolution
-        odd = inside & (np.abs(strides - usual) > _SCATTER * usual + resolution)
-        gaps = inside & (strides > HOLE * usual + resolution)
+        commonest = values[np.argmax(counts)]
+        odd = inside & (strides != commonest)
+        if 2 * counts.max() >= counts.sum():  # however many are missing
+            usual, uneven = commonest, False
+    gaps = inside & (strides > HOLE * usual + resolution)
     if uneven:
         first = place(int(np.argmax(odd)))
         what = f"column {name!r} is not evenly spaced (first after {first})"

@@ -27,26 +27,25 @@ from rl_training.data.fields import (
 from rl_training.data.flags import DONES
 from rl_training.data.formats.calendar_episodes import require_dates, with_days, with_observed_time, with_open_ends
 from rl_training.data.formats.cells import Faults, flags, numbers, numbers_of_words, with_declared
-from rl_training.data.formats.clocks import Clock, as_date, clock_of, counted
+from rl_training.data.formats.clocks import Clock
 from rl_training.data.formats.currencies import Currencies
-from rl_training.data.formats.digit_dates import note_on_digits
-from rl_training.data.formats.end_reasons import ends_by_reason, text_of
-from rl_training.data.formats.field_columns import bearing, plain, range_of, slot_of
+from rl_training.data.formats.end_reasons import ends_by_reason
+from rl_training.data.formats.field_columns import bearing, range_of, slot_of
 from rl_training.data.formats.labels import labels
 from rl_training.data.formats.names import check_names, doubled, listed, natural, suggest
 from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, RewardParts, file_numbers
 from rl_training.data.formats.reward_terms import Term, added_costs, note_on_sum, summed, told, with_terms
 from rl_training.data.formats.row_order import Steps, in_order
+from rl_training.data.formats.step_columns import count_rows, episodes_told, may_count, not_the_step, step_among
 from rl_training.data.formats.swapped import look_swapped
-from rl_training.data.formats.times import Times, steps_of
+from rl_training.data.formats.times import Times
 from rl_training.data.formats.words import check_columns, checked
 from rl_training.data.resolution import LOST, is_coarse, is_lost_in_float64
 from rl_training.errors import ColumnsError, DataError, did_you_mean
 from rl_training.reading_choices import AS_IT_STANDS, Choices, EndReasons, TableChoices
-from rl_training.validation import printable, shown
+from rl_training.validation import shown
 from rl_training.wording import WARNING, amount
 
-_STEP_NAMES = ("step", "t")
 _MOST_HINTS = 4
 _MOST_LOOKED_AT = 200  # unused columns whose names are compared with those of fields
 _FLAGS = ("terminations", "truncations", EPISODE_ENDS)
@@ -59,7 +58,8 @@ class Plan:
     """Which columns become which array.
 
     fields: the columns of each array, by the name it is handed over with (the file's own, where it has one).
-    step: the column with the number of each row inside its episode. agents: the column that tells agents apart.
+    step: the column with the number of each row inside its episode; step_named: by the user. agents: the column that
+    tells agents apart.
     reasons: the column whose text says why an episode ended. choices: what was said of its cells and rows.
     words: by column, the numbers that its words stand for, in small letters. terms: of rewards that are a sum of
     columns. times, currencies: of what is read so far.
@@ -75,6 +75,7 @@ class Plan:
     choices: TableChoices = AS_IT_STANDS
     words: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     terms: tuple[Term, ...] = ()
+    step_named: bool = True
     times: Times = field(default_factory=Times, compare=False)
     currencies: Currencies = field(default_factory=Currencies, compare=False)
 
@@ -107,8 +108,10 @@ class Plan:
 
     @property
     def as_written(self) -> set[str]:
-        """Columns whose cells are looked at as texts: those, and columns of words."""
-        return self.texts | self.words.keys()
+        """Columns whose cells are looked at as texts: those, columns of words, and parts of a sum in which `nan` was
+        named and an empty cell says something else."""
+        named = len(self.terms) > 1 and "nan" in (word.strip().casefold() for word in self.choices.missing_words)
+        return self.texts | self.words.keys() | {term.column for term in self.terms if named}
 
     def values(self, name: str, cells: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
         """The cells of a column as what it is read for; text is left as it is."""
@@ -142,13 +145,14 @@ def plan(names: Sequence[str], columns: Columns | None = None, choices: TableCho
     mapped, terms = with_terms(_checked(columns), names)
     fields = {key: _expand(key, value, names, notes, several=bool(terms)) for key, value in mapped.items()}
     step, reasons = (fields.pop(key, (None,))[0] for key in (STEP, END_REASONS))
+    named = step is not None
     _check_reasons(reasons, choices.end_reasons, fields)
     taken = {name for chosen in fields.values() for name in chosen} | {step, reasons}
     free = [name for name in names if name not in taken]
     given = {slot_of(key) for key in fields} | ({"terminations", "truncations"} if reasons else set())
     fields |= bearing(free, notes, given)
     if step is None:
-        step = next((name for name in free if plain(name) in _STEP_NAMES), None)
+        step = step_among(free)
     rllib = any(name in names for name in _RLLIB_NAMES)
     agents = next((name for name in _AGENTS if name in free), None) if rllib else None
     if "unroll_id" in free and {EPISODE_IDS, "next_obs"}.isdisjoint(FIELD_OF[key] for key in fields) and step is None:
@@ -161,7 +165,7 @@ def plan(names: Sequence[str], columns: Columns | None = None, choices: TableCho
     if step is None and choices.duplicates != "refuse":
         raise DataError("duplicates: only a column that counts steps shows which rows are doubled: columns: {step: …}")
     words = checked(choices.words or {})
-    planned = Plan(fields, step, agents, rllib, tuple(notes), hints, reasons, choices, words, terms)
+    planned = Plan(fields, step, agents, rllib, tuple(notes), hints, reasons, choices, words, terms, named)
     check_columns(planned.words, names, {*planned.texts, step})
     return planned
 
@@ -274,7 +278,7 @@ def assemble(
         if len(agents) > 1:
             raise DataError(f"column {planned.agents!r}: rows of {len(agents)} agents; keep those of one")
     choices = planned.choices
-    clock, steps, counted = _steps(planned, columns, written)
+    clock, steps, counted = _counted(planned, columns, written)
     require_dates(clock, choices)
     arrays, widths, parts = _fields(planned, columns)
     counted += added_costs(planned.terms, lambda name: planned.numbers(name, columns[name]))
@@ -284,10 +288,12 @@ def assemble(
         arrays, turned = with_days(arrays, clock, choices.episode_each, files)
         counted += turned
     if planned.reasons is not None:
-        alone = file_numbers(files) if apart and files and steps is None else None
-        episodes = alone if ids is None else ids
+        alone = file_numbers(files) if apart and files else None
+        episodes, are_named = episodes_told(arrays, ids, steps, alone)
         counts, texts = None if steps is None else steps.values, columns[planned.reasons]
-        ended, said, notes = ends_by_reason(planned.reasons, texts, choices.end_reasons, episodes, counts, files)
+        ended, said, notes = ends_by_reason(
+            planned.reasons, texts, choices.end_reasons, episodes, counts, files, are_named=are_named
+        )
         arrays, counted = arrays | ended, [*notes, *counted]
     if ids is not None and steps is not None and not planned.rllib:
         counted += _swapped(planned, ids, steps, arrays)
@@ -321,22 +327,22 @@ def _swapped(planned: Plan, ids: npt.NDArray[Any], steps: Steps, arrays: Arrays)
     return [] if obs is None else look_swapped((column, steps.name), ids, steps.values, obs)
 
 
-def _steps(
+def _counted(
     planned: Plan, columns: Arrays, written: Callable[[str, int], str] | None
 ) -> tuple[Clock | None, Steps | None, list[str]]:
     """The clock of the rows, how they are counted by it, and notes on it; its column is numbers from then on."""
     if (counter := planned.step) is None:
         return None, None, []
-    cells = columns[counter]
-    read = steps_of(counter, cells)
-    clock = clock_of(counter, read)
-    notes = note_on_digits(counter, cells, read, _as_text(cells[0]) if len(cells) else "")
-    columns[counter] = cells if notes else clock.at if read.dtype.names else read
-    values, in_parts = counted(counter, read)
-    shown_as = written or (lambda _, row: _as_text(cells[row]))
-    dated, by_day = clock.wall is not None, planned.choices.episode_each is not None
-    rule = planned.choices.duplicates
-    return clock, Steps(values, counter, rule, lambda row: shown_as(counter, row), in_parts, dated, by_day), notes
+    named = next((names[0] for key, names in planned.fields.items() if FIELD_OF[key] == EPISODE_IDS), None)
+
+    def ids() -> npt.NDArray[Any] | None:  # seldom asked
+        return None if named is None else labels(named, columns[named])
+
+    is_sure = planned.step_named or planned.choices.duplicates != "refuse"
+    if not is_sure and not may_count(counter, columns[counter], ids):
+        return None, None, [not_the_step(counter)]
+    clock, steps, columns[counter], notes = count_rows(counter, columns[counter], ids, planned.choices, written)
+    return clock, steps, notes
 
 
 def _fields(planned: Plan, columns: Arrays) -> tuple[Arrays, dict[str, list[tuple[str, int]]], RewardParts | None]:
@@ -361,12 +367,6 @@ def _fields(planned: Plan, columns: Arrays) -> tuple[Arrays, dict[str, list[tupl
         widths.setdefault(field, [(name, math.prod(part.shape[1:])) for name, part in parts.items()])
     faults.refuse()
     return arrays, widths, left_open
-
-
-def _as_text(cell: Any) -> str:
-    if isinstance(cell, np.void):
-        return as_date(cell["wall"])
-    return text_of(cell) if isinstance(cell, float | np.floating) else printable(str(cell))
 
 
 def _check_lengths(columns: Arrays) -> None:
