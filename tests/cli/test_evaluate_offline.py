@@ -360,8 +360,10 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     before = number(record["behaviour"]["value"]["value"])
     assert "improves on the behaviour that recorded the data by 1.5" in lead
     share = f"{1.5 / abs(record['behaviour']['value']['value']):.1%}"
-    gained = f"1.50 (95% interval 1.00 to 2.00) an episode, or {share}, from {before} to 1.5"
-    assert f"{gained} (probability of an improvement 0.75; discounted by" in lead
+    ends = '<span class="piece">1.00 to 2.00</span>'
+    gained = f"1.50 (95% interval {ends}) an episode, or {share}, from {before} to 1.5"
+    assert f'{gained} (<a href="#estimate-0">Table 1</a>).' in lead
+    assert "The probability of an improvement is 0.75. Sums are discounted by" in lead
     assert "Nobody has tried the policy: it is an estimate" in lead
     assert "on the episodes that it was trained on" in lead
     assert "refused (1)" in page
@@ -399,8 +401,10 @@ def test_refused_seeds_are_not_passed_over(
     lead, page = (tmp_path / "page.html").read_text().split("<main>")
     assert "Estimated from 10 episodes of pendulum.npz alone, <b>run</b>" in lead
     refused = "as what was estimated of seed 2 was refused"
-    assert f"(mean of 2 of 3 seeds, {refused}; probability of an improvement 0.75; discounted by" in lead
-    assert "By itself, 1 of 3 seeds (seed 1) is shown to be better. As recorded" in lead
+    assert (
+        f"It is the mean of 2 of 3 seeds, {refused}; <code>export</code> and <code>predict</code> take seed 1 (" in lead
+    )
+    assert "By itself, 1 of 3 seeds (seed 1) is shown to be better. The probability of an improvement is 0.75." in lead
     assert "mean of 2 of 3 seeds" in page
     drawn = page.split("<b>Improvement over the behaviour</b>")[0].rsplit("<svg", 1)[1]
     names = re.findall(r'class="name"[^>]*>([^<]*)<', drawn)
@@ -422,7 +426,8 @@ def test_an_estimate_of_first_steps_is_told_as_one(
     (path / "offline_evaluations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
     command("report", path, "-o", "page.html", "--no-data")
     lead = (tmp_path / "page.html").read_text().split("<main>")[0]
-    assert "(95% interval -0.50 to 4.00) over the first 20 or so of 96 steps of an episode, or " in lead
+    ends = '<span class="piece">-0.50 to 4.00</span>'
+    assert f"(95% interval {ends}) over the first 20 or so of 96 steps of an episode, from " in lead
     assert "discounted by 0.95" in lead
     assert "Which is better over whole episodes it does not tell. One that looks further ahead, discounted by" in lead
     out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 1).out

@@ -18,6 +18,7 @@ from rl_training.errors import RLTrainingError
 from rl_training.experiment import statistics
 from rl_training.experiment.costs import Shown, added_up, shown_as
 from rl_training.experiment.metric_doubts import metric_doubts, metric_notes
+from rl_training.experiment.report.readings import End, added_at_termination, added_to_ends, kept_ends
 from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
 from rl_training.experiment.stored_estimates import leading, opposed, to_show
@@ -87,10 +88,12 @@ class RunContents:
     notes: tuple[str, ...] = ()
     machine_notes: tuple[str, ...] = ()  # of those, what says nothing of what was learned
     doubts: tuple[str, ...] = ()  # about its diagnostics
+    by_heart: tuple[str, ...] = ()  # of those, what says that episodes were learned by heart
     offline: tuple[Mapping[str, Any], ...] = ()  # estimates without a simulator: the newest trusted of each data
     refused: tuple[Mapping[str, Any], ...] = ()  # others of the same weights, none of whose seeds was trusted
     opposed: tuple[Mapping[str, Any], ...] = ()  # trusted ones that contradict the one which leads
     earlier: tuple[Mapping[str, Any], ...] = ()  # estimates of other weights than the newest
+    counted_ends: tuple[End, ...] = ()  # of the episodes of its data, where these are open
 
     @property
     def scores(self) -> LastAndBest | None:
@@ -111,6 +114,11 @@ class RunContents:
     def training_doubts(self) -> tuple[str, ...]:
         """What its metrics give reason to doubt."""
         return metric_doubts(self)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What stands at the top of the page."""
+        return (*self.training_doubts, *self.by_heart)
 
     @cached_property
     def training_notes(self) -> tuple[str, ...]:
@@ -152,6 +160,28 @@ class RunContents:
     def added_up(self) -> str | None:
         """The column whose sums are shown, where no unit says what they are."""
         return added_up(self.config.get("dataset"), self.data_facts)
+
+    @property
+    def ends(self) -> tuple[End, ...]:
+        """Why the episodes of its data ended, as far as these are open or their file tells; nothing otherwise."""
+        return self.counted_ends or kept_ends(self.config.get("dataset"), self.data_facts)
+
+    @property
+    def added_at_ends(self) -> str | None:
+        """What `at_termination` added to them, in words."""
+        return added_at_termination(self.config.get("dataset"), self.data_facts, self.ends)
+
+    @property
+    def costly_ends(self) -> tuple[tuple[str, ...], int | None]:
+        """The reasons of ends that cost something by `at_termination`, of those that occurred where that is known, and
+        how many episodes ended so."""
+        added = added_to_ends(self.config.get("dataset"), self.data_facts)
+        if not isinstance(added, Mapping):
+            return (), None
+        counts = {end.reason: end.episodes for end in self.ends}
+        costly = [reason for reason, value in added.items() if self.shown.number(-value) > 0]
+        found = tuple(reason for reason in costly if not counts or reason in counts)
+        return found, sum(counts[reason] for reason in found) if counts else None
 
     @property
     def data_facts(self) -> Mapping[str, Any]:

@@ -311,8 +311,8 @@ def _contents(members: Sequence[_Opened]) -> DataContents:
         fingerprint=None if fingerprint is None else str(fingerprint),
         shown=shown,
         bounds=bounds,
-        ends=how_episodes_end(*read),
-        added=added_at_termination(*read),
+        ends=how_episodes_end(*read, first.ends),
+        added=added_at_termination(*read, first.ends),
     )
     if isinstance(opened, str):
         return replace(about, why_not=opened)
@@ -326,12 +326,16 @@ def _contents(members: Sequence[_Opened]) -> DataContents:
     limits = {name: None if bounds is None else bounds.of(column) for name, column in actions.items()}
     named |= {name: opened.actions[:, column] for name, column in actions.items()}
     varying = {name for name, values in named.items() if values.min() < values.max()}
+    reasons = count_reasons(opened)
+    ends = tuple(one.end for one in reasons) or first.ends
     return replace(
         about,
+        ends=how_episodes_end(*read, ends),
+        added=added_at_termination(*read, ends),
         drawn={name: Spread.of(values, limits.get(name)) for name, values in named.items() if name in varying},
         constant={name: f"{float(values[0]):g}" for name, values in named.items() if name not in varying},
         more_dimensions=opened.act_dim - drawn,
-        reasons=count_reasons(opened),
+        reasons=reasons,
         notes=tuple(" ".join(note.split()) for note in data_notices(opened, first.summary.env_id)),
     )
 

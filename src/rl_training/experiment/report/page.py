@@ -76,8 +76,8 @@ def page(contents: Contents) -> str:
     ]
     shown = [(name, heading, body) for name, heading, body in sections if body]
     links = "".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading, _ in shown)
-    body = "".join(
-        f'<section id="{name}"><h2>{escape(heading)}</h2>{inside}</section>' for name, heading, inside in shown
+    body = _numbered(
+        "".join(f'<section id="{name}"><h2>{escape(heading)}</h2>{inside}</section>' for name, heading, inside in shown)
     )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -86,8 +86,8 @@ def page(contents: Contents) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(contents.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f'<header><h1>{escape(contents.title)}</h1><p class="faint small">{escape(contents.written)}</p>'
-        f'{code_in_prose(first)}<nav aria-label="Contents">{links}</nav></header>\n'
-        f"<main>{code_in_prose(_numbered(body))}</main>\n"
+        f'{code_in_prose(_referred(first, body))}<nav aria-label="Contents">{links}</nav></header>\n'
+        f"<main>{code_in_prose(body)}</main>\n"
         f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 
@@ -106,6 +106,14 @@ def _numbered(body: str) -> str:
             shown, folded = (shown, folded + 1) if depth and shown else (shown + 1, 0)
             made.append(f'<span class="nth">Figure {shown}{f".{folded}" if folded else ""}.</span> ')
     return "".join(made)
+
+
+def _referred(first: str, body: str) -> str:
+    """The first lines with the numbers of the tables that they refer to, by the anchors before these."""
+    anchors = r'<span id="([\w-]+)"></span>(?=.*?class="nth">(Table \d+)\.)'
+    numbers = dict(re.findall(anchors, body, flags=re.DOTALL))
+    asked = r'(<a href="#([\w-]+)">)the table below</a>'
+    return re.sub(asked, lambda found: f"{found[1]}{numbers.get(found[2], 'the table below')}</a>", first)
 
 
 def _policy() -> str:

@@ -26,6 +26,7 @@ from rl_training.experiment.stored_estimates import (
     estimate,
     gain_between,
     improvement,
+    leading,
     mapping,
     policies,
     reasons,
@@ -116,7 +117,11 @@ def _table(those: Sequence[_Estimated], shown: Shown) -> str:
     ]
     for run, record in those:
         rows += [(run.number, cells) for cells in _of_run(run, record, shown)]
-    made = table(heads, rows, css="cards estimates", numbers=heads[2:6], sortable=False, caption=_caption(first, shown))
+    made = "".join(
+        f'<span id="estimate-{run.number}"></span>' for run, record in those if record is leading(run.offline)
+    )
+    caption = _caption(first, shown)
+    made += table(heads, rows, css="cards estimates", numbers=heads[2:6], sortable=False, caption=caption)
     lines = [*_behind(those, shown), *dict.fromkeys(line for run, record in those for line in _beside(run, record))]
     return made + "".join(f'<p class="small">{escape(capital(line))}.</p>' for line in lines)
 
@@ -143,7 +148,8 @@ def _drawn(those: Sequence[_Estimated], shown: Shown) -> str:
     if not rows:
         return ""
     over, gain = ("Saving against", "saving") if shown.costs else ("Improvement over", "improvement")
-    caption = f"<b>{over} the behaviour</b> on {escape(title(those[0][1]))}, with {LEVEL:.0%} intervals over resamples"
+    where = f"{title(those[0][1])}, {discounted(those[0][1])}"
+    caption = f"<b>{over} the behaviour</b> on {escape(where)}, with {LEVEL:.0%} intervals over resamples"
     caption += f" of the episodes: where one holds 0, the dashed line, no {gain} is shown."
     bars = [(name, found, run) for name, found, run, _ in rows]
     label = f"{gain}{_in(shown)}, {discounted(those[0][1])} (higher is better)"
