@@ -23,6 +23,7 @@ from rl_training.experiment import manager, offline_evaluation
 from rl_training.experiment.costs import RETURNS, Shown
 from rl_training.experiment.manager import load_policy
 from rl_training.experiment.offline_doubts import Doubt
+from rl_training.experiment.report import without_simulator
 from rl_training.experiment.shipping import hub
 from rl_training.experiment.statistics import Estimate
 from rl_training.experiment.stored_estimates import gain_between
@@ -673,6 +674,11 @@ def test_the_page_compares_runs_as_the_command_does(
     assert other[0].value == -gain.value
     command("report", one, two, "-o", "page.html", "--no-data")
     assert "One run against another" in (tmp_path / "page.html").read_text()
+    monkeypatch.setattr(without_simulator, "gain_between", lambda *_: (Estimate(1.0, 0.5, 1.5), 0.99))
+    for shown in (True, False):
+        monkeypatch.setattr(without_simulator, "is_better", lambda _, shown=shown: shown)
+        command("report", one, two, "-o", "page.html", "--no-data", "--force")
+        assert ("Of one and two, neither is shown" in (tmp_path / "page.html").read_text()) != shown
     for changes in (
         {"asked": {"seed": 1, "updates": 5_000}},
         {"gamma": 0.5},

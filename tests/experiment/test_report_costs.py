@@ -146,7 +146,7 @@ def test_estimates_without_a_simulator_are_costs(run: Path, tmp_path: Path) -> N
     file.write_text(json.dumps(record) + "\n")
     write_report([run], tmp_path / "page.html", with_data=False)
     text = text_of(tmp_path / "page.html")
-    saved = "run saves 4 eur (95% interval 1 to 7) an episode compared with the behaviour that recorded the data"
+    saved = "run saves 4 eur (95% interval 1 to 7 ) an episode compared with the behaviour that recorded the data"
     assert (
         f"Estimated from 9 episodes of aside.csv alone, {saved}, or 28.6%, from a cost of 14 to 10 ( Table 1 )." in text
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from report_runs import make_runs, registered
+from rl_training import yaml_dialect
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment import manager
 from rl_training.experiment.costs import shown_as
@@ -76,7 +78,11 @@ def test_the_split_can_be_made_again(data_file: Path, tmp_path: Path, options: d
     (run / "run.json").write_text(json.dumps({**facts, "dataset": {**facts["dataset"], KEY: made.to_json()}}))
     write_report([run], tmp_path / "page.html", with_data=False)
     told = f"rl-training data split {source} -o {data_file.name} aside.csv --held-out 0.25 --seed 3"
-    assert told in " ".join(re.sub("<[^>]*>", "", (tmp_path / "page.html").read_text()).split())
+    page = (tmp_path / "page.html").read_text()
+    assert told in " ".join(re.sub("<[^>]*>", "", page).split())
+    logs = re.findall("<summary>LOG.yaml</summary><pre><code>(.*?)</code>", page, flags=re.DOTALL)
+    read = [yaml_dialect.read(unescape(text)) for text in logs]
+    assert read == ([{"algo": "bc", "dataset": {"source": "file", "path": "log.csv", **options}}] if options else [])
 
 
 @pytest.mark.parametrize(

@@ -231,6 +231,8 @@ class TestSeveralEstimates:
             (run / "offline_evaluations.jsonl").write_text(json.dumps(told_of) + "\n")
             runs.append(run)
         lead = lead_of(*runs)
+        drawn = (runs[0].parent / "page.html").read_text().count(" by 0.9, with 95% intervals")
+        assert drawn == len({title for gamma, title in zip(gammas, titles, strict=True) if gamma == 0.9})
         both = (
             "Of the 2 runs that could be judged, its improvement is the largest",
             "Other runs were judged in another way",

@@ -28,7 +28,7 @@ from rl_training.run_places import DAMAGED, RUNS_DIR, STOPPED
 from rl_training.runtime.records import LONGEST_LINE, entries, fault
 from rl_training.runtime.run_description import read_description, read_plain_config
 from rl_training.validation import printable
-from rl_training.wording import amount
+from rl_training.wording import WARNING, amount
 
 _COUNTERS = ("step", "updates", "epoch", "seeds", "episodes")  # in a record, beside the values of each seed
 _LARGEST_STEP = 10**15
@@ -71,7 +71,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class RunContents:
-    """One run. `faults`: what could not be read, in lines; `notes`: what the run itself says beside its scores."""
+    """One run. `faults`: what could not be read, in lines; `notes`: what the run itself says beside its scores, some
+    of it `remarks`, which are no reason to doubt anything."""
 
     number: int
     path: Path
@@ -86,6 +87,7 @@ class RunContents:
     reference: Reference | None = None
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     machine_notes: tuple[str, ...] = ()  # of those, what says nothing of what was learned
     doubts: tuple[str, ...] = ()  # about its diagnostics
     by_heart: tuple[str, ...] = ()  # of those, what says that episodes were learned by heart
@@ -253,6 +255,7 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
         reference=_reference(config, summary.env_id),
         faults=tuple(dict.fromkeys(without_folder(fault, path) for fault in faults)),
         notes=tuple(note for note in _notes(summary, facts) if note not in of_machine),
+        remarks=tuple(note for note in _texts(facts, "notices") if not note.startswith(WARNING)),
         machine_notes=tuple(of_machine),
         offline=estimates,
         refused=refused,

@@ -31,6 +31,7 @@ from rl_training.experiment.report.diagnostics import (
     ValueCheck,
     check_actions,
     check_values,
+    learned_by_heart,
     some_episodes,
 )
 from rl_training.experiment.report.episode import EpisodeCheck, check_episode
@@ -82,6 +83,7 @@ class RunDiagnostics:
     episode: EpisodeCheck | None = None
     missing: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()  # what makes a figure mean less than it seems to
+    by_heart: tuple[str, ...] = ()  # what says that the episodes were learned by heart
 
 
 class _Opened(NamedTuple):
@@ -274,7 +276,9 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
         return replace(found, missing=(f"no held-out episodes: {held}",)), opened
     doubts = [] if shelf.held_out is None else _doubts(share_seen(held, data), held, source)
     checked = check_values(learner, transforms, some_episodes(held))
-    return replace(found, held=checked, held_from=source, doubts=(*found.doubts, *doubts)), opened
+    by_heart = () if checked is None or found.values is None else tuple(learned_by_heart(found.values, checked))
+    found = replace(found, held=checked, held_from=source, by_heart=by_heart)
+    return replace(found, doubts=(*found.doubts, *doubts)), opened
 
 
 def _doubts(seen: float, held: TransitionDataset, source: str) -> list[str]:
