@@ -20,6 +20,7 @@ from rl_training.experiment.statistics import Estimate
 
 WIDE, NARROW = (960, 380), (420, 320)
 _MOST_LEVELS = 3  # of data, that a figure has room for
+_LEVELS_APART = 32.0  # so that their names do not overlap, above or below their lines
 DOTS = 500  # of a cloud
 
 
@@ -102,12 +103,17 @@ def _one_curve(
 def metric_curves(name: str, runs: Sequence[RunContents], levels: Mapping[int, float]) -> Drawing:
     """One metric of these runs and what is good of it. levels: by run, the mean discounted return of its data."""
     meaning = MEANING.get(name, "")
-    found = dict.fromkeys(number(levels[run.number]) for run in runs if run.number in levels)
-    shown = {text: next(level for level in levels.values() if number(level) == text) for text in found}
-    if NEAR_RETURNS not in meaning or len(shown) > _MOST_LEVELS:
-        shown = {}
+    whose_level: dict[str, list[RunContents]] = {}
+    for run in runs if NEAR_RETURNS in meaning else ():
+        if run.number in levels:
+            whose_level.setdefault(number(levels[run.number]), []).append(run)
+    if len(whose_level) > _MOST_LEVELS:
+        whose_level = {}
+    shown = {text: levels[those[0].number] for text, those in whose_level.items()}
     told = f": {escape(meaning if shown else meaning.replace(NEAR_RETURNS, ''))}" if meaning else ""
-    told += f" Dashed: the mean of these, {listed(shown)}." if shown else ""
+    several = len(shown) > 1
+    names = [text + f" ({', '.join(run.label for run in own)})" * several for text, own in whose_level.items()]
+    told += f" Dashed: the mean of these, {escape(listed(names))}." if shown else ""
     of = {run.summary.algo or "unknown" for run in runs}
     whose = f" of {escape(of.pop())}" if name.endswith("loss") and len(of) == 1 else ""
     return Drawing(f"<code>{escape(name)}</code>{whose}{told}", lambda size: _metric(name, runs, size, shown))
@@ -122,8 +128,12 @@ def _metric(name: str, runs: Sequence[RunContents], size: Size, levels: Mapping[
     last = max(curve.steps[-1] for _, curve in curves)
     heights = padded([ends, [*levels.values()]])
     chart = Chart(size, (0, last), heights, (steps_of([run for run, _ in curves]), shortened(name)))
+    named: list[float] = []
     for text, level in levels.items():
-        chart.rule_y(level, f"data: {text}")
+        y = float(chart.y(level))
+        is_clear = all(abs(y - other) > _LEVELS_APART for other in named)
+        chart.rule_y(level, f"data: {text}" if is_clear else "")
+        named += [y] * is_clear
     for (run, curve), (middle, low, high) in zip(curves, bands, strict=True):
         _, dash, sign = look(run.number)
         parts = [chart.band(curve.steps, low, high), chart.line(curve.steps, middle, "line", dash)]
