@@ -23,6 +23,7 @@ from rl_training.experiment import manager, offline_evaluation
 from rl_training.experiment.costs import RETURNS, Shown
 from rl_training.experiment.manager import load_policy
 from rl_training.experiment.offline_doubts import Doubt
+from rl_training.experiment.report import without_simulator
 from rl_training.experiment.shipping import hub
 from rl_training.experiment.statistics import Estimate
 from rl_training.experiment.stored_estimates import gain_between
@@ -360,8 +361,10 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     before = number(record["behaviour"]["value"]["value"])
     assert "improves on the behaviour that recorded the data by 1.5" in lead
     share = f"{1.5 / abs(record['behaviour']['value']['value']):.1%}"
-    gained = f"1.50 (95% interval 1.00 to 2.00) an episode, or {share}, from {before} to 1.5"
-    assert f"{gained} (probability of an improvement 0.75; discounted by" in lead
+    ends = '<span class="piece">1.00 to 2.00</span>'
+    gained = f"1.50 (95% interval {ends}) an episode, or {share}, from {before} to 1.5"
+    assert f'{gained} (<a href="#estimate-0">Table 1</a>).' in lead
+    assert "The probability of an improvement is 0.75. Sums are discounted by" in lead
     assert "Nobody has tried the policy: it is an estimate" in lead
     assert "on the episodes that it was trained on" in lead
     assert "refused (1)" in page
@@ -399,8 +402,10 @@ def test_refused_seeds_are_not_passed_over(
     lead, page = (tmp_path / "page.html").read_text().split("<main>")
     assert "Estimated from 10 episodes of pendulum.npz alone, <b>run</b>" in lead
     refused = "as what was estimated of seed 2 was refused"
-    assert f"(mean of 2 of 3 seeds, {refused}; probability of an improvement 0.75; discounted by" in lead
-    assert "By itself, 1 of 3 seeds (seed 1) is shown to be better. As recorded" in lead
+    assert (
+        f"It is the mean of 2 of 3 seeds, {refused}; <code>export</code> and <code>predict</code> take seed 1 (" in lead
+    )
+    assert "By itself, 1 of 3 seeds (seed 1) is shown to be better. The probability of an improvement is 0.75." in lead
     assert "mean of 2 of 3 seeds" in page
     drawn = page.split("<b>Improvement over the behaviour</b>")[0].rsplit("<svg", 1)[1]
     names = re.findall(r'class="name"[^>]*>([^<]*)<', drawn)
@@ -422,7 +427,8 @@ def test_an_estimate_of_first_steps_is_told_as_one(
     (path / "offline_evaluations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
     command("report", path, "-o", "page.html", "--no-data")
     lead = (tmp_path / "page.html").read_text().split("<main>")[0]
-    assert "(95% interval -0.50 to 4.00) over the first 20 or so of 96 steps of an episode, or " in lead
+    ends = '<span class="piece">-0.50 to 4.00</span>'
+    assert f"(95% interval {ends}) over the first 20 or so of 96 steps of an episode, from " in lead
     assert "discounted by 0.95" in lead
     assert "Which is better over whole episodes it does not tell. One that looks further ahead, discounted by" in lead
     out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 1).out
@@ -668,6 +674,11 @@ def test_the_page_compares_runs_as_the_command_does(
     assert other[0].value == -gain.value
     command("report", one, two, "-o", "page.html", "--no-data")
     assert "One run against another" in (tmp_path / "page.html").read_text()
+    monkeypatch.setattr(without_simulator, "gain_between", lambda *_: (Estimate(1.0, 0.5, 1.5), 0.99))
+    for shown in (True, False):
+        monkeypatch.setattr(without_simulator, "is_better", lambda _, shown=shown: shown)
+        command("report", one, two, "-o", "page.html", "--no-data", "--force")
+        assert ("Of one and two, neither is shown" in (tmp_path / "page.html").read_text()) != shown
     for changes in (
         {"asked": {"seed": 1, "updates": 5_000}},
         {"gamma": 0.5},

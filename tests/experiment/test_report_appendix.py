@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from report_runs import make_runs, registered
-from rl_training.experiment.report import contents, write_report
+from rl_training.experiment.report import contents, datasets, write_report
 from rl_training.experiment.report.contents import read_runs
 from rl_training.experiment.report.metrics import key, span
 from rl_training.experiment.report.tables import interval, scores_table
@@ -73,6 +73,41 @@ def test_no_warning_and_no_legend_twice(folder: Path, tmp_path: Path, monkeypatc
     assert (tmp_path / "page.html").read_text().count("the critic is odd") == 1  # of both runs, at the top
     assert key(read_runs(runs)).count("swatch") == 2
     assert key(read_runs(runs), recorded=True).endswith("<span>recorded</span></span></p>")
+
+
+def test_losses_of_different_algorithms_are_not_on_one_axis(page: str) -> None:
+    """Other metrics are; and what values should come to is a line with its number, where it is known."""
+    told = [unescape(re.sub("<[^>]*>", "", found)) for found in re.findall("<figcaption>(.*?)</figcaption>", page)]
+    losses = [found[1] for text in told if (found := re.search(r" actor/loss of (\w+): ", text))]
+    assert losses == ["iql", "td3_bc", "bc"]
+    (values,) = [text for text in told if " critic/q_data: " in text]
+    level = re.search(r"settle near the discounted returns of the data, .* Dashed: the mean of these, (.*)\.", values)
+    assert level is not None
+    assert f">data: {re.split(r'[ ,]', level[1])[0]}<" in page
+
+
+def test_nothing_is_said_of_a_line_that_is_not_there(folder: Path, tmp_path: Path) -> None:
+    write_report([folder / "one"], tmp_path / "page.html", with_data=False)
+    page = (tmp_path / "page.html").read_text()
+    assert "of the data&#x27;s actions; should settle, and a straight line" in page
+    assert "Dashed: the mean" not in page
+
+
+def test_what_is_learned_by_heart_stands_at_the_top(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(datasets, "learned_by_heart", lambda *_: ["learned <by> heart"])
+    with registered():
+        write_report([folder / "one"], tmp_path / "page.html", held_out=str(folder / "log.npz"))
+    first, below = (tmp_path / "page.html").read_text().split("<main>")
+    assert "<b>Warning</b>: learned &lt;by&gt; heart." in first
+    assert "warning: learned &lt;by&gt; heart." in below.split("What the networks of each run say")[1]
+
+
+def test_what_is_no_warning_looks_like_none(page: str) -> None:
+    told = re.findall(r'<p class="callout small ([^>]*)>(.*?)</p>', page)
+    (nature,) = [css for css, text in told if "bc learns no values" in text]
+    assert nature.startswith("plain")
 
 
 def test_counts_in_words() -> None:

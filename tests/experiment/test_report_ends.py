@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,13 @@ import numpy as np
 import pytest
 
 from report_runs import make_runs, registered
+from rl_training import yaml_dialect
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment import manager
 from rl_training.experiment.costs import shown_as
 from rl_training.experiment.report import write_report
 from rl_training.experiment.report.contents import read_runs
-from rl_training.experiment.report.readings import added_at_termination, how_episodes_end
+from rl_training.experiment.report.readings import added_at_termination, how_episodes_end, kept_ends
 from small_runs import small_config
 
 FACTS = {"episodes": 105, "terminations": 25, "truncations": 80}
@@ -32,12 +34,12 @@ REASONS = {"end_reasons": {"shift over": "truncation", "LOSS": "termination", "o
         (
             {"end_reasons": {"a": "termination", "b": "termination"}},
             {**FACTS, "truncations": 0},
-            "25 of 105 end by termination (a or b)",
+            "25 of 105 end by termination (read as such: a or b)",
         ),
         (
             {"end_reasons": {str(n): "termination" for n in range(9)}},
             {**FACTS, "truncations": 0},
-            "25 of 105 end by termination (0, 1, 2, 3, 4, 5 or 3 more)",
+            "25 of 105 end by termination (read as such: 0, 1, 2, 3, 4, 5 or 3 more)",
         ),
         ({"end_reasons": 3}, {**FACTS, "truncations": "x"}, "25 of 105 end by termination"),
         (None, {"terminations": 25}, None),
@@ -45,6 +47,20 @@ REASONS = {"end_reasons": {"shift over": "truncation", "LOSS": "termination", "o
 )
 def test_in_words(section: Any, facts: dict[str, Any], told: str | None) -> None:
     assert how_episodes_end(section, facts) == told
+
+
+def test_only_reasons_that_occurred_are_named() -> None:
+    """A reason that is read as an end, and came to none, is neither counted nor said to cost anything."""
+    said = {"end_reasons": {"home": "termination", "trip": "termination", "late": "truncation"}}
+    said |= {"at_termination": {"trip": -4.0, "home": 1.0}}
+    reasons = ("home", "", "late", "home")
+    facts = {"episodes": 4, "terminations": 3, "truncations": 1}
+    facts[KEY] = Provenance("log.csv", options=said, reasons=reasons).to_json()
+    ends = kept_ends(None, facts)
+    assert how_episodes_end(None, facts, ends) == "3 of 4 end by termination (2 home), 1 are cut (1 late)"
+    assert added_at_termination(None, facts, ends) == "1 for home"
+    assert added_at_termination(None, facts) == "-4 for trip and 1 for home"
+    assert kept_ends(None, {**facts, "episodes": 5}) == ()
 
 
 def test_reasons_of_the_file_that_these_were_made_from() -> None:
@@ -62,7 +78,11 @@ def test_the_split_can_be_made_again(data_file: Path, tmp_path: Path, options: d
     (run / "run.json").write_text(json.dumps({**facts, "dataset": {**facts["dataset"], KEY: made.to_json()}}))
     write_report([run], tmp_path / "page.html", with_data=False)
     told = f"rl-training data split {source} -o {data_file.name} aside.csv --held-out 0.25 --seed 3"
-    assert told in " ".join(re.sub("<[^>]*>", "", (tmp_path / "page.html").read_text()).split())
+    page = (tmp_path / "page.html").read_text()
+    assert told in " ".join(re.sub("<[^>]*>", "", page).split())
+    logs = re.findall("<summary>LOG.yaml</summary><pre><code>(.*?)</code>", page, flags=re.DOTALL)
+    read = [yaml_dialect.read(unescape(text)) for text in logs]
+    assert read == ([{"algo": "bc", "dataset": {"source": "file", "path": "log.csv", **options}}] if options else [])
 
 
 @pytest.mark.parametrize(
@@ -144,6 +164,8 @@ def test_the_page_counts_reasons_and_says_what_costs_are(tmp_path: Path) -> None
     ]
     assert ">mean cost, kg and at_termination<" in table
     assert "as recorded, an episode cost 37.5 (kg and at_termination) on average" in page
+    assert "; at_termination adds 100 for &lt;b&gt;crash." in page
+    assert "6 of 8 end by termination (4 landed, 2 &lt;b&gt;crash), 2 are cut (2 night)" in page
 
 
 def test_the_page_says_what_returns_of_a_sum_are(tmp_path: Path) -> None:
@@ -160,7 +182,7 @@ def test_the_page_says_what_returns_of_a_sum_are(tmp_path: Path) -> None:
     write_report([run.path], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert "an episode returned -90 on average" in page
-    assert "‘sales_EUR - wages_EUR’, summed over each episode, and at_termination" in page
+    assert "‘sales_EUR - wages_EUR’, summed over each episode, plus -100 for crash." in page
 
 
 @pytest.mark.parametrize("said", [None, 0.0, {}])

@@ -11,13 +11,20 @@ import pytest
 from rl_training import algorithms
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.transforms import Transforms
-from rl_training.experiment.report.diagnostics import ActionCheck, check_actions, check_values, some_episodes
+from rl_training.experiment.report.diagnostics import (
+    ActionCheck,
+    ValueCheck,
+    check_actions,
+    check_values,
+    learned_by_heart,
+    some_episodes,
+)
 from rl_training.experiment.report.drawing import Drawing, grid
 from rl_training.experiment.report.figures import forest
 from rl_training.experiment.report.histograms import distances_beyond, histogram
 from rl_training.experiment.report.prose import code_in_prose
 from rl_training.experiment.report.spread import Spread, usual_range
-from rl_training.experiment.report.svg import MARKERS, Chart, apart, marker, padded, tick_text, ticks
+from rl_training.experiment.report.svg import MARKERS, Chart, apart, marker, padded, tick_text, ticks, to_ticks
 from rl_training.experiment.statistics import Estimate
 from small_runs import knobs
 
@@ -51,6 +58,11 @@ class TestAxes:
     )
     def test_tick_texts(self, value: float, step: float, text: str) -> None:
         assert tick_text(value, step) == text
+
+    def test_an_axis_ends_at_a_tick_that_is_near(self) -> None:
+        assert to_ticks((-109.0, 94.0), 5) == (-109.0, 100.0)
+        assert to_ticks((-1.0, 43.0), 5) == (-1.0, 43.0)
+        assert to_ticks((3.0, 3.0), 5) == (3.0, 3.0)
 
     def test_range_leaves_out_what_is_not_finite(self) -> None:
         assert padded([[0.0, 10.0], [np.nan, np.inf]], 0.1) == (-1.0, 11.0)
@@ -323,3 +335,24 @@ def test_what_lies_beyond_an_axis_of_distances() -> None:
     far = ActionCheck(np.r_[np.full(999, 0.1), 9.0], shuffled=0.5)
     assert distances_beyond([near]) == [0.0]
     assert distances_beyond([near, far]) == [0.0, pytest.approx(0.1)]
+
+
+def value_check(values: np.ndarray, returns: np.ndarray | None, errors: float = 1.0) -> ValueCheck:
+    own = None if returns is None else returns[None]
+    return ValueCheck("Q", values[None], np.full((1, len(values)), errors), own, False)
+
+
+def test_a_held_out_error_of_more_than_twice_the_other_is_told() -> None:
+    seen, line = value_check(np.zeros(4), None, -9.13), np.zeros(4)
+    assert learned_by_heart(seen, value_check(line, None, 18.2)) == []
+    (told,) = learned_by_heart(seen, value_check(line, None, 20.3))
+    assert told.startswith("the TD error on held-out episodes is 20.3, 2.2 times the 9.13 on those trained on: the cri")
+    assert learned_by_heart(value_check(line, None, 0.0), value_check(line, None, 0.0)) == []
+
+
+def test_on_which_side_of_the_values_the_lowest_returns_lie() -> None:
+    returns = np.concatenate([np.full(5, -100.0), np.linspace(-1.0, 1.0, 95)])
+    assert value_check(np.full(100, -2.0), returns).lowest_above() == 1.0
+    assert value_check(np.where(np.arange(100) < 3, -200.0, 0.0), returns).lowest_above() == pytest.approx(0.4)
+    assert value_check(returns, np.zeros(100)).lowest_above() is None  # all are the lowest
+    assert value_check(returns, None).lowest_above() is None

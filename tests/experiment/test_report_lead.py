@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rl_training import yaml_dialect
+from rl_training.data.provenance import Provenance
 from rl_training.experiment import manager
 from rl_training.experiment.continuing import find_run
 from rl_training.experiment.report import write_report
@@ -99,6 +100,23 @@ class TestWhetherTheEpisodesWereTrainedOn:
         )
 
 
+def test_how_often_it_fails_is_not_told(run: Path) -> None:
+    """Where ends cost something: of those that occurred, with how many were recorded."""
+    test = TestWhetherTheEpisodesWereTrainedOn()
+    assert "How often" not in test.lead(run, {"share_trained_on": 0.0})
+    description = json.loads((run / "run.json").read_text())
+    facts = description["dataset"]
+    added = {"end_reasons": {"home": "termination", "crash": "termination", "trip": "termination"}}
+    added |= {"at_termination": {"crash": -4.0, "home": 1.0, "trip": -2.0}}  # type: ignore[dict-item]
+    ends = ["home"] * (int(facts["episodes"]) - 2) + ["crash"] * 2
+    facts["provenance"] = Provenance("log.csv", options=added, reasons=tuple(ends)).to_json()
+    (run / "run.json").write_text(json.dumps(description))
+    told = "How often the policy would end by crash is not estimated by itself: what that costs is part of the figure"
+    assert f"{told}; 2 of {len(ends)} recorded episodes ended so. Nobody has" in test.lead(
+        run, {"share_trained_on": 0.0}
+    )
+
+
 class TestTheNextCommand:
     """Of what is not decided, the one that `evaluate --offline` prints."""
 
@@ -111,15 +129,20 @@ class TestTheNextCommand:
         return lead_of(run)
 
     def test_more_resamples(self, run: Path) -> None:
-        assert "--offline --data a.npz --repeats 20: more resamples narrow the interval." in self.lead(run, 5, -0.5)
+        text = self.lead(run, 5, -0.5)
+        assert "Estimate again with more resamples, which narrow the interval: rl-training evaluate" in text
+        assert "--offline --data a.npz --repeats 20." in text
 
     def test_more_episodes(self, run: Path) -> None:
         text = self.lead(run, 20, -1.0)
-        assert "--offline --data MORE --repeats 20, MORE being some 130 episodes that were not trained on." in text
+        assert (
+            "Record more episodes, some 130 in all that are not trained on, and estimate on them: rl-training" in text
+        )
+        assert "--offline --data MORE --repeats 20, MORE being their file." in text
 
     def test_a_longer_training(self, run: Path) -> None:
         assert re.search(
-            r"Train longer, rl-training resume \S+ --total-timesteps \d+: it is", self.lead(run, 20, -40.0)
+            r"then estimate it again: rl-training resume \S+ --total-timesteps \d+\.", self.lead(run, 20, -40.0)
         )
 
     def test_what_the_reason_asks_for(self, run: Path) -> None:
@@ -190,9 +213,9 @@ class TestSeveralEstimates:
     @pytest.mark.parametrize(
         ("gammas", "titles", "told"),
         [
-            ((0.9, 0.9), ("a.npz", "a.npz"), "the most of the runs that could be judged"),
-            ((1.0, 0.9), ("a.npz", "a.npz"), "other runs were judged in another way"),
-            ((0.9, 0.9), ("a.npz", "b.npz"), "other runs were judged in another way"),
+            ((0.9, 0.9), ("a.npz", "a.npz"), "Of the 2 runs that could be judged, its improvement is the largest"),
+            ((1.0, 0.9), ("a.npz", "a.npz"), "Other runs were judged in another way"),
+            ((0.9, 0.9), ("a.npz", "b.npz"), "Other runs were judged in another way"),
         ],
     )
     def test_only_those_that_are_alike_are_compared(
@@ -208,5 +231,10 @@ class TestSeveralEstimates:
             (run / "offline_evaluations.jsonl").write_text(json.dumps(told_of) + "\n")
             runs.append(run)
         lead = lead_of(*runs)
-        both = ("the most of the runs that could be judged", "other runs were judged in another way")
+        drawn = (runs[0].parent / "page.html").read_text().count(" by 0.9, with 95% intervals")
+        assert drawn == len({title for gamma, title in zip(gammas, titles, strict=True) if gamma == 0.9})
+        both = (
+            "Of the 2 runs that could be judged, its improvement is the largest",
+            "Other runs were judged in another way",
+        )
         assert [words for words in both if words in lead] == [told]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+NEAR_RETURNS = " near the discounted returns of the data"  # said where these are shown
+
 # By the name in metrics.jsonl: what it is, and what is good.
 MEANING: dict[str, str] = {
     "critic/loss": "Error of the critics against their own moving target; should stay bounded, and need not fall.",
     "critic/td_loss": "The critics' error without the conservative term; should stay bounded, and need not fall.",
-    "critic/q_data": "Value of the data's actions; should settle near the discounted returns of the data, and a"
+    "critic/q_data": f"Value of the data's actions; should settle{NEAR_RETURNS}, and a"
     " straight line at the end is an unfinished critic: train longer.",
     "critic/q_target": "What the critics are trained towards; should lie close to critic/q_data.",
     "critic/conservative_gap": "Value of other actions minus that of the data's; should come down and stay below or"
@@ -29,6 +31,6 @@ MEANING: dict[str, str] = {
     "actor/max_weight": "Largest weight in a batch; about 1 throughout means that the policy nearly clones the"
     " data, very large that a few transitions decide.",
     "value/loss": "Error of the state values; should come down and settle.",
-    "value/mean": "Learned value of the data's states; should settle near the discounted returns of the data.",
+    "value/mean": f"Learned value of the data's states; should settle{NEAR_RETURNS}.",
     "value/return": "Mean discounted return that the values are fitted to; what value/mean should come to.",
 }

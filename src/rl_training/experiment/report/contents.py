@@ -18,6 +18,7 @@ from rl_training.errors import RLTrainingError
 from rl_training.experiment import statistics
 from rl_training.experiment.costs import Shown, added_up, shown_as
 from rl_training.experiment.metric_doubts import metric_doubts, metric_notes
+from rl_training.experiment.report.readings import End, added_at_termination, added_to_ends, kept_ends
 from rl_training.experiment.run_listing import RunSummary, summarise
 from rl_training.experiment.statistics import LastAndBest, Scores
 from rl_training.experiment.stored_estimates import leading, opposed, to_show
@@ -27,7 +28,7 @@ from rl_training.run_places import DAMAGED, RUNS_DIR, STOPPED
 from rl_training.runtime.records import LONGEST_LINE, entries, fault
 from rl_training.runtime.run_description import read_description, read_plain_config
 from rl_training.validation import printable
-from rl_training.wording import amount
+from rl_training.wording import WARNING, amount
 
 _COUNTERS = ("step", "updates", "epoch", "seeds", "episodes")  # in a record, beside the values of each seed
 _LARGEST_STEP = 10**15
@@ -70,7 +71,8 @@ class Curve:
 
 @dataclass(frozen=True)
 class RunContents:
-    """One run. `faults`: what could not be read, in lines; `notes`: what the run itself says beside its scores."""
+    """One run. `faults`: what could not be read, in lines; `notes`: what the run itself says beside its scores, some
+    of it `remarks`, which are no reason to doubt anything."""
 
     number: int
     path: Path
@@ -85,12 +87,15 @@ class RunContents:
     reference: Reference | None = None
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
     machine_notes: tuple[str, ...] = ()  # of those, what says nothing of what was learned
     doubts: tuple[str, ...] = ()  # about its diagnostics
+    by_heart: tuple[str, ...] = ()  # of those, what says that episodes were learned by heart
     offline: tuple[Mapping[str, Any], ...] = ()  # estimates without a simulator: the newest trusted of each data
     refused: tuple[Mapping[str, Any], ...] = ()  # others of the same weights, none of whose seeds was trusted
     opposed: tuple[Mapping[str, Any], ...] = ()  # trusted ones that contradict the one which leads
     earlier: tuple[Mapping[str, Any], ...] = ()  # estimates of other weights than the newest
+    counted_ends: tuple[End, ...] = ()  # of the episodes of its data, where these are open
 
     @property
     def scores(self) -> LastAndBest | None:
@@ -111,6 +116,11 @@ class RunContents:
     def training_doubts(self) -> tuple[str, ...]:
         """What its metrics give reason to doubt."""
         return metric_doubts(self)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What stands at the top of the page."""
+        return (*self.training_doubts, *self.by_heart)
 
     @cached_property
     def training_notes(self) -> tuple[str, ...]:
@@ -152,6 +162,28 @@ class RunContents:
     def added_up(self) -> str | None:
         """The column whose sums are shown, where no unit says what they are."""
         return added_up(self.config.get("dataset"), self.data_facts)
+
+    @property
+    def ends(self) -> tuple[End, ...]:
+        """Why the episodes of its data ended, as far as these are open or their file tells; nothing otherwise."""
+        return self.counted_ends or kept_ends(self.config.get("dataset"), self.data_facts)
+
+    @property
+    def added_at_ends(self) -> str | None:
+        """What `at_termination` added to them, in words."""
+        return added_at_termination(self.config.get("dataset"), self.data_facts, self.ends)
+
+    @property
+    def costly_ends(self) -> tuple[tuple[str, ...], int | None]:
+        """The reasons of ends that cost something by `at_termination`, of those that occurred where that is known, and
+        how many episodes ended so."""
+        added = added_to_ends(self.config.get("dataset"), self.data_facts)
+        if not isinstance(added, Mapping):
+            return (), None
+        counts = {end.reason: end.episodes for end in self.ends}
+        costly = [reason for reason, value in added.items() if self.shown.number(-value) > 0]
+        found = tuple(reason for reason in costly if not counts or reason in counts)
+        return found, sum(counts[reason] for reason in found) if counts else None
 
     @property
     def data_facts(self) -> Mapping[str, Any]:
@@ -223,6 +255,7 @@ def _read(number: int, path: Path, label: str, points: int) -> RunContents:
         reference=_reference(config, summary.env_id),
         faults=tuple(dict.fromkeys(without_folder(fault, path) for fault in faults)),
         notes=tuple(note for note in _notes(summary, facts) if note not in of_machine),
+        remarks=tuple(note for note in _texts(facts, "notices") if not note.startswith(WARNING)),
         machine_notes=tuple(of_machine),
         offline=estimates,
         refused=refused,

@@ -31,6 +31,7 @@ from rl_training.experiment.report.diagnostics import (
     ValueCheck,
     check_actions,
     check_values,
+    learned_by_heart,
     some_episodes,
 )
 from rl_training.experiment.report.episode import EpisodeCheck, check_episode
@@ -82,6 +83,7 @@ class RunDiagnostics:
     episode: EpisodeCheck | None = None
     missing: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()  # what makes a figure mean less than it seems to
+    by_heart: tuple[str, ...] = ()  # what says that the episodes were learned by heart
 
 
 class _Opened(NamedTuple):
@@ -274,7 +276,9 @@ def _diagnose(run: RunContents, shelf: Shelf, which: str | int) -> tuple[RunDiag
         return replace(found, missing=(f"no held-out episodes: {held}",)), opened
     doubts = [] if shelf.held_out is None else _doubts(share_seen(held, data), held, source)
     checked = check_values(learner, transforms, some_episodes(held))
-    return replace(found, held=checked, held_from=source, doubts=(*found.doubts, *doubts)), opened
+    by_heart = () if checked is None or found.values is None else tuple(learned_by_heart(found.values, checked))
+    found = replace(found, held=checked, held_from=source, by_heart=by_heart)
+    return replace(found, doubts=(*found.doubts, *doubts)), opened
 
 
 def _doubts(seen: float, held: TransitionDataset, source: str) -> list[str]:
@@ -311,8 +315,8 @@ def _contents(members: Sequence[_Opened]) -> DataContents:
         fingerprint=None if fingerprint is None else str(fingerprint),
         shown=shown,
         bounds=bounds,
-        ends=how_episodes_end(*read),
-        added=added_at_termination(*read),
+        ends=how_episodes_end(*read, first.ends),
+        added=added_at_termination(*read, first.ends),
     )
     if isinstance(opened, str):
         return replace(about, why_not=opened)
@@ -326,12 +330,16 @@ def _contents(members: Sequence[_Opened]) -> DataContents:
     limits = {name: None if bounds is None else bounds.of(column) for name, column in actions.items()}
     named |= {name: opened.actions[:, column] for name, column in actions.items()}
     varying = {name for name, values in named.items() if values.min() < values.max()}
+    reasons = count_reasons(opened)
+    ends = tuple(one.end for one in reasons) or first.ends
     return replace(
         about,
+        ends=how_episodes_end(*read, ends),
+        added=added_at_termination(*read, ends),
         drawn={name: Spread.of(values, limits.get(name)) for name, values in named.items() if name in varying},
         constant={name: f"{float(values[0]):g}" for name, values in named.items() if name not in varying},
         more_dimensions=opened.act_dim - drawn,
-        reasons=count_reasons(opened),
+        reasons=reasons,
         notes=tuple(" ".join(note.split()) for note in data_notices(opened, first.summary.env_id)),
     )
 

@@ -9,10 +9,11 @@ from html import escape
 from rl_training.experiment.report import figures, histograms, tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import RunDiagnostics
+from rl_training.experiment.report.diagnostics import ON_ONE_SIDE
 from rl_training.experiment.report.drawing import Drawing, fold, grid
 from rl_training.experiment.report.episode import episode_figures, observed_figures
 from rl_training.experiment.report.metrics import key
-from rl_training.experiment.report.saying import said
+from rl_training.experiment.report.saying import PLAIN, said
 from rl_training.experiment.report.tables import common_of
 
 _MOST_DRAWN = 24  # runs with figures of their own
@@ -24,31 +25,51 @@ def diagnosed(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]
     doubt stands above already."""
     warnings = [[f"warning: {doubt}." for doubt in run.training_doubts] for run in runs]
     notes = [[f"note: {note}." for note in run.training_notes] for run in runs]
-    of_training = ("" if told else said(runs, warnings)) + said(runs, notes)
+    of_training = ("" if told else said(runs, warnings)) + said(runs, notes, PLAIN)
     if not diagnostics:
         return of_training + '<p class="faint">Left out (--no-data): they need the checkpoints and the data.</p>'
     pairs = list(zip(runs, diagnostics, strict=True))
     parts = [
         of_training,
-        said(runs, [[f"{reason}." for reason in found.missing] for found in diagnostics]),
+        said(runs, [_missing(found, alarming=True) for found in diagnostics]),
+        said(runs, [_missing(found, alarming=False) for found in diagnostics], PLAIN),
         said(runs, [[f"warning: {doubt}." for doubt in found.doubts] for found in diagnostics]),
     ]
     if any(found.values or found.actions for _, found in pairs):
         parts.append(tables.diagnostics_table(runs, diagnostics))
+        parts.append(said(runs, [[f"warning: {doubt}." for doubt in found.by_heart] for found in diagnostics]))
         parts.append(f'<p class="small">{_how_diagnosed(runs, diagnostics)}</p>')
     if len(pairs) > _MOST_DRAWN:
         parts.append(f'<p class="small faint">Drawn of the first {_MOST_DRAWN} runs; the table has all.</p>')
-    of_values = [one for run, found in pairs[:_MOST_DRAWN] for one in _of_values(run, found)]
-    parts.append(fold(f"Values and TD errors of each run ({len(of_values)})", grid(of_values)))
+    drawn = pairs[:_MOST_DRAWN]
+    odd = [one for run, found in drawn if _one_sided(found) for one in _of_values(run, found)]
+    others = [one for run, found in drawn if not _one_sided(found) for one in _of_values(run, found)]
+    parts.append(grid(odd) + fold(f"Values and TD errors of each run ({len(others)})", grid(others)))
     if checks := [found.actions for _, found in pairs if found.actions]:
         caption = (
             "<b>Distance of the policy's action to the data's</b> in the same state, root mean square over dimensions"
             " scaled to [−1, 1]; 0 is cloning."
         )
         caption += " Hatched: what lies beyond the axis." if any(histograms.distances_beyond(checks)) else ""
-        drawn = [Drawing(caption, partial(histograms.action_distances, runs, diagnostics))]
-        parts.append(f"<h3>How far the policies are from the data</h3>{key(runs)}{grid(drawn)}")
+        distances = [Drawing(caption, partial(histograms.action_distances, runs, diagnostics))]
+        parts.append(f"<h3>How far the policies are from the data</h3>{key(runs)}{grid(distances)}")
     return "".join(parts)
+
+
+def _missing(found: RunDiagnostics, *, alarming: bool) -> list[str]:
+    """Why something could not be computed: alarming where that is all of it, and not of the algorithm's nature."""
+    return [f"{reason}." for reason in found.missing] if (found.actions is None) == alarming else []
+
+
+def _one_sided(found: RunDiagnostics) -> str:
+    """What is said where the lowest returns lie on one side of the values, if they do."""
+    share = None if found.values is None else found.values.lowest_above()
+    if share is None or 1.0 - ON_ONE_SIDE < share < ON_ONE_SIDE:
+        return ""
+    if share < 0.5:
+        return f" At the lowest twentieth of the returns, {1.0 - share:.0%} of the values lie below the line."
+    text = f" At the lowest twentieth of the returns, {share:.0%} of the values lie above the line: what went worst was"
+    return f"{text} not foreseen. Either it was chance, or the critic is too hopeful where it costs most."
 
 
 def one_episode(runs: Sequence[RunContents], diagnostics: Sequence[RunDiagnostics]) -> str:
@@ -75,7 +96,7 @@ def _of_values(run: RunContents, found: RunDiagnostics) -> list[Drawing]:
         sample = f"{min(figures.DOTS, rows):,} of {rows:,} values" + (f" of {seeds} seeds" if seeds > 1 else "")
         caption = f"{name}: {found.values.kind} against the return-to-go of the data, {sample}. Above the dashed line"
         caption += " the networks promise more than followed; what lies beyond the axes is drawn at their ends."
-        caption += _SCALE
+        caption += f"{_one_sided(found)}{_SCALE}"
         made.append(Drawing(caption, partial(figures.values_against_returns, run, found.values), run.number))
     held = f" Held out: {escape(found.held_from)}." if found.held_from else ""
     caption = f"{name}: TD error of {found.values.td_errors.size:,} values{_and_held(found)}. Hatched: the 1% that lies"
@@ -99,7 +120,7 @@ def _how_diagnosed(runs: Sequence[RunContents], found: Sequence[RunDiagnostics])
         f" action, without noise or entropy; given as root mean square{over}. The return-to-go is the"
         " behaviour's: a better policy is worth more, so values above it need not be wrong; low correlation is the"
         " warning sign. In the figures both are equal on the dashed line; above it the networks promise more. A"
-        " held-out TD error far above the other is overfitting."
+        " held-out TD error far above the other is overfitting: more than twice as large, it is warned of."
     )
     if any(one.values is not None and one.values.bootstrapped for one in found):
         text += " Episodes cut off by a time limit go on with the learned value of their last state."

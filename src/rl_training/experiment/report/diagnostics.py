@@ -16,6 +16,7 @@ from torch import Tensor
 from rl_training.algorithms.base import Learner
 from rl_training.algorithms.base.losses import td_target
 from rl_training.data.batch import Batch
+from rl_training.data.doctor.wording import number
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.returns import discounted_returns_to_go
 from rl_training.data.transforms import Transforms
@@ -25,6 +26,9 @@ from rl_training.wording import readable
 FloatArray = npt.NDArray[np.float64]
 
 FAR = 3.0  # of values from returns, on average, in standard deviations of the returns
+BY_HEART = 2.0  # times the TD error on what was trained on, that on other episodes
+ON_ONE_SIDE = 0.9  # of the values where the returns are lowest
+_LOWEST = 0.05  # of the returns
 _MOST_ROWS = 20_000
 _CHUNK = 4_096
 
@@ -42,6 +46,19 @@ class ValueCheck:
     returns: FloatArray | None  # [M, N]; none where rows are not whole episodes
     bootstrapped: bool  # cut-off episodes go on with the learned value
 
+    def td_error(self) -> FloatArray:
+        """Root mean square for each seed."""
+        return np.asarray(np.sqrt((self.td_errors**2).mean(1)))
+
+    def lowest_above(self) -> float | None:
+        """Of the values where the returns are in their lowest twentieth, the share above these; none where that cannot
+        be told from the rest."""
+        if self.returns is None:
+            return None
+        lowest = self.returns <= np.quantile(self.returns, _LOWEST)
+        told = lowest.mean() <= 2.0 * _LOWEST
+        return float((self.values > self.returns)[lowest].mean()) if told else None
+
     def correlation(self) -> FloatArray | None:
         """Pearson's, between values and returns, for each seed; NaN where one of them is constant."""
         if self.returns is None:
@@ -49,6 +66,10 @@ class ValueCheck:
         with np.errstate(invalid="ignore", divide="ignore"):
             x, y = (part - part.mean(1, keepdims=True) for part in (self.values, self.returns))
             return np.asarray((x * y).sum(1) / np.sqrt((x * x).sum(1) * (y * y).sum(1)))
+
+    def level(self) -> float | None:
+        """Mean of the returns."""
+        return None if self.returns is None else float(self.returns.mean())
 
     def bias(self) -> FloatArray | None:
         """Mean of value minus return for each seed."""
@@ -79,6 +100,19 @@ class ActionCheck:
 
     distances: FloatArray  # [M, N]
     shuffled: float  # the same between the data's own actions of random pairs of rows
+
+
+def learned_by_heart(seen: ValueCheck, held: ValueCheck) -> list[str]:
+    """A sentence where the TD error on episodes that were not trained on is far above the other."""
+    ours, theirs = float(seen.td_error().mean()), float(held.td_error().mean())
+    if not theirs > BY_HEART * ours:
+        return []
+    own, other = number(ours), number(theirs)
+    times = f"{theirs / ours:.1f} times the {own}" if ours > 0.0 else f"and {own}"
+    return [
+        f"the TD error on held-out episodes is {other}, {times} on those trained on: the critic has learned these by"
+        " heart, at least in part (overfitting); more episodes, or fewer updates, help"
+    ]
 
 
 def some_episodes(dataset: TransitionDataset, most: int = _MOST_ROWS) -> TransitionDataset:

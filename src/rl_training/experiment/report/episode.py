@@ -17,7 +17,7 @@ from rl_training.data.transforms import Transforms
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.diagnostics import FloatArray, spread_over_members
 from rl_training.experiment.report.drawing import Drawing, Size, group, look, shortened
-from rl_training.experiment.report.svg import Chart, marker, padded
+from rl_training.experiment.report.svg import Chart, marker, padded, to_ticks
 from rl_training.experiment.report.times import Times, times_of
 from rl_training.time_features import formula
 from rl_training.validation import printable
@@ -26,6 +26,7 @@ _MOST_STEPS = 400  # more could not be told apart
 _MOST_ACTIONS = 4
 _MOST_OBSERVED = 8
 _MOST_EPISODES = 4  # of different data
+_TICKS = 5  # of the axis of an action, roughly
 _MARKS = 6  # on each line, so that no colour is needed to tell it
 
 
@@ -43,8 +44,10 @@ class EpisodeCheck:
 
     def chart(self, size: Size, values: Sequence[FloatArray], label: str) -> Chart:
         """Axes for these values over the steps, with the times of these where they are known."""
-        under = "step of the episode" if self.times is None else self.times.label
-        made = Chart(size, (0, max(1, len(self.recorded) - 1)), padded(values), (under, shortened(label)))
+        names = ("step of the episode" if self.times is None else self.times.label, shortened(label))
+        made = Chart(
+            size, (0, max(1, len(self.recorded) - 1)), to_ticks(padded(values), _TICKS), names, None, (4, _TICKS)
+        )
         if self.times is not None:
             made.x_ticks = self.times.ticks()
         return made

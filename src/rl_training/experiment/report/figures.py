@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from html import escape
 
 import numpy as np
 
-from rl_training.data.doctor.wording import number
+from rl_training.data.doctor.wording import listed, number
 from rl_training.experiment import statistics
 from rl_training.experiment.costs import common
-from rl_training.experiment.metric_words import MEANING
+from rl_training.experiment.metric_words import MEANING, NEAR_RETURNS
 from rl_training.experiment.report.contents import Curve, RunContents
 from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.drawing import Drawing, Size, group, look, shortened
@@ -19,6 +19,8 @@ from rl_training.experiment.report.svg import Chart, Margins, apart, marker, pad
 from rl_training.experiment.statistics import Estimate
 
 WIDE, NARROW = (960, 380), (420, 320)
+_MOST_LEVELS = 3  # of data, that a figure has room for
+_LEVELS_APART = 32.0  # so that their names do not overlap, above or below their lines
 DOTS = 500  # of a cloud
 
 
@@ -98,20 +100,40 @@ def _one_curve(
     return "".join(parts)
 
 
-def metric_curves(name: str, runs: Sequence[RunContents]) -> Drawing:
-    """One metric of training and what is good of it."""
-    told = f": {escape(MEANING[name])}" if name in MEANING else ""
-    return Drawing(f"<code>{escape(name)}</code>{told}", lambda size: _metric(name, runs, size))
+def metric_curves(name: str, runs: Sequence[RunContents], levels: Mapping[int, float]) -> Drawing:
+    """One metric of these runs and what is good of it. levels: by run, the mean discounted return of its data."""
+    meaning = MEANING.get(name, "")
+    whose_level: dict[str, list[RunContents]] = {}
+    for run in runs if NEAR_RETURNS in meaning else ():
+        if run.number in levels:
+            whose_level.setdefault(number(levels[run.number]), []).append(run)
+    if len(whose_level) > _MOST_LEVELS:
+        whose_level = {}
+    shown = {text: levels[those[0].number] for text, those in whose_level.items()}
+    told = f": {escape(meaning if shown else meaning.replace(NEAR_RETURNS, ''))}" if meaning else ""
+    several = len(shown) > 1
+    names = [text + f" ({', '.join(run.label for run in own)})" * several for text, own in whose_level.items()]
+    told += f" Dashed: the mean of these, {escape(listed(names))}." if shown else ""
+    of = {run.summary.algo or "unknown" for run in runs}
+    whose = f" of {escape(of.pop())}" if name.endswith("loss") and len(of) == 1 else ""
+    return Drawing(f"<code>{escape(name)}</code>{whose}{told}", lambda size: _metric(name, runs, size, shown))
 
 
-def _metric(name: str, runs: Sequence[RunContents], size: Size) -> str:
+def _metric(name: str, runs: Sequence[RunContents], size: Size, levels: Mapping[str, float]) -> str:
     """One metric of training over steps; of heavy tails, what lies beyond the middle 99% is at the border."""
     curves = [(run, run.metrics[name]) for run in runs if name in run.metrics]
     bands = [curve.bands for _, curve in curves]
     joined = np.concatenate([np.ravel(part) for band in bands for part in band])
     ends = np.nanquantile(joined, [0.005, 0.995])
     last = max(curve.steps[-1] for _, curve in curves)
-    chart = Chart(size, (0, last), padded([ends]), (steps_of([run for run, _ in curves]), shortened(name)))
+    heights = padded([ends, [*levels.values()]])
+    chart = Chart(size, (0, last), heights, (steps_of([run for run, _ in curves]), shortened(name)))
+    named: list[float] = []
+    for text, level in levels.items():
+        y = float(chart.y(level))
+        is_clear = all(abs(y - other) > _LEVELS_APART for other in named)
+        chart.rule_y(level, f"data: {text}" if is_clear else "")
+        named += [y] * is_clear
     for (run, curve), (middle, low, high) in zip(curves, bands, strict=True):
         _, dash, sign = look(run.number)
         parts = [chart.band(curve.steps, low, high), chart.line(curve.steps, middle, "line", dash)]

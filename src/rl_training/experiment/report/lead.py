@@ -10,7 +10,7 @@ from rl_training.data.doctor.wording import alike, capital, listed, number
 from rl_training.experiment.report import tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import data_title
-from rl_training.experiment.report.offline_lead import Lead, offline_lead, with_ends
+from rl_training.experiment.report.offline_lead import Lead, offline_lead, plus_ends
 from rl_training.experiment.report.saying import names_of_runs, said
 from rl_training.experiment.seed_choice import ONLY_ONE, seed_by_scores
 from rl_training.experiment.statistics import may_be_chance
@@ -35,7 +35,7 @@ def lead(
     rows = [
         ("Trained", [_trained(runs)]),
         ("Data", _recorded(runs)),
-        ("Result", [one.result for one in told]),
+        ("Result", [line for one in told for line in (one.result, one.besides) if line]),
         ("Trust", [one.trust for one in told if one.trust] + _unfinished(runs)),
         ("Next", (_go_on(runs) + [one.then for one in told if one.then])[:1]),
     ]
@@ -92,7 +92,10 @@ def _recorded(runs: Sequence[RunContents]) -> list[str]:
             does, better = ("cost", "lower") if shown.costs else ("returned", "higher")
             text += f"; as recorded, an episode {does} {mean}{escape(shown.behind)} on average ({low} to {high};"
             text += f" {better} is better)"
-            text += f": ‘{escape(run.added_up)}’, summed over each episode{with_ends(shown)}" if run.added_up else ""
+            if run.added_up:
+                text += escape(f": ‘{run.added_up}’, summed over each episode{plus_ends(run)}")
+            elif run.added_at_ends:
+                text += escape(f"; at_termination adds {run.added_at_ends}")
         lines.append(f"{text}.")
     return lines if len(lines) <= _MOST_DATA else [*lines[:_MOST_DATA], f"{len(lines) - _MOST_DATA} more: see Data."]
 
@@ -171,22 +174,20 @@ def _stands(status: str) -> str:
 
 def _doubted(runs: Sequence[RunContents]) -> str:
     """What the metrics give reason to doubt, before anybody takes a number from the page."""
-    doubted = [run for run in runs if run.training_doubts]
+    doubted = [run for run in runs if run.warnings]
     if not doubted:
         return ""
     if not few_doubted(runs):
         text = f"Training gives reason to doubt {len(doubted)} of these {len(runs)} runs: see Diagnostics."
         return f'<p class="callout small">{text}</p>'
     if len(runs) > 1:
-        return said(runs, [[f"{doubt}." for doubt in run.training_doubts] for run in runs])
-    return "".join(
-        f'<p class="callout small"><b>Warning</b>: {escape(doubt)}.</p>' for doubt in doubted[0].training_doubts
-    )
+        return said(runs, [[f"{doubt}." for doubt in run.warnings] for run in runs])
+    return "".join(f'<p class="callout small"><b>Warning</b>: {escape(doubt)}.</p>' for doubt in doubted[0].warnings)
 
 
 def few_doubted(runs: Sequence[RunContents]) -> bool:
     """Whether all that training gives reason to doubt is told at the top."""
-    return sum(bool(run.training_doubts) for run in runs) <= _MOST_DOUBTED
+    return sum(bool(run.warnings) for run in runs) <= _MOST_DOUBTED
 
 
 def _chance(found: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rl_training.experiment.report import figures, tables
 from rl_training.experiment.report.contents import RunContents
@@ -13,8 +13,9 @@ _FIRST_METRICS = ("critic/loss", "critic/td_loss", "critic/q_data", "actor/loss"
 _MOST_METRICS, _AT_ONCE = 6, 2
 
 
-def metrics(runs: Sequence[RunContents], *, beside_curves: bool) -> str:
-    """A figure for each of the metrics that tell most; under a heading of their own beside learning curves."""
+def metrics(runs: Sequence[RunContents], levels: Mapping[int, float], *, beside_curves: bool) -> str:
+    """A figure for each of the metrics that tell most; under a heading of their own beside learning curves. levels: by
+    run, the mean discounted return of its data."""
     names = {name for run in runs for name in run.metrics}
     shared = {name: sum(name in run.metrics for run in runs) for name in names}
     most = max(shared.values(), default=0)
@@ -24,13 +25,23 @@ def metrics(runs: Sequence[RunContents], *, beside_curves: bool) -> str:
     if not ranked:
         return ""
     names_again = key(runs) if beside_curves else ""  # without curves the boxes stand right above
-    drawn = first_few([figures.metric_curves(name, runs) for name in ranked], _AT_ONCE, "More metrics")
+    shown = [figures.metric_curves(name, those, levels) for name in ranked for those in _on_one_axis(name, runs)]
+    drawn = first_few(shown, _AT_ONCE, "More metrics")
     more = f" {len(names) - len(ranked)} more are in <code>metrics.jsonl</code>." if len(names) > len(ranked) else ""
     heading = "<h3>Metrics of training</h3>" if beside_curves else ""
     return (
         f'{heading}<p class="small faint">{over_seeds(runs)}; what lies beyond the middle 99% is drawn at the'
         f" border.{more}</p>{names_again}{drawn}"
     )
+
+
+def _on_one_axis(name: str, runs: Sequence[RunContents]) -> list[list[RunContents]]:
+    """Runs that have a metric, those that can be compared together: losses of different algorithms cannot."""
+    of: dict[str | None, list[RunContents]] = {}
+    for run in runs:
+        if name in run.metrics:
+            of.setdefault(run.summary.algo if name.endswith("loss") else None, []).append(run)
+    return list(of.values())
 
 
 def over_seeds(runs: Sequence[RunContents]) -> str:

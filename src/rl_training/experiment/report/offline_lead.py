@@ -9,12 +9,11 @@ from typing import NamedTuple
 
 from rl_training.data.doctor.wording import alike, capital, listed, number
 from rl_training.experiment.costs import Shown
-from rl_training.experiment.deciding import deciding
 from rl_training.experiment.horizon import beginning_of
-from rl_training.experiment.metric_doubts import longer
 from rl_training.experiment.offline_doubts import mean_of
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.reproducing import options_of
+from rl_training.experiment.report.what_next import then
 from rl_training.experiment.seed_choice import seed_by_estimates
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.experiment.stored_estimates import (
@@ -53,6 +52,7 @@ class Lead(NamedTuple):
     result: str
     trust: str = ""
     then: str = ""
+    besides: str = ""  # to the result: how it came about
 
 
 def offline_lead(runs: Sequence[RunContents]) -> Lead | None:
@@ -71,18 +71,47 @@ def offline_lead(runs: Sequence[RunContents]) -> Lead | None:
     is_shown = is_better(record)
     text = f"{_from_data_alone(record)}, <b>{escape(best.label)}</b> {_does(best.shown, is_shown=is_shown)}"
     part = beginning_of(record)
-    text += f" {escape(_gained(gain, best.shown))} {'an episode' if part is None else f'over {part} of an episode'}"
+    text += f" {_gained(gain, best.shown)} {'an episode' if part is None else f'over {part} of an episode'}"
     text += f" compared with {_BEHAVIOUR}" if best.shown.costs and is_shown else ""
-    text += f"{_share(gain, record)}{escape(_from_to(record, best.shown))}"
+    text += f"{_share(gain, record)}{escape(_from_to(record, best.shown))} ({table_of(best)})."
     alike = len({(title(leading(run.offline)), leading(run.offline).get("gamma")) for _, run in found}) == 1
-    most = "the most of the runs that could be judged" if alike else "other runs were judged in another way"
-    text += f", {most}" * (len(found) > 1)
-    better = "a saving" if best.shown.costs else "an improvement"
-    text += f" ({_over(record)}" + ("" if chance is None else f"probability of {better} {escape(likely(chance))}; ")
-    text += f"{discounted(record)}{_counted(record, best.shown)}{trained_otherwise(record, best.config)})."
-    text += escape(f"{measured_in(best)}{_alone(record, is_shown=is_shown)}{_as_recorded(record, best.shown)}")
-    text += _gone_on(best, record) + others
-    return Lead(text, _trust(best, record, part, is_shown=is_shown), _then(best, record, is_shown=is_shown))
+    how = _whose(best, record) + escape(_alone(record, is_shown=is_shown))
+    how += _most(best, len(found), alike=alike) + escape(_likely(chance, record, best))
+    how += escape(_as_recorded(record, best.shown)) + _gone_on(best, record) + others
+    return Lead(text, _trust(best, record, part, is_shown=is_shown), then(best, record, is_shown=is_shown), how.strip())
+
+
+def _whose(run: RunContents, record: Record) -> str:
+    """Of which seeds the number is, and which of them leaves the run, where it has several."""
+    some, of = trusted(record), len(policies(record))
+    if of < 2:
+        return ""
+    text = f" It is of seed {seed(some[0])} of {of}" if len(some) == 1 else f" It is the {mean_of(len(some), of)}"
+    refused = [f"seed {seed(one)}" for one in policies(record) if one not in some]
+    text += f", as what was estimated of {listed(refused)} was refused" if refused else ""
+    chosen = seed_by_estimates(record) if record.get("step") == run.summary.steps else None
+    if chosen is not None:
+        why = "" if chosen.why is None or chosen.best_of < 2 else f" ({chosen.why.partition(', that of')[0]})"
+        text += f"; `export` and `predict` take seed {chosen.seed}{why}"
+    return f"{escape(text)}."
+
+
+def _most(best: RunContents, judged: int, *, alike: bool) -> str:
+    if judged < 2:
+        return ""
+    gain = "saving" if best.shown.costs else "improvement"
+    return (
+        f" Of the {judged} runs that could be judged, its {gain} is the largest."
+        if alike
+        else (" Other runs were judged in another way, so that it is not compared with them.")
+    )
+
+
+def _likely(chance: float | None, record: Record, run: RunContents) -> str:
+    """How probable it is, and with which discount that is said."""
+    better = "a saving" if run.shown.costs else "an improvement"
+    text = "" if chance is None else f" The probability of {better} is {likely(chance)}."
+    return f"{text} Sums are {discounted(record)}{_counted(record, run.shown)}{trained_otherwise(record, run.config)}."
 
 
 def _from_data_alone(record: Record) -> str:
@@ -99,20 +128,20 @@ def _disputed(run: RunContents, record: Record, others: str) -> Lead:
     gain = "saves anything against" if run.shown.costs else "improves on"
     text = f"{_from_data_alone(record)}, it is not decided whether <b>{escape(run.label)}</b> {gain} {_BEHAVIOUR}: "
     text += escape(f"{disagreement(record, run.opposed)} ({_what_is_gained(run.shown)}, {LEVEL:.0%} intervals)")
-    text += f".{escape(measured_in(run))}{_gone_on(run, record)}{others}"
+    text += f".{_gone_on(run, record)}{others}"
     trust = "Each passed its checks, but what only some of them show is not shown."
-    trust += " Nobody has tried the policy: these are estimates, not measurements."
-    return Lead(text, trust, _then(run, record, is_shown=False))
+    trust += f"{_of_failures(run)} Nobody has tried the policy: these are estimates, not measurements."
+    return Lead(text, trust, then(run, record, is_shown=False))
 
 
-def measured_in(run: RunContents) -> str:
-    """What is counted, where no unit says it."""
-    return f" Counted is ‘{run.added_up}’, summed over an episode{with_ends(run.shown)}." if run.added_up else ""
+def plus_ends(run: RunContents) -> str:
+    """What is counted besides the columns of the data, to follow them: `, plus 4 for overrun`."""
+    return "" if run.added_at_ends is None else f", plus {run.added_at_ends}"
 
 
-def with_ends(shown: Shown) -> str:
-    """What is counted besides the columns of the data, to follow them."""
-    return ", and at_termination" if shown.with_ends else ""
+def table_of(run: RunContents) -> str:
+    """A reference to the table with the estimate that leads; its number is known when the page is made."""
+    return f'<a href="#estimate-{run.number}">the table below</a>'
 
 
 def _what_is_gained(shown: Shown) -> str:
@@ -121,7 +150,8 @@ def _what_is_gained(shown: Shown) -> str:
 
 def _trust(run: RunContents, record: Record, part: str | None, *, is_shown: bool) -> str:
     """How far the estimate may be believed."""
-    text = "The estimate passed its checks" + ("" if is_shown else ", but the data do not tell the two apart")
+    checks = "its own checks (a warning about the training stands below)" if run.warnings else "its checks"
+    text = f"The estimate passed {checks}" + ("" if is_shown else ", but the data do not tell the two apart")
     seen = share_trained_on(record)
     if seen is None:
         text += "; whether these episodes were trained on is not known"
@@ -137,53 +167,20 @@ def _trust(run: RunContents, record: Record, part: str | None, *, is_shown: bool
     words = [escape(one) for one in short if one is not None]
     words += [f"{amount(short.count(None), 'note')} below"] if None in short else []
     text += f". {capital('; '.join(words))}" if words else ""
-    return f"{text}.{_not_told(run, record, part)} Nobody has tried the policy: it is an estimate, not a measurement."
+    text += f".{_not_told(run, record, part)}{_of_failures(run)}"
+    return f"{text} Nobody has tried the policy: it is an estimate, not a measurement."
 
 
-def _then(run: RunContents, record: Record, *, is_shown: bool) -> str:
-    if run.training_doubts:
-        return "Train longer or otherwise, as the warning below says, then estimate again."
-    if seen := share_trained_on(record):
-        if any(share_trained_on(one) == 0.0 for one in run.refused):
-            more = "Set more episodes aside, `rl-training data split --held-out 0.5`, train on the others"
-            return f"{more}, and estimate again: those that were set aside did not tell."
-        aside = "`rl-training data split` sets episodes aside; train on the others, then `rl-training evaluate NEW_RUN"
-        return f"{aside} --offline --data ASIDE`."
-    if is_shown:
-        first = "Make sure that these episodes were not trained on, then try it" if seen is None else "Try it"
-        return f"{first} carefully: {_export(run, record)} as one file."
-    return _to_decide(run, record)
-
-
-def _to_decide(run: RunContents, record: Record) -> str:
-    """The command that may decide it, the same that `evaluate --offline` prints."""
-    record = next((one for one in (record, *reversed(run.opposed)) if not is_better(one)), record)
-    gain, repeats = improvement(record), as_number(record.get("repeats"), 0.0)
-    episodes = as_number(mapping(record.get("data")).get("episodes"), 0.0)
-    can = run.config.get("dataset") is not None and run.summary.steps is not None
-    found = None if gain is None else deciding(gain[0], int(repeats), int(episodes), can_train_on=can)
-    name = escape(run.in_command)
-    if found is None:
-        return f"Record more episodes and estimate on them, `rl-training evaluate {name} --offline --data MORE`."
-    if found.repeats is not None:
-        again = f"rl-training evaluate {name} --offline{escape(options_of(run, {**record, 'repeats': found.repeats}))}"
-        return f"`{again}`: more resamples narrow the interval."
-    if found.episodes is not None:
-        again = options_of(run, {**record, "data": {"title": "MORE", "fingerprint": "MORE"}})
-        told = f"MORE being {found.episodes} episodes that were not trained on."
-        return f"`rl-training evaluate {name} --offline{escape(again)}`, {told}"
-    further = longer(run.summary.steps or 0, dict(run.config))
-    told = "it is worth about what the behaviour is. Then estimate it again."
-    return f"Train longer, `rl-training resume {name} --total-timesteps {further}`: {told}"
-
-
-def _export(run: RunContents, record: Record) -> str:
-    """The command that writes the policy which was judged, and whose that is of several seeds."""
-    step = as_number(record.get("step"), None)
-    which = "" if step is None or step == run.summary.steps else f" --which {int(step)}"
-    chosen = seed_by_estimates(record) if len(run.summary.seeds) > 1 else None
-    whose = "the policy" if chosen is None else f"the policy of seed {chosen.seed} ({escape(chosen.why or '')})"
-    return f"`rl-training export {escape(run.in_command)}{which}` writes {whose}"
+def _of_failures(run: RunContents) -> str:
+    """A word on ends that cost something: the figure has their costs, and does not tell how often they come."""
+    costly, episodes = run.costly_ends
+    if not costly:
+        return ""
+    text = f" How often the policy would end by {listed(costly, 'or')} is not estimated by itself: what that costs is"
+    text += " part of the figure"
+    whole = as_number(run.data_facts.get("episodes"), None)
+    text += "" if episodes is None or whole is None else f"; {episodes:,} of {int(whole):,} recorded episodes ended so"
+    return escape(f"{text}.")
 
 
 def _does(shown: Shown, *, is_shown: bool) -> str:
@@ -196,7 +193,9 @@ def _does(shown: Shown, *, is_shown: bool) -> str:
 
 
 def _share(gain: Estimate, record: Record) -> str:
-    """`, or 9.0%` of the behaviour's, where that is not near 0: its interval holds none."""
+    """`, or 9.0%` of the behaviour's, where neither is near 0: their intervals hold none."""
+    if gain.low is None or gain.high is None or not gain.low * gain.high > 0:
+        return ""
     behaviour = estimate(mapping(record.get("behaviour")).get("value"))
     if behaviour is None or behaviour.low is None or behaviour.high is None or not behaviour.low * behaviour.high > 0:
         return ""
@@ -204,11 +203,12 @@ def _share(gain: Estimate, record: Record) -> str:
 
 
 def _gained(gain: Estimate, shown: Shown) -> str:
-    """`2.95 EUR (95% interval 0.11 to 5.79)`."""
+    """`2.95 EUR (95% interval 0.11 to 5.79)`, in HTML."""
     if gain.low is None or gain.high is None:
-        return number(gain.value) + shown.behind
+        return escape(number(gain.value) + shown.behind)
     value, low, high = alike(gain.value, gain.low, gain.high)
-    return f"{value}{shown.behind} ({LEVEL:.0%} interval {low} to {high})"
+    ends = f'<span class="piece">{low} to {high}</span>'
+    return f"{escape(value + shown.behind)} ({LEVEL:.0%} interval {ends})"
 
 
 def _counted(record: Record, shown: Shown) -> str:
@@ -239,16 +239,6 @@ def _gone_on(run: RunContents, record: Record) -> str:
     return f" It is of the policy after {int(step):,} of the {now:,} {escape(run.unit)} that were trained by now."
 
 
-def _over(record: Record) -> str:
-    """Of how many seeds a mean is, where some were refused."""
-    some, of = trusted(record), len(policies(record))
-    if not some or len(some) == of:
-        return ""
-    refused = listed([f"seed {seed(one)}" for one in policies(record) if one not in some])
-    own = f"seed {seed(some[0])} of {of}" if len(some) == 1 else mean_of(len(some), of)
-    return f"{escape(own)}, as what was estimated of {escape(refused)} was refused; "
-
-
 def _alone(record: Record, *, is_shown: bool) -> str:
     """How many seeds are shown to improve by themselves, where not all are, or where their mean is not."""
     better = [
@@ -271,8 +261,10 @@ def _as_recorded(record: Record, shown: Shown) -> str:
     if recorded is None or fitted is None:
         return ""
     does = "cost" if shown.costs else "returned"
-    plain, valued = (number(shown.number(value)) for value in (recorded, fitted))
-    text = f" As recorded, an episode of {title(record)} {does} {plain}{shown.behind} on average"
+    whole = None if record.get("gamma") == 1.0 else as_number(behaviour.get("undiscounted"), None)
+    plain, valued = (f"{number(shown.number(value))}{shown.behind}" for value in (recorded, fitted))
+    first = "" if whole is None else f"{number(shown.number(whole))}{shown.behind} each, undiscounted, and "
+    text = f" As recorded, the episodes of {title(record)} {does} {first}{plain}{' each' * (whole is None)}"
     text += "" if record.get("gamma") == 1.0 else ", discounted alike"
     other = f"; {valued} is what the fits that judge the policy say of the same behaviour"
     return f"{text}{other if plain != valued else ''}."

@@ -22,7 +22,7 @@ from rl_training.experiment.report.lead import few_doubted, lead
 from rl_training.experiment.report.metrics import key, metrics, over_seeds, span
 from rl_training.experiment.report.prose import code_in_prose
 from rl_training.experiment.report.reproducing import reproduce
-from rl_training.experiment.report.saying import names_of_runs, said
+from rl_training.experiment.report.saying import PLAIN, names_of_runs, said
 from rl_training.experiment.report.script import SCRIPT
 from rl_training.experiment.report.settings import settings
 from rl_training.experiment.report.style import STYLE
@@ -76,8 +76,8 @@ def page(contents: Contents) -> str:
     ]
     shown = [(name, heading, body) for name, heading, body in sections if body]
     links = "".join(f'<a href="#{name}">{escape(heading)}</a>' for name, heading, _ in shown)
-    body = "".join(
-        f'<section id="{name}"><h2>{escape(heading)}</h2>{inside}</section>' for name, heading, inside in shown
+    body = _numbered(
+        "".join(f'<section id="{name}"><h2>{escape(heading)}</h2>{inside}</section>' for name, heading, inside in shown)
     )
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -86,8 +86,8 @@ def page(contents: Contents) -> str:
         '<meta name="referrer" content="no-referrer">\n'
         f"<title>{escape(contents.title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
         f'<header><h1>{escape(contents.title)}</h1><p class="faint small">{escape(contents.written)}</p>'
-        f'{code_in_prose(first)}<nav aria-label="Contents">{links}</nav></header>\n'
-        f"<main>{code_in_prose(_numbered(body))}</main>\n"
+        f'{code_in_prose(_referred(first, body))}<nav aria-label="Contents">{links}</nav></header>\n'
+        f"<main>{code_in_prose(body)}</main>\n"
         f"<script>{SCRIPT}</script>\n</body>\n</html>\n"
     )
 
@@ -106,6 +106,14 @@ def _numbered(body: str) -> str:
             shown, folded = (shown, folded + 1) if depth and shown else (shown + 1, 0)
             made.append(f'<span class="nth">Figure {shown}{f".{folded}" if folded else ""}.</span> ')
     return "".join(made)
+
+
+def _referred(first: str, body: str) -> str:
+    """The first lines with the numbers of the tables that they refer to, by the anchors before these."""
+    anchors = r'<span id="([\w-]+)"></span>(?=.*?class="nth">(Table \d+)\.)'
+    numbers = dict(re.findall(anchors, body, flags=re.DOTALL))
+    asked = r'(<a href="#([\w-]+)">)the table below</a>'
+    return re.sub(asked, lambda found: f"{found[1]}{numbers.get(found[2], 'the table below')}</a>", first)
 
 
 def _policy() -> str:
@@ -133,8 +141,11 @@ def _runs(contents: Contents) -> str:
     faults = said(contents.runs, [run.faults for run in contents.runs], "bad")
     of_data = {run: data.notes for data in contents.data for run in data.runs}
     notes = [[note for note in run.notes if note not in of_data.get(run.number, ())] for run in contents.runs]
-    unscored = "" if contents.by_environment else said(contents.runs, [_why_no_score(run) for run in contents.runs])
-    return tables.runs_table(contents.runs) + faults + said(contents.runs, notes) + unscored
+    unscored = "" if contents.by_environment else _unscored(contents.runs)
+    whose = list(zip(notes, contents.runs, strict=True))
+    told = said(contents.runs, [[note for note in own if note not in run.remarks] for own, run in whose])
+    told += said(contents.runs, [[note for note in own if note in run.remarks] for own, run in whose], PLAIN)
+    return tables.runs_table(contents.runs) + faults + told + unscored
 
 
 def _scores(contents: Contents) -> str:
@@ -156,8 +167,12 @@ def _scores(contents: Contents) -> str:
             if len(runs) > tables.MOST_COMPARED:
                 heading += f" of the {tables.MOST_COMPARED} runs that score highest, and the highest beside all others"
             parts.append(f"<details><summary>{heading}</summary>{tables.pairs_table(compared)}</details>")
-    parts.append(said(contents.runs, [_why_no_score(run) for run in contents.runs]))
+    parts.append(_unscored(contents.runs))
     return "".join(parts)
+
+
+def _unscored(runs: Sequence[RunContents]) -> str:
+    return said(runs, [_why_no_score(run) for run in runs], PLAIN)
 
 
 def _why_no_score(run: RunContents) -> list[str]:
@@ -260,7 +275,9 @@ def _curves(contents: Contents) -> str:
         caption += f" {over_seeds(runs)}; each point is the mean of {span(episodes) if episodes else 'its'} episodes."
         drawn = figures.learning_curves(runs, next(iter(levels)) if len(levels) == 1 else None)
         parts.append(figure(caption, drawn))
-    parts.append(metrics(contents.runs, beside_curves=bool(contents.by_environment)))
+    of_values = {found.run: found.values.level() for found in contents.diagnostics if found.values is not None}
+    known = {run: level for run, level in of_values.items() if level is not None}
+    parts.append(metrics(contents.runs, known, beside_curves=bool(contents.by_environment)))
     return "".join(parts)
 
 

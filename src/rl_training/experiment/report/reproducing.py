@@ -9,6 +9,7 @@ from html import escape
 from typing import Any
 
 from rl_training import yaml_dialect
+from rl_training.data.dataset_loaders import path_alone
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment.horizon import DEFAULT_GAMMA
 from rl_training.experiment.report import tables
@@ -20,6 +21,8 @@ from rl_training.paths import bare_name, bare_paths, from_here, in_shell, resolv
 from rl_training.runtime.fitted_evaluation import OfflineEvaluationConfig
 from rl_training.validation import printable
 from rl_training.wording import cores_and_threads
+
+_LOG = "LOG.yaml"
 
 
 def reproduce(runs: Sequence[RunContents]) -> str:
@@ -74,6 +77,7 @@ def _run(run: RunContents, facts: Mapping[str, str]) -> str:
         commands += [f"rl-training evaluate {name} --episodes 100"] if run.summary.env_id else []
         commands += [f"rl-training evaluate {name} --offline{options_of(run, record)}" for record in run.offline]
         parts.append(f"<pre><code>{escape(chr(10).join(commands))}</code></pre>")
+    parts.append(_of_the_log(run))
     parts.append(tables.pairs([*facts.items()]))
     if run.config:
         text = escape(yaml_dialect.write(bare_paths(run.config)))
@@ -83,15 +87,29 @@ def _run(run: RunContents, facts: Mapping[str, str]) -> str:
 
 def _splitting(run: RunContents) -> list[str]:
     """The command that parted the data from those set aside, as far as they tell; how the log is read stands below."""
-    made = Provenance.read(run.data_facts.get(KEY))
-    split = None if made is None else made.split()
+    split = _split(run)
     if split is None or split.source is None or split.others is None or (drawn := split.drawn()) is None:
         return []
     parts = [data_title(run), bare_name(split.others)]
     files = shlex.join(parts if (split.part or "").startswith("all but") else parts[::-1])
-    source = "-c LOG.yaml" if split.options else shlex.quote(printable(split.source))
-    told = f"  # LOG.yaml: names {printable(split.source)}, read as said below" if split.options else ""
+    source = f"-c {_LOG}" if split.options else shlex.quote(printable(split.source))
+    told = f"  # {_LOG}: stands below" if split.options else ""
     return [f"rl-training data split {source} -o {files} --held-out {drawn[0]} --seed {drawn[1]}{told}"]
+
+
+def _of_the_log(run: RunContents) -> str:
+    """The configuration by which the log was read that the data were parted from, as it was said."""
+    split = _split(run) if _splitting(run) else None
+    if split is None or split.source is None or not split.options:
+        return ""
+    section = {**path_alone(bare_name(split.source)), **split.options}
+    text = escape(yaml_dialect.write({"algo": run.summary.algo, "dataset": section}))
+    return f"<details><summary>{_LOG}</summary><pre><code>{text}</code></pre></details>"
+
+
+def _split(run: RunContents) -> Provenance | None:
+    made = Provenance.read(run.data_facts.get(KEY))
+    return None if made is None else made.split()
 
 
 def options_of(run: RunContents, record: Record) -> str:

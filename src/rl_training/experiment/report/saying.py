@@ -8,6 +8,7 @@ from html import escape
 from rl_training.data.doctor.wording import listed
 from rl_training.experiment.report.contents import RunContents
 
+PLAIN = "plain"  # what is no warning
 MOST_NAMES = 8  # of runs in a line
 
 

@@ -25,7 +25,7 @@ h2 { font-size: 1.2rem; margin: 2.8rem 0 .8rem; padding-bottom: .3rem; border-bo
 h3 { font-size: 1rem; margin: 1.6rem 0 .6rem; overflow-wrap: anywhere; }
 p { margin: .5rem 0; max-width: 46rem; }
 a { color: var(--link); }
-.lead { font-size: 1rem; margin: 1rem 0; } .lead p { margin: 0; max-width: 58rem; }
+.lead { font-size: 1rem; margin: 1rem 0; } .lead p { margin: 0; max-width: 58rem; } .lead p + p { margin-top: .3rem; }
 .faint, figcaption, .table + p.small:not(.callout),
 .table + p.small + p.small:not(.callout) { color: var(--faint); }
 .small, figcaption { font-size: .85rem; line-height: 1.45; }
@@ -35,6 +35,7 @@ pre { background: var(--panel); border: 1px solid var(--line); border-radius: 6p
 nav { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin: 1rem 0 0; font-size: .9rem; }
 .callout { border-left: .25rem solid var(--busy); background: var(--panel); padding: .5rem .9rem; margin: .6rem 0;
   border-radius: 0 6px 6px 0; overflow-wrap: anywhere; max-width: none; }
+.callout.plain { border: 0; background: none; padding: 0; margin: .4rem 0; }
 .callout.bad { border-color: var(--bad); }
 .state { white-space: nowrap; font-weight: 600; } .good { color: var(--good); } .busy { color: var(--busy); }
 .state.bad { color: var(--bad); }
@@ -87,7 +88,7 @@ input[type=search] { display: block; width: 100%; max-width: 22rem; height: auto
   color: var(--text); background: var(--back); border: 1px solid var(--strong); border-radius: 6px; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 2px; }
 
-.table { overflow-x: auto; margin: .6rem 0 1rem; }
+.table { overflow-x: auto; margin: .6rem 0 1rem; } .grid-of ~ .table { margin-top: 1.6rem; }
 table { border-collapse: collapse; width: 100%; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; padding: .45rem .8rem .45rem 0; border-bottom: 1px solid var(--line); vertical-align: top;
   font-weight: normal; }

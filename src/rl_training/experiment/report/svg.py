@@ -40,6 +40,16 @@ def ticks(low: float, high: float, about: int = 5) -> list[float]:
     return found if len(found) >= min(_FEWEST_TICKS, about) else _multiples(low, high, steps[place - 1])
 
 
+def to_ticks(span: tuple[float, float], about: int) -> tuple[float, float]:
+    """The span, up to the next tick at an end that is less than half a step from one."""
+    found = ticks(*span, about)
+    if len(found) < 2:
+        return span
+    step = found[1] - found[0]
+    low, high = found[0] - step, found[-1] + step
+    return (low if span[0] - low < step / 2 else span[0], high if high - span[1] < step / 2 else span[1])
+
+
 def _multiples(low: float, high: float, step: float) -> list[float]:
     first = math.ceil(low / step - 1e-9)
     count = math.floor(high / step + 1e-9) - first + 1

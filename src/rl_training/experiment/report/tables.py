@@ -17,7 +17,6 @@ from rl_training.experiment.costs import Shown, common
 from rl_training.experiment.report.bounds import ActionBounds, bounds_in_words, bounds_text
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import DataContents, RunDiagnostics, data_title
-from rl_training.experiment.report.diagnostics import ValueCheck
 from rl_training.experiment.report.drawing import swatch
 from rl_training.experiment.statistics import Estimate, optimality_gap
 from rl_training.experiment.stored_numbers import as_number
@@ -39,6 +38,12 @@ class Cell:
     @classmethod
     def number(cls, value: float | None, text: str | None = None) -> Cell:
         return cls(_NOTHING) if value is None else cls(escape(text or number(value)), value)
+
+    @classmethod
+    def interval(cls, found: Estimate, beside: Sequence[float] = ()) -> Cell:
+        """With the digits that suit the numbers `beside` as well; no line ends inside its brackets."""
+        value, _, ends = interval(found, beside).partition(" ")
+        return cls(value + (f' <span class="piece">{ends}</span>' if ends else ""), found.value)
 
 
 _NOTHING = "–"
@@ -195,7 +200,7 @@ def _score_cells(run: RunContents, scaled: bool, shown: Shown, beside: Sequence[
     if scaled and run.reference is not None:
         normalised = whole.scaled(run.reference.score)
         gap = float(optimality_gap([run.reference.score(value) for value in found.last]))
-        cells += [Cell.number(normalised.value, interval(normalised)), Cell.number(gap)]
+        cells += [Cell.interval(normalised), Cell.number(gap)]
     elif scaled:
         cells += [empty, empty]
     return cells
@@ -292,16 +297,12 @@ def diagnostics_table(runs: Sequence[RunContents], found: Sequence[RunDiagnostic
             _by_seed(one.values.correlation() if one.values else None, 2),
             _by_seed(one.values.bias() if one.values else None),
         ]
-        cells += [_by_seed(_root(one.values)), _by_seed(_root(one.held))]
+        cells += [_by_seed(check.td_error() if check else None) for check in (one.values, one.held)]
         cells += [_by_seed(one.actions.distances.mean(1) if one.actions else None, 3)]
         rows.append((run.number, cells))
     several = any(one.actions is not None and len(one.actions.distances) > 1 for one in found)
     caption = f"What the networks of each run say of the data{', mean over seeds [range]' * several}; explained below."
     return table(heads, rows, css="cards", numbers=heads[1:], caption=caption)
-
-
-def _root(check: ValueCheck | None) -> Any:
-    return None if check is None else np.sqrt((check.td_errors**2).mean(1))
 
 
 def _by_seed(values: Any, digits: int | None = None) -> Cell:

@@ -15,7 +15,7 @@ from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.drawing import Drawing, fold, grid
 from rl_training.experiment.report.figures import forest
 from rl_training.experiment.report.saying import said
-from rl_training.experiment.report.tables import Cell, Row, common_of, interval, name_cell, table
+from rl_training.experiment.report.tables import Cell, Row, common_of, name_cell, table
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.experiment.stored_estimates import (
     Record,
@@ -26,6 +26,8 @@ from rl_training.experiment.stored_estimates import (
     estimate,
     gain_between,
     improvement,
+    is_better,
+    leading,
     mapping,
     policies,
     reasons,
@@ -58,11 +60,11 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
     together: dict[str, list[_Estimated]] = {}
     for run, record in found:
         together.setdefault(_conditions(record), []).append((run, record))
-    made = "".join(_table(those, shown) for those in together.values())
     alike: dict[str, list[_Estimated]] = {}
     for run, record in found:
         alike.setdefault(f"{title(record)}, {discounted(record)}", []).append((run, record))
-    made += "".join(_drawn(those, shown) for those in alike.values())
+    made = "".join(_drawn(those, shown) for those in alike.values())  # first: on a phone a table is many screens
+    made += "".join(_table(those, shown) for those in together.values())
     lines = [[f"{text}." for record in run.offline for text in cautions(record)] for run in runs]
     doubted = [
         (f"{run.label}, {seeds_in_words(seeds)}{_where(record, len(together))}", why)
@@ -85,16 +87,21 @@ def _between(found: Sequence[_Estimated], shown: Shown) -> str:
     gain = f"saving{_in(shown)}" if shown.costs else "improvement"
     heads = ["policy", "against", f"{gain} [{LEVEL:.0%}]", "probability"]
     rows: list[Row] = []
+    neither: list[str] = []
     for (run, record), (other, against) in combinations(found, 2):
         if run is other or (between := gain_between(record, against)) is None:
             continue
         if between[0].value < 0.0 and (turned := gain_between(against, record)) is not None:
             run, other, between = other, run, turned
         value, chance = between
-        cells = [Cell.number(value.value, interval(value)), Cell.number(chance, f"{chance:.2f}")]
+        if value.low is not None and value.low > 0.0 and not (is_better(record) or is_better(against)):
+            neither.append(f"{run.label} and {other.label}")
+        cells = [Cell.interval(value), Cell.number(chance, f"{chance:.2f}")]
         rows.append((run.number, [name_cell(run), name_cell(other), *cells]))
     caption = escape("One run against another, means over the trusted seeds, by the same resamples of the episodes.")
-    return table(heads, rows, css="cards", numbers=heads[2:], sortable=False, caption=caption) if rows else ""
+    made = table(heads, rows, css="cards", numbers=heads[2:], sortable=False, caption=caption) if rows else ""
+    told = "is shown to be better than the behaviour: that one does better than the other makes neither worth taking."
+    return made + "".join(f'<p class="small">Of {escape(names)}, neither {told}</p>' for names in neither)
 
 
 def _conditions(record: Record) -> str:
@@ -116,7 +123,11 @@ def _table(those: Sequence[_Estimated], shown: Shown) -> str:
     ]
     for run, record in those:
         rows += [(run.number, cells) for cells in _of_run(run, record, shown)]
-    made = table(heads, rows, css="cards estimates", numbers=heads[2:6], sortable=False, caption=_caption(first, shown))
+    made = "".join(
+        f'<span id="estimate-{run.number}"></span>' for run, record in those if record is leading(run.offline)
+    )
+    caption = _caption(first, shown)
+    made += table(heads, rows, css="cards estimates", numbers=heads[2:6], sortable=False, caption=caption)
     lines = [*_behind(those, shown), *dict.fromkeys(line for run, record in those for line in _beside(run, record))]
     return made + "".join(f'<p class="small">{escape(capital(line))}.</p>' for line in lines)
 
@@ -143,7 +154,8 @@ def _drawn(those: Sequence[_Estimated], shown: Shown) -> str:
     if not rows:
         return ""
     over, gain = ("Saving against", "saving") if shown.costs else ("Improvement over", "improvement")
-    caption = f"<b>{over} the behaviour</b> on {escape(title(those[0][1]))}, with {LEVEL:.0%} intervals over resamples"
+    where = f"{title(those[0][1])}, {discounted(those[0][1])}"
+    caption = f"<b>{over} the behaviour</b> on {escape(where)}, with {LEVEL:.0%} intervals over resamples"
     caption += f" of the episodes: where one holds 0, the dashed line, no {gain} is shown."
     bars = [(name, found, run) for name, found, run, _ in rows]
     label = f"{gain}{_in(shown)}, {discounted(those[0][1])} (higher is better)"
@@ -207,7 +219,7 @@ def _cell(value: Any, shown: Shown, beside: Sequence[float] = ()) -> Cell:
     if (found := estimate(value)) is None:
         return _EMPTY
     found = shown.estimate(found)
-    return Cell.number(found.value, interval(found, beside))
+    return Cell.interval(found, beside)
 
 
 def _how(shown: Shown, records: Sequence[Record]) -> str:

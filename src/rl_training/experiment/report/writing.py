@@ -53,8 +53,17 @@ def write_report(
     if shelf is not None:
         shelf.require_held_out(runs)
     data, diagnostics = examine(runs, shelf, which)
-    of_checkpoints = [found.doubts for found in diagnostics] or [()] * len(runs)
-    runs = [replace(run, doubts=(*run.training_doubts, *own)) for run, own in zip(runs, of_checkpoints, strict=True)]
+    of_checkpoints = [(found.by_heart, found.doubts) for found in diagnostics] or [((), ())] * len(runs)
+    counted = {number: tuple(one.end for one in found.reasons) for found in data for number in found.runs}
+    runs = [
+        replace(
+            run,
+            doubts=(*run.training_doubts, *by_heart, *own),
+            by_heart=by_heart,
+            counted_ends=counted.get(run.number, ()),
+        )
+        for run, (by_heart, own) in zip(runs, of_checkpoints, strict=True)
+    ]
     sound = [run for run in runs if run.config]
     written = time.strftime("%Y-%m-%d %H:%M %Z")
     about = f"Written {written} by rl-training {__version__}; {amount(len(runs), 'run')}."
