@@ -34,6 +34,7 @@ from rl_training.data.formats.cells import (
     BadCellsError,
     is_missing_word,
     marks_with_points,
+    number_said,
     numbers,
     numbers_of_words,
     with_points,
@@ -134,11 +135,8 @@ def _numbers(text: str, columns: Sequence[NamedColumn] = ()) -> list[float]:
     """In the order of the columns, whose words stand for their numbers."""
     try:
         parts = _parts(text.strip("[] ").rstrip(", "), columns)
-        words = [dict(column.words) for column in columns] if len(columns) == len(parts) else [{} for _ in parts]
-        return [
-            float_of(next((number for word, number in known.items() if key_of(word) == key_of(part)), part))
-            for part, known in zip(parts, words, strict=True)
-        ]
+        words = [column.words for column in columns] if len(columns) == len(parts) else [() for _ in parts]
+        return [_number(part, known) for part, known in zip(parts, words, strict=True)]
     except ValueError:
         is_file = Path(text).suffix in _OF_FILES
         hint = f"; for observations in a file: --obs-file {shlex.quote(text)}" if is_file else ""
@@ -149,6 +147,12 @@ def _numbers(text: str, columns: Sequence[NamedColumn] = ()) -> list[float]:
         elif not hint and columns:
             hint = f", or by name, such as {as_option(columns)}"
         raise DataError(f"--obs {text}: must be numbers separated by commas{hint}") from None
+
+
+def _number(text: str, words: Sequence[tuple[str, float]]) -> float:
+    """By the column's own words, `open`, where it has any, else by those of any column, `yes`."""
+    own = {key_of(word): number for word, number in words}
+    return own[key_of(text)] if key_of(text) in own else float_of(text) if own else number_said(text)
 
 
 def _parts(text: str, columns: Sequence[NamedColumn]) -> list[str]:
@@ -193,11 +197,8 @@ def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
         if name in given:
             raise DataError(f"--obs {text}: column {name!r} is given twice")
         typed[name] = value
-        numbers_by_word = {key_of(word): number for word, number in known[name].words}
         try:
-            given[name] = (
-                numbers_by_word[key] if (key := key_of(value)) in numbers_by_word else float_of(value or "nan")
-            )
+            given[name] = _number(value or "nan", known[name].words)
         except ValueError:
             allowed = f", or one of {listed(word for word, _ in known[name].words)}" if known[name].words else ""
             must = (
