@@ -7,6 +7,7 @@ from typing import Any
 from rl_training.data.fields import TO_FILL_IN
 from rl_training.data.formats.end_reasons import checked as checked_reasons
 from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.reward_terms import with_points
 from rl_training.data.formats.words import NAME as WORDS
 from rl_training.data.formats.words import checked as checked_words
 from rl_training.data.termination_rewards import NAME as AT_TERMINATION
@@ -29,6 +30,11 @@ def columns_by_field(given: Any) -> Any:
         if isinstance(names, dict):
             several = "; of rewards several are added up: [sales, -cost, 0.3*kWh]" if field == "rewards" else ""
             raise ValueError(f"{field}: must be a column's name or a list of names, got {shown(names)}{several}")
+        strange = [place for place, name in enumerate(names if isinstance(names, list) else []) if type(name) is not str]
+        if strange:
+            pointed = with_points(names) if field == "rewards" else []
+            way = f"; write decimals with a point, {pointed[strange[0]]}" if pointed else ""  # YAML has lost the -0's sign
+            raise ValueError(f"{field}.{strange[0]}: must be a column's name, got {shown(names[strange[0]])}{way}")
     return given
 
 
