@@ -167,6 +167,17 @@ class TestExport:
         told = "error: nowhere: no such run (nothing was trained here yet); train first: rl-training train -c FILE"
         assert mistake("export", "nowhere") == f"{told}; for data of your own `rl-training init DATA` writes FILE"
 
+    def test_what_lies_one_folder_up(self, mistake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("tram", "bus"):
+            (tmp_path / "runs" / name).mkdir(parents=True)
+            (tmp_path / "runs" / name / "run.json").touch()
+        (tmp_path / "config.yaml").write_text("algo: iql\n")
+        (tmp_path / "sub").mkdir()
+        monkeypatch.chdir(tmp_path / "sub")
+        for words in (("export", "tram"), ("report", "tram")):
+            assert mistake(*words).endswith("; runs in ../runs: bus, tram; did you mean '../runs/tram'?")
+        assert mistake("train", "-c", "config.yaml").endswith("no file config.yaml; did you mean '../config.yaml'?")
+
     @pytest.mark.parametrize("words", [("export",), ("evaluate",), ("report",), ("resume",), ("predict", "--obs", "1")])
     def test_nothing_trained_yet(self, words: tuple[str, ...], mistake: Any, tmp_path: Path) -> None:
         (tmp_path / "services.yml").write_text("services: {}\n")
