@@ -124,7 +124,7 @@ class TestExport:
             (["--member", "2"], "--member: must be 0 to 1 or all, got '2'"),
             (["--member", "0", "--seed", "4"], "export: give --seed or --member, not both"),
             (["--which", "7"], "no checkpoint 7; choose from last, 10, 20"),
-            (["-o", "/proc/p.onnx"], "/proc/p.onnx: cannot be written ("),
+            (["-o", "/proc/p.onnx"], "/proc/p.onnx: /proc is the system's own, and no file can be made in it; choose"),
         ],
     )
     def test_mistakes(self, mistake: Any, run: Path, words: list[str], said: str) -> None:
