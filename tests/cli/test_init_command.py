@@ -553,7 +553,7 @@ class TestColumnsInTheWay:
     def test_a_decimal_comma_among_points(self, rows: Any, command: Any, tmp_path: Path) -> None:
         cells = [str(value) for value in rows["s1"].tolist()]
         cells[3] = cells[3].replace(".", ",")
-        columns = {"run": rows["episode"], "t": rows["t"], "s": rows["s0"], "tmp": cells, "a": rows["a"], "r": rows["r"]}
+        columns = {"run": rows["episode"], "s": rows["s0"], "tmp": cells, "a": rows["a"], "r": rows["r"]}
         write_csv(tmp_path / "log.csv", columns)
         told = " ".join(command("init", "log.csv").out.split())
         assert f"not used tmp ('{cells[3]}' at row 3, counted from 0, has a comma: write decimals with a point" in told

@@ -114,7 +114,7 @@ class TestRefusing:
 
     def test_a_text_that_may_come_later(self) -> None:
         """What the log has never seen may be named all the same, once its meaning is said."""
-        with pytest.raises(DataError, match="if it may yet come, say so: end_reasons: {speed trip: termination}"):
+        with pytest.raises(DataError, match=r"if it may yet come, say so: end_reasons: {speed trip: termination}"):
             loaded(at_termination={"speed trip": -5.0})
         with pytest.raises(DataError, match="termination") as raised:
             loaded(at_termination={"evening": -5.0})

@@ -57,7 +57,7 @@ def test_where_no_file_can_be(output: str, told: str, tmp_path: Path) -> None:
 
 def test_folders_of_the_system() -> None:
     for place in ("/proc/page.html", "/sys/new/page.html"):
-        with pytest.raises(ConfigError, match=f"{place}: /(proc|sys) is the system's own, and no file can be made in it"):
+        with pytest.raises(ConfigError, match=f"{place}: /(proc|sys) is the system's own, and no file can be made"):
             require_place(Path(place), force=True)
 
 

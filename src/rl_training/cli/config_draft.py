@@ -16,8 +16,8 @@ from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.words import PAIR, proposed
 from rl_training.data.guess_words import may_cost
 from rl_training.data.guesses import Guess, Guesses
-from rl_training.data.reward_guesses import weighted_sum
 from rl_training.data.reason_guesses import ReasonGuess, example_of_failure
+from rl_training.data.reward_guesses import weighted_sum
 from rl_training.data.transforms import RETURN_SPAN
 from rl_training.reading_choices import SIGNS_OF_REWARDS, Duplicates, Ending, LastRowsAre
 from rl_training.runtime.presets import presets

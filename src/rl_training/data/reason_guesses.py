@@ -104,7 +104,8 @@ _AS_PLANNED = ("complete", "success", "finish", "done", "ok")
 _SUCCESSES = (
     "arriv", "done", "success", "succeed", "finish", "complete", "goal", "ok", "okay", "solve", "win", "won", "landed",
     "victory", "reach", "target", "cured", "recover", "deliver", "normal", "good",
-    "ziel", "erreicht", "erfolg", "gewonnen", "fertig", "angekommen", "succes", "atteint", "exito", "llegad", "alcanzad",
+    "ziel", "erreicht", "erfolg", "gewonnen", "fertig", "angekommen", "succes", "atteint", "exito", "llegad",
+    "alcanzad",
 )  # fmt: skip
 
 

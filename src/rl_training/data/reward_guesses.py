@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import cycle
 from typing import Any
 
 import numpy.typing as npt
@@ -28,7 +27,7 @@ from rl_training.data.guesses import Guess
 from rl_training.data.value_looks import only_grows
 from rl_training.reading_choices import RewardsAre
 
-_MOST_SUMMED = 3  # columns in an example
+_WORTH = ("0.24", "0.02", "1.5")  # of a unit, in an example
 
 
 def guess_rewards(
@@ -88,6 +87,6 @@ def weighted_sum(guess: Guess) -> list[str]:
         return []
     several = next((columns for columns in guess.candidates if len(columns) > 1), None)
     likely = several or [name for (name,) in guess.candidates if may_cost(name)]
-    sizes = cycle(("0.24", "0.02", "1.5"))
-    terms = [f"-{size}*{name[1:]}" if name[:1] == "-" else f"{size}*{name}" for name, size in zip(likely, sizes)]
-    return terms[:_MOST_SUMMED] if len(terms) > 1 else []
+    summed = zip(_WORTH, likely, strict=False)
+    terms = [f"-{worth}*{name[1:]}" if name[:1] == "-" else f"{worth}*{name}" for worth, name in summed]
+    return terms if len(terms) > 1 else []

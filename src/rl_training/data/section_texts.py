@@ -30,11 +30,13 @@ def columns_by_field(given: Any) -> Any:
         if isinstance(names, dict):
             several = "; of rewards several are added up: [sales, -cost, 0.3*kWh]" if field == "rewards" else ""
             raise ValueError(f"{field}: must be a column's name or a list of names, got {shown(names)}{several}")
-        strange = [place for place, name in enumerate(names if isinstance(names, list) else []) if type(name) is not str]
-        if strange:
-            pointed = with_points(names) if field == "rewards" else []
-            way = f"; write decimals with a point, {pointed[strange[0]]}" if pointed else ""  # YAML has lost the -0's sign
-            raise ValueError(f"{field}.{strange[0]}: must be a column's name, got {shown(names[strange[0]])}{way}")
+        listed = names if isinstance(names, list) else []
+        place = next((place for place, name in enumerate(listed) if not isinstance(name, str)), None)
+        if place is not None:
+            # The first alone: YAML has lost the sign of a -0.
+            pointed = next((word for word in with_points(listed) if "*" in word and word not in listed), None)
+            way = f"; write decimals with a point, {pointed}" if pointed and field == "rewards" else ""
+            raise ValueError(f"{field}.{place}: must be a column's name, got {shown(listed[place])}{way}")
     return given
 
 

@@ -69,8 +69,8 @@ def check_reasons(given: AtTermination | None, reasons: EndReasons | None) -> No
         if text_of(text).casefold() not in folded:
             meant = did_you_mean(str(text), ending) or f"; these are: {first_of(map(printable, ending))}"
             said = {text_of(reason).casefold() for reason in reasons}
-            later = {printable(text_of(text)): "termination"}
-            way = "" if text_of(text).casefold() in said else f"; if it may yet come, say so: end_reasons: {inline(later)}"
+            later = inline({printable(text_of(text)): "termination"})
+            way = "" if text_of(text).casefold() in said else f"; if it may yet come, say so: end_reasons: {later}"
             raise DataError(f"{NAME}: {shown(text)} is none of end_reasons that mean termination{meant}{way}")
 
 

@@ -278,7 +278,7 @@ def _number(cell: Any, words: Mapping[str, float]) -> float | None:
 
 
 def number_said(text: str) -> float:
-    """The number that a text is, or that it stands for in any column of numbers, as `yes` does; ValueError of others."""
+    """The number that a text is, or stands for in any column of numbers, as `yes` does; ValueError of others."""
     word = text.strip().casefold()
     return _WORDS[word] if word and word in _WORDS else float_of(text)
 
