@@ -21,6 +21,7 @@ NOT_A_PATH = "must be a text or a pathlib.Path"
 NO_TEMPORARY_FOLDER = "no folder for temporary files can be written to; make room, or name another: TMPDIR=FOLDER"
 _OF_COMPILERS = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")  # where torch keeps what it has compiled
 OF_DATA = (".npz", ".hdf5", ".h5", ".parquet", ".csv", ".tsv", ".gz")  # endings of files that may be datasets
+_OF_THE_SYSTEM = (("/", "proc"), ("/", "sys"))
 _PLACES = ("path", "init_from", "runs_dir")  # keys of a configuration that name files and folders
 
 
@@ -44,6 +45,8 @@ def folder_fault(folder: Path) -> str | None:
     above = next((place for place in (folder, *folder.parents) if os.path.lexists(place)), Path())
     if not above.is_dir():
         return f"{above} is no folder, so nothing can be written into it; choose another place"
+    if resolved(above).parts[:2] in _OF_THE_SYSTEM:  # where access is granted, and nothing can be made
+        return f"{above} is the system's own, and no file can be made in it; choose another place"
     return None if os.access(above, os.W_OK | os.X_OK) else f"the folder {above} may not be written to"
 
 

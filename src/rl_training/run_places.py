@@ -114,11 +114,13 @@ def require_runs(*paths: Path) -> None:
 
 def other_runs(path: Path) -> str:
     """Names of runs beside a path that is none, as help for the message."""
-    for parent in (path.parent, Path(RUNS_DIR)):
+    above = Path("..", RUNS_DIR)
+    for parent in (path.parent, Path(RUNS_DIR), *(() if path.is_absolute() else (above,))):
         names = sorted(file.parent.name for file in parent.glob("[!.]*/run.json"))
         if names:
             like = closest(path.name, names)
-            return f"; runs in {parent}: {', '.join(names[-5:])}" + (f"; did you mean {like!r}?" if like else "")
+            meant = str(parent / like) if like and parent == above else like
+            return f"; runs in {parent}: {', '.join(names[-5:])}" + (f"; did you mean {meant!r}?" if meant else "")
     return "" if path.exists() else train_first(path)
 
 

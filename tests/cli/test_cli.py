@@ -123,6 +123,17 @@ class TestDryRun:
         assert "# write: runs/run" in out
         assert out.endswith("# dry run: nothing was written\n")
 
+    def test_warnings_come_last(self, command: Any, tmp_path: Path) -> None:
+        rows = [f"{'' if row == 5 else row / 50},{row % 3 - 1},1,{row // 10}" for row in range(50)]
+        (tmp_path / "log.csv").write_text("\n".join(["x,u,r,run", *rows]) + "\n")
+        columns = {"obs": "x", "actions": "u", "rewards": "r", "episode_ids": "run"}
+        section = {"source": "file", "path": "log.csv", "columns": columns, "missing": "hold"}
+        section |= {"last_rows_are": "termination", "at_termination": 5}
+        (tmp_path / "c.yaml").write_text(yaml.safe_dump({"algo": "bc", "total_timesteps": 2, "dataset": section}))
+        told = [line[:8] for line in command("train", "-c", "c.yaml", "--dry-run").out.splitlines() if line[:1] == "#"]
+        assert "# note: " in told[told.index("# write:") :]
+        assert told[-3:] == ["# warnin", "# warnin", "# dry ru"]
+
     def test_no_columns_are_an_unknown_width(
         self, command: Any, config_file: Path, data_file: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

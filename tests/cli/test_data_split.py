@@ -171,6 +171,7 @@ def test_mistakes(mistake: Any, command: Any, log: Path, tmp_path: Path) -> None
     assert "is the source itself" in mistake(*split, "-o", "a.npz", "log.csv", "--force")
     for share in ("0", "1", "nan", "-0.5"):
         assert "must be a share between 0 and 1" in mistake(*split, "--held-out", share, "-o", "a.npz", "b.npz")
+    assert "got 25%; write 0.25 (see" in mistake(*split, "--held-out", "25%", "-o", "a.npz", "b.npz")
     assert "give a dataset, or -c CONFIG" in mistake("data", "split", "-o", "a.npz", "b.npz")
     assert "a.txt: must end in" in mistake(*split, "-o", "a.txt", "b.npz")
     alone = "\n".join(["obs_0,action,reward,done", *(f"{i},0,1,{int(i == 9)}" for i in range(10))])
@@ -331,3 +332,12 @@ def test_no_other_seed_is_named_where_each_draws_as_many(command: Any, tmp_path:
     assert "; a larger --held-out sets some of them aside\nthen: rl-training init a.npz\n" in out
     out = command("data", "split", "log.csv", "--held-out", "0.5", "--force", "-o", "a.npz", "b.npz").out
     assert "warning" not in out
+
+
+def test_too_few_to_judge_by(command: Any, tmp_path: Path) -> None:
+    rows = [f"{run},{run}.5,{step}.25,0.{step},{step // 4}" for run in range(40) for step in range(5)]
+    (tmp_path / "log.csv").write_text("\n".join(["episode,obs,rewards,actions,terminations", *rows]) + "\n")
+    out = command("data", "split", "log.csv", "--held-out", "0.01", "-o", "a.npz", "b.npz").out
+    assert "  warning: 1 episode set aside: too few to judge by, as evaluate --offline needs 10; --held-out 0.25" in out
+    out = command("data", "split", "log.csv", "--force", "-o", "a.npz", "b.npz").out
+    assert "too few" not in out

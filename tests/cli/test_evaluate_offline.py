@@ -219,13 +219,15 @@ def test_a_busy_machine_is_told_of_before_anything_is_estimated(
     monkeypatch.setattr("torch.get_num_threads", lambda: 2)
     told: list[str] = []
 
-    def stopped(*_: Any) -> Any:
+    def stopped(*_: Any, **__: Any) -> Any:
         told.append(capsys.readouterr().err)
         raise ConfigError("stopped")
 
-    monkeypatch.setattr("rl_training.cli.evaluating_offline._estimate", stopped)
-    command("evaluate", next(iter(runs.values())), "--offline")
+    monkeypatch.setattr("rl_training.experiment.offline_evaluation.fit_values", stopped)
+    run = next(iter(runs.values()))
+    command("evaluate", run, "--offline")
     assert told[0].startswith("note: the machine is busy (load 99.0 on 2 cores): 2 threads")
+    assert command("evaluate", run, "--offline", "--data", "nope.csv").err.startswith("error: nope.csv: no such file")
 
 
 def test_a_discount_for_all(command: Any, runs: dict[str, Path]) -> None:

@@ -124,7 +124,7 @@ class TestExport:
             (["--member", "2"], "--member: must be 0 to 1 or all, got '2'"),
             (["--member", "0", "--seed", "4"], "export: give --seed or --member, not both"),
             (["--which", "7"], "no checkpoint 7; choose from last, 10, 20"),
-            (["-o", "/proc/p.onnx"], "/proc/p.onnx: cannot be written ("),
+            (["-o", "/proc/p.onnx"], "/proc/p.onnx: /proc is the system's own, and no file can be made in it; choose"),
         ],
     )
     def test_mistakes(self, mistake: Any, run: Path, words: list[str], said: str) -> None:
@@ -166,6 +166,17 @@ class TestExport:
     def test_no_such_run(self, mistake: Any) -> None:
         told = "error: nowhere: no such run (nothing was trained here yet); train first: rl-training train -c FILE"
         assert mistake("export", "nowhere") == f"{told}; for data of your own `rl-training init DATA` writes FILE"
+
+    def test_what_lies_one_folder_up(self, mistake: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        for name in ("tram", "bus"):
+            (tmp_path / "runs" / name).mkdir(parents=True)
+            (tmp_path / "runs" / name / "run.json").touch()
+        (tmp_path / "config.yaml").write_text("algo: iql\n")
+        (tmp_path / "sub").mkdir()
+        monkeypatch.chdir(tmp_path / "sub")
+        for words in (("export", "tram"), ("report", "tram")):
+            assert mistake(*words).endswith("; runs in ../runs: bus, tram; did you mean '../runs/tram'?")
+        assert mistake("train", "-c", "config.yaml").endswith("no file config.yaml; did you mean '../config.yaml'?")
 
     @pytest.mark.parametrize("words", [("export",), ("evaluate",), ("report",), ("resume",), ("predict", "--obs", "1")])
     def test_nothing_trained_yet(self, words: tuple[str, ...], mistake: Any, tmp_path: Path) -> None:

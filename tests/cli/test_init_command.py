@@ -550,6 +550,14 @@ class TestColumnsInTheWay:
         assert "1 of the first 2,001 rows say the same as the row before, t included" in told
         assert "\n  duplicates: drop  # rows that repeat the row before" in (tmp_path / "config.yaml").read_text()
 
+    def test_a_decimal_comma_among_points(self, rows: Any, command: Any, tmp_path: Path) -> None:
+        cells = [str(value) for value in rows["s1"].tolist()]
+        cells[3] = cells[3].replace(".", ",")
+        columns = {"run": rows["episode"], "s": rows["s0"], "tmp": cells, "a": rows["a"], "r": rows["r"]}
+        write_csv(tmp_path / "log.csv", columns)
+        told = " ".join(command("init", "log.csv").out.split())
+        assert f"not used tmp ('{cells[3]}' at row 3, counted from 0, has a comma: write decimals with a point" in told
+
     def test_doubled_rows_beyond_those_looked_at_are_read_without_them(
         self, rows: Any, command: Any, tmp_path: Path
     ) -> None:

@@ -25,6 +25,7 @@ from rl_training.wording import A_REPORT_IS_HTML
         ("export run --torch", "--torch; did you mean --format torch?"),
         ("evaluate run --held", "--held"),
         ("evaluate run --helpme", "--helpme"),
+        ("train --hlep", "--hlep; did you mean --help?"),
         ("evaluate run --offlin", "--offlin; did you mean --offline?"),
     ],
 )

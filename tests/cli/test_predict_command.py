@@ -372,6 +372,18 @@ class TestNamedColumns:
         (tmp_path / "o.csv").write_text("obs_0,obs_1\n0.1,3\n")
         assert command("predict", run, "--obs-file", "o.csv").out == command("predict", run, "--obs", "3,0.1").out
 
+    def test_words_of_flags(self, command: Any, tmp_path: Path) -> None:
+        """The same that a file may have, where the data were read by them."""
+        rows = [f"{row / 50},{('no', 'yes')[row % 2]},{row % 3 - 1},1,{int(row % 10 == 9)}" for row in range(50)]
+        (tmp_path / "log.csv").write_text("\n".join(["x,Rain,u,r,crashed", *rows]) + "\n")
+        columns = {"obs": ["x", "Rain"], "actions": "u", "rewards": "r", "terminations": "crashed"}
+        section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns}
+        run = train(small_config(None, tmp_path, name="wet", dataset=section)).run.path
+        expected = command("predict", run, "--obs", "0.1,1")
+        assert command("predict", run, "--obs", "x=0.1,Rain=yes") == expected
+        assert command("predict", run, "--obs", "0.1,YES") == expected
+        assert command("predict", run, "--obs", "x=0.1").err.rstrip().endswith(": --obs x=0.1,Rain=0")
+
     def test_a_refusal_is_one_line(self, mistake: Any, command: Any, named: Path, tmp_path: Path) -> None:
         """What would be noted of the observations is not, where they are refused."""
         (tmp_path / "o.csv").write_text("a,b\n0.1,1e400\n")

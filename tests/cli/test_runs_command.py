@@ -286,6 +286,8 @@ class TestDamaged:
     def test_no_runs(self, command: Any, tmp_path: Path) -> None:
         assert command("runs").out.startswith("no runs in runs\nstart one: rl-training train")
         assert command("runs", "--json").out == "[]\n"
+        out = command("runs", "--runs-dir", "nowhere").out
+        assert out.startswith("no runs in nowhere (there is no such folder)\nstart one")
         (tmp_path / "runs").touch()
         assert command("runs").out.startswith("no runs in runs\n")
 

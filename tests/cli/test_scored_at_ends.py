@@ -121,3 +121,31 @@ def test_a_configuration_is_answered_in_its_own_words(
         out = command("data", *words, "-c", "c.yaml").out
         assert "  note: 12 last rows of episodes count as terminations (last_rows_are: termination)\n" in out
         assert "\n  warning: 40 of 72 rows left out: a value is missing there (missing: drop)" in out
+
+
+@pytest.fixture
+def rides(shots: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Twelve rides, late at their ends, which one of them slid past."""
+    rides = {"Ride": shots["Shot"], "Speed": shots["Boiler"], "Lever %": shots["Heater %"]}
+    rides |= {"Energy kWh": shots["Grind"], "Late s": shots["Taste"]}
+    ends = ["" if text == "" else "arrived" for text in shots["Result"]]
+    return rides | {"Event": [*ends[:-1], "overrun"]}
+
+
+def test_being_late_is_no_score_to_be_raised(command: Any, rides: dict[str, list[Any]], tmp_path: Path) -> None:
+    write(tmp_path / "log.csv", rides)
+    told = " ".join(command("init", "log.csv").out.split())
+    assert "rewards TODO: Energy kWh, Late s or Late s or Energy kWh (Late s looks like a cost" in told
+    assert "rewards_are TODO: costs (lower is better) or rewards" in told
+    assert "actions Lever % (named like controls)" in told
+    assert "overrun (1 row): termination (the episode is scored there" in told
+    written = (tmp_path / "config.yaml").read_text("utf-8")
+    assert "each times what one unit of it is worth:\n    # rewards: [0.24*Energy kWh, 0.02*Late s]\n" in written
+    assert "  # at_termination: {overrun: -100}\n" in written
+
+
+def test_no_success_is_shown_as_a_failure(command: Any, rides: dict[str, list[Any]], tmp_path: Path) -> None:
+    rides["Event"][-1] = "arrived"
+    write(tmp_path / "log.csv", rides)
+    command("init", "log.csv")
+    assert "at_termination" not in (tmp_path / "config.yaml").read_text("utf-8")

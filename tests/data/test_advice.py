@@ -104,6 +104,12 @@ class TestText:
         with pytest.raises(DataError, match=r"column 'time': 'soon' at row 1 is neither a number nor a time; write"):
             TransitionDataset.load(path, columns={"step": "time"})
 
+    def test_ids_are_no_steps(self, tmp_path: Path) -> None:
+        path = self.write(tmp_path, lines(ride=["R0001", "R0001", "R0002"]))
+        way = r"'R0001' at row 0 is neither .*; if it tells episodes apart, columns: \{episode_ids: ride\}"
+        with pytest.raises(DataError, match=way):
+            TransitionDataset.load(path, columns={"step": "ride"})
+
     def test_dates_of_a_frame(self) -> None:
         pandas = pytest.importorskip("pandas")
         times = pandas.to_datetime(["2024-01-01 00:00:02", "2024-01-01 00:00:00", "2024-01-01 00:00:01"])

@@ -82,6 +82,12 @@ def test_a_workbook_is_named(member: str, tmp_path: Path) -> None:
         TransitionDataset.load(tmp_path / "log.xlsx")
 
 
+def test_a_damaged_workbook_by_the_name_of_a_table(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_bytes(b"PK\x03\x04" + bytes(range(200)))
+    with pytest.raises(DataError, match=r"is none: perhaps a damaged workbook; save its sheet as CSV \(UTF-8\)"):
+        TransitionDataset.load(tmp_path / "log.csv")
+
+
 class TestHeaders:
     @pytest.mark.parametrize("blank", ["\u00a0", "\u202f"])
     def test_blanks_that_do_not_break(self, blank: str, tmp_path: Path) -> None:

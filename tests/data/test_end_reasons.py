@@ -292,12 +292,13 @@ class TestBounds:
 
     def test_an_action_outside_is_refused_by_its_row(self, tmp_path: Path) -> None:
         path, said = self.file(tmp_path), {"actions": ["u", "v"]}
-        with pytest.raises(DataError, match=r"actions: -4 at row 4, column 'v' .* is outside the bounds \[-3, 3\]"):
+        told = r"-4 at row 4, column 'v' .* is outside the bounds \[-3, 3\]; the data reach from -9 to 0 there: give"
+        with pytest.raises(DataError, match=told):
             TransitionDataset.load(path, columns=said, action_low=-3, action_high=3)
         raw = settle(read(path, said), action_low=-3, action_high=3)
         (finding,) = examine(raw).at("error")
         assert (finding.code, finding.place and finding.place.row) == ("actions.outside", 4)
-        assert "give wider bounds (action_low, action_high)" in finding.advice
+        assert "give wider bounds (action_low, action_high); the data reach from -9 to 0." in finding.advice
 
     def test_mistakes(self) -> None:
         given = {**table(), "done": np.zeros(10)}

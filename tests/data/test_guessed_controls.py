@@ -25,6 +25,9 @@ from rl_training.data.offline_dataset import TransitionDataset
         "ctrl2",
         "drive_speed_set",
         "defrost",
+        "Lever %",
+        "Fahrhebel",
+        "Setting 2",
     ],
 )
 def test_may_be_controls(name: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rl_training import yaml_dialect
 from rl_training.cli.reading_options import in_options
 from rl_training.data import TransitionDataset
 from rl_training.data.dataset_loaders import FileDatasetConfig
@@ -184,6 +185,8 @@ def test_a_column_that_is_empty_throughout_pays_nothing_that_is_known() -> None:
         (["sales", "1e999*wages"], "must be worth a finite number other than 0"),
         ("sales-wages", r"columns: \{rewards: \[sales, -wages\]\}"),
         ("-wages + sales", r"columns: \{rewards: \[-wages, sales\]\}"),
+        ("0,31*kWh", r"no column '0,31\*kWh'; write decimals with a point: columns: \{rewards: \[0.31\*kWh\]\}"),
+        (["sales", "-0", "31*kWh"], r"write decimals with a point: columns: \{rewards: \[sales, -0.31\*kWh\]\}"),
         ("kWh*0.31", r"no column 'kWh\*0.31'; write the number first: 0.31\*kWh"),
         (["sales", "-kWh*0.31"], "write the number first: -0.31"),
         (["sales", "-1_0*kWh"], r"a part of a sum is written cost, -cost or 0.31\*kWh"),
@@ -216,6 +219,15 @@ def test_other_fields_take_no_sums() -> None:
 def test_a_mapping_is_answered_with_the_list() -> None:
     with pytest.raises(ValueError, match=r"of rewards several are added up: \[sales, -cost, 0.3\*kWh\]"):
         FileDatasetConfig(path=Path("log.csv"), columns={"rewards": {"sales": 1, "wages": -1}})  # type: ignore[dict-item]
+
+
+def test_a_list_that_yaml_has_cut_at_a_decimal_comma() -> None:
+    columns: Any = {"rewards": yaml_dialect.read("[sales, 0,24*kWh, -0,02*wages]")}
+    way = r"rewards.1: must be a column's name, got 0; write decimals with a point, 0.24\*kWh"
+    with pytest.raises(ValueError, match=way):
+        FileDatasetConfig(path=Path("log.csv"), columns=columns)
+    with pytest.raises(ValueError, match=r"obs.1: must be a column's name, got 7"):
+        FileDatasetConfig(path=Path("log.csv"), columns={"obs": ["x", 7]})  # type: ignore[list-item]
 
 
 def test_written_and_read_again(tmp_path: Path) -> None:

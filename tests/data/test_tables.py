@@ -602,3 +602,4 @@ def test_a_part_of_one_name_stands_for_it() -> None:
     names = ["Kammer Luft [°C]", "Feuchte [%rH]", "Aussen [°C]"]
     assert suggest("Kammer", names) == "; did you mean 'Kammer Luft [°C]'?"
     assert suggest("[°C]", names) == "; the data have Kammer Luft [°C], Feuchte [%rH], Aussen [°C]"
+    assert suggest("Speed kmh", ["Speed km/h", "Load t"]) == "; did you mean 'Speed km/h'?"

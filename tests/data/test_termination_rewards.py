@@ -47,6 +47,17 @@ class TestAdding:
         assert "frost -50 added to the reward of 1 termination" in data.notes
         assert "FROST -50 added to the reward of 1 termination" in loaded(at_termination={"FROST": -50.0}).notes
 
+    def test_what_is_named_like_a_cost_is_perhaps_one(self) -> None:
+        said: dict[str, Any] = {"end_reasons": MEANINGS, "at_termination": 4}
+        tram = {**table(), "Energy kWh": COSTS, "Late s": COSTS}
+        del tram["rewards"]
+        columns = {**COLUMNS, "rewards": ["0.24*Energy kWh", "0.02*Late s"]}
+        way = "If 0.24*Energy kWh + 0.02*Late s is a cost, say rewards_are: costs. Right where"
+        assert any(way in note for note in TransitionDataset.from_table(tram, columns, **said).notes)
+        signed = {**columns, "rewards": ["Energy kWh", "-Late s"]}
+        for told in (TransitionDataset.from_table(tram, signed, **said), loaded(at_termination=4)):
+            assert any("ending is rewarded. Right where" in note for note in told.notes)
+
     @pytest.mark.parametrize(("given", "costs"), [(100, False), (-100, True)])
     def test_an_end_that_is_rewarded_is_warned_of(self, given: float, costs: bool) -> None:
         """It may be a goal; of a failure, the sign is the wrong one."""
@@ -100,6 +111,14 @@ class TestRefusing:
     def test_texts_that_no_row_terminates_with(self, text: str) -> None:
         with pytest.raises(DataError, match=f"'{text}' is none of end_reasons that mean termination"):
             loaded(at_termination={text: -5.0})
+
+    def test_a_text_that_may_come_later(self) -> None:
+        """What the log has never seen may be named all the same, once its meaning is said."""
+        with pytest.raises(DataError, match=r"if it may yet come, say so: end_reasons: {speed trip: termination}"):
+            loaded(at_termination={"speed trip": -5.0})
+        with pytest.raises(DataError, match="termination") as raised:
+            loaded(at_termination={"evening": -5.0})
+        assert "may yet come" not in str(raised.value)
 
     def test_two_numbers_for_one_text(self) -> None:
         with pytest.raises(DataError, match="'FROST' is given two numbers"):

@@ -55,6 +55,12 @@ def test_where_no_file_can_be(output: str, told: str, tmp_path: Path) -> None:
     assert str(refused.value) == f"--output {tmp_path / output}: {told.format(tmp_path)}"
 
 
+def test_folders_of_the_system() -> None:
+    for place in ("/proc/page.html", "/sys/new/page.html"):
+        with pytest.raises(ConfigError, match=f"{place}: /(proc|sys) is the system's own, and no file can be made"):
+            require_place(Path(place), force=True)
+
+
 def test_folders_are_made_as_needed(tmp_path: Path) -> None:
     require_place(tmp_path / "new" / "one" / "page.html", force=False)
     assert files_under(tmp_path) == {}

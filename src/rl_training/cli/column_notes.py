@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -82,6 +82,18 @@ def _of_words(words: Collection[str]) -> str:
     return f"the words {listed(words)}; words gives them numbers"
 
 
+def _with_commas(first: Peek, texts: Sequence[str]) -> str | None:
+    """Of numbers, a few of which have another sign of decimals than the rest."""
+    rows = [row for row, text in enumerate(texts) if "," in text]
+    if not rows:
+        return None
+    where = f" at row {rows[0]:,}, counted from 0," if first.files == 1 else ""
+    many = f"{shown(texts[rows[0]])}{where} has a comma"
+    if len(rows) > 1:
+        many = f"{len(rows):,} of {first.looked_at(len(texts))} have a comma, such as {shown(texts[rows[0]])}{where}"
+    return f"{many.rstrip(',')}: write decimals with a point, to use it"
+
+
 def _unfit(first: Peek, values: npt.NDArray[np.generic]) -> str | None:
     if not len(values) or values.ndim != 1:
         return None
@@ -89,7 +101,7 @@ def _unfit(first: Peek, values: npt.NDArray[np.generic]) -> str | None:
         given = [text for cell in values.tolist() if not is_missing_word(text := text_of(cell))]
         texts = [text for text in given if math.isnan(number_of(text))]
         if not texts:
-            return None
+            return _with_commas(first, [text_of(cell) for cell in values.tolist()])
         if len(texts) > _MOSTLY * len(values):
             return f"text, such as {shown(texts[0])}; only numbers can be observed"
         many = f"text in {len(texts):,} of {first.looked_at(len(values))}, such as {shown(texts[0])}"

@@ -16,7 +16,8 @@ from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.words import PAIR, proposed
 from rl_training.data.guess_words import may_cost
 from rl_training.data.guesses import Guess, Guesses
-from rl_training.data.reason_guesses import ReasonGuess
+from rl_training.data.reason_guesses import ReasonGuess, example_of_failure
+from rl_training.data.reward_guesses import weighted_sum
 from rl_training.data.transforms import RETURN_SPAN
 from rl_training.reading_choices import SIGNS_OF_REWARDS, Duplicates, Ending, LastRowsAre
 from rl_training.runtime.presets import presets
@@ -259,11 +260,12 @@ class Draft:
     def _failures(self) -> list[str]:
         """What a failure costs, to be said where the rewards do not."""
         meanings = {text: self.end_reasons.get(text, "termination") for text in self.reasons if text}  # or still to say
-        ends = [text for text, meaning in meanings.items() if meaning == "termination"]
-        if not ends:
+        shown = example_of_failure(text for text, meaning in meanings.items() if meaning == "termination")
+        if shown is None:
             return []
+        cost = 100 if self.guesses.rewards_are == "costs" else -100
         about = "If one of these is a failure, and the rewards do not say so: what it costs (of costs, above zero)."
-        return [*_comment(about, "  "), f"  # at_termination: {yaml_dialect.inline({ends[0]: -100})}"]
+        return [*_comment(about, "  "), f"  # at_termination: {yaml_dialect.inline({shown: cost})}"]
 
     def _bounds(self) -> list[str]:
         """The bounds of actions, to be said by who knows them."""
@@ -294,6 +296,9 @@ class Draft:
         for columns in guess.candidates[:12]:
             value = columns[0] if len(columns) == 1 else list(columns)
             lines.append(f"    # candidate: {guess.field}: {yaml_dialect.inline(value)}")
+        if weighted := weighted_sum(guess) if self.is_table else []:
+            about = "Several are added up, each times what one unit of it is worth:"
+            lines += [*_comment(about, "    "), f"    # {guess.field}: {yaml_dialect.inline(weighted)}"]
         return [*lines, f"    {guess.field}: {TO_FILL_IN}"] if active else lines
 
     def _entry(self, field: str, guess: Guess) -> str:

@@ -14,6 +14,7 @@ from rl_training.cli.data_convert import mean_return, provenance_of, read_and_de
 from rl_training.cli.reading_options import Reading
 from rl_training.cli.telling import tell
 from rl_training.data.checks import BoolArray, IndexArray
+from rl_training.data.few_episodes import to_judge_by
 from rl_training.data.formats import writers
 from rl_training.data.kept_reasons import reasons_of
 from rl_training.data.offline_dataset import TransitionDataset
@@ -21,7 +22,7 @@ from rl_training.data.provenance import Provenance
 from rl_training.errors import ConfigError, DataError
 from rl_training.experiment.costs import Shown
 from rl_training.paths import in_shell, resolved
-from rl_training.wording import amount
+from rl_training.wording import amount, notice_line
 
 _NAMES = ("train", "held_out")
 _KINDS = ("all but", "set aside:")
@@ -154,7 +155,9 @@ def _write(
     titles = ("to train on", "set aside")
     told = zip(titles, parts, goals, notes, strict=True)
     lines = [line for title, part, goal, own in told for line in (_line(title, part, shown), *written_lines(goal, own))]
-    return [*lines, *lone]
+    kept, aside = (len(np.unique(_recorded(part))) for part in parts)
+    few = to_judge_by(aside, kept + aside)
+    return [*lines, *([] if few is None else [f"  {notice_line(few)}"]), *lone]
 
 
 def _lone_terminations(parts: list[TransitionDataset]) -> list[str]:

@@ -84,12 +84,11 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
     policies = [(run, load_policy(run, asked.which)) for run in runs]
     for run, policy in policies:
         _require_data(run, policy, asked)
-    for notice in use_threads(None, choose_device("auto"), resumed=True):
-        tell(notice_line(notice), err=True)
+    busy = use_threads(None, choose_device("auto"), resumed=True)
     estimated: list[Estimated] = []
     for run, policy in policies:
         began = time.monotonic()
-        found = _estimate(policy, asked)
+        found = _estimate(policy, asked, [] if estimated else busy)
         tell_stopped(policy)
         shown = shown_of(policy.checkpoint.config, run_of(policy.place))  # as the run's report has it
         one = Estimated(run, asked.which, found, time.monotonic() - began, shown, _longer(run, policy))
@@ -122,7 +121,8 @@ def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:
         raise ConfigError(f"{run}: has no data of its own on disk; --data FILE names the episodes to evaluate it on")
 
 
-def _estimate(policy: LoadedPolicy, asked: AskedOffline) -> OfflineEvaluation:
+def _estimate(policy: LoadedPolicy, asked: AskedOffline, notices: Sequence[str]) -> OfflineEvaluation:
+    """notices: told when it begins, as a refusal is one line."""
     ignored = warnings.catch_warnings(action="ignore")  # what diverged is told as a note
     alike = read_as_the_runs("--data", asked.data, [policy.checkpoint.config.dataset])
     with alike, ignored, _progress(can_go_on=asked.updates is None) as on_part:
@@ -134,8 +134,14 @@ def _estimate(policy: LoadedPolicy, asked: AskedOffline) -> OfflineEvaluation:
             gamma=asked.gamma,
             deterministic=False if asked.stochastic else None,
             members=asked.members,
+            on_start=lambda: _tell_each(notices),
             on_part=on_part,
         )
+
+
+def _tell_each(notices: Sequence[str]) -> None:
+    for notice in notices:
+        tell(notice_line(notice), err=True)
 
 
 @contextmanager

@@ -57,10 +57,14 @@ def dates_of(column: NamedColumn, names: Collection[str]) -> str | None:
 
 def as_option(known: Sequence[NamedColumn], given: Mapping[str, str] | None = None) -> str:
     """`--obs x=1,y=2,time=2024-06-01T12:00`: an observation by its names, of what was given for them, else of values
-    from the middle of what was seen."""
-    middles = {column.name: f"{(column.low + column.high) / 2:.4g}" for column in known if not column.time}
+    from the middle of what was seen, and 0 of what may be either 0 or 1."""
+    middles = {column.name: f"{_some_value(column):.4g}" for column in known if not column.time}
     some = middles | {column.time: _SOME_TIME for column in known if column.time}
     return f"--obs {shlex.quote(joined(f'{name}={(given or {}).get(name) or value}' for name, value in some.items()))}"
+
+
+def _some_value(column: NamedColumn) -> float:
+    return 0.0 if (column.low, column.high) == (0.0, 1.0) else (column.low + column.high) / 2
 
 
 def in_their_order(known: Sequence[NamedColumn], values: Sequence[float]) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from rl_training.cli.text_tables import age, beside, fits, table
 from rl_training.experiment.costs import Shown, common
 from rl_training.experiment.run_listing import RunSummary, differences, find, list_runs, summarise
 from rl_training.paths import in_shell
-from rl_training.run_places import DAMAGED, STOPPED
+from rl_training.run_places import DAMAGED, RUNS_DIR, STOPPED
 from rl_training.wording import amount, readable
 
 _OFFLINE = "offline: value by the newest trusted evaluate --offline; alike only for the same data and --gamma"
@@ -48,7 +49,8 @@ def runs(folder: Path, algo: str | None, status: str | None, sort: str, limit: i
             tell(f"{len(shown)} of {amount(len(every), 'run')} in {folder}")
     else:
         what = "of that kind among " + amount(len(every), "run") if every else ""
-        tell(f"no runs {what}{' ' if what else ''}in {folder}")
+        nowhere = "" if os.path.lexists(folder) or folder == Path(RUNS_DIR) else " (there is no such folder)"
+        tell(f"no runs {what}{' ' if what else ''}in {folder}{nowhere}")
         if not every:
             tell("start one: rl-training train -c cql/pendulum, or rl-training init FILE for data of your own")
 

@@ -23,9 +23,7 @@ from rl_training.cli.observed_columns import (
 from rl_training.cli.reading_options import split_at_commas
 from rl_training.cli.telling import tell
 from rl_training.data.column_names import are_names
-from rl_training.data.formats.cells import (
-    is_missing_word,
-)
+from rl_training.data.formats.cells import is_missing_word, number_said
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of, listed, suggest
 from rl_training.data.formats.words import as_number, float_of, key_of
@@ -117,11 +115,8 @@ def _numbers(text: str, columns: Sequence[NamedColumn] = ()) -> list[float]:
     """In the order of the columns, whose words stand for their numbers."""
     try:
         parts = _parts(text.strip("[] ").rstrip(", "), columns)
-        words = [dict(column.words) for column in columns] if len(columns) == len(parts) else [{} for _ in parts]
-        return [
-            float_of(next((number for word, number in known.items() if key_of(word) == key_of(part)), part))
-            for part, known in zip(parts, words, strict=True)
-        ]
+        words = [column.words for column in columns] if len(columns) == len(parts) else [() for _ in parts]
+        return [_number(part, known) for part, known in zip(parts, words, strict=True)]
     except ValueError:
         is_file = Path(text).suffix in SUFFIXES
         hint = f"; for observations in a file: --obs-file {shlex.quote(text)}" if is_file else ""
@@ -132,6 +127,12 @@ def _numbers(text: str, columns: Sequence[NamedColumn] = ()) -> list[float]:
         elif not hint and columns:
             hint = f", or by name, such as {as_option(columns)}"
         raise DataError(f"--obs {text}: must be numbers separated by commas{hint}") from None
+
+
+def _number(text: str, words: Sequence[tuple[str, float]]) -> float:
+    """By the column's own words, `open`, where it has any, else by those of any column, `yes`."""
+    own = {key_of(word): number for word, number in words}
+    return own[key_of(text)] if key_of(text) in own else float_of(text) if own else number_said(text)
 
 
 def _parts(text: str, columns: Sequence[NamedColumn]) -> list[str]:
@@ -176,11 +177,8 @@ def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
         if name in given:
             raise DataError(f"--obs {text}: column {name!r} is given twice")
         typed[name] = value
-        numbers_by_word = {key_of(word): number for word, number in known[name].words}
         try:
-            given[name] = (
-                numbers_by_word[key] if (key := key_of(value)) in numbers_by_word else float_of(value or "nan")
-            )
+            given[name] = _number(value or "nan", known[name].words)
         except ValueError:
             allowed = f", or one of {listed(word for word, _ in known[name].words)}" if known[name].words else ""
             must = (

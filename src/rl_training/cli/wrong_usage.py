@@ -150,7 +150,13 @@ def _number(message: str, error: Any, words: Sequence[str]) -> str | None:
         return f"{names[0]}: must be a whole number, got {given}{in_digits(given)}"
     if given is None or "number" not in message:
         return None
-    return f"{message}, got {given}{advice}" if (advice := with_a_point(given)) else None
+    return f"{message}, got {given}{advice}" if (advice := with_a_point(given) or _of_percent(given)) else None
+
+
+def _of_percent(given: str) -> str:
+    """`; write 0.25`, of `25%`; nothing of anything else."""
+    found = re.fullmatch(r"(\d{1,3}(?:\.\d{1,9})?) ?%", given.strip())
+    return f"; write {float(found[1]) / 100:g}" if found else ""
 
 
 def _given(names: Sequence[str], words: Sequence[str]) -> str | None:
@@ -180,6 +186,8 @@ def _near(command: str, option: str, known: Sequence[str]) -> str:
         return f"; did you mean --format {option.lstrip('-')}?"
     if (meant := option_meant(command, option, known)) is not None:
         return meant
+    if sorted(option) == sorted("--help"):  # `--hlep`; `--held` is something else
+        return "; did you mean --help?"
     near = closest(option.lstrip("-"), [name.lstrip("-") for name in known])
     return "" if near is None else f"; did you mean --{near}?"
 

@@ -252,8 +252,11 @@ def _check_finite(name: str, values: FloatArray, ends: BoolArray) -> None:
     raise FaultyValueError(name, kind, place[0], column, ends, "all values must be finite (in float32)")
 
 
-def check_action_bounds(actions: FloatArray, low: npt.ArrayLike, high: npt.ArrayLike, ends: BoolArray) -> None:
-    """Refuse actions `[N, A]` outside `[low, high]` (each a scalar or `[A]`) by more than rounding."""
+def check_action_bounds(
+    actions: FloatArray, low: npt.ArrayLike, high: npt.ArrayLike, ends: BoolArray, *, by_user: bool = False
+) -> None:
+    """Refuse actions `[N, A]` outside `[low, high]` (each a scalar or `[A]`) by more than rounding. by_user: who reads
+    the data has said these bounds, and may say others."""
     least = as_bound("action_low", low, actions.shape[1])
     most = as_bound("action_high", high, actions.shape[1])
     for column in np.flatnonzero(~(least < most)).tolist():
@@ -269,6 +272,10 @@ def check_action_bounds(actions: FloatArray, low: npt.ArrayLike, high: npt.Array
     found, bottom, top = float(str(actions[row, column])), float(least[column]), float(most[column])
     digits = ".9g" if float(f"{bottom:g}") <= float(f"{found:g}") <= float(f"{top:g}") else "g"
     rule = f"is outside the bounds [{bottom:{digits}}, {top:{digits}}]"
+    if by_user:
+        reach = " to ".join(f"{float(str(of[column])):g}" for of in (smallest, largest))
+        rule += f"; the data reach from {reach} there: give bounds so wide (action_low, action_high), or leave these"
+        rule += " episodes out (rows count from 0)"
     raise FaultyValueError("actions", f"{found:{digits}}", row, column, ends, rule, joint=" ")
 
 

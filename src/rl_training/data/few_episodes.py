@@ -1,9 +1,13 @@
-"""What to say of data that are a single episode."""
+"""What to say of data that are a single episode, or few to judge by."""
 
 from __future__ import annotations
 
-from rl_training.data.offline_dataset import TransitionDataset
+import math
 
+from rl_training.data.offline_dataset import TransitionDataset
+from rl_training.wording import WARNING, amount
+
+FEWEST_EPISODES = 10  # that an estimate without a simulator is made of
 ONE_EPISODE = (
     "the data are a single episode: a policy learns from what went differently in several, and judging one"
     " (held-out data, evaluate --offline) takes several as well"
@@ -17,3 +21,14 @@ def of_one_episode(dataset: TransitionDataset) -> list[str]:
     if not (dataset.terminations | dataset.truncations).any():
         return [f"no row of the data ends an episode (terminations, truncations): all {len(dataset):,} count as one"]
     return [ONE_EPISODE]
+
+
+def to_judge_by(aside: int, whole: int) -> str | None:
+    """What to say where too few of so many episodes are set aside for an estimate of a policy."""
+    if aside >= FEWEST_EPISODES:
+        return None
+    told = f"{amount(aside, 'episode')} set aside: too few to judge by, as evaluate --offline needs {FEWEST_EPISODES}"
+    if whole < 2 * FEWEST_EPISODES:
+        return f"{told}; record more"
+    share = math.ceil(100 * FEWEST_EPISODES / whole) / 100
+    return f"{WARNING}{told}; --held-out {share:g} sets as many aside"

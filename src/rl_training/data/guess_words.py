@@ -63,6 +63,7 @@ LIKELY = {
         "stellantrieb", "dosierung", "befeuchtung", "bewaesserung",
         "consigne", "vanne", "vannes", "clapet", "volet", "chauffage", "ventilateur", "pompe", "consigna", "valvula",
         "compuerta", "calefaccion", "calentador", "bomba", "valvola", "pompa", "riscaldamento",
+        "lever", "levers", "knob", "knobs", "pedals", "hebel", "hebelstellung", "manette", "palanca",
         "opening", "oeffnung", "ouverture", "ouvrant", "ouvrants", "apertura", "aeration", "arrosage", "irrigation",
         "riego", "irrigazione", "humidificateur", "climatisation", "refroidissement",
     },
@@ -71,7 +72,9 @@ LIKELY = {
 _SET = {"pct", "percent", "prozent", "set", "sp", "setp", "soll", "power", "duty", "cmd", "leistung", "stufe"}
 # The last or the first word of what is told to a controller: a set point, whatever it is of, as `Agitation rpm SP`.
 _SET_POINT = {"sp", "setp", "soll", "cmd", "command", "commanded"}
-_SWITCHED = {"defrost", "defrosting", "abtauung", "abtauen", "compr", "drive", "antrieb"}
+_SWITCHED = {
+    "defrost", "defrosting", "abtauung", "abtauen", "compr", "drive", "antrieb", "setting", "settings", "einstellung",
+}  # fmt: skip
 REWARD = {"r", "rew", "reward", "rewards", "belohnung", "belohnungen", "recompense", "recompensa"}
 LIKE_REWARD = {
     "score", "scores", "gain", "utility", "payoff", "payout", "profit", "points", "revenue", "benefit", "bonus",
@@ -85,7 +88,7 @@ COST = {
 HEADS = {
     "sollwert", "stellgroesse", "stellwert", "istwert", "messwert", "temperatur", "temp", "druck", "feuchte",
     "drehzahl", "fuellstand", "durchfluss", "geschwindigkeit", "belohnung",
-    "ventil", "klappe", "heizung", "kuehlung", "luefter", "lueftung", "ventilator", "pumpe", "schieber",
+    "ventil", "klappe", "heizung", "kuehlung", "luefter", "lueftung", "ventilator", "pumpe", "schieber", "hebel",
 }  # fmt: skip
 # The last word of what is measured at a control: `heater_temp`.
 _MEASURED = {
@@ -114,6 +117,12 @@ SPENT = {
     "wage", "wages", "salary", "salaries", "expense", "expenses", "fee", "fees", "rent", "fuel", "fine", "fines",
     "aufwand", "ausgaben", "lohn", "loehne", "gehaelter", "miete", "gebuehr", "gebuehren", "salaires", "loyer",
 }  # fmt: skip
+# How much too late something was: a cost where whole episodes are scored by it, else perhaps a measurement.
+LATENESS = {
+    "late", "lateness", "delay", "delays", "delayed", "overdue", "tardiness", "verspaetung", "verspaetungen", "verzug",
+    "retard", "retards", "retraso", "retrasos", "ritardo",
+}  # fmt: skip
+_ENERGY = {"wh", "kwh", "mwh", "gwh"}  # `kWh` is k, wh
 WHOLE_REWARD = {"total", "sum", "all", "overall", "gesamt", "summe"}
 BESIDE_R = {"t", *WHOLE_REWARD}
 FLAGS = {
@@ -178,9 +187,19 @@ def is_money(name: str) -> bool:
 
 
 def may_cost(name: str) -> bool:
-    """Whether lower may be better, by the name: of a cost, or of money, unless it says that it is gained."""
+    """Whether lower may be better, by the name: of a cost, of money or of a delay, unless it says that it is gained."""
     gained = is_reward(name) or first_of(name, LIKE_REWARD) is not None
-    return is_cost(name) or (is_money(name) and not gained)
+    return is_cost(name) or ((is_money(name) or is_lateness(name)) and not gained)
+
+
+def is_lateness(name: str) -> bool:
+    """`Late s`, `Verspätung [min]`."""
+    return first_of(name, LATENESS) is not None
+
+
+def is_energy(name: str) -> bool:
+    """By its unit, `Energy kWh`: what is paid for, or else sold."""
+    return not _ENERGY.isdisjoint(words_in(name))
 
 
 def is_message(name: str) -> bool:

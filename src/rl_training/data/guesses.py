@@ -38,8 +38,10 @@ class Guesses:
 
     @property
     def scored_at_ends(self) -> bool:
-        """Whether the reward is one of a whole episode, which its last row has."""
-        return self.column_of("rewards") in self.late
+        """Whether the reward, or what may be it, is one of a whole episode, which its last row has."""
+        rewards = [guess for guess in self.fields if guess.field == "rewards"]
+        names = {name for guess in rewards for columns in (guess.columns, *guess.candidates) for name in columns}
+        return not names.isdisjoint(self.late)
 
     @property
     def unclear(self) -> list[Guess]:

@@ -386,7 +386,7 @@ class TransitionDataset:
                 dataset = dataset._with(next_obs=with_time_after_ends(raw, dataset.obs, dataset.next_obs, last))
             if (said := settled.bounds) is not None and said.by_user and said.action_low and said.action_high:
                 ends = dataset.terminations | dataset.truncations
-                check_action_bounds(dataset.actions, said.action_low, said.action_high, ends)
+                check_action_bounds(dataset.actions, said.action_low, said.action_high, ends, by_user=True)
         bounds, misfits = settled.bounds.fitted(dataset.obs, dataset.actions) if settled.bounds else (None, ())
         return dataset._with(
             whole_episodes=not np.any(raw.arrays.get(BORDERS_LOST, False)),

@@ -100,6 +100,28 @@ _HARMLESS_BEFORE = {"trip": {"end", "ended", "ends", "over"}, "loss": {"target",
 _AS_PLANNED = ("complete", "success", "finish", "done", "ok")
 
 
+# What everybody wants; beginnings of words, too.
+_SUCCESSES = (
+    "arriv", "done", "success", "succeed", "finish", "complete", "goal", "ok", "okay", "solve", "win", "won", "landed",
+    "victory", "reach", "target", "cured", "recover", "deliver", "normal", "good",
+    "ziel", "erreicht", "erfolg", "gewonnen", "fertig", "angekommen", "succes", "atteint", "exito", "llegad",
+    "alcanzad",
+)  # fmt: skip
+
+
+def example_of_failure(texts: Iterable[str]) -> str | None:
+    """Of reasons for a termination the one to show as a failure, if any may be one: such as sounds like it, else the
+    first that does not sound like what was wanted."""
+    given = list(texts)
+    failed = [text for text in given if is_failure(text)]
+    return next(iter([*failed, *(text for text in given if not _is_success(text))]), None)
+
+
+def _is_success(text: str) -> bool:
+    words = _words(text)
+    return _NEGATIONS.isdisjoint(words) and any(_among(word, _SUCCESSES) for word in words)
+
+
 def is_failure(text: str) -> bool:
     """Whether a reason sounds like one that nobody wants; `no fault` and `trip complete` do not."""
     words = _words(text)

@@ -15,14 +15,19 @@ from rl_training.data.guess_words import (
     WHOLE_REWARD,
     first_of,
     is_cost,
+    is_energy,
+    is_lateness,
     is_money,
     is_reward,
     is_surely_cost,
+    may_cost,
     words_in,
 )
 from rl_training.data.guesses import Guess
 from rl_training.data.value_looks import only_grows
 from rl_training.reading_choices import RewardsAre
+
+_WORTH = ("0.24", "0.02", "1.5")  # of a unit, in an example
 
 
 def guess_rewards(
@@ -43,11 +48,12 @@ def guess_rewards(
         return Guess("rewards", (chosen[0],), why), None
     if found:
         return Guess("rewards", (), "more than one may hold the reward", tuple((name,) for name in found)), None
-    costs = dict.fromkeys(name for name in columns if is_cost(name))
+    lateness = [name for name in late if is_lateness(name)]
+    costs = dict.fromkeys(name for name in columns if is_cost(name) or name in lateness)
     money = [name for name in columns if is_money(name) and name not in costs]
     spent = {*costs, *money}
     likely = [name for name in columns if name in spent or first_of(name, LIKE_REWARD) is not None]
-    if len(late) == 1 and set(likely) <= set(late) and not is_cost(late[0]) and not is_money(late[0]):
+    if len(late) == 1 and set(likely) <= set(late) and late[0] not in spent:
         why = "it stands in last rows of episodes only, as a score of the whole does; 0 in all others"
         return Guess("rewards", (late[0],), why), None
     likely = list(dict.fromkeys([*likely, *late]))
@@ -60,6 +66,10 @@ def guess_rewards(
     gains = [name for name in likely if name not in paid]
     sums = [(*gains, *(f"-{name}" for name in paid))] if paid and gains else []
     together = ", or a sum with costs taken off, if gains and costs belong together" if sums else ""
+    energy = [name for name in columns if is_energy(name) and name not in likely] if lateness and not gains else []
+    if energy:
+        sums, likely = [(*energy, *paid)], [*likely, *energy]
+        together = f", or a sum, if {listed(energy)} is paid for, too"
     if costs:
         why = f"{listed(costs)} looks like a cost, where lower is better: name it and say rewards_are: costs{together}"
     elif money:
@@ -69,3 +79,14 @@ def guess_rewards(
     elif late:
         why = f"{listed(late)} stand in last rows of episodes only, as scores of the whole do"
     return Guess("rewards", (), why, (*sums, *((name,) for name in likely))), None
+
+
+def weighted_sum(guess: Guess) -> list[str]:
+    """An example of rewards that are a sum, of the first candidates where they may be one: `[0.24*kWh, 0.02*late]`."""
+    if guess.field != "rewards" or not guess.candidates:
+        return []
+    several = next((columns for columns in guess.candidates if len(columns) > 1), None)
+    likely = several or [name for (name,) in guess.candidates if may_cost(name)]
+    summed = zip(_WORTH, likely, strict=False)
+    terms = [f"-{worth}*{name[1:]}" if name[:1] == "-" else f"{worth}*{name}" for worth, name in summed]
+    return terms if len(terms) > 1 else []

@@ -7,6 +7,7 @@ from typing import Any
 from rl_training.data.fields import TO_FILL_IN
 from rl_training.data.formats.end_reasons import checked as checked_reasons
 from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.reward_terms import with_points
 from rl_training.data.formats.words import NAME as WORDS
 from rl_training.data.formats.words import checked as checked_words
 from rl_training.data.termination_rewards import NAME as AT_TERMINATION
@@ -29,6 +30,13 @@ def columns_by_field(given: Any) -> Any:
         if isinstance(names, dict):
             several = "; of rewards several are added up: [sales, -cost, 0.3*kWh]" if field == "rewards" else ""
             raise ValueError(f"{field}: must be a column's name or a list of names, got {shown(names)}{several}")
+        listed = names if isinstance(names, list) else []
+        place = next((place for place, name in enumerate(listed) if not isinstance(name, str)), None)
+        if place is not None:
+            # The first alone: YAML has lost the sign of a -0.
+            pointed = next((word for word in with_points(listed) if "*" in word and word not in listed), None)
+            way = f"; write decimals with a point, {pointed}" if pointed and field == "rewards" else ""
+            raise ValueError(f"{field}.{place}: must be a column's name, got {shown(listed[place])}{way}")
     return given
 
 

@@ -15,10 +15,12 @@ from rl_training.data.flags import complete_flags, resolve_names
 from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.raw import RawData
+from rl_training.data.guess_words import is_energy, may_cost
 from rl_training.errors import DataError, did_you_mean
 from rl_training.reading_choices import AtTermination, EndReasons
 from rl_training.validation import printable, shown
 from rl_training.wording import WARNING, amount
+from rl_training.yaml_dialect import inline
 
 NAME = "at_termination"
 
@@ -66,7 +68,10 @@ def check_reasons(given: AtTermination | None, reasons: EndReasons | None) -> No
     for text in given:
         if text_of(text).casefold() not in folded:
             meant = did_you_mean(str(text), ending) or f"; these are: {first_of(map(printable, ending))}"
-            raise DataError(f"{NAME}: {shown(text)} is none of end_reasons that mean termination{meant}")
+            said = {text_of(reason).casefold() for reason in reasons}
+            later = inline({printable(text_of(text)): "termination"})
+            way = "" if text_of(text).casefold() in said else f"; if it may yet come, say so: end_reasons: {later}"
+            raise DataError(f"{NAME}: {shown(text)} is none of end_reasons that mean termination{meant}{way}")
 
 
 def with_termination_rewards(raw: RawData, given: AtTermination, *, costs: bool) -> RawData:
@@ -91,12 +96,21 @@ def with_termination_rewards(raw: RawData, given: AtTermination, *, costs: bool)
     note = f"{told} added to the {'cost' if costs else 'reward'} of {changed}"
     if (extra > 0).any():
         sign = "above zero, as costs are" if costs else "below zero"
-        note = f"{WARNING}{note}: ending is rewarded. Right where the end is the goal; a failure takes a number {sign}"
+        note = f"{WARNING}{note}: ending is rewarded. {_perhaps_costs(raw)}Right where the end is the goal; a failure"
+        note += f" takes a number {sign}"
     gone = [name for name in raw.arrays if FIELD_OF.get(name) == "returns_to_go"]
     note += "; the file's returns_to_go are of other rewards, and left out" if gone else ""
     arrays = {name: values for name, values in raw.arrays.items() if name not in gone} | {key: rewards}
     places = dict(zip(raw.in_table(rows).tolist(), extra.tolist(), strict=True))
     return replace(raw, arrays=arrays, notes=(*raw.notes, note), added_at_ends=places)
+
+
+def _perhaps_costs(raw: RawData) -> str:
+    """What to say where rewards are named like costs and nobody has said which they are."""
+    name = raw.column_in_file("rewards", None)
+    if name is None or raw.rewards_are is not None or raw.signs_told or not (may_cost(name) or is_energy(name)):
+        return ""
+    return f"If {printable(name)} is a cost, say rewards_are: costs. "
 
 
 def _by_reason(raw: RawData, rows: npt.NDArray[np.int64], added: Mapping[str, float]) -> npt.NDArray[np.float64]:

@@ -33,7 +33,7 @@ def find_config(name: str) -> Path:
         ways = f"`rl-training resume {in_shell(name)}` continues it, {another}"
         raise ConfigError(f"config: {name} is a run, not a configuration; {ways}")
     if path.suffix in _OF_CONFIGS:
-        raise ConfigError(f"config: no file {name}{_beside(path) or _packaged_hint(name)}")
+        raise ConfigError(f"config: no file {name}{_above(path) or _beside(path) or _packaged_hint(name)}")
     if name in packaged_configs():
         return ASSETS / f"{name}.yaml"
     close = closest(name, packaged_configs())
@@ -43,6 +43,12 @@ def find_config(name: str) -> Path:
 
 def _is_run(path: Path) -> bool:
     return is_run(path) and (path / OWN_CONFIG).is_file() and (path / DESCRIPTION).is_file()
+
+
+def _above(path: Path) -> str | None:
+    """The configuration of that very name one folder up, where commands are run in a folder of their own."""
+    above = Path("..", path) if len(path.parts) == 1 else path.parent.parent / path.name
+    return f"; did you mean {str(above)!r}?" if above.is_file() else None
 
 
 def _beside(path: Path) -> str | None:

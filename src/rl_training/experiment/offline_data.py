@@ -10,11 +10,12 @@ import numpy as np
 
 from rl_training.data.column_names import require_order
 from rl_training.data.dataset_loaders import DatasetConfig, FileDatasetConfig, load_dataset
+from rl_training.data.few_episodes import FEWEST_EPISODES
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.provenance import KEY as PROVENANCE
 from rl_training.data.provenance import Provenance, other_rewards
 from rl_training.errors import ConfigError, DataError
-from rl_training.experiment.offline_doubts import FEW_EPISODES, FEWEST_EPISODES, caution_of_few
+from rl_training.experiment.offline_doubts import FEW_EPISODES, caution_of_few
 from rl_training.experiment.other_units import other_units
 from rl_training.experiment.report.diagnostics import some_episodes
 from rl_training.experiment.report.held_out import read_alike, share_seen

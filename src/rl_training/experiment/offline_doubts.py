@@ -7,6 +7,7 @@ from typing import Self
 
 import numpy as np
 
+from rl_training.data.few_episodes import FEWEST_EPISODES
 from rl_training.experiment import statistics
 from rl_training.experiment.statistics import Estimate
 from rl_training.runtime.fitted_evaluation import DEFAULT_UPDATES, FittedValues
@@ -14,7 +15,6 @@ from rl_training.runtime.model_rollouts import ModelledValues
 from rl_training.runtime.modelled_ends import ModelledEnds
 from rl_training.wording import amount, readable
 
-FEWEST_EPISODES = 10
 FEW_EPISODES = 100  # below which a note says what no check sees
 MOST_OUTSIDE = 0.2  # share of states with an action that similar states of the data have not seen
 LARGEST_DRIFT = 0.25  # change of a value at the end of the fit; this and those below in spreads of the returns

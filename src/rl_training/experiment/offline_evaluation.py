@@ -223,10 +223,12 @@ def evaluate_offline(
     policy: LoadedPolicy,
     dataset: TransitionDataset | str | None = None,
     *,
+    on_start: Callable[[], None] = lambda: None,
     on_part: Callable[[int, int], None] = lambda done, planned: None,
     **options: Unpack[OfflineOptions],
 ) -> OfflineEvaluation:
-    """See `LoadedPolicy.evaluate_offline`; `on_part` is told how many updates are done, and of how many so far."""
+    """See `LoadedPolicy.evaluate_offline`; `on_part` is told how many updates are done, and of how many so far,
+    `on_start` before the first, when nothing that was asked for is refused any more."""
     given = {name: value for name, value in options.items() if value is not None}
     settings = _settings({name: value for name, value in given.items() if name not in _OF_POLICIES})
     learner, config = policy.actor.learner, policy.checkpoint.config
@@ -240,6 +242,7 @@ def evaluate_offline(
         raise ConfigError(f"gamma: 1 {takes}: {endless}; below 1, 0.999 counts some 1,000 steps")
     mode = config.evaluation.deterministic if deterministic is None else require_flag("deterministic", deterministic)
     most = settings.updates * (1 if "updates" in given else MOST_ROUNDS)
+    on_start()
     fitted = fit_values(
         policy.actor,
         places,

@@ -10,7 +10,7 @@ from rl_training.data.summaries import known_facts
 from rl_training.runtime.config import OnlineConfig, TrainConfig
 from rl_training.runtime.initial_values import has_critics
 from rl_training.runtime.new_runs import new_path
-from rl_training.wording import amount, milliseconds, notice_line, readable
+from rl_training.wording import WARNING, amount, milliseconds, notice_line, readable
 
 if TYPE_CHECKING:
     from rl_training.data.offline_dataset import TransitionDataset
@@ -71,7 +71,7 @@ def plan_in_words(trainer: Trainer, parts: Parts, pace: Pace | None) -> list[str
         *map(str, parts.memory),
         f"evaluate: {scored if config.env_id else _afterwards(config, parts)}",
         f"write: {new_path(config)}",
-        *map(notice_line, trainer.notices),
+        *sorted(map(notice_line, trainer.notices), key=lambda line: line.startswith(WARNING)),  # warnings last
     ]
 
 

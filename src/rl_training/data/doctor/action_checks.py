@@ -128,10 +128,11 @@ def _outside(
     least, most = number(bounds.low[column]), number(bounds.high[column])
     what = f"{amount(count, 'entry')} in {amount(rows, 'row')} {'lies' if count == 1 else 'lie'} outside the bounds"
     what += f" ({bounds.source}); the first is {number(float(actions[row, column]))}, outside [{least}, {most}]."
+    reach = [number(float(extremes.min[column])), number(float(extremes.max[column]))]
     if known:
-        advice = f"Such data are refused: drop these episodes, or {known}."
+        advice = f"Such data are refused: drop these episodes, or {known}; the data reach from {' to '.join(reach)}."
     else:
-        used = f"[{number(float(extremes.min[column]))}, {number(float(extremes.max[column]))}]"
+        used = f"[{', '.join(reach)}]"
         advice = f"Training would scale {column_in_words(column, subject.action_names)} by {used}, its extremes: drop"
         advice += " these episodes if they are faulty, or tell the true bounds (action_low and action_high, or env_id)."
     level: Level = "error" if known else "warning"

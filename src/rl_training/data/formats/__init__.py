@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from zipfile import is_zipfile
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from rl_training.data.formats.csv_text import GZIP, is_text, unpacked_start
 from rl_training.data.formats.folders import kind_in
 from rl_training.data.formats.frames import read_table
 from rl_training.data.formats.nearby import near_names
-from rl_training.data.formats.not_data import WORKBOOK, is_workbook, told_apart
+from rl_training.data.formats.not_data import DAMAGED_WORKBOOK, WORKBOOK, is_workbook, told_apart
 from rl_training.data.formats.places import MINARI_PREFIX
 from rl_training.data.formats.raw import Arrays, Columns, RawData
 from rl_training.data.formats.siblings import alike_beside
@@ -53,6 +54,7 @@ _STRANGERS = {
 }
 _TABLES = ("csv", "parquet")
 _NO_ENDS = ("nothing else tells where episodes end", f"(or {EPISODE_IDS})")  # in what is said where nothing tells them
+_OF_SHEETS = (".csv", ".tsv", ".txt", ".xlsx", ".xlsm", ".ods")  # endings of what a spreadsheet may have saved
 _LEAST_COLUMNS = 4  # of a log: obs, actions, rewards and ends
 # By what lies in a folder, the first that fits.
 _FOLDERS: dict[str, tuple[Callable[[Path], bool], str]] = {
@@ -84,6 +86,8 @@ def recognise(path: Path) -> str:
         if start.startswith(signature):
             if name == "npz" and not _is_array(start) and is_workbook(path):
                 raise DataError(WORKBOOK)
+            if name == "npz" and path.suffix.lower() in _OF_SHEETS and not is_zipfile(path):
+                raise DataError(DAMAGED_WORKBOOK)
             return "minari" if path.name == "main_data.hdf5" and _is_minari(path.parent) else name
     if is_text(unpacked_start(start) if start.startswith(GZIP) else start):
         return "csv"

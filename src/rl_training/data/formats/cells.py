@@ -277,6 +277,12 @@ def _number(cell: Any, words: Mapping[str, float]) -> float | None:
     return None if isinstance(word, NESTED) else words.get(text)
 
 
+def number_said(text: str) -> float:
+    """The number that a text is, or stands for in any column of numbers, as `yes` does; ValueError of others."""
+    word = text.strip().casefold()
+    return _WORDS[word] if word and word in _WORDS else float_of(text)
+
+
 def _decoded(cell: Any) -> Any:
     return cell.decode("utf-8", "replace") if isinstance(cell, bytes) else cell
 

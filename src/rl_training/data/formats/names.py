@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from rl_training.errors import DataError, did_you_mean
+from rl_training.errors import DataError, closest, did_you_mean
 from rl_training.validation import printable, shown
 from rl_training.yaml_dialect import inline
 
@@ -75,4 +75,8 @@ def suggest(word: str, names: Sequence[str]) -> str:
     holding = [name for name in names if len(word) >= _LEAST_PART and word.casefold() in name.casefold()]
     if len(holding) == 1:
         return f"; did you mean {shown(holding[0])}?"
-    return hint if "did you mean" in hint else f"; the data have {listed(names)}"
+    if "did you mean" in hint:
+        return hint
+    slashless = {name.replace("/", ""): name for name in names[:_COMPARED_NAMES]}  # of units, `km/h`, and no paths
+    near = closest(word.replace("/", ""), slashless)
+    return f"; the data have {listed(names)}" if near is None else f"; did you mean {shown(slashless[near])}?"

@@ -22,6 +22,7 @@ _OF_POLICIES = {
     ".pt2": f"torch.export.load opens it (docs/export.md); {_USED}",
 }
 _WORKBOOKS = ("xl/workbook.xml", "xl/workbook.bin", "content.xml")  # in the archive of a spreadsheet
+DAMAGED_WORKBOOK = "begins as an archive and is none: perhaps a damaged workbook; save its sheet as CSV (UTF-8)"
 WORKBOOK = "is the workbook of a spreadsheet; save its sheet as CSV (UTF-8)"
 _LARGEST = 2**18  # bytes of a configuration
 

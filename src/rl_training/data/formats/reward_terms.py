@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,7 @@ from rl_training.wording import WARNING
 from rl_training.yaml_dialect import inline
 
 _SIGNS = {"+": 1.0, "-": -1.0, "\N{MINUS SIGN}": -1.0}
+_COMMA = re.compile(r"(?<![^,+-])(\d{1,20}),(\d{1,20} ?\*)")  # a decimal one
 _LONGEST_NUMBER = 40  # characters
 _FORM = "a part of a sum is written cost, -cost or 0.31*kWh"
 
@@ -100,6 +102,10 @@ def with_terms(columns: Mapping[str, list[str]], names: Sequence[str]) -> tuple[
     terms = split_terms(columns[key], names)
     for word, term in zip(columns[key], terms, strict=True):
         if term.column not in names:
+            if pointed := with_points(columns[key]):
+                written = f"columns: {{{key}: {inline(pointed)}}}"
+                no_column = f"columns.{key}: no column {shown(term.column)}"
+                raise ColumnsError(f"{no_column}; write decimals with a point: {written}")
             raise ColumnsError(f"columns.{key}: no column {shown(term.column)}{_as_list(key, word, names)}")
         if not np.isfinite(term.weight) or not term.weight:
             raise DataError(f"columns.{key}: {shown(word)}: a unit must be worth a finite number other than 0")
@@ -114,11 +120,19 @@ def with_terms(columns: Mapping[str, list[str]], names: Sequence[str]) -> tuple[
     return {**columns, key: [term.column for term in terms]}, terms
 
 
+def with_points(words: Sequence[object]) -> list[str]:
+    """`[0.24*kWh]` of `0,24*kWh`, in one piece or in the two that a list makes of it; nothing of anything else."""
+    joined = ",".join(str(word).strip() for word in words)
+    pointed = _COMMA.sub(r"\1.\2", joined)
+    return pointed.split(",") if pointed != joined and len(joined) <= LONGEST_NAME else []
+
+
 def _is_term(word: str, names: Sequence[str]) -> bool:
     """Whether a word that is no column is one with a sign or a number before it, or a sum that was meant as one."""
     if word in names:
         return False
-    return _term(word).column in names or bool(_meant(word, names)) or _number_last(word, names) is not None
+    meant = bool(_meant(word, names) or with_points([word]))
+    return meant or _term(word).column in names or _number_last(word, names) is not None
 
 
 def _as_list(key: str, word: str, names: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ from rl_training.data.formats.clocks import DATED, NANO
 from rl_training.data.formats.digit_dates import dates_in_digits
 from rl_training.data.formats.whole_numbers import exactly
 from rl_training.errors import DataError
-from rl_training.validation import shown
+from rl_training.validation import printable, shown
 
 _END = r"(?=[ T,]|$)"
 _DATES = (
@@ -26,6 +26,7 @@ _DATES = (
 # 3/1/2024 could be either: other rows of the column tell.
 _DAY_FIRST = re.compile(rf"(?P<d>\d{{1,2}})/(?P<m>\d{{1,2}})/(?P<y>\d{{4}}){_END}")
 _MONTH_FIRST = re.compile(rf"(?P<m>\d{{1,2}})/(?P<d>\d{{1,2}})/(?P<y>\d{{4}}){_END}")
+_LIKE_ID = re.compile(r"[^\W\d]{1,20}[-_ ]?\d{1,20}")  # `R0001`
 _CLOCK = re.compile(r"(?P<hour>\d{1,2})(?P<rest>:\d\d(:\d\d(\.\d{1,6})?)?)(?: ?(?P<half>[AP])\.?M\.?)?", re.IGNORECASE)
 _FINER, _FINER_DIGITS = re.compile(r"(?<=\d[.,]\d{6})\d+"), 3  # decimals of a second that datetime has no room for
 _HALF_DAY, _MONTHS = 12, 12
@@ -143,6 +144,8 @@ def _moment(name: str, row: int, text: str, slashed: re.Pattern[str] | None) -> 
         rule = "write times as 2024-03-31 08:15:00, or as numbers"
         if slashed is None and _DAY_FIRST.match(text):
             rule = f"days or months may come first, and no row tells which; {rule}"
+        if _LIKE_ID.fullmatch(text):
+            rule += f"; if it tells episodes apart, columns: {{episode_ids: {printable(name)}}}"
         raise DataError(f"column {name!r}: {shown(text)} at row {row} is neither a number nor a time; {rule}") from None
 
 

@@ -21,7 +21,7 @@ from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.shipping import onnx_graph, torch_program
 from rl_training.experiment.shipping.card import Circumstances, computed_from, make_card, run_name
 from rl_training.experiment.shipping.network import PolicyNetwork, read_network, require_samples
-from rl_training.paths import user_path
+from rl_training.paths import folder_fault, user_path
 from rl_training.postponing import stopping_later
 from rl_training.runtime.acting import Actor
 from rl_training.validation import require_flag, shortened, shown
@@ -86,6 +86,8 @@ def export_policy(
     target = Path(f"{run_name(policy)}{ENDINGS[kind]}") if told is None else told
     if not force:
         require_free(target)
+    if (fault := folder_fault(target.parent)) is not None:
+        raise ConfigError(f"{target}: {fault}")
     made = make_files(policy, target, kind, seed=seed, deterministic=deterministic, batch=batch)
     card_path = card_path_of(target)
     _write(target, made.data, card_path, made.card_data, force=force)
