@@ -227,8 +227,7 @@ def evaluate_offline(
     on_part: Callable[[int, int], None] = lambda done, planned: None,
     **options: Unpack[OfflineOptions],
 ) -> OfflineEvaluation:
-    """See `LoadedPolicy.evaluate_offline`; `on_part` is told how many updates are done, and of how many so far,
-    `on_start` before the first, when nothing that was asked for is refused any more."""
+    """See `LoadedPolicy.evaluate_offline`; on_start: nothing is refused any more. on_part: updates done, planned."""
     given = {name: value for name, value in options.items() if value is not None}
     settings = _settings({name: value for name, value in given.items() if name not in _OF_POLICIES})
     learner, config = policy.actor.learner, policy.checkpoint.config
@@ -237,9 +236,7 @@ def evaluate_offline(
     places = np.flatnonzero((policy.chosen(options.get("members")) & learner.active).cpu().numpy()).tolist()
     data, used, cautions = episodes_to_evaluate_on(policy, dataset)
     endless = why_not_whole(data)
-    if discount == 1.0 and endless is not None:
-        takes = "adds up whole episodes, which must all terminate, after much the same number of steps"
-        raise ConfigError(f"gamma: 1 {takes}: {endless}; below 1, 0.999 counts some 1,000 steps")
+    _require_whole(discount, endless)
     mode = config.evaluation.deterministic if deterministic is None else require_flag("deterministic", deterministic)
     most = settings.updates * (1 if "updates" in given else MOST_ROUNDS)
     on_start()
@@ -282,6 +279,13 @@ def evaluate_offline(
         modelled.foretold,
         math.nan if modelled.ends is None else modelled.ends.foretold,
     )
+
+
+def _require_whole(discount: float, endless: str | None) -> None:
+    """Refuse to look ahead without end where something speaks against whole episodes."""
+    if discount == 1.0 and endless is not None:
+        takes = "adds up whole episodes, which must all terminate, after much the same number of steps"
+        raise ConfigError(f"gamma: 1 {takes}: {endless}; below 1, 0.999 counts some 1,000 steps")
 
 
 def _discount(own: float, given: Any) -> float:
