@@ -147,8 +147,11 @@ def _by_step(
     """number: the file of each row, `[N]`, where episodes without ids end with it."""
     step, name = steps.values, steps.name
     if step.ndim != 1 or not np.isfinite(step).all():
-        where = "" if step.ndim != 1 else f" at {row_named(files, int(np.argmin(np.isfinite(step))))}"
-        raise DataError(f"column {name!r}: the step inside an episode must be one number{where}")
+        if step.ndim != 1:
+            raise DataError(f"column {name!r}: the step inside an episode must be one number")
+        row = row_named(files, int(np.argmin(np.isfinite(step))))
+        way = "name one that counts the rows of an episode, or their times, in every row"
+        raise DataError(f"column {name!r}: no number at {row}, and the step inside an episode must be one; {way}")
     moved, notes = _order(arrays, steps, episode, number, files)
     if moved is not None:
         arrays, step = _taken(arrays, moved), step[moved]
