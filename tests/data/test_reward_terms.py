@@ -305,8 +305,11 @@ class TestAddedCosts:
         (told_,) = self.warnings(["gain", "power cost [EUR]"])
         assert told_ == (
             "warning: 'power cost [EUR]' is named like a cost, and is added to 'gain'; to take off what is paid,"
-            " write columns: {rewards: [gain, '-power cost [EUR]']}"
+            " write columns: {rewards: [gain, '-power cost [EUR]']}; where all of them are costs, say rewards_are:"
+            " costs"
         )
+        costs = load(["gain", "power cost [EUR]"], table=self.TABLE, rewards_are="costs")
+        assert not [note for note in costs.notes if note.startswith("warning: ")]
 
     def test_not_where_it_is_taken_off_or_already_below_zero(self) -> None:
         assert not self.warnings(["gain", "-power cost [EUR]"])
@@ -315,6 +318,15 @@ class TestAddedCosts:
     def test_costs_alone_may_be_added_up(self) -> None:
         dataset = load(["power cost [EUR]", "wage costs"], table=self.TABLE | {"wage costs": ROWS}, rewards_are="costs")
         assert not [note for note in dataset.notes if note.startswith("warning: ")]
+
+
+def test_a_part_that_is_always_0_is_told() -> None:
+    table = TABLE | {"missing kWh": np.array([np.nan, np.nan, 0.0] * 2)}
+    load_ = [note for note in load(["wages", "missing kWh"], table=table).notes if "missing kWh' is 0" in note]
+    assert load_ == [
+        "warning: 'missing kWh' is 0 wherever it is told: these data do not show what leads to anything else, so that"
+        " neither training nor an estimate without a simulator can mind it"
+    ]
 
 
 def test_names_that_yaml_would_misread_are_quoted() -> None:

@@ -182,6 +182,13 @@ with run_lock.held(Path(sys.argv[1])):
 """
 
 
+def test_a_child_that_let_go_of_the_lock_writes_nothing(tmp_path: Path) -> None:
+    with run_lock.held(tmp_path) as held:
+        pass  # as a forked child closes the file
+    with pytest.raises(OSError, match="only the process that holds the lock"):
+        run_lock.require_held(held, tmp_path)
+
+
 def test_a_living_process_holds_the_lock_and_a_dead_one_does_not(data_file: Path, tmp_path: Path) -> None:
     run = train(small_config(data_file, tmp_path)).run
     source = Path(__file__).resolve().parent.parent.parent / "src"

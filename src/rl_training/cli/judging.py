@@ -100,7 +100,7 @@ def report(
         str, typer.Option(help="Which checkpoint the diagnostics look into: last, best or an update's number.")
     ] = "last",
     no_data: Annotated[
-        bool, typer.Option("--no-data", help="Do not open the datasets: no histograms, no diagnostics; fast.")
+        bool, typer.Option("--no-data", help="Open no datasets and checkpoints: no histograms, no diagnostics; fast.")
     ] = False,
     title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace the page if it exists.")] = False,

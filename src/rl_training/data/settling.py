@@ -19,7 +19,7 @@ from rl_training.data.flags import (
     settle_dones,
 )
 from rl_training.data.formats import RawData
-from rl_training.data.formats.reward_terms import note_on_sum
+from rl_training.data.formats.reward_terms import note_on_sum, notes_on_sums
 from rl_training.data.last_rows import with_last_rows
 from rl_training.data.late_rewards import from_next_rows
 from rl_training.data.missing_rows import with_held, without_missing
@@ -58,7 +58,7 @@ def settle(
     """The data with terminations and truncations apart and the bounds that were said, options as for
     `TransitionDataset.load`; notes say what was done. Values are not looked at: what is wrong with them is still there
     to be found."""
-    raw = replace(raw, bounds=_bounds(raw, action_low, action_high))
+    raw = replace(raw, bounds=_bounds(raw, action_low, action_high), notes=notes_on_sums(raw.notes, rewards_are))
     said = {"rewards_are": rewards_are, "rewards_at": rewards_at, "time_limits": time_limits}
     raw = _told_of_repeats(raw, said | {"at_termination": at_termination})
     raw = replace(with_last_rows(raw, last_rows_are), rewards_are=rewards_are)

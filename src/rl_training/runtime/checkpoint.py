@@ -197,11 +197,14 @@ def _write_directory(path: Path, files: Mapping[str, bytes]) -> None:
         raise
 
 
+_AGAIN = "then resume the run, or call the command again"
+
+
 def reason(error: OSError, folder: Path, needed: int | None = None) -> str:
     """What went wrong with a file in `folder`, and what to do where that is plain."""
     text = error.strerror or str(error)
     if error.errno == errno.EDQUOT:
-        return f"{text}; free some of your quota, such as old runs or checkpoints, then resume the run"
+        return f"{text}; free some of your quota, such as old runs or checkpoints, {_AGAIN}"
     if error.errno == errno.ENOENT and not folder.exists():
         return f"{text}; {folder} was moved or removed since: what was saved is where it is now"
     if error.errno != errno.ENOSPC:
@@ -211,7 +214,7 @@ def reason(error: OSError, folder: Path, needed: int | None = None) -> str:
     except OSError:
         left = "none is left"
     wants = f", {needed / 1e6:,.1f} MB are needed" if needed else ""
-    return f"{text}; free space on the disk of {folder} ({left}{wants}), then resume the run"
+    return f"{text}; free space on the disk of {folder} ({left}{wants}), {_AGAIN}"
 
 
 def is_checkpoint(path: Path) -> bool:

@@ -59,6 +59,8 @@ def _require_own_checkpoints(run: Path) -> None:
 
 def require_held(held: Held, run: Path) -> None:
     """Refuse to write where the folder that was locked no longer lies: another run may have its name by now."""
+    if held.file.closed:
+        raise OSError(errno.EBADF, "only the process that holds the lock writes there, no child of it")
     if not os.path.samestat(held.folder, run.stat()):
         raise OSError(errno.ESTALE, "another run lies there by now; what was saved is where this one was moved to")
     with suppress(FileNotFoundError):  # one that somebody has removed keeps nobody from writing

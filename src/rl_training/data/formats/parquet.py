@@ -110,4 +110,6 @@ def _readable(entry: Path, path: Path) -> Iterator[None]:
             yield
         except (pa.ArrowException, OSError, ValueError, KeyError, IndexError, OverflowError, MemoryError) as error:
             reason = " ".join(str(error).split()) or type(error).__name__
+            if "launch worker thread" in reason or isinstance(error, MemoryError):
+                raise DataError(f"cannot be read ({reason}); see `ulimit -u` and `ulimit -v`") from error
             raise DataError(f"not a readable Parquet file ({reason})") from error

@@ -23,6 +23,7 @@ from rl_training.yaml_dialect import inline
 _SIGNS = {"+": 1.0, "-": -1.0, "\N{MINUS SIGN}": -1.0}
 _COMMA = re.compile(r"(?<![^,+-])(\d{1,20}),(\d{1,20} ?\*)")  # a decimal one
 _LONGEST_NUMBER = 40  # characters
+_IF_ALL_ARE = "; where all of them are costs, say rewards_are: costs"
 _FORM = "a part of a sum is written cost, -cost or 0.31*kWh"
 
 
@@ -50,9 +51,31 @@ def note_on_sum(sum_told: str) -> str:
     return f"rewards are {sum_told}"
 
 
-def added_costs(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.generic]]) -> list[str]:
-    """A warning where a cost, by its name, is added to what is gained; one below zero was taken off before. column: its
-    numbers, by its name."""
+def doubts_on_sum(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.generic]]) -> list[str]:
+    """What may not be meant, and what no row tells. column: its numbers, by its name."""
+    return [*_added_costs(terms, column), *_idle(terms, column)]
+
+
+def _idle(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.generic]]) -> list[str]:
+    """A warning where a part of a sum is always 0: what it would cost or earn is in no row."""
+    names = [term.column for term in terms] if len(terms) > 1 else []
+    idle = [name for name in names if not np.nan_to_num(column(name).astype(np.float64)).any()]
+    if not idle:
+        return []
+    told_as, verb = listed(repr(printable(name)) for name in idle), "is" if len(idle) == 1 else "are"
+    return [
+        f"{WARNING}{told_as} {verb} 0 wherever it is told: these data do not show what leads to anything else, so that"
+        " neither training nor an estimate without a simulator can mind it"
+    ]
+
+
+def notes_on_sums(notes: Sequence[str], rewards_are: str | None) -> tuple[str, ...]:
+    """What still holds, once it is known whether all rewards are said to be costs."""
+    return tuple(note for note in notes if not (rewards_are == "costs" and note.endswith(_IF_ALL_ARE)))
+
+
+def _added_costs(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.generic]]) -> list[str]:
+    """A warning where a cost, by its name, is added to what is gained; one below zero was taken off before."""
     added = [term.column for term in terms if term.weight > 0]
     gained = [name for name in added if not may_cost(name)]
     costs = [name for name in added if is_surely_cost(name)] if gained else []
@@ -64,7 +87,7 @@ def added_costs(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.ge
     verb = "is named like a cost, and is" if len(meant) == 1 else "are named like costs, and are"
     told_as = listed(repr(printable(name)) for name in meant)
     way = f"to take off what is paid, write columns: {{rewards: {written}}}"
-    return [f"{WARNING}{told_as} {verb} added to {printable(gained[0])!r}; {way}"]
+    return [f"{WARNING}{told_as} {verb} added to {printable(gained[0])!r}; {way}{_IF_ALL_ARE}"]
 
 
 def split_terms(words: Sequence[str], names: Sequence[str] | None = None) -> tuple[Term, ...]:

@@ -34,7 +34,7 @@ from rl_training.data.formats.field_columns import bearing, range_of, slot_of
 from rl_training.data.formats.labels import labels
 from rl_training.data.formats.names import check_names, doubled, listed, natural, suggest
 from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, RewardParts, file_numbers
-from rl_training.data.formats.reward_terms import Term, added_costs, note_on_sum, summed, told, with_terms
+from rl_training.data.formats.reward_terms import Term, doubts_on_sum, note_on_sum, summed, told, with_terms
 from rl_training.data.formats.row_order import Steps, in_order
 from rl_training.data.formats.step_columns import count_rows, episodes_told, may_count, not_the_step, step_among
 from rl_training.data.formats.swapped import look_swapped
@@ -281,7 +281,7 @@ def assemble(
     clock, steps, counted = _counted(planned, columns, written)
     require_dates(clock, choices)
     arrays, widths, parts = _fields(planned, columns)
-    counted += added_costs(planned.terms, lambda name: planned.numbers(name, columns[name]))
+    counted += doubts_on_sum(planned.terms, lambda name: planned.numbers(name, columns[name]))
     ids = next((values for key, values in arrays.items() if FIELD_OF[key] == EPISODE_IDS), None)
     said: dict[int, str] | None = None
     if clock is not None and choices.episode_each is not None:
