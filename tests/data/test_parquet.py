@@ -316,6 +316,22 @@ class TestRefusals:
         assert not any("\n" in line for line in lines)
 
 
+@pytest.mark.parametrize("error", [OSError("Failed to launch worker thread: try again"), MemoryError()])
+def test_what_the_system_lacks_is_no_fault_of_the_file(
+    error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "log.parquet"
+    pq.write_table(pa.table(columns()), path)
+
+    def fails(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(pq.ParquetFile, "read", fails)
+    assert "cannot be read (" in (said := refusal(path))
+    assert "see `ulimit -u` and `ulimit -v`" in said
+    assert "not a readable Parquet file" not in said
+
+
 @needs_real_data
 class TestRealFiles:
     FOLDER = REAL / "rllib" / "pendulum-v1_large"

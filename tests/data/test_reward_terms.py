@@ -322,8 +322,8 @@ class TestAddedCosts:
 
 def test_a_part_that_is_always_0_is_told() -> None:
     table = TABLE | {"missing kWh": np.array([np.nan, np.nan, 0.0] * 2)}
-    load_ = [note for note in load(["wages", "missing kWh"], table=table).notes if "missing kWh' is 0" in note]
-    assert load_ == [
+    idle = [note for note in load(["wages", "missing kWh"], table=table).notes if "missing kWh' is 0" in note]
+    assert idle == [
         "warning: 'missing kWh' is 0 wherever it is told: these data do not show what leads to anything else, so that"
         " neither training nor an estimate without a simulator can mind it"
     ]

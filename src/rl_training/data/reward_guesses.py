@@ -87,6 +87,7 @@ def weighted_sum(guess: Guess) -> list[str]:
         return []
     several = next((columns for columns in guess.candidates if len(columns) > 1), None)
     likely = several or [name for (name,) in guess.candidates if may_cost(name)]
-    summed = zip(_WORTH, likely, strict=False)
-    terms = [f"-{worth}*{name[1:]}" if name[:1] == "-" else f"{worth}*{name}" for worth, name in summed]
+    if any(name.startswith("-") for name in likely):  # gains and costs, mostly money, which need no such numbers
+        return []
+    terms = [f"{worth}*{name}" for worth, name in zip(_WORTH, likely, strict=False)]
     return terms if len(terms) > 1 else []

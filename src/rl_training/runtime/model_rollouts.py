@@ -144,6 +144,5 @@ def _windows(world: World, window: int) -> Rows:
     data, rows = world.data, np.arange(len(world.data))
     ends = data.episode_ends[data.episode_ids]
     until = np.minimum(rows + window - 1, ends)
-    breaks = np.concatenate(([0], np.cumsum(~world.follows)))  # before each row
     whole = (rows + window - 1 <= ends) | data.terminations[ends]
-    return np.flatnonzero(whole & (breaks[until] == breaks[rows]))
+    return np.flatnonzero(whole & world.unbroken(rows, until))

@@ -101,9 +101,7 @@ def _foretold(world: World, ends: npt.NDArray[np.int64]) -> float:
     and by the recorded actions."""
     data = world.data
     begins = np.maximum(ends - _LEAD + 1, 0)
-    broken = np.concatenate(([0], np.cumsum(~world.follows)))  # before each row
-    whole = (ends >= _LEAD - 1) & (data.episode_ids[begins] == data.episode_ids[ends])
-    ends = ends[whole & (broken[ends] == broken[begins])]
+    ends = ends[(ends >= _LEAD - 1) & world.unbroken(begins, ends)]
     shape = (world.repeats, len(ends))
     obs = world.obs[torch.tensor(ends - _LEAD + 1, device=world.device)].expand(*shape, -1)
     alive, right = np.ones(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)

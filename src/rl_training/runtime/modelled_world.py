@@ -42,7 +42,8 @@ class World:
         every = packed.gather(torch.arange(len(packed), device=self.device).unsqueeze(0))
         self.obs, self.actions = every.obs[0], every.actions[0]
         follows = (every.next_obs[0, :-1] - every.obs[0, 1:]).abs().amax(-1) < _SAME
-        self.follows = np.append(follows.cpu().numpy(), False)  # [N]: whether the next row is what came next
+        inside = np.diff(data.episode_ids) == 0
+        self._breaks = np.concatenate(([0], np.cumsum(~(follows.cpu().numpy() & inside))))  # before each row
         states = torch.cat((every.obs[0], every.next_obs[0]))
         low, high = states.amin(0), states.amax(0)
         self._low, self._high = low - _BEYOND * (high - low), high + _BEYOND * (high - low)
@@ -73,6 +74,10 @@ class World:
         raw = (rewards.double() - self.transforms.reward_shift) / self.transforms.reward_scale
         near = torch.minimum(torch.maximum(self._clocks.restarted(after), self._low), self._high)
         return Outcome(near, raw.clamp(*self._rewards), alive.double())
+
+    def unbroken(self, first: npt.NDArray[np.int64], last: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Whether the rows from one to the other were recorded one after another."""
+        return np.asarray(self._breaks[last] == self._breaks[first])
 
     def last_steps(self, rows: Tensor) -> Tensor:
         """How far the state goes in each of these rows, `[N, obs]`."""
