@@ -10,7 +10,7 @@ DATA ?= ../shared/data
 DEVICE ?= cpu
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test slow soak fuzz lint bench bench-full bench-env bench-latency bench-loading bench-online bench-scores \
+.PHONY: help demo test test-extras slow soak fuzz lint bench bench-full bench-env bench-latency bench-loading bench-online bench-scores \
 	bench-faults bench-offline scores lock audit docs install clean
 
 help: ## list these targets
@@ -23,6 +23,12 @@ demo: $(INSTALLED) ## train and evaluate a policy from an embedded dataset, writ
 test: lint ## lint, then run every test but the slow ones
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadscope -m "not slow" \
 		-o faulthandler_timeout=400 -o faulthandler_exit_on_timeout=true
+
+# What `make test` leaves out for want of them: the report's page and the site in a browser, films, MuJoCo's tasks.
+test-extras: $(INSTALLED) ## run the tests that need the extras browser, video and mujoco, and the system's Chromium
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '.[browser,video,mujoco]'
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -m "not slow" -rs tests/cli/test_report_in_browser.py tests/test_website.py \
+		tests/cli/test_evaluate_command.py tests/data/test_collection.py
 
 slow: $(INSTALLED) ## run the slow tests (compilation, learning)
 	$(BIN)/python -m pytest -m slow

@@ -202,7 +202,7 @@ class TestFilm:
         except RuntimeError:
             pytest.skip("needs the program ffmpeg (Debian: apt install ffmpeg)")
         code, _, err = command("evaluate", runs["one"], "--episodes", 1, "--video", "a.mp4")
-        assert (code, err) == (0, "film of seed 0: a.mp4 (7 pictures)\n")
+        assert (code, err) == (0, "film of seed 1: a.mp4 (7 pictures)\n")
         facts, *pictures = ffmpeg.read_frames(str(tmp_path / "a.mp4"))
         assert facts["size"] == (24, 16)
         assert facts["fps"] == 10.0
