@@ -249,8 +249,8 @@ class TestDoubts:
     def test_a_model_without_a_number_has_no_say(self) -> None:
         assert doubts(fitted(), 0, 0.0, modelled(np.nan)) == []
 
-    def ends(self, elsewhere: float, endless: float = np.nan, foretold: float = 0.95) -> list[str]:
-        shares = ModelledEnds(np.array([elsewhere]), np.array([endless]), foretold)
+    def ends(self, elsewhere: float, endless: float = np.nan, foretold: float = 0.95, cut: float = 0.0) -> list[str]:
+        shares = ModelledEnds(np.array([elsewhere]), np.array([endless]), foretold, cut)
         return list(doubts(fitted(), 0, 0.0, replace(modelled(-10.0), ends=shares)))
 
     def test_ends_that_the_data_do_not_know(self) -> None:
@@ -261,10 +261,15 @@ class TestDoubts:
         )
         assert said.endswith("or record episodes of this policy if it is safe to try")
         (said,) = self.ends(0.3, 0.6)
-        assert "30% of its episodes end in states in which none of the data did and 60% of its episodes go on" in said
+        assert "30% of its episodes end in states in which none of the data did (at most 10%) and 60% of its" in said
         (said,) = self.ends(0.0, 0.6)
         assert "60% of its episodes go on for longer than any of the data (at most 10%)" in said
         assert self.ends(0.1, 0.1) == self.ends(0.05) == []
+
+    def test_cut_episodes_may_have_gone_on(self) -> None:
+        (said,) = self.ends(0.0, 0.35, cut=0.2)
+        assert "35% of its episodes go on for longer than any of the data (at most 30%)" in said
+        assert self.ends(0.0, 0.3, cut=0.2) == self.ends(0.0, 1.0, cut=0.95) == []
 
     @pytest.mark.parametrize("foretold", [0.89, np.nan])
     def test_a_model_that_foretells_no_ends_has_no_say(self, foretold: float) -> None:

@@ -250,10 +250,39 @@ class TestEnds:
         near = played(standing, data, gamma=0.5).ends  # so near a horizon does not tell
         assert near is not None
         assert np.isnan(near.endless).all()
-        some_cut = self.rides(cut=True)  # a cut episode may have gone on
-        cut = played(standing, some_cut, gamma=0.99).ends
+        assert found.cut == 0.0
+        half_cut = self.rides(cut=True)  # a cut episode may have gone on
+        cut = played(standing, half_cut, gamma=0.99).ends
         assert cut is not None
-        assert np.isnan(cut.endless).all()
+        assert cut.cut == 0.5
+        assert cut.endless == pytest.approx([1.0, 0.0], abs=0.05)
+
+    def test_ends_in_one_and_the_same_state(self, tmp_path: Path) -> None:
+        """Nothing tells recorded ends apart, and a model that rounds is no other place."""
+        rng, rows = np.random.default_rng(0), []
+        for level in rng.integers(0, 5, 60):
+            while level < 9:
+                action = rng.uniform(-1.0, 1.0)
+                after = level + (action > 0.0)
+                rows.append((level, action, after, after == 9))
+                level = after
+        obs, action, after, ended = np.array(rows, dtype=np.float64).T
+        data = TransitionDataset.from_dict(
+            {
+                "obs": obs[:, None],
+                "actions": action,
+                "rewards": -np.ones(len(rows)),
+                "next_obs": after[:, None],
+                "terminations": ended,
+                "truncations": np.zeros(len(rows)),
+            },
+            action_low=-1.0,
+            action_high=1.0,
+        )
+        found = played(always((0.7, 0.8), data, tmp_path), data).ends
+        assert found is not None
+        assert found.foretold > 0.9
+        assert found.elsewhere.max() < 0.1
 
     def test_one_that_ends_elsewhere(self, tmp_path: Path) -> None:
         """The bell follows the action: drivers bring it back, this policy does not."""

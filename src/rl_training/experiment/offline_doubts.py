@@ -133,18 +133,18 @@ def _strange_ends(column: int, ends: ModelledEnds | None) -> list[Doubt]:
     if ends is None or not ends.foretold >= LEAST_ENDS_FORETOLD:
         return []
     told = [
-        f"{share:.0%} of its episodes {what}"
-        for share, what in (
-            (float(ends.elsewhere[column]), "end in states in which none of the data did"),
-            (float(ends.endless[column]), "go on for longer than any of the data"),
+        f"{share:.0%} of its episodes {what} (at most {most:.0%})"
+        for share, most, what in (
+            (float(ends.elsewhere[column]), MOST_STRANGE_ENDS, "end in states in which none of the data did"),
+            (float(ends.endless[column]), MOST_STRANGE_ENDS + ends.cut, "go on for longer than any of the data"),
         )
-        if share > MOST_STRANGE_ENDS
+        if share > most
     ]
     if not told:
         return []
     said = (
         f"played in a model of the dynamics, which foretells the end of {ends.foretold:.0%} of left-out episodes,"
-        f" {' and '.join(told)} (at most {MOST_STRANGE_ENDS:.0%}): it is led away from what the data know, and the fit"
+        f" {' and '.join(told)}: it is led away from what the data know, and the fit"
         " makes up what is there; train one that stays closer to the data (bc, or a stronger constraint), or record"
         " episodes of this policy if it is safe to try"
     )

@@ -29,14 +29,16 @@ _LEAST_UNIT = 1e-3  # of a deviation over all rows
 @dataclass(frozen=True)
 class ModelledEnds:
     """Shares of the episodes of each policy, `[P]`, in all models together: those that end where no recorded one did,
-    and those that go on for longer than any recorded one (NaN where some of these were cut, or beyond the horizon).
+    and those that go on for longer than any recorded one (NaN where the horizon is nearer).
 
     foretold: of left-out episodes, those whose end comes within a step of the recorded one; NaN where there are none.
+    cut: of the recorded episodes, those that did not terminate and might have gone on.
     """
 
     elsewhere: Values
     endless: Values
     foretold: float
+    cut: float = 0.0
 
 
 class EndWatch:
@@ -48,7 +50,6 @@ class EndWatch:
         self._last: list[list[Tensor]] = [[] for _ in range(shape[1])]
         self._ends = data.episode_ends[data.terminations[data.episode_ends]]
         self._longest = int(data.episode_lengths().max())
-        self._may_be_endless = len(self._ends) == data.n_episodes
         self._world, self._taken = world, 0
         self._endless = np.full(shape[1], np.nan)
 
@@ -59,7 +60,7 @@ class EndWatch:
             rows.append(obs[:, policy][ended[:, policy]])
         self._alive = self._alive & ~ended
         self._taken += 1
-        if self._may_be_endless and self._taken == self._longest:
+        if self._taken == self._longest:
             self._endless = self._alive.double().mean((0, 2)).cpu().numpy()
 
     def judged(self) -> ModelledEnds | None:
@@ -67,27 +68,36 @@ class EndWatch:
         if len(self._ends) < _FEWEST:
             return None
         ends = self._ends[spread_rows(len(self._ends), _MOST)]
-        recorded = _Recorded(self._world, ends)
+        foretold, modelled = _left_out(self._world, ends)
+        recorded = _Recorded(self._world, ends, modelled)
         played = self._alive[:, 0].numel() if len(self._last) else 1
         elsewhere = np.array([recorded.elsewhere(torch.cat(rows)) / played for rows in self._last])
-        return ModelledEnds(elsewhere, self._endless, _foretold(self._world, ends))
+        cut = 1.0 - len(self._ends) / self._world.data.n_episodes
+        return ModelledEnds(elsewhere, self._endless, foretold, cut)
 
 
 class _Recorded:
     """The last states of episodes that terminated, in units that tell them apart: a column's deviation among them, or
-    how far it goes in the last step, if that is more."""
+    how far it goes in the last step, if that is more.
 
-    def __init__(self, world: World, ends: npt.NDArray[np.int64]) -> None:
+    modelled: where the models have left-out episodes end. No policy is held to ends more exact than these.
+    """
+
+    def __init__(self, world: World, ends: npt.NDArray[np.int64], modelled: Tensor) -> None:
         rows = torch.tensor(ends, device=world.device)
         last, steps = world.obs[rows].double(), world.last_steps(rows).double()
         unit = torch.maximum(last.std(0, unbiased=False), steps.square().mean(0).sqrt())
         self._unit = unit.clamp(min=_LEAST_UNIT)
         self._known = last / self._unit
-        self._usual = float(torch.quantile(_gaps(self._known, self._known, among_themselves=True), _USUAL))
+        usual = [_gaps(self._known, self._known, among_themselves=True), self._from_known(modelled)]
+        self._usual = max(float(torch.quantile(gaps, _USUAL)) for gaps in usual if len(gaps))
 
     def elsewhere(self, states: Tensor) -> int:
         """How many of these states are far from every recorded end."""
-        return int((_gaps(states.double() / self._unit, self._known) > self._usual).sum())
+        return int((self._from_known(states) > self._usual).sum())
+
+    def _from_known(self, states: Tensor) -> Tensor:
+        return _gaps(states.double() / self._unit, self._known)
 
 
 def _gaps(asked: Tensor, known: Tensor, *, among_themselves: bool = False) -> Tensor:
@@ -96,21 +106,24 @@ def _gaps(asked: Tensor, known: Tensor, *, among_themselves: bool = False) -> Te
     return (gaps.fill_diagonal_(math.inf) if among_themselves else gaps).amin(1)
 
 
-def _foretold(world: World, ends: npt.NDArray[np.int64]) -> float:
+def _left_out(world: World, ends: npt.NDArray[np.int64]) -> tuple[float, Tensor]:
     """The share of left-out episodes that each model ends where they did, give or take a step, from some steps before
-    and by the recorded actions."""
+    and by the recorded actions; and the states `[N, obs]` in which it does."""
     data = world.data
     begins = np.maximum(ends - _LEAD + 1, 0)
     ends = ends[(ends >= _LEAD - 1) & world.unbroken(begins, ends)]
     shape = (world.repeats, len(ends))
+    own = data.episode_ids[ends]
+    left_out = torch.tensor(np.stack([~np.isin(own, episodes) for episodes in world.resamples.numpy()]))
     obs = world.obs[torch.tensor(ends - _LEAD + 1, device=world.device)].expand(*shape, -1)
-    alive, right = np.ones(shape, dtype=np.bool_), np.zeros(shape, dtype=np.bool_)
+    alive, right, last = left_out.to(world.device), 0, []
     for step in range(_LEAD + 1):
         rows = torch.tensor(np.minimum(ends - _LEAD + 1 + step, ends), device=world.device)
+        before = obs
         obs, _, going_on = world.outcome(obs, world.actions[rows].expand(*shape, -1))
-        over = alive & (going_on.cpu().numpy() <= _OVER)
-        right |= over & (step >= _LEAD - 2)
-        alive &= ~over
-    own = data.episode_ids[ends]
-    left_out = np.stack([~np.isin(own, episodes) for episodes in world.resamples.numpy()])
-    return float(right[left_out].mean()) if left_out.any() else math.nan
+        over = alive & (going_on <= _OVER)
+        if step >= _LEAD - 2:
+            right += int(over.sum())
+            last.append(before[over])
+        alive = alive & ~over
+    return (right / int(left_out.sum()) if left_out.any() else math.nan), torch.cat(last)
