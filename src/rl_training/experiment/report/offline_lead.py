@@ -19,6 +19,7 @@ from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.experiment.stored_estimates import (
     Record,
     cautions,
+    contradicted,
     count,
     disagreement,
     discounted,
@@ -288,6 +289,7 @@ def _not_judged(runs: Sequence[RunContents]) -> Lead:
     untold = f"{were} not played yet" if played else "there was no simulator to score policies in, and nothing was"
     untold += "" if played else " estimated from the data"
     why = [told for run in tried for told in _first_reasons(run, named=len(tried) > 1)] or [untold]
+    why += [told for run in tried if (told := contradicted(run.refused))]
     text = f"{names} could not be judged: {escape('; '.join(why))}."
     if untried := [run.label for run in runs if tried and not run.offline]:
         text += f" Nothing was estimated of {escape(listed(untried))} yet (rl-training evaluate RUN --offline)."
