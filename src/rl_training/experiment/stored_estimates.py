@@ -98,7 +98,7 @@ def to_show(records: Sequence[Record]) -> tuple[tuple[Record, ...], tuple[Record
     overruled = [one for key, one in _newest(filter(_is_trusted, of_step)).items() if key not in newest]
     if newest or not refused:
         return tuple(newest.values()), (*refused, *overruled)
-    shown = max(range(len(refused)), key=lambda place: (as_number(refused[place].get("updates"), 0.0), place))
+    shown = max(range(len(refused)), key=lambda place: (_work(refused[place])[0], place))
     return (refused.pop(shown),), (*refused, *overruled)  # a short trial hides no whole fit
 
 
@@ -198,10 +198,14 @@ def _is_of_the_same(one: Record, other: Record) -> bool:
 def _replaces(new: Record, old: Record) -> bool:
     """Whether one is of the same weights, all seeds of the other among them, on the same data with the same discount,
     and was made with at least as much work."""
-    more = (as_number(new.get(name), 0.0) >= as_number(old.get(name), 0.0) for name in ("repeats", "updates"))
-    return (
-        _is_of_the_same(new, old) and new.get("gamma") == old.get("gamma") and _seeds(new) >= _seeds(old) and all(more)
-    )
+    as_much = all(one >= other for one, other in zip(_work(new), _work(old), strict=True))
+    return _is_of_the_same(new, old) and new.get("gamma") == old.get("gamma") and _seeds(new) >= _seeds(old) and as_much
+
+
+def _work(record: Record) -> tuple[float, float]:
+    """Updates, which a fit that diverged was stopped short of, and repeats."""
+    asked = as_number(mapping(record.get("asked")).get("updates"), 0.0)
+    return max(as_number(record.get("updates"), 0.0), asked), as_number(record.get("repeats"), 0.0)
 
 
 def data_key(record: Record) -> str:
