@@ -375,7 +375,7 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     share = f"{1.5 / abs(record['behaviour']['value']['value']):.1%}"
     ends = '<span class="piece">1.00 to 2.00</span>'
     gained = f"1.50 (95% interval {ends}) an episode, or {share}, from {before} to 1.5"
-    assert f'{gained} (<a href="#estimate-0">Table 1</a>).' in lead
+    assert f'{gained} (<a href="#estimate-0">Table 1</a>), the mean of 2 seeds; the exported seed 0: 1.5' in lead
     assert "The probability of an improvement is 0.75. Sums are discounted by" in lead
     assert "Nobody has tried the policy: it is an estimate" in lead
     assert "on the episodes that it was trained on" in lead
@@ -413,10 +413,10 @@ def test_refused_seeds_are_not_passed_over(
     command("report", path, "-o", "page.html", "--no-data")
     lead, page = (tmp_path / "page.html").read_text().split("<main>")
     assert "Estimated from 10 episodes of pendulum.npz alone, <b>run</b>" in lead
-    refused = "as what was estimated of seed 2 was refused"
-    assert (
-        f"It is the mean of 2 of 3 seeds, {refused}; <code>export</code> and <code>predict</code> take seed 1 (" in lead
-    )
+    alone = 'the exported seed 1: 1.50 (95% interval <span class="piece">0.50 to 4.00</span>)'
+    assert f"</a>), the mean of 2 of 3 seeds; {alone}." in lead
+    refused = "What was estimated of seed 2 was refused"
+    assert f"{refused}; <code>export</code> and <code>predict</code> take seed 1 (its estimate is the best" in lead
     assert "By itself, 1 of 3 seeds (seed 1) is shown to be better. The probability of an improvement is 0.75." in lead
     assert "mean of 2 of 3 seeds" in page
     drawn = page.split("<b>Improvement over the behaviour</b>")[0].rsplit("<svg", 1)[1]
