@@ -331,7 +331,7 @@ def test_report_and_card(command: Any, runs: dict[str, Path], tmp_path: Path) ->
 
 
 def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Path, tmp_path: Path) -> None:
-    """It is neither hidden by a newer refusal of the same weights nor asked for again; refusals are said once."""
+    """A newer refusal of the same weights hides it only where it was made as thoroughly; refusals are said once."""
     path = train(small_config(data_file, tmp_path, seed=[0, 1])).run.path
     command("report", path, "-o", "one.html", "--no-data")
     assert "could not be judged: there was no simulator" in (tmp_path / "one.html").read_text()
@@ -357,6 +357,16 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     sound = [one | {"value": gain, "improvement": gain, "not_trusted_because": []} for one in record["policies"]]
     trusted = record | {"value": gain, "improvement": gain, "policies": sound}
     stored.write_text("".join(json.dumps(one) + "\n" for one in (trusted, refused)))
+    command("report", path, "-o", "again.html", "--no-data")
+    gained = f"+1.50 (1.00 to 2.00) over the behaviour, discounted by {record['gamma']:g}"
+    told = f"an older estimate ({gained}) is contradicted: made again as thoroughly, it was refused"
+    lead, page = (tmp_path / "again.html").read_text().split("<main>")
+    assert f"could not be judged: so few; {told}." in lead
+    assert f"</b>: {told}.</p>" in page
+    out = command("export", path, "-o", "again.pt2", "--format", "torch").out
+    assert f"quality: unknown: the estimate from the data alone is not to be trusted, because so few; {told}" in out
+    trial = refused | {"repeats": 1}
+    stored.write_text("".join(json.dumps(one) + "\n" for one in (trusted, trial)))
     command("report", path, "-o", "three.html", "--no-data")
     page = (tmp_path / "three.html").read_text()
     lead = page.split("<main>")[0]
@@ -365,7 +375,7 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     share = f"{1.5 / abs(record['behaviour']['value']['value']):.1%}"
     ends = '<span class="piece">1.00 to 2.00</span>'
     gained = f"1.50 (95% interval {ends}) an episode, or {share}, from {before} to 1.5"
-    assert f'{gained} (<a href="#estimate-0">Table 1</a>).' in lead
+    assert f'{gained} (<a href="#estimate-0">Table 1</a>), the mean of 2 seeds; the exported seed 0: 1.5' in lead
     assert "The probability of an improvement is 0.75. Sums are discounted by" in lead
     assert "Nobody has tried the policy: it is an estimate" in lead
     assert "on the episodes that it was trained on" in lead
@@ -403,10 +413,10 @@ def test_refused_seeds_are_not_passed_over(
     command("report", path, "-o", "page.html", "--no-data")
     lead, page = (tmp_path / "page.html").read_text().split("<main>")
     assert "Estimated from 10 episodes of pendulum.npz alone, <b>run</b>" in lead
-    refused = "as what was estimated of seed 2 was refused"
-    assert (
-        f"It is the mean of 2 of 3 seeds, {refused}; <code>export</code> and <code>predict</code> take seed 1 (" in lead
-    )
+    alone = 'the exported seed 1: 1.50 (95% interval <span class="piece">0.50 to 4.00</span>)'
+    assert f"</a>), the mean of 2 of 3 seeds; {alone}." in lead
+    refused = "What was estimated of seed 2 was refused"
+    assert f"{refused}; <code>export</code> and <code>predict</code> take seed 1 (its estimate is the best" in lead
     assert "By itself, 1 of 3 seeds (seed 1) is shown to be better. The probability of an improvement is 0.75." in lead
     assert "mean of 2 of 3 seeds" in page
     drawn = page.split("<b>Improvement over the behaviour</b>")[0].rsplit("<svg", 1)[1]

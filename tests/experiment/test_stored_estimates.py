@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rl_training.experiment.stored_estimates import disagreement, in_a_word, leading, opposed, to_show
+from rl_training.experiment.stored_estimates import contradicted, disagreement, in_a_word, leading, opposed, to_show
 
 
 def estimate(gamma: float = 0.99, low: float = -1.0, high: float = 4.0, **changes: Any) -> dict[str, Any]:
@@ -55,3 +55,44 @@ def test_less_work_does_not_replace_more_of_the_same_discount() -> None:
         " 0.99, 20 resamples, 5,000 updates +1.50 (-1.00 to 4.00)"
     )
     assert opposed(thorough, [trial, thorough]) == ()
+
+
+def refusal(**changes: Any) -> dict[str, Any]:
+    failed = [{"seed": seed, "value": None, "not_trusted_because": ["so few"]} for seed in (0, 1)]
+    return estimate(value=None, improvement=None, policies=failed) | changes
+
+
+STOPPED = {"updates": 1_000, "asked": {"updates": 5_000}}  # as it diverged
+
+
+@pytest.mark.parametrize("new", [{}, {"repeats": 20}, {"updates": 20_000}, {"seeds": [0, 1, 2]}, STOPPED])
+def test_what_is_refused_when_it_is_made_again_is_refused(new: dict[str, Any]) -> None:
+    old, trial = estimate(low=1.0), refusal(updates=1_500)
+    records = [old, refusal(**new), trial]
+    shown, others = to_show(records)
+    assert (shown, others) == ((records[1],), (trial, old))
+    assert in_a_word(records) == (records[1], "refused")
+    assert contradicted(others) == (
+        "an older estimate (+2.50 (1.00 to 4.00) over the behaviour, discounted by 0.99) is contradicted: made again as"
+        " thoroughly, it was refused"
+    )
+    again = estimate(low=2.0)
+    assert to_show([*records, again]) == ((again,), (records[1], trial))  # and trusted once more
+    assert contradicted(to_show([*records, again])[1]) == ""
+
+
+@pytest.mark.parametrize(
+    "other", [{"repeats": 2}, {"updates": 100}, {"gamma": 1.0}, {"data": {"fingerprint": "g"}}, {"seeds": [0]}]
+)
+def test_what_another_refusal_says_nothing_of_stays(other: dict[str, Any]) -> None:
+    old, new = estimate(low=1.0), refusal(**other)
+    assert to_show([old, new]) == ((old,), (new,))
+    assert to_show([new | refusal(), old]) == ((old,), (refusal(),))  # an older one
+    assert in_a_word([old, new]) == (old, "better")
+
+
+def test_what_is_refused_when_it_is_made_again_opposes_nothing() -> None:
+    thorough, trial = estimate(1.0, low=1.0), estimate(0.99)
+    assert opposed(thorough, [trial, thorough]) == (trial,)
+    assert opposed(thorough, [trial, refusal(), thorough]) == ()
+    assert leading(to_show([trial, refusal(), thorough])[0]) == thorough

@@ -56,7 +56,8 @@ def _estimated(estimate: Mapping[str, Any], shown: Shown) -> str:
     gain, reasons = estimate["improvement"], estimate["not_trusted_because"]
     if gain is None:
         why = f", because {shortened(reasons[0].partition('; ')[0], _LONGEST_REASON)}" if reasons else ""
-        return f"unknown: the estimate from the data alone is not to be trusted{why}"
+        older = f"; {told}" if (told := estimate.get("contradicted")) else ""
+        return f"unknown: the estimate from the data alone is not to be trusted{why}{older}"
     if estimate.get("disagreement"):
         return f"not decided whether better {_BEHAVIOUR}: {estimate['disagreement']}, from the data alone"
     low, high = gain["low"], gain["high"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,22 +90,43 @@ def seeds_in_words(seeds: Sequence[str]) -> str:
 
 
 def to_show(records: Sequence[Record]) -> tuple[tuple[Record, ...], tuple[Record, ...]]:
-    """The estimates of the newest weights to show, the newest trusted of each data and discount (or of those with the
-    most updates the newest, where none is), and those that were refused."""
+    """The estimates of the newest weights to show, the newest trusted of each data and discount that stands (or of the
+    refused with the most updates the newest, where none does), and those that were refused, be it when made again."""
     of_step = [_by_bare_name(record) for record in records if record["step"] == records[-1]["step"]]
-    trusted = [record for record in of_step if isinstance(record.get("value"), Mapping)]
-    refused = [record for record in of_step if not isinstance(record.get("value"), Mapping)]
-    if not of_step:
-        return (), ()
-    if not trusted:  # a short trial hides no whole fit
-        shown = max(range(len(refused)), key=lambda place: (as_number(refused[place].get("updates"), 0.0), place))
-        return (refused[shown],), tuple(refused[:shown] + refused[shown + 1 :])
+    refused = [record for record in of_step if not _is_trusted(record)]
+    newest = _newest(one for one in _standing(of_step) if _is_trusted(one))
+    overruled = [one for key, one in _newest(filter(_is_trusted, of_step)).items() if key not in newest]
+    if newest or not refused:
+        return tuple(newest.values()), (*refused, *overruled)
+    shown = max(range(len(refused)), key=lambda place: (_work(refused[place])[0], place))
+    return (refused.pop(shown),), (*refused, *overruled)  # a short trial hides no whole fit
+
+
+def _is_trusted(record: Record) -> bool:
+    return isinstance(record.get("value"), Mapping)
+
+
+def _newest(records: Iterable[Record]) -> dict[tuple[str, float], Record]:
+    """Of each data and discount."""
     newest: dict[tuple[str, float], Record] = {}
-    for record in trusted:
+    for record in records:
         key = data_key(record), as_number(record.get("gamma"), 0.0)
         newest.pop(key, None)  # the newest of all stands last
         newest[key] = record
-    return tuple(newest.values()), tuple(refused)
+    return newest
+
+
+def _standing(records: Sequence[Record]) -> list[Record]:
+    """Those that were not made again as thoroughly, whatever came of it; `records` in the order they were made."""
+    return [one for place, one in enumerate(records) if not any(_replaces(new, one) for new in records[place + 1 :])]
+
+
+def contradicted(refused: Sequence[Record]) -> str:
+    """Of those that `to_show` says were refused, what was trusted until it was made again; empty where nothing was."""
+    said = [f"{_gained(one)} over the behaviour, {discounted(one)}" for one in refused if _is_trusted(one)]
+    return "; ".join(
+        f"an older estimate ({one}) is contradicted: made again as thoroughly, it was refused" for one in said
+    )
 
 
 def is_better(of: Record) -> bool:
@@ -121,12 +142,13 @@ def opposed(shown: Record, records: Sequence[Record]) -> tuple[Record, ...]:
     One that was made again as thoroughly with the same discount counts no more, and one of the beginning of an episode
     says nothing against one of the whole.
     """
-    key, found = _of_what(shown), improvement(shown)
-    alike = [one for one in records if found and improvement(one) is not None and _of_what(one) == key]
-    standing = [one for place, one in enumerate(alike) if not any(_replaces(new, one) for new in alike[place + 1 :])]
+    if improvement(shown) is None:
+        return ()
+    alike = [one for one in _standing(records) if improvement(one) and _is_of_the_same(one, shown)]
+    alike = [one for one in alike if _seeds(one) == _seeds(shown)]
     whole = beginning_of(shown) is None
     return tuple(
-        one for one in standing if is_better(one) != is_better(shown) and not (whole and beginning_of(one) is not None)
+        one for one in alike if is_better(one) != is_better(shown) and not (whole and beginning_of(one) is not None)
     )
 
 
@@ -163,14 +185,27 @@ def _gained(of: Record) -> str:
     return f"{'+' * (found[0].value > 0)}{value} ({low} to {high})"
 
 
-def _of_what(record: Record) -> tuple[Any, ...]:
-    return record.get("step"), data_key(_by_bare_name(record)), str(record.get("seeds"))
+def _seeds(record: Record) -> set[str]:
+    found = record.get("seeds")
+    return set(map(str, found)) if isinstance(found, list) else set()
+
+
+def _is_of_the_same(one: Record, other: Record) -> bool:
+    """Weights and data."""
+    return len({(of.get("step"), data_key(_by_bare_name(of))) for of in (one, other)}) == 1
 
 
 def _replaces(new: Record, old: Record) -> bool:
-    """Whether one was made with the same discount and at least as much work."""
-    more = (as_number(new.get(name), 0.0) >= as_number(old.get(name), 0.0) for name in ("repeats", "updates"))
-    return new.get("gamma") == old.get("gamma") and all(more)
+    """Whether one is of the same weights, all seeds of the other among them, on the same data with the same discount,
+    and was made with at least as much work."""
+    as_much = all(one >= other for one, other in zip(_work(new), _work(old), strict=True))
+    return _is_of_the_same(new, old) and new.get("gamma") == old.get("gamma") and _seeds(new) >= _seeds(old) and as_much
+
+
+def _work(record: Record) -> tuple[float, float]:
+    """Updates, which a fit that diverged was stopped short of, and repeats."""
+    asked = as_number(mapping(record.get("asked")).get("updates"), 0.0)
+    return max(as_number(record.get("updates"), 0.0), asked), as_number(record.get("repeats"), 0.0)
 
 
 def data_key(record: Record) -> str:

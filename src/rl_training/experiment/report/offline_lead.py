@@ -14,11 +14,12 @@ from rl_training.experiment.offline_doubts import mean_of
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.reproducing import options_of
 from rl_training.experiment.report.what_next import then
-from rl_training.experiment.seed_choice import seed_by_estimates
+from rl_training.experiment.seed_choice import SeedChoice, seed_by_estimates
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.experiment.stored_estimates import (
     Record,
     cautions,
+    contradicted,
     count,
     disagreement,
     discounted,
@@ -73,7 +74,7 @@ def offline_lead(runs: Sequence[RunContents]) -> Lead | None:
     part = beginning_of(record)
     text += f" {_gained(gain, best.shown)} {'an episode' if part is None else f'over {part} of an episode'}"
     text += f" compared with {_BEHAVIOUR}" if best.shown.costs and is_shown else ""
-    text += f"{_share(gain, record)}{escape(_from_to(record, best.shown))} ({table_of(best)})."
+    text += f"{_share(gain, record)}{escape(_from_to(record, best.shown))} ({table_of(best)}){_of_seeds(best, record)}."
     alike = len({(title(leading(run.offline)), leading(run.offline).get("gamma")) for _, run in found}) == 1
     how = _whose(best, record) + escape(_alone(record, is_shown=is_shown))
     how += _most(best, len(found), alike=alike) + escape(_likely(chance, record, best))
@@ -81,19 +82,30 @@ def offline_lead(runs: Sequence[RunContents]) -> Lead | None:
     return Lead(text, _trust(best, record, part, is_shown=is_shown), then(best, record, is_shown=is_shown), how.strip())
 
 
-def _whose(run: RunContents, record: Record) -> str:
-    """Of which seeds the number is, and which of them leaves the run, where it has several."""
+def _of_seeds(run: RunContents, record: Record) -> str:
+    """Of which seeds the number is, where the run has several, and what that of the one is which leaves it."""
     some, of = trusted(record), len(policies(record))
-    if of < 2:
-        return ""
-    text = f" It is of seed {seed(some[0])} of {of}" if len(some) == 1 else f" It is the {mean_of(len(some), of)}"
-    refused = [f"seed {seed(one)}" for one in policies(record) if one not in some]
-    text += f", as what was estimated of {listed(refused)} was refused" if refused else ""
-    chosen = seed_by_estimates(record) if record.get("step") == run.summary.steps else None
+    if of < 2 or len(some) == 1:
+        return "" if of < 2 else f", of seed {seed(some[0])} of {of}"
+    chosen = _exported(run, record)
+    own = [improvement(one) for one in some if chosen is not None and seed(one) == str(chosen.seed)]
+    alone = [f"; the exported seed {chosen.seed}: {_gained(found[0], run.shown)}" for found in own if chosen and found]
+    return f", the {mean_of(len(some), of)}{''.join(alone)}"
+
+
+def _exported(run: RunContents, record: Record) -> SeedChoice | None:
+    return seed_by_estimates(record) if record.get("step") == run.summary.steps else None
+
+
+def _whose(run: RunContents, record: Record) -> str:
+    """Of which seeds the number is not, and which leaves the run, where it has several."""
+    refused = [f"seed {seed(one)}" for one in policies(record) if one not in trusted(record)]
+    told = [f"what was estimated of {listed(refused)} was refused"] if refused else []
+    chosen = _exported(run, record) if len(policies(record)) > 1 else None
     if chosen is not None:
         why = "" if chosen.why is None or chosen.best_of < 2 else f" ({chosen.why.partition(', that of')[0]})"
-        text += f"; `export` and `predict` take seed {chosen.seed}{why}"
-    return f"{escape(text)}."
+        told.append(f"`export` and `predict` take seed {chosen.seed}{why}")
+    return f" {escape(capital('; '.join(told)))}." if told else ""
 
 
 def _most(best: RunContents, judged: int, *, alike: bool) -> str:
@@ -288,6 +300,7 @@ def _not_judged(runs: Sequence[RunContents]) -> Lead:
     untold = f"{were} not played yet" if played else "there was no simulator to score policies in, and nothing was"
     untold += "" if played else " estimated from the data"
     why = [told for run in tried for told in _first_reasons(run, named=len(tried) > 1)] or [untold]
+    why += [told for run in tried if (told := contradicted(run.refused))]
     text = f"{names} could not be judged: {escape('; '.join(why))}."
     if untried := [run.label for run in runs if tried and not run.offline]:
         text += f" Nothing was estimated of {escape(listed(untried))} yet (rl-training evaluate RUN --offline)."

@@ -20,6 +20,7 @@ from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.experiment.stored_estimates import (
     Record,
     cautions,
+    contradicted,
     count,
     data_key,
     discounted,
@@ -65,7 +66,8 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
         alike.setdefault(f"{title(record)}, {discounted(record)}", []).append((run, record))
     made = "".join(_drawn(those, shown) for those in alike.values())  # first: on a phone a table is many screens
     made += "".join(_table(those, shown) for those in together.values())
-    lines = [[f"{text}." for record in run.offline for text in cautions(record)] for run in runs]
+    told = [[text for record in run.offline for text in cautions(record)] + [contradicted(run.refused)] for run in runs]
+    lines = [[f"{text}." for text in texts if text] for texts in told]
     doubted = [
         (f"{run.label}, {seeds_in_words(seeds)}{_where(record, len(together))}", why)
         for run, record in found

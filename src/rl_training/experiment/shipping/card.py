@@ -23,7 +23,7 @@ from rl_training.experiment.offline_doubts import LEAST_ENDS_FORETOLD, LEAST_FOR
 from rl_training.experiment.report.contents import training_doubts
 from rl_training.experiment.run_listing import status_of
 from rl_training.experiment.shipping.network import Floats, PolicyNetwork
-from rl_training.experiment.stored_estimates import disagreement, opposed
+from rl_training.experiment.stored_estimates import contradicted, disagreement, opposed, to_show
 from rl_training.paths import bare_paths
 from rl_training.runtime.records import EVALUATION_METRICS, OFFLINE_EVALUATIONS, is_estimate
 from rl_training.runtime.run_directory import RunDirectory, run_of
@@ -159,7 +159,7 @@ def scores(policy: LoadedPolicy, run: RunDirectory | None, seed: int) -> dict[st
 
 
 def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int) -> dict[str, Any] | None:
-    """What was last estimated of this very checkpoint without a simulator, if any was trusted the last that was; none
+    """What was last estimated of this very checkpoint without a simulator, if any is trusted the last that is; none
     where nothing was."""
     step = policy.checkpoint.progress["steps"]
     records = [] if run is None else run.records(OFFLINE_EVALUATIONS)
@@ -169,24 +169,26 @@ def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int
     if not of_step:
         return None
     own = [record["policies"][record["seeds"].index(seed)] for record in of_step]
-    chosen = max(range(len(own)), key=lambda place: (own[place]["value"] is not None, place))
-    last, newer = of_step[chosen], own[-1]
-    refused = [] if own[chosen] is newer else [(NEWER_REFUSED, why) for why in newer["not_trusted_because"]]
-    further = [one for one, record in zip(own, of_step, strict=True) if record["gamma"] > last["gamma"]]
-    if own[chosen]["value"] is not None and further and all(one["value"] is None for one in further):
-        refused += [(FURTHER_REFUSED, why) for why in further[-1]["not_trusted_because"]]
     each = [{**record, **one, "seeds": [seed]} for record, one in zip(of_step, own, strict=True)]
-    diagnostics = dict(own[chosen].get("diagnostics") or {})
+    shown, others = to_show(each)
+    last = shown[-1]
+    is_older = last["value"] is not None and own[-1]["value"] is None
+    refused = [(NEWER_REFUSED, why) for why in own[-1]["not_trusted_because"]] if is_older else []
+    further = [one for one in each if one["gamma"] > last["gamma"]]
+    if last["value"] is not None and further and all(one["value"] is None for one in further):
+        refused += [(FURTHER_REFUSED, why) for why in further[-1]["not_trusted_because"]]
+    diagnostics = dict(last.get("diagnostics") or {})
     if not (last.get("foretold_by_the_model") or 0.0) >= LEAST_FORETOLD:
         diagnostics.pop("modelled_value", None)  # a model that foretells so little tells nothing of a policy
     if not (last.get("ends_foretold_by_the_model") or 0.0) >= LEAST_ENDS_FORETOLD:
         diagnostics.pop("modelled_ends_elsewhere", None)
     return {
-        **own[chosen],
+        **{name: last[name] for name in own[-1]},
         "diagnostics": diagnostics,
         **{name: last[name] for name in ("behaviour", "gamma", "updates", "repeats", "level")},
         "cautions": [*last["cautions"], *dict.fromkeys(f"{told}, because {why}" for told, why in refused)],
-        "disagreement": disagreement(each[chosen], opposed(each[chosen], each)) or None,
+        "disagreement": disagreement(last, opposed(last, each)) or None,
+        "contradicted": contradicted(others) or None,
         "data": {**last["data"], "title": PurePath(last["data"]["title"]).name},
         "how": "fitted Q evaluation: value where the data's episodes begin, raw reward",
     }
