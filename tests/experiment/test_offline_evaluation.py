@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -647,7 +648,8 @@ def test_half_a_line_is_not_added_to(data_file: Path, tmp_path: Path) -> None:
     assert [record["step"] for record in records(path)] == [20, 20]
 
 
-def test_the_card_tells_of_this_checkpoint_only(run: Path) -> None:
+def test_the_card_tells_of_this_checkpoint_only(run: Path, tmp_path: Path) -> None:
+    run = Path(shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("offline_evaluations*")))
     policy = load_policy(run)
     policy.evaluate_offline(**QUICK)
     place = RunDirectory.open(run)

@@ -6,7 +6,16 @@ from typing import Any
 
 import pytest
 
-from rl_training.experiment.stored_estimates import contradicted, disagreement, in_a_word, leading, opposed, to_show
+from rl_training.experiment.stored_estimates import (
+    contradicted,
+    disagreement,
+    discounted,
+    gain_between,
+    in_a_word,
+    leading,
+    opposed,
+    to_show,
+)
 
 
 def estimate(gamma: float = 0.99, low: float = -1.0, high: float = 4.0, **changes: Any) -> dict[str, Any]:
@@ -55,6 +64,23 @@ def test_less_work_does_not_replace_more_of_the_same_discount() -> None:
         " 0.99, 20 resamples, 5,000 updates +1.50 (-1.00 to 4.00)"
     )
     assert opposed(thorough, [trial, thorough]) == ()
+
+
+def test_of_drawn_actions_it_neither_leads_nor_contradicts_nor_replaces_what_is_shipped() -> None:
+    shipped, drawn = estimate(low=1.0), estimate(deterministic=False)
+    shown, refused = to_show([shipped, drawn])
+    assert (shown, refused) == ((shipped, drawn), ())
+    assert leading(shown) == shipped
+    assert opposed(shipped, [shipped, drawn]) == ()
+    assert discounted(drawn) == "discounted by 0.99, with actions drawn at random"
+    assert gain_between(shipped, drawn) is None
+
+
+def test_of_some_seeds_it_leads_not_where_there_is_one_of_all() -> None:
+    every, one = estimate(), estimate(seeds=[1])
+    shown, _ = to_show([every, one])
+    assert shown == (every, one)
+    assert leading(shown) == every
 
 
 def refusal(**changes: Any) -> dict[str, Any]:

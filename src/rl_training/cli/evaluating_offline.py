@@ -21,7 +21,6 @@ from rl_training.cli.telling import program, tell
 from rl_training.cli.text_tables import table, terminal_width
 from rl_training.cli.using import tell_stopped
 from rl_training.errors import CheckpointError, ConfigError
-from rl_training.experiment import statistics
 from rl_training.experiment.costs import RETURNS, Shown, shown_of
 from rl_training.experiment.deciding import deciding
 from rl_training.experiment.horizon import beginning, discounted_by, steps_ahead
@@ -30,6 +29,7 @@ from rl_training.experiment.metric_doubts import longer
 from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of, with_last_rows
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
 from rl_training.experiment.statistics import LEVEL, Estimate
+from rl_training.experiment.stored_estimates import gain_between
 from rl_training.paths import from_here, in_shell, resolved
 from rl_training.runtime.console import pace
 from rl_training.runtime.display import clock
@@ -346,16 +346,8 @@ def _ends(found: Estimate) -> str:
 def _compared(estimated: Sequence[Estimated]) -> Iterator[tuple[Estimated, Estimated, Estimate, float]]:
     """Every two runs whose repeats have the same episodes and batches, the better first."""
     for one, other in itertools.combinations(estimated, 2):
-        ours, theirs = one.found.mean_value(), other.found.mean_value()
-        alike = (
-            all(getattr(one.found, name) == getattr(other.found, name) for name in ("gamma", "settings"))
-            and one.found.data.fingerprint == other.found.data.fingerprint
-        )
-        if ours is None or theirs is None or not alike:
-            continue
-        if ours.value < theirs.value:
-            one, other, ours, theirs = other, one, theirs, ours
-        repeats, besides = one.found.of_trusted() - other.found.of_trusted(), one.found.missed() - other.found.missed()
-        value, episodes = ours.value - theirs.value, one.found.data.episodes
-        gain = statistics.student_estimate(value, repeats, besides=besides, episodes=episodes)
-        yield one, other, gain, statistics.chance_above_zero(value, repeats, besides=besides, episodes=episodes)
+        for better, worse in ((one, other), (other, one)):
+            found = gain_between(better.to_json(), worse.to_json())
+            if found is not None and found[0].value >= 0.0:
+                yield better, worse, *found
+                break

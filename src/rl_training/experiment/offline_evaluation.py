@@ -116,6 +116,7 @@ class OfflineEvaluation:
     sums_up: bool = False  # whether episodes may be added up undiscounted
     foretold: float = math.nan  # of the variance of what left-out episodes returned, by models of the dynamics
     ends_foretold: float = math.nan  # of left-out episodes, those that the models end where they ended
+    deterministic: bool = True  # the policies' mode was judged; else draws
 
     @property
     def trusted(self) -> list[PolicyValue]:
@@ -153,11 +154,8 @@ class OfflineEvaluation:
         repeats = self.of_trusted() - less * self.repeats[:, -1]
         return statistics.student_estimate(value, repeats, besides=self._missed(less), episodes=self.data.episodes)
 
-    def missed(self) -> float:
-        """By how much left-out episodes were missed, on average over the trusted seeds."""
-        return self._missed(0.0)
-
     def _missed(self, less: float) -> float:
+        """By how much left-out episodes were missed, on average over the trusted seeds."""
         return float(np.mean([one.missed for one in self.trusted])) - less * self.behaviour_missed
 
     def to_json(self) -> dict[str, Any]:
@@ -169,6 +167,7 @@ class OfflineEvaluation:
             "gamma": self.gamma,
             "updates": self.updates,
             "repeats": self.settings.repeats,
+            "deterministic": self.deterministic,
             "asked": {"seed": self.settings.seed, "updates": self.settings.updates},
             "level": LEVEL,
             "data": dict(vars(self.data)),
@@ -272,12 +271,13 @@ def evaluate_offline(
         judged,
         (*cautions, *caution_of_cuts(fitted), *caution_of_horizon(discount, observed.steps)),
         np.stack([of.repeats[:, column] for column, of in enumerate(seen)], 1),
-        fitted.updates,
+        max(of.updates for of in seen),
         missed,
         fitted.allowed,
         endless is None,
         modelled.foretold,
         math.nan if modelled.ends is None else modelled.ends.foretold,
+        mode,
     )
 
 

@@ -63,7 +63,8 @@ def count(of: Record, name: str) -> str:
 
 def discounted(record: Record) -> str:
     discount = as_number(record.get("gamma"), None)
-    return "discounted" if discount is None else discounted_by(discount)
+    text = "discounted" if discount is None else discounted_by(discount)
+    return text if _of_the_mode(record) else f"{text}, with actions drawn at random"
 
 
 def trained_otherwise(record: Record, config: Record) -> str:
@@ -106,11 +107,11 @@ def _is_trusted(record: Record) -> bool:
     return isinstance(record.get("value"), Mapping)
 
 
-def _newest(records: Iterable[Record]) -> dict[tuple[str, float], Record]:
-    """Of each data and discount."""
-    newest: dict[tuple[str, float], Record] = {}
+def _newest(records: Iterable[Record]) -> dict[tuple[Any, ...], Record]:
+    """Of each data, discount, mode and choice of seeds."""
+    newest: dict[tuple[Any, ...], Record] = {}
     for record in records:
-        key = data_key(record), as_number(record.get("gamma"), 0.0)
+        key = data_key(record), as_number(record.get("gamma"), 0.0), _of_the_mode(record), frozenset(_seeds(record))
         newest.pop(key, None)  # the newest of all stands last
         newest[key] = record
     return newest
@@ -190,9 +191,14 @@ def _seeds(record: Record) -> set[str]:
     return set(map(str, found)) if isinstance(found, list) else set()
 
 
+def _of_the_mode(record: Record) -> bool:
+    """Whether it is of the most likely actions, not of drawn ones."""
+    return record.get("deterministic") is not False
+
+
 def _is_of_the_same(one: Record, other: Record) -> bool:
-    """Weights and data."""
-    return len({(of.get("step"), data_key(_by_bare_name(of))) for of in (one, other)}) == 1
+    """Weights, data and way to act."""
+    return len({(of.get("step"), data_key(_by_bare_name(of)), _of_the_mode(of)) for of in (one, other)}) == 1
 
 
 def _replaces(new: Record, old: Record) -> bool:
@@ -223,10 +229,12 @@ def _by_bare_name(record: Record) -> Record:
 
 
 def leading(offline: Sequence[Record]) -> Record:
-    """Of those to show the newest, on episodes that were not trained on if there is one."""
+    """Of those to show, on episodes that were not trained on if there is one: of the policy as it is shipped, of the
+    most seeds, and of these the newest."""
     unseen = [record for record in offline if share_trained_on(record) == 0.0]
     others = [record for record in offline if share_trained_on(record) != 1.0]
-    return (unseen or others or offline or ({},))[-1]
+    among = unseen or others or offline
+    return max(reversed(among), key=lambda record: (_of_the_mode(record), len(_seeds(record))), default={})
 
 
 def reasons(record: Record) -> dict[str, list[str]]:
@@ -275,7 +283,8 @@ def _resampled(record: Record) -> tuple[Any, ...]:
     """The same for estimates by the same resamples; nothing where a record does not tell."""
     told = (mapping(record.get("data")).get("fingerprint"), record.get("gamma"), record.get("repeats"))
     asked = mapping(record.get("asked"))
-    return (*told, str(asked)) if asked and all(isinstance(part, str | int | float) for part in told) else ()
+    is_told = bool(asked) and all(isinstance(part, str | int | float) for part in told)
+    return (*told, str(asked), _of_the_mode(record)) if is_told else ()
 
 
 def _of_trusted(record: Record) -> npt.NDArray[np.float64] | None:

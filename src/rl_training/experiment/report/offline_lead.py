@@ -84,13 +84,18 @@ def offline_lead(runs: Sequence[RunContents]) -> Lead | None:
 
 def _of_seeds(run: RunContents, record: Record) -> str:
     """Of which seeds the number is, where the run has several, and what that of the one is which leaves it."""
-    some, of = trusted(record), len(policies(record))
+    some, of = trusted(record), _seeds_of(run, record)
     if of < 2 or len(some) == 1:
         return "" if of < 2 else f", of seed {seed(some[0])} of {of}"
     chosen = _exported(run, record)
     own = [improvement(one) for one in some if chosen is not None and seed(one) == str(chosen.seed)]
     alone = [f"; the exported seed {chosen.seed}: {_gained(found[0], run.shown)}" for found in own if chosen and found]
     return f", the {mean_of(len(some), of)}{''.join(alone)}"
+
+
+def _seeds_of(run: RunContents, record: Record) -> int:
+    """How many the run has, of which some may not have been judged."""
+    return max(len(policies(record)), len(run.summary.seeds))
 
 
 def _exported(run: RunContents, record: Record) -> SeedChoice | None:
@@ -101,7 +106,7 @@ def _whose(run: RunContents, record: Record) -> str:
     """Of which seeds the number is not, and which leaves the run, where it has several."""
     refused = [f"seed {seed(one)}" for one in policies(record) if one not in trusted(record)]
     told = [f"what was estimated of {listed(refused)} was refused"] if refused else []
-    chosen = _exported(run, record) if len(policies(record)) > 1 else None
+    chosen = _exported(run, record) if _seeds_of(run, record) > 1 else None
     if chosen is not None:
         why = "" if chosen.why is None or chosen.best_of < 2 else f" ({chosen.why.partition(', that of')[0]})"
         told.append(f"`export` and `predict` take seed {chosen.seed}{why}")
