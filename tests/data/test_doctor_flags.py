@@ -326,3 +326,14 @@ class TestDuplicates:
             arrays[name][20] = 0.0
             arrays[name][700] = -0.0
         assert codes(arrays)["duplicates.rows"].count == 1
+
+
+def test_rows_of_which_few_can_be_trained_on_are_told() -> None:
+    """A column of ids that is another at nearly every row leaves hardly a row with a successor."""
+    arrays = healthy(next_obs=None, terminations=None, truncations=None)
+    ids = np.arange(len(arrays["obs"])) // np.where(np.arange(len(arrays["obs"])) < 40, 20, 1)
+    finding = codes(arrays | {"episode_ids": ids})["flags.few-followed"]
+    assert finding.level == "warning"
+    assert finding.what.startswith(f"Only 38 of {len(ids):,} rows can be trained on")
+    assert "episode_ids" in finding.advice and "last_rows_are: termination" in finding.advice
+    assert "flags.few-followed" not in codes(arrays | {"episode_ids": np.arange(len(ids)) // 3})

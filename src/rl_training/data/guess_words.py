@@ -47,7 +47,7 @@ LIKELY = {
         "dist", "distance", "altitude", "airspeed", "heading",
         "yaw", "pitch", "roll", "acc", "accel", "gyro", "imu", "measurement", "cos",
         "sin", "proprio", "error", "flow", "rpm", "current", "humidity", "weight", "mass", "glucose", "bp", "hr",
-        "spo2", "hp", "health", "battery", "fuel", "density", "concentration",
+        "spo2", "soc", "soh", "hp", "health", "battery", "fuel", "density", "concentration",
         "messwert", "istwert", "temperatur", "druck", "fuellstand", "winkel", "geschwindigkeit", "drehzahl", "feuchte",
         "durchfluss", "abstand", "hoehe", "gewicht", "pression", "vitesse", "niveau", "temperatura", "presion",
         "velocidad", "posicion", "nivel",
@@ -72,6 +72,8 @@ LIKELY = {
 _SET = {"pct", "percent", "prozent", "set", "sp", "setp", "soll", "power", "duty", "cmd", "leistung", "stufe"}
 # The last or the first word of what is told to a controller: a set point, whatever it is of, as `Agitation rpm SP`.
 _SET_POINT = {"sp", "setp", "soll", "cmd", "command", "commanded"}
+# Beside `set`, which then is one of many.
+_NUMBERED = {"id", "ids", "no", "nr", "number", "name", "type", "index", "size"}
 _SWITCHED = {
     "defrost", "defrosting", "abtauung", "abtauen", "compr", "drive", "antrieb", "setting", "settings", "einstellung",
 }  # fmt: skip
@@ -220,12 +222,13 @@ def is_control(name: str) -> bool:
 
 
 def _is_set_point(name: str) -> bool:
-    """`Agitation rpm SP`, `Soll-Drehzahl`, `temp set point`; whoever records one sets it."""
+    """`Agitation rpm SP`, `Soll-Drehzahl`, `temp set point`, `set_power_kW`; whoever records one sets it."""
     letters = [word for word in words_in(name) if word.isalpha()]
     if not letters:
         return False
     beside = any(pair == ("set", "point") for pair in pairwise(letters))
     first = letters[0] in _SET_POINT - {"sp"} or _SP_FIRST.match(name) is not None
+    first = first or (letters[0] == "set" and _NUMBERED.isdisjoint(letters))
     return beside or (len(letters) > 1 and (first or letters[-1] in _SET_POINT))
 
 

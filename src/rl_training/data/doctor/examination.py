@@ -29,6 +29,7 @@ from rl_training.data.doctor.episode_checks import (
 from rl_training.data.doctor.findings import Distribution, Facts, Finding, Level, Report
 from rl_training.data.doctor.flag_checks import check_ends, check_flags, check_left_out
 from rl_training.data.doctor.observation_checks import ObsBounds, check_observations
+from rl_training.data.doctor.outcome_checks import check_outcomes
 from rl_training.data.doctor.places import in_file
 from rl_training.data.doctor.raw_checks import RawFields, read_fields
 from rl_training.data.doctor.reason_checks import check_failures
@@ -200,7 +201,7 @@ def _check_fields(
     if subject.obs is not None:
         columns = Columns.of(subject.obs)
         findings += check_observations(subject, columns, obs_bounds)
-        findings += check_successors(subject, columns)
+        findings += [*check_successors(subject, columns), *check_outcomes(subject)]
         learned |= {"obs_effective_dim": effective_dimension(subject.obs)}
     if subject.rewards is not None:
         findings += check_rewards(subject)

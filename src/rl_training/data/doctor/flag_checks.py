@@ -24,6 +24,7 @@ _LIMIT_LEAST = 20  # rows: shorter episodes end at the same length by chance
 _LIMIT_EPISODES = 3
 _SINGLE = 0.9  # of the episodes: where so many have one row, that is what the task is like
 _SAY_SO = "as a day that is settled does, leave it so (ends by ids or dates alone: last_rows_are: termination)"
+_MOSTLY_FOLLOWED = 0.5  # of the rows
 _LEAST_PAIRS = 3  # fewer may be chance
 
 
@@ -40,6 +41,7 @@ def check_flags(fields: RawFields, subject: Subject, end_text: EndText | None = 
     yield from check_ends(subject)
     yield from _time_limits(fields, subject, end_text)
     yield from _one_row(subject)
+    yield from _few_followed(subject)
 
 
 def check_left_out(raw: RawData) -> Iterator[Finding]:
@@ -52,6 +54,20 @@ def check_left_out(raw: RawData) -> Iterator[Finding]:
     what += f" now count{'s' * (terminations == 1)} as cut off, and nobody learns what ended there."
     advice = "Fill in what these rows lack; often it is the reward of an episode's last row."
     yield Finding("warning", "flags.left-out", "terminations", what, advice, terminations)
+
+
+def _few_followed(subject: Subject) -> Iterator[Finding]:
+    """Rows that cannot be trained on, where they are most: a wrong column of ids makes an episode of every row."""
+    followed = subject.rows if subject.has_next_obs is None else _count(subject.has_next_obs)
+    if followed >= _MOSTLY_FOLLOWED * subject.rows:
+        return
+    what = f"Only {followed:,} of {amount(subject.rows, 'row')} can be trained on: the others end an episode that did"
+    what += " not terminate, and what they led to was not recorded."
+    advice = (
+        "See whether episode_ids and step are the right columns, and whether rows are missing between these; where the"
+        " task is over at the last row of an episode, say last_rows_are: termination."
+    )
+    yield Finding("warning", "flags.few-followed", "terminations", what, advice, subject.rows - followed)
 
 
 def _single_rows(subject: Subject) -> bool:

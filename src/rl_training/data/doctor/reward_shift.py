@@ -11,24 +11,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
-from rl_training.data.checks import IndexArray
 from rl_training.data.doctor.findings import Finding
+from rl_training.data.doctor.ridge import FAR, ROWS_PER_TERM, Ridge, held_out, rows_with_neighbours, standard
 from rl_training.data.doctor.subject import Subject
 from rl_training.data.doctor.wording import share
-from rl_training.data.statistics import sample_rows
 from rl_training.wording import amount
-
-Matrix = npt.NDArray[np.float64]
 
 _ROWS = 12_000
 _LEAST_ROWS = 400
 _WIDEST = 600  # numbers of a transition; the regression's cost grows with their square
-_POWERS_UP_TO, _PRODUCTS_UP_TO = 60, 20
-_ROWS_PER_TERM = 8
-_RIDGE = 1e-6
-_FAR = 4.0  # standard deviations
 _EXPLAINED = 0.3  # what the better fit must explain of the variance at least
 _NEARLY_EXACT = 2e-4  # an error of the row's own fit below which there is nothing to improve
 _CLEARLY = 0.4  # the better fit's error, as a share of the other's
@@ -91,75 +83,16 @@ def shift_scores(subject: Subject) -> dict[int, float] | None:
         return None
     if 2 * obs.shape[1] + actions.shape[1] > _WIDEST:
         return None
-    rows = _rows_with_neighbours(subject)
+    rows = rows_with_neighbours(subject, _ROWS)
     if (
-        len(rows) < max(_LEAST_ROWS, _ROWS_PER_TERM * (2 * obs.shape[1] + actions.shape[1]))
+        len(rows) < max(_LEAST_ROWS, ROWS_PER_TERM * (2 * obs.shape[1] + actions.shape[1]))
         or float(rewards[rows].std(dtype=np.float64)) == 0.0
     ):
         return None
-    transitions = _standard(np.concatenate([obs[rows], actions[rows], obs[rows + 1]], axis=1).astype(np.float64))
-    usual = np.abs(transitions).max(axis=1) <= _FAR
+    transitions = standard(np.concatenate([obs[rows], actions[rows], obs[rows + 1]], axis=1).astype(np.float64))
+    usual = np.abs(transitions).max(axis=1) <= FAR
     if usual.mean() > 0.5:  # a few rows far out would decide the fit, and the score
         rows, transitions = rows[usual], transitions[usual]
-    fit = _Ridge(np.clip(transitions, -_FAR, _FAR), _held_out(subject, rows))
+    fit = Ridge(np.clip(transitions, -FAR, FAR), held_out(subject, rows))
     targets = {shift: rewards[rows + shift].astype(np.float64) for shift in (-1, 0, 1)}
     return {shift: fit.explained(target) for shift, target in targets.items()}
-
-
-def _rows_with_neighbours(subject: Subject) -> IndexArray:
-    """A sample of the rows that have a row of their episode before and one after them."""
-    inside = np.ones(subject.rows, dtype=np.bool_)
-    inside[subject.starts] = False
-    inside[subject.ends] = False
-    return sample_rows(np.flatnonzero(inside), _ROWS)
-
-
-def _held_out(subject: Subject, rows: IndexArray) -> npt.NDArray[np.bool_]:
-    """About a third of the rows: of every third episode, or of the end of each where there are few."""
-    episodes = np.searchsorted(subject.ends, rows)
-    if len(subject.ends) >= 6:
-        return np.asarray(episodes % 3 == 0)
-    within = (rows - subject.starts[episodes]) / subject.lengths[episodes]
-    return np.asarray(within > 0.7)
-
-
-def _standard(values: Matrix) -> Matrix:
-    scale = values.std(axis=0)
-    return np.asarray((values - values.mean(axis=0)) / np.where(scale > 0, scale, 1.0))
-
-
-def _terms(standard: Matrix) -> list[Matrix]:
-    """The numbers and their squares; of few numbers also products and higher powers, which angles and costs need.
-
-    Never more terms than the rows can determine.
-    """
-    rows, width = standard.shape
-    square = standard * standard
-    terms = [standard]
-    if 2 * width <= rows / _ROWS_PER_TERM:
-        terms.append(square)
-    if width <= _PRODUCTS_UP_TO and width * width / 2 <= rows / _ROWS_PER_TERM:
-        one, other = np.triu_indices(width, k=1)
-        terms.append(standard[:, one] * standard[:, other])
-    if width <= _POWERS_UP_TO and 4 * width <= rows / _ROWS_PER_TERM:
-        terms += [square * standard, square * square]
-    return terms
-
-
-class _Ridge:
-    """A regression whose inputs are prepared once for several targets."""
-
-    def __init__(self, inputs: Matrix, held_out: npt.NDArray[np.bool_]) -> None:
-        features = np.concatenate([*_terms(inputs), np.ones((len(inputs), 1))], axis=1)
-        self.train, self.test, self.held_out = features[~held_out], features[held_out], held_out
-        self.gram = self.train.T @ self.train
-        self.gram[np.diag_indices_from(self.gram)] += _RIDGE * len(self.train)
-
-    def explained(self, target: Matrix) -> float:
-        """Share of the target's variance explained in the rows held out; 0 where there is none to explain."""
-        train, test = target[~self.held_out], target[self.held_out]
-        if not len(test) or not len(train) or test.var() == 0.0:
-            return 0.0
-        middle = train.mean()
-        weights = np.linalg.solve(self.gram, self.train.T @ (train - middle))
-        return float(1.0 - np.mean((test - middle - self.test @ weights) ** 2) / test.var())

@@ -10,6 +10,7 @@ from rl_training.data.doctor.clock_checks import check_observed_dates
 from rl_training.data.doctor.episode_checks import check_early_ends, check_far_rewards, check_reward_name
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.flag_checks import check_flags, check_left_out
+from rl_training.data.doctor.outcome_checks import OUTCOME, check_outcomes
 from rl_training.data.doctor.places import in_file
 from rl_training.data.doctor.raw_checks import RawFields, read_fields
 from rl_training.data.doctor.resolution_checks import check_resolution
@@ -25,15 +26,17 @@ _MOST_MAPPED = 1 << 20  # rows of a column directory that are looked at: it may 
 
 
 def screen(dataset: TransitionDataset, *, bounds_known: bool) -> list[Finding]:
-    """The errors and warnings about flags, successors, bounds, digits, costs and ends. bounds_known: the environment's,
-    which the actions are held to elsewhere."""
+    """The errors and warnings about flags, successors, bounds, digits, costs, ends and what is known too late.
+
+    bounds_known: the environment's, which the actions are held to elsewhere.
+    """
     fields = _fields(dataset)
     subject = Subject.from_dataset(dataset, next_obs_stored=not dataset.next_obs_derived)
     subject = subject if dataset.in_file is None else subject.told_by(dataset.in_file)
     if dataset.folder is not None:
         subject, fields = subject.head(_MOST_MAPPED), _head(fields, _MOST_MAPPED)
     found = [finding for finding in _findings(dataset, fields, subject, bounds_known) if finding.level != "note"]
-    kept = [f for f in found if f.code.split(".")[0] in _KINDS and f.code not in _TOLD_ELSEWHERE]
+    kept = [f for f in found if f.code not in _TOLD_ELSEWHERE and (f.code == OUTCOME or f.code.split(".")[0] in _KINDS)]
     if dataset.in_file is None:
         return kept
     return [replace(finding, place=in_file(dataset.in_file, finding)) for finding in kept]
@@ -49,6 +52,7 @@ def _findings(dataset: TransitionDataset, fields: RawFields, subject: Subject, b
     yield from check_early_ends(subject, costs=dataset.in_file is not None and dataset.in_file.negated)
     yield from check_stored_successors(subject)
     yield from check_resolution(dataset.coarse)
+    yield from check_outcomes(subject)
     if not bounds_known and subject.actions is not None:
         told = dataset.bounds if dataset.in_file is None else dataset.in_file.bounds
         extremes = Extremes.of(subject.actions)
