@@ -12,8 +12,8 @@ import pytest
 
 from mutations import is_answered
 from rl_training import yaml_dialect
-from rl_training.cli import using
 from rl_training.cli.observation_files import read_observations
+from rl_training.cli.typed_observations import typed
 from rl_training.data.formats import csv_text, limits
 from rl_training.data.formats.peek import peek
 from rl_training.data.formats.raw import RawData
@@ -146,5 +146,5 @@ def test_a_reason_of_any_length_can_be_filled_in(command: Any, tmp_path: Path) -
 )
 def test_observations_by_name(text: str, told: str) -> None:
     with pytest.raises(DataError) as refused:
-        using._by_name(text, [NamedColumn("x", 0.0, 1.0), NamedColumn("y", 0.0, 1.0)])
+        typed(text, [NamedColumn("x", 0.0, 1.0), NamedColumn("y", 0.0, 1.0)])
     assert told in str(refused.value)

@@ -674,3 +674,12 @@ def test_a_switch_among_the_actions_is_not_averaged(
     write_csv(tmp_path / "dial.csv", {**table, named: rows["a"]})
     command("init", tmp_path / "dial.csv", "-o", tmp_path / "dial.yaml")
     assert "snap_actions" not in (tmp_path / "dial.yaml").read_text()
+
+
+def test_controls_with_units_in_their_cells_are_named(tmp_path: Path, command: Any) -> None:
+    """One that is left out of the actions without a word would be missed by nobody until the policy acts."""
+    lines = [f"{i % 7}.5,{i % 3},{i % 5} kW,{i % 4 / 2}%,{i % 2},{int(i % 20 == 19)}" for i in range(60)]
+    (tmp_path / "log.csv").write_text("\n".join(["temp,valve,heater,vent,reward,done", *lines]))
+    told = " ".join(command("init", tmp_path / "log.csv", "-o", tmp_path / "a.yaml").out.split())
+    assert "actions valve, vent (named like controls)" in told
+    assert "heater (named like a control; numbers with a unit, such as '0 kW': write them without it, to use" in told

@@ -400,3 +400,23 @@ class TestNamedColumns:
         with pytest.raises(DataError, match="dataset: obs are y, x, in that order, and the policy was trained on x, y"):
             train(config)
         assert not (tmp_path / "next").exists()
+
+
+class TestTypedUnits:
+    """Numbers as people have them before their eyes."""
+
+    @pytest.mark.parametrize(
+        ("given", "told"),
+        [
+            ("1,80kW,3", "'80kW' has a unit: give the number alone, in the unit of the data: --obs 1,80,3"),
+            ("1, 40 %,3", "'40 %' has a unit: give the number alone, in the unit of the data: --obs 1,40,3"),
+            ('{"x": 1, "y": 2}', "must be numbers separated by commas, or by name: --obs x=1,y=2"),
+            ("[1, two, 3]", "must be numbers separated by commas"),
+            ("{1,2,3}", "must be numbers separated by commas"),
+        ],
+    )
+    def test_are_named(self, given: str, told: str, mistake: Any, run: Path) -> None:
+        assert told in mistake("predict", run, "--obs", given)
+
+    def test_quoted_twice(self, command: Any, run: Path) -> None:
+        assert command("predict", run, "--obs", "'1,2,3'").out == command("predict", run, "--obs", "1,2,3").out

@@ -157,7 +157,7 @@ class TestOtherFiles:
         told = "temp is missing in 1 cell of the first 20; fill them in, or say missing: drop to leave out those rows,"
         told += " missing: hold where sensors are slow"
         assert told in out
-        assert "depth (text, such as '5 m'; only numbers can be observed)" in out
+        assert "depth (numbers with a unit, such as '5 m': write them without it, to use it)" in out
 
     def test_a_configuration_is_no_data(self, mistake: Any, tmp_path: Path) -> None:
         (tmp_path / "config.yaml").write_text("algo: bc\n")

@@ -335,5 +335,6 @@ def test_rows_of_which_few_can_be_trained_on_are_told() -> None:
     finding = codes(arrays | {"episode_ids": ids})["flags.few-followed"]
     assert finding.level == "warning"
     assert finding.what.startswith(f"Only 38 of {len(ids):,} rows can be trained on")
-    assert "episode_ids" in finding.advice and "last_rows_are: termination" in finding.advice
+    assert "episode_ids" in finding.advice
+    assert "last_rows_are: termination" in finding.advice
     assert "flags.few-followed" not in codes(arrays | {"episode_ids": np.arange(len(ids)) // 3})

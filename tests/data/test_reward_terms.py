@@ -15,7 +15,7 @@ from rl_training.data import TransitionDataset
 from rl_training.data.dataset_loaders import FileDatasetConfig
 from rl_training.data.doctor.episode_checks import check_reward_name
 from rl_training.data.formats.reward_terms import Term, split_terms, told
-from rl_training.data.reward_guesses import guess_rewards
+from rl_training.data.reward_guesses import guess_rewards, weighted_sum
 from rl_training.errors import ColumnsError, DataError
 from rl_training.experiment.costs import added_up, shown_as
 
@@ -290,6 +290,16 @@ def test_init_proposes_the_sum_where_names_tell_that_money_is_paid() -> None:
     assert guess.why.startswith("sales_EUR, wages_EUR look like money; if it is a cost")
     assert guess.why.endswith("or a sum with costs taken off, if gains and costs belong together")
     assert sign is None
+
+
+def test_init_proposes_that_money_of_no_known_kind_is_paid_too() -> None:
+    """Gas beside the loss of a crop: nothing says that either is earned."""
+    columns = {name: np.array([1.0, 2.0]) for name in ("Gas EUR", "Crop loss EUR")}
+    guess, _ = guess_rewards(columns, [], [])
+    assert guess is not None
+    assert guess.candidates[:2] == (("Gas EUR", "Crop loss EUR"), ("Gas EUR", "-Crop loss EUR"))
+    assert "or the sum of all, if Gas EUR is paid, too" in guess.why
+    assert weighted_sum(guess) == []  # one currency needs no numbers
 
 
 class TestAddedCosts:

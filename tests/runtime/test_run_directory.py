@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +20,7 @@ from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment import manager
 from rl_training.experiment.run_listing import summarise
 from rl_training.experiment.shipping import card
+from rl_training.runtime import run_directory
 from rl_training.runtime.callbacks import Callback
 from rl_training.runtime.checkpoint import Checkpoint, load_checkpoint, save_checkpoint
 from rl_training.runtime.config import TrainConfig
@@ -112,6 +114,34 @@ class TestCreate:
         monkeypatch.chdir(tmp_path)
         run = RunDirectory.create(small_config(None, Path("~/runs")), FACTS)
         assert run.path.resolve() == (tmp_path / "runs" / "run").resolve()
+
+
+class TestAWorkingFolderThatChanges:
+    def test_in_the_middle_of_what_another_thread_writes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The environment of the main thread goes elsewhere between a path's being looked up and its use."""
+        monkeypatch.chdir(tmp_path)
+        run = RunDirectory.create(small_config(None, Path("runs")), FACTS)
+
+        def elsewhere(function: Any) -> Any:
+            def called(*arguments: Any) -> Any:
+                monkeypatch.chdir(tmp_path.parent)
+                return function(*arguments)
+
+            return called
+
+        for name in ("read_description", "steps_in"):
+            monkeypatch.setattr(run_directory, name, elsewhere(getattr(run_directory, name)))
+        found: list[Any] = []
+        for task in (
+            lambda: run.note(x=1),
+            lambda: found.append(run.describe()["x"]),
+            lambda: found.append(run.steps()),
+        ):
+            monkeypatch.chdir(tmp_path)
+            thread = threading.Thread(target=task)
+            thread.start()
+            thread.join()
+        assert found == [1, []]
 
 
 class TestOpen:

@@ -14,6 +14,8 @@ from rl_training.data.formats.end_reasons import text_of
 from rl_training.data.formats.names import listed
 from rl_training.data.formats.peek import Peek
 from rl_training.data.formats.row_order import DROPPED
+from rl_training.data.formats.signs import number_before_unit
+from rl_training.data.guess_words import is_control
 from rl_training.data.guesses import Guesses
 from rl_training.data.missing_marks import number_of
 from rl_training.data.value_looks import repeats
@@ -75,7 +77,9 @@ def unused(first: Peek, guesses: Guesses, worded: Mapping[str, Collection[str]])
     reasons = {
         name: _of_words(worded[name]) if name in worded else _unfit(first, first.columns[name]) for name in guesses.left
     }
-    return tuple(printable(name) + (f" ({why})" if why else "") for name, why in reasons.items())
+    steers = {name for name in reasons if is_control(name) and first.columns[name].dtype.kind in "OU"}
+    told = {name: f"named like a control; {why}" if why and name in steers else why for name, why in reasons.items()}
+    return tuple(printable(name) + (f" ({why})" if why else "") for name, why in told.items())
 
 
 def _of_words(words: Collection[str]) -> str:
@@ -103,6 +107,8 @@ def _unfit(first: Peek, values: npt.NDArray[np.generic]) -> str | None:
         if not texts:
             return _with_commas(first, [text_of(cell) for cell in values.tolist()])
         if len(texts) > _MOSTLY * len(values):
+            if all(map(number_before_unit, texts)):
+                return f"numbers with a unit, such as {shown(texts[0])}: write them without it, to use it"
             return f"text, such as {shown(texts[0])}; only numbers can be observed"
         many = f"text in {len(texts):,} of {first.looked_at(len(values))}, such as {shown(texts[0])}"
         if len(texts) == len(given):

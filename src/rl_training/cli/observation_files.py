@@ -31,10 +31,10 @@ from rl_training.data.formats.cells import (
     with_points,
 )
 from rl_training.data.formats.csv_files import named_alike
-from rl_training.data.formats.currencies import Currencies
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import listed
 from rl_training.data.formats.raw import NAMES, RawData, told_as_json
+from rl_training.data.formats.signs import Signs
 from rl_training.data.formats.words import NAME as WORDS
 from rl_training.data.formats.words import as_number, key_of, with_told
 from rl_training.environments import NamedColumn
@@ -153,7 +153,7 @@ class _Numbers:
         self._name, self._commas = name, commas
         self._words = {key_of(word): number for word, number in words.items()}
         self._missing = marks_with_points(missing) if commas else missing
-        self._currencies = Currencies()
+        self._signs = Signs()
         self._parts: list[npt.NDArray[Any]] = []
         self._fault: BadCellsError | None = None
         self._without_value: str | None = None  # the first such cell
@@ -176,7 +176,7 @@ class _Numbers:
         given = np.array(pointed, dtype=object)
         if self._words:
             return numbers_of_words(self._name, given, self._words, first_row, self._missing)
-        return numbers(self._name, given, first_row, missing=self._missing, currencies=self._currencies)
+        return numbers(self._name, given, first_row, missing=self._missing, signs=self._signs)
 
     def values(self, lines: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
         """`[N]` of all rows. lines: those that rows have in the file."""

@@ -13,6 +13,7 @@ from rl_training.data.formats.cells import is_missing_word
 from rl_training.data.formats.end_reasons import texts_in
 from rl_training.data.formats.peek import Peek
 from rl_training.data.formats.places import expand
+from rl_training.data.formats.signs import number_before_unit
 from rl_training.data.formats.whole_columns import Text, texts_of
 from rl_training.data.formats.words import MOST_PROPOSED, PAIR, as_number, key_of, proposed
 from rl_training.data.guess_words import is_control
@@ -65,7 +66,11 @@ def _may_be(values: npt.NDArray[np.generic]) -> bool:
     texts = texts_in(values)
     filled = [text for text in texts if _is_word(text)]
     few = len(set(map(key_of, filled))) <= min(MOST_PROPOSED, len(filled) / _ROWS_FOR_EACH)
-    return few and len(filled) >= _FILLED * len(texts) and all(as_number(text) is None for text in filled)
+    return few and len(filled) >= _FILLED * len(texts) and not any(map(_is_number, filled))
+
+
+def _is_number(text: str) -> bool:
+    return as_number(text) is not None or number_before_unit(text) is not None
 
 
 def _words(texts: Mapping[str, Text]) -> dict[str, int]:

@@ -114,7 +114,20 @@ _SURELY_COSTS = ("cost", "costs", "kosten", "penalty", "penalties", "strafe")
 # In the name of an amount, which may be a cost or a yield.
 MONEY = {"eur", "euro", "euros", "usd", "dollar", "dollars", "chf", "gbp", "aufwand", "ausgaben", "expense", "expenses"}
 MONEY_SIGNS = "€$£"
-# In the name of an amount of money that is surely paid.
+# In the name of an amount of money that is surely earned, and of one that is surely paid.
+EARNED = {
+    "sales",
+    "sold",
+    "income",
+    "earnings",
+    "turnover",
+    "umsatz",
+    "erloes",
+    "erloese",
+    "einnahmen",
+    "ventes",
+    "ventas",
+}
 SPENT = {
     "wage", "wages", "salary", "salaries", "expense", "expenses", "fee", "fees", "rent", "fuel", "fine", "fines",
     "aufwand", "ausgaben", "lohn", "loehne", "gehaelter", "miete", "gebuehr", "gebuehren", "salaires", "loyer",

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats.cells import is_missing_word, may_stand_for_missing
-from rl_training.data.formats.currencies import Currencies
 from rl_training.data.formats.end_reasons import text_of
+from rl_training.data.formats.signs import Signs
 from rl_training.data.formats.words import float_of
 
 _MOST_WORDS = 3  # in a column
@@ -39,7 +39,7 @@ def words_as_missing(columns: Mapping[str, npt.NDArray[Any]], texts_in: Containe
     for name, cells in columns.items():
         if cells.ndim != 1 or cells.dtype.kind not in "OU" or name in texts_in:
             continue
-        texts = [text_of(cell) for cell in Currencies().without(name, cells).tolist()]
+        texts = [text_of(cell) for cell in Signs().without(name, cells).tolist()]
         numbers = np.array([number_of(text) for text in texts])
         strange = [
             text

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from rl_training.data.formats.names import listed
 from rl_training.data.guess_words import (
+    EARNED,
     LIKE_REWARD,
     REWARD,
     SPENT,
@@ -66,6 +67,10 @@ def guess_rewards(
     gains = [name for name in likely if name not in paid]
     sums = [(*gains, *(f"-{name}" for name in paid))] if paid and gains else []
     together = ", or a sum with costs taken off, if gains and costs belong together" if sums else ""
+    if sums and not any(name not in money or first_of(name, LIKE_REWARD | EARNED) for name in gains):
+        # Money that no word calls a gain is as like as not paid.
+        every = tuple(name for name in likely if name in gains or name in paid)
+        sums, together = [every, *sums], f", or the sum of all, if {listed(gains)} {_is(gains)} paid, too{together}"
     energy = [name for name in columns if is_energy(name) and name not in likely] if lateness and not gains else []
     if energy:
         sums, likely = [(*energy, *paid)], [*likely, *energy]
@@ -81,13 +86,17 @@ def guess_rewards(
     return Guess("rewards", (), why, (*sums, *((name,) for name in likely))), None
 
 
+def _is(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
 def weighted_sum(guess: Guess) -> list[str]:
     """An example of rewards that are a sum, of the first candidates where they may be one: `[0.24*kWh, 0.02*late]`."""
     if guess.field != "rewards" or not guess.candidates:
         return []
     several = next((columns for columns in guess.candidates if len(columns) > 1), None)
     likely = several or [name for (name,) in guess.candidates if may_cost(name)]
-    if any(name.startswith("-") for name in likely):  # gains and costs, mostly money, which need no such numbers
+    if any(name.startswith("-") for name in likely) or all(map(is_money, likely)):  # money needs no such numbers
         return []
     terms = [f"{worth}*{name}" for worth, name in zip(_WORTH, likely, strict=False)]
     return terms if len(terms) > 1 else []

@@ -229,14 +229,13 @@ def evaluate_offline(
     """See `LoadedPolicy.evaluate_offline`; on_start: nothing is refused any more. on_part: updates done, planned."""
     given = {name: value for name, value in options.items() if value is not None}
     settings = _settings({name: value for name, value in given.items() if name not in _OF_POLICIES})
-    learner, config = policy.actor.learner, policy.checkpoint.config
+    learner = policy.actor.learner
     discount = _discount(getattr(learner.params, "gamma", DEFAULT_GAMMA), options.get("gamma"))
-    deterministic = options.get("deterministic")
+    mode = _mode(policy, options.get("deterministic"))
     places = np.flatnonzero((policy.chosen(options.get("members")) & learner.active).cpu().numpy()).tolist()
     data, used, cautions = episodes_to_evaluate_on(policy, dataset)
     endless = why_not_whole(data)
     _require_whole(discount, endless)
-    mode = config.evaluation.deterministic if deterministic is None else require_flag("deterministic", deterministic)
     most = settings.updates * (1 if "updates" in given else MOST_ROUNDS)
     on_start()
     fitted = fit_values(
@@ -286,6 +285,11 @@ def _require_whole(discount: float, endless: str | None) -> None:
     if discount == 1.0 and endless is not None:
         takes = "adds up whole episodes, which must all terminate, after much the same number of steps"
         raise ConfigError(f"gamma: 1 {takes}: {endless}; below 1, 0.999 counts some 1,000 steps")
+
+
+def _mode(policy: LoadedPolicy, given: bool | None) -> bool:
+    """Whether the policies act by their mode: as was asked for, or as the run evaluates."""
+    return policy.checkpoint.config.evaluation.deterministic if given is None else require_flag("deterministic", given)
 
 
 def _discount(own: float, given: Any) -> float:

@@ -52,8 +52,10 @@ class RunDirectory:
 
     @property
     def path(self) -> Path:
-        """As it was given, as long as that leads there: an environment or a callback may change the working folder."""
-        return leading_to(self._place, self._given)
+        """As it was given, as long as that leads there: an environment or a callback may change the working folder, and
+        while another thread is about to write."""
+        is_main = threading.current_thread() is threading.main_thread()
+        return leading_to(self._place, self._given) if is_main else self._place
 
     # Making and opening -----------------------------------------------------------------------------------------
 

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.checks import unmasked
-from rl_training.data.formats.currencies import Currencies, advice_on, amount_of
 from rl_training.data.formats.names import listed
+from rl_training.data.formats.signs import Signs, advice_on, amount_of
 from rl_training.data.formats.words import MOST_PROPOSED, as_number, float_of, is_joined, key_of, proposed
 from rl_training.data.formats.words import NAME as WORDS
 from rl_training.errors import DataError, did_you_mean
@@ -189,16 +189,16 @@ def numbers(
     *,
     also: Mapping[str, float] | None = None,
     missing: Sequence[str] = (),
-    currencies: Currencies | None = None,
+    signs: Signs | None = None,
 ) -> npt.NDArray[Any]:
     """`[N]` numbers, or `[N, …]` where cells hold lists. Text may be numbers or true, yes, on and their
     opposites; nothing, and a word for it, is NaN.
 
     first_row: the number of the first cell in the whole column, where `values` is only a part of it.
     also: further words that stand for a number. missing: further words, or numbers, that stand for nothing.
-    currencies: those of the parts before, where numbers may have one.
+    signs: those of the parts before, where numbers may have one.
     """
-    return _without_marks(_numbers(name, values, first_row, also, missing, currencies), missing)
+    return _without_marks(_numbers(name, values, first_row, also, missing, signs), missing)
 
 
 def _without_marks(found: npt.NDArray[Any], missing: Sequence[str]) -> npt.NDArray[Any]:
@@ -227,7 +227,7 @@ def _numbers(
     first_row: int,
     also: Mapping[str, float] | None,
     missing: Sequence[str],
-    currencies: Currencies | None,
+    signs: Signs | None,
 ) -> npt.NDArray[Any]:
     if values.dtype.kind in "biuf":
         return values
@@ -240,10 +240,10 @@ def _numbers(
             raise ValueError
         found = values.astype(np.float64)
     except (ValueError, TypeError, OverflowError):
-        values = values if currencies is None else currencies.without(name, values, first_row)
+        values = values if signs is None else signs.without(name, values, first_row)
     else:
-        if currencies is not None:
-            currencies.plain(name, found, first_row)
+        if signs is not None:
+            signs.plain(name, found, first_row)
         return found
     none = dict.fromkeys(map(str.casefold, map(str.strip, missing)), np.nan)
     words = _WORDS | (dict.fromkeys(_MISSING_WORDS, np.nan) | none if also is None else dict(also))
@@ -319,7 +319,7 @@ def _in_brackets(text: str) -> str:
         return ""
     if amount.number[0] in "+-":
         return "; write numbers without brackets"
-    return f"; write negative numbers with a sign, -{amount.currency}{amount.number}"
+    return f"; write negative numbers with a sign, -{amount.sign}{amount.number}"
 
 
 def is_missing_word(text: str) -> bool:

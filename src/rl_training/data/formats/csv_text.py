@@ -33,10 +33,10 @@ _BLOCK = 2**20
 _BETWEEN_CHECKS = 2**26  # bytes unpacked from one look at the free memory to the next
 _MOST_ABOVE = 50  # lines above the header that do not begin with #
 _MOST_REMARKS = 1_000  # lines that do
-_BESIDE = r"(?:\$|€|£)".encode()  # a number: its currency
+_BEFORE, _BEHIND = (rf"(?:\$|€|£{more})".encode() for more in ("", "|%"))  # a number: its currency, or per cent
 _BLANK = "Zs"  # the kind that blanks are of in Unicode, those that do not break among them
-_POINT = re.compile(rb"(?:%b *)?[-+]?\d*\.\d+(?: *%b)?" % (_BESIDE, _BESIDE))
-_COMMA = re.compile(rb"(?:%b *)?[-+]?(?:\d*,(?:\d{1,2}|\d{4,})|0,\d+)(?: *%b)?" % (_BESIDE, _BESIDE))
+_POINT = re.compile(rb"(?:%b *)?[-+]?\d*\.\d+(?: *%b)?" % (_BEFORE, _BEHIND))
+_COMMA = re.compile(rb"(?:%b *)?[-+]?(?:\d*,(?:\d{1,2}|\d{4,})|0,\d+)(?: *%b)?" % (_BEFORE, _BEHIND))
 _BYTE_ORDER_MARKS = {  # one of UTF-32 begins as one of UTF-16
     b"\xff\xfe\0\0": "UTF-32",
     b"\0\0\xfe\xff": "UTF-32",

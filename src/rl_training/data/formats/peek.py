@@ -208,14 +208,12 @@ def _doubled(layout: csv_text.Layout, lines: list[list[str]]) -> list[str]:
 def _looked_at(name: str, cells: list[str], given: list[str]) -> npt.NDArray[Any]:
     """Numbers where the cells are, those that are missing NaN; else the text as it was given."""
     from rl_training.data.formats.cells import is_missing_word, numbers
-    from rl_training.data.formats.currencies import Currencies
+    from rl_training.data.formats.signs import Signs
 
     known = ["" if is_missing_word(cell) else cell for cell in cells]
     try:
         return (
-            numbers(name, np.array(known, dtype=object), currencies=Currencies())
-            if any(known)
-            else np.array(given, dtype=object)
+            numbers(name, np.array(known, dtype=object), signs=Signs()) if any(known) else np.array(given, dtype=object)
         )
     except DataError:
         return np.array(given, dtype=object)

@@ -28,7 +28,6 @@ from rl_training.data.flags import DONES
 from rl_training.data.formats.calendar_episodes import require_dates, with_days, with_observed_time, with_open_ends
 from rl_training.data.formats.cells import Faults, flags, numbers, numbers_of_words, with_declared
 from rl_training.data.formats.clocks import Clock
-from rl_training.data.formats.currencies import Currencies
 from rl_training.data.formats.end_reasons import ends_by_reason
 from rl_training.data.formats.field_columns import bearing, range_of, slot_of
 from rl_training.data.formats.labels import labels
@@ -36,6 +35,7 @@ from rl_training.data.formats.names import check_names, doubled, listed, natural
 from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, RewardParts, file_numbers
 from rl_training.data.formats.reward_terms import Term, doubts_on_sum, note_on_sum, summed, told, with_terms
 from rl_training.data.formats.row_order import Steps, in_order
+from rl_training.data.formats.signs import Signs
 from rl_training.data.formats.step_columns import count_rows, episodes_told, may_count, not_the_step, step_among
 from rl_training.data.formats.swapped import look_swapped
 from rl_training.data.formats.times import Times
@@ -62,7 +62,7 @@ class Plan:
     tells agents apart.
     reasons: the column whose text says why an episode ended. choices: what was said of its cells and rows.
     words: by column, the numbers that its words stand for, in small letters. terms: of rewards that are a sum of
-    columns. times, currencies: of what is read so far.
+    columns. times, signs: of what is read so far.
     """
 
     fields: dict[str, tuple[str, ...]]
@@ -77,7 +77,7 @@ class Plan:
     terms: tuple[Term, ...] = ()
     step_named: bool = True
     times: Times = field(default_factory=Times, compare=False)
-    currencies: Currencies = field(default_factory=Currencies, compare=False)
+    signs: Signs = field(default_factory=Signs, compare=False)
 
     @property
     def columns(self) -> list[str]:
@@ -120,7 +120,7 @@ class Plan:
         if name == self.step:
             return self.times.steps(name, cells, first_row)
         if cells.ndim == 1 and cells.dtype.kind in "iuf" and name not in self.words:
-            self.currencies.plain(name, cells, first_row)
+            self.signs.plain(name, cells, first_row)
         return self.numbers(name, cells, first_row, is_flag=name in self.flags)
 
     def numbers(
@@ -133,7 +133,7 @@ class Plan:
         elif is_flag:
             return flags(name, cells, first_row)
         else:
-            read = numbers(name, cells, first_row, missing=missing, currencies=self.currencies)
+            read = numbers(name, cells, first_row, missing=missing, signs=self.signs)
         is_part = len(self.terms) > 1 and any(term.column == name for term in self.terms)
         return with_declared(read, cells, missing) if is_part else read
 
@@ -301,7 +301,7 @@ def assemble(
     raw = RawData(
         ordered.arrays,
         described,
-        notes=(*planned.notes, *planned.currencies.told(columns), *counted, *ordered.notes),
+        notes=(*planned.notes, *planned.signs.told(columns), *counted, *ordered.notes),
         hints=planned.hints,
         rows=ordered.rows,
         columns=widths,

@@ -1,4 +1,4 @@
-"""Numbers that are written with a currency, or with commas between thousands, with pyarrow and without."""
+"""Numbers that are written with a currency, per cent, or commas between thousands, with pyarrow and without."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 from rl_training.data import TransitionDataset
 from rl_training.data.formats import csv
-from rl_training.data.formats.currencies import Amount, amount_of
 from rl_training.data.formats.peek import peek
+from rl_training.data.formats.signs import Amount, amount_of
 from rl_training.data.missing_marks import words_as_missing
 from rl_training.errors import DataError
 
@@ -56,6 +56,8 @@ def rewards_of(path: Path, rewards: list[str]) -> list[float]:
         ("1,234,567 EUR", Amount("1234567", "EUR", True, True)),
         ("$1,204", Amount("1204", "$", True, False)),
         ("1.5", Amount("1.5", "", False, False)),
+        ("66.6%", Amount("66.6", "%", False, False)),
+        ("-5 %", Amount("-5", "%", False, False)),
     ],
 )
 def test_an_amount(text: str, amount: Amount) -> None:
@@ -76,7 +78,8 @@ def test_an_amount(text: str, amount: Amount) -> None:
         "--5 €",
         "٣ €",
         "1.2.3 €",
-        "5 %",
+        "% 5",
+        "5 % EUR",
         "3 kWh",
         "1e3 €",
     ],
@@ -109,10 +112,22 @@ class TestColumns:
         told = refusal(write(tmp_path / "a.csv", HEADER, *rows(cells)))
         assert "is not a number; all numbers of a column must have the same currency, or none (line " in told
 
-    @pytest.mark.parametrize("cell", ["5 %", "20 °c", "3.4 kwh", "7 min"])
+    @pytest.mark.parametrize("cell", ["5 ‰", "20 °c", "3.4 kwh", "7 min"])
     def test_other_units_are_refused(self, cell: str, tmp_path: Path) -> None:
         told = refusal(write(tmp_path / "a.csv", HEADER, *rows([cell, cell])))
         assert f"{cell!r} at row 0 is not a number; write numbers alone, and their unit into the header" in told
+
+    def test_per_cent(self, tmp_path: Path) -> None:
+        assert rewards_of(tmp_path / "a.csv", ["66.5%", "-0.5 %"]) == [66.5, -0.5]
+        notes = TransitionDataset.load(tmp_path / "a.csv").notes
+        assert "column 'reward': numbers are read without '%'" in notes
+        commas = [f"{i}\t{i % 3}\t{reward}\t{int(i == 1)}" for i, reward in enumerate(["66,5%", "7,5 %"])]
+        assert TransitionDataset.load(write(tmp_path / "b.csv", HEADER, *commas)).rewards.tolist() == [66.5, 7.5]
+
+    @pytest.mark.parametrize("cells", [["5%", "0.05"], ["0.05", "5%"], ["5%", "5 €"]])
+    def test_per_cent_and_plain_numbers_do_not_mix(self, cells: list[str], tmp_path: Path) -> None:
+        told = refusal(write(tmp_path / "a.csv", HEADER, *rows(cells)))
+        assert "is not a number; all numbers of a column must have the same sign, or none (line " in told
 
     @pytest.mark.parametrize("missing", [[], ["n/a"], [""]])
     @pytest.mark.parametrize("first", [["$20", "$30"], ["0.2", "0.3"]])
