@@ -160,3 +160,20 @@ class TestFolderOfFiles:
         (tmp_path / "c.yaml").write_text(text.replace("rewards: TODO", "rewards: score"))
         assert command("config", "validate", "c.yaml").code == 0
         assert "episodes      40: all truncated" in command("data", "check", "-c", "c.yaml").out
+
+
+@pytest.mark.parametrize("usual", ["fermenting", "läuft"])
+def test_is_found_where_all_other_rows_say_one_thing(command: Any, tmp_path: Path, usual: str) -> None:
+    """Only the rows tell that one word ends something, and that the other does not."""
+    ends = {LENGTH * (episode + 1) - 1: "quuxed" for episode in range(EPISODES)}
+    log(tmp_path / "log.csv", dict.fromkeys(range(LENGTH * EPISODES), usual) | ends)
+    out = " ".join(command("init", "log.csv", "-o", "c.yaml").out.split())
+    assert "end_reasons Alarm (its texts stand in last rows of episodes only)" in out
+    assert f"{usual} ({LENGTH * EPISODES - EPISODES:,} rows): ongoing" in out
+    assert f"quuxed ({EPISODES} rows): truncation (all after {LENGTH} rows, as by a time limit)" in out
+
+
+def test_what_differs_elsewhere_is_no_end(command: Any, tmp_path: Path) -> None:
+    ends = {LENGTH * (episode + 1) - 1: "quuxed" for episode in range(EPISODES)}
+    log(tmp_path / "log.csv", dict.fromkeys(range(LENGTH * EPISODES), "fermenting") | ends | {70: "quuxed"})
+    assert "end_reasons" not in command("init", "log.csv", "-o", "c.yaml").out

@@ -224,13 +224,37 @@ class TestHeaders:
         (tmp_path / "log.csv").write_text(text("#x,y,action,reward,terminal"))
         assert TransitionDataset.load(tmp_path / "log.csv", columns={"obs": ["#x", "y"]}).obs_dim == 2
 
-    def test_a_title_above_is_told(self, tmp_path: Path) -> None:
-        (tmp_path / "log.csv").write_text(text("Plant,7", HEADER))
+    @pytest.mark.parametrize(
+        "above",
+        [
+            ["Plant,7"],
+            ["Export plant,7,,,"],
+            ["Site,7", "", "Made,2025-11-04", "Shift,early"],
+            ["position,,command,,"],  # groups of columns
+        ],
+    )
+    def test_titles_of_several_cells_are_left_out(self, above: list[str], tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text(text(*above, HEADER))
+        dataset = TransitionDataset.load(tmp_path / "log.csv")
+        (tmp_path / "plain.csv").write_text(text(HEADER))
+        assert np.array_equal(dataset.obs, TransitionDataset.load(tmp_path / "plain.csv").obs)
+        assert f"{len(above)} line{'s' * (len(above) > 1)} of remarks above the table left out" in dataset.notes
+
+    def test_a_header_that_lacks_a_name_is_no_title(self, tmp_path: Path) -> None:
+        """As R's write.table leaves out the name of the rows' numbers."""
+        (tmp_path / "log.csv").write_text(text(HEADER.partition(",")[2]))
+        with pytest.raises(DataError, match=r"line 2 has 5 values, but the header names 4 columns"):
+            TransitionDataset.load(
+                tmp_path / "log.csv", columns={"obs": "obs_1", "actions": "action", "rewards": "reward"}
+            )
+
+    def test_a_title_as_long_as_the_header_is_told(self, tmp_path: Path) -> None:
+        (tmp_path / "log.csv").write_text(text("Plant,7,early,shift", HEADER))
         with pytest.raises(DataError, match=r"the data have Plant, 7"):
             TransitionDataset.load(tmp_path / "log.csv")
-        columns = {"obs": "Plant", "actions": "7", "rewards": "7", "terminations": "7"}
+        columns = {"obs": "Plant", "actions": "7", "rewards": "7", "terminations": "early"}
         with pytest.raises(
-            DataError, match=r"line 2 has 5 values, but the header names 2 columns; if lines of remarks"
+            DataError, match=r"line 2 has 5 values, but the header names 4 columns; if lines of remarks"
         ):
             TransitionDataset.load(tmp_path / "log.csv", columns=columns)
 

@@ -60,6 +60,7 @@ from rl_training.data.value_looks import (
     names_several,
     starts_at_ends,
     tells_apart,
+    without_usual,
 )
 from rl_training.reading_choices import DonesAre, RewardsAre
 from rl_training.validation import shown
@@ -251,11 +252,13 @@ class _Table:
         return None if name is None else self._take(Guess(END_REASONS, (name,), "by its name and its texts"))
 
     def reasons_by_rows(self, ids: Guess | None) -> Guess | None:
-        """A column of text that is filled in the last rows of episodes alone; without ids, one that is mostly empty."""
+        """A column of text that is filled in the last rows of episodes alone, or says something else there than in the
+        others; without ids, one that is mostly empty."""
         texts = [] if self.exact_names else [name for name in self.free if mostly_empty(self.columns[name])]
-        if ids is not None and ids.is_clear:
+        if ids is not None and ids.is_clear and not self.exact_names:
             episodes = self.columns[ids.columns[0]]
-            found = [name for name in texts if at_ends(self.columns[name], episodes)]
+            said = {name: without_usual(self.columns[name]) for name in self.free}
+            found = [name for name, cells in said.items() if mostly_empty(cells) and at_ends(cells, episodes)]
             why = "its texts stand in last rows of episodes only"
             return self._take(Guess(END_REASONS, (found[0],), why)) if len(found) == 1 else None
         why = "no name tells, but these hold text in a few rows, as reasons of ends do"

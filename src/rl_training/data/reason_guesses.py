@@ -186,6 +186,10 @@ def guess_reasons(
     """
     longest = max((length for several in lengths.values() for length in several), default=0)
     guesses = {text: _guessed(text, rows, lengths.get(text, ()), longest) for text, rows in counts.items()}
+    usual = max(counts, key=lambda text: counts[text], default="")
+    elsewhere = lengths.keys() - {usual} and len(lengths.get(usual, ())) <= 1  # where the looked-at rows stop
+    if usual and guesses[usual].meaning is None and elsewhere:
+        guesses[usual] = ReasonGuess(counts[usual], ONGOING, "most rows say so, and no episode ends with it")
     if not scored:
         return guesses
     why = "the episode is scored there, so that it is over"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -52,6 +53,18 @@ def mostly_empty(values: npt.NDArray[Any]) -> bool:
         return False
     texts = texts_in(values)
     return 0 < len(texts) - texts.count("") <= _FILLED * len(texts) and len(set(texts)) <= _MOST_TEXTS
+
+
+def without_usual(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """A column of text with its commonest text left empty, where that fills most rows and no row is empty:
+    `running`, `running`, `done`."""
+    if values.ndim != 1 or values.dtype.kind not in "OU" or len(values) < _FEWEST:
+        return values
+    texts = texts_in(values)
+    usual, rows = Counter(texts).most_common(1)[0]
+    if "" in texts or not _FILLED * len(texts) <= rows < len(texts):
+        return values
+    return np.array(["" if text == usual else text for text in texts], dtype=object)
 
 
 def at_ends(values: npt.NDArray[Any], episodes: npt.NDArray[Any]) -> bool:

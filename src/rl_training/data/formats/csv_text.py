@@ -161,7 +161,8 @@ def layout_of(path: Path) -> Layout:
     if not any(line.strip() for line in lines):
         raise DataError("is empty; the first line must name the columns")
     separator = _separator(lines)
-    above = next((n for n, line in enumerate(lines) if not _is_above(line, lines[n + 1 :], separator)), 0)
+    width, _ = _usual_width(lines, separator)
+    above = next((n for n, line in enumerate(lines) if not _is_above(line, lines[n + 1 :], separator, width)), 0)
     text = lines[above]
     for number in (max(0, above - 1), above):
         if not _is_remark(lines[number]) and is_open(lines[number], separator):
@@ -287,21 +288,28 @@ def _is_remark(line: str) -> bool:
 
 def _separator(lines: list[str]) -> str:
     """The one that splits most lines into as many columns; of several, the one that makes more of them."""
-    table = [line for line in lines if line.strip() and not _is_remark(line)] or lines
 
     def regularity(separator: str) -> tuple[float, int]:
-        if not any(separator in line for line in table):
-            return 0.0, 1
-        widths = Counter(len(split(line, separator)) for line in table)
-        width, count = max(widths.items(), key=lambda entry: (entry[0] > 1, entry[1], entry[0]))
-        return (count / len(table) if width > 1 else 0.0), width
+        width, share = _usual_width(lines, separator)
+        return (share if width > 1 else 0.0), width
 
     return max(SEPARATORS, key=regularity)
 
 
-def _is_above(line: str, below: list[str], separator: str) -> bool:
-    """Whether a line stands above the table: empty, a remark (`# exported on Monday`) that is no header itself, or a
-    title in its first cell alone, as spreadsheets have it."""
+def _usual_width(lines: list[str], separator: str) -> tuple[int, float]:
+    """Into how many columns most lines are split, and the share of lines that are; several rather than one."""
+    table = [line for line in lines if line.strip() and not _is_remark(line)] or lines
+    if not any(separator in line for line in table):
+        return 1, 0.0
+    widths = Counter(len(split(line, separator)) for line in table)
+    width, count = max(widths.items(), key=lambda entry: (entry[0] > 1, entry[1], entry[0]))
+    return width, count / len(table)
+
+
+def _is_above(line: str, below: list[str], separator: str, width: int) -> bool:
+    """Whether a line stands above the table: empty, a remark (`# exported on Monday`) that is no header itself, or what
+    spreadsheets and plants' systems put there (`Export; plant 7; 4.11.2025`): a title in its first cell alone, or no
+    more than half as many texts as the table has columns, above the names of most of them."""
     if not line.strip():
         return bool(below)
     following = next((other for other in below if other.strip()), None)
@@ -309,8 +317,23 @@ def _is_above(line: str, below: list[str], separator: str) -> bool:
         return False
     if _is_remark(line):
         return not _names_columns(line, following, separator)
-    cells, others = (sum(map(bool, split(text, separator))) for text in (line, following))
-    return cells == 1 < others
+    if _filled(line, separator) == 1 < _filled(following, separator):
+        return True
+    return 2 * _filled(line, separator) <= width and _names_are_below(below, separator, width)
+
+
+def _names_are_below(below: list[str], separator: str, width: int) -> bool:
+    """Whether the first line that fills more than half of the columns names them all."""
+    rest = [line for line in below if line.strip() and not _is_remark(line)]
+    place = next((n for n, line in enumerate(rest) if 2 * _filled(line, separator) > width), None)
+    if place is None or place + 1 == len(rest):
+        return False
+    names, following = (split(line, separator) for line in rest[place : place + 2])
+    return len(names) == width == len(following) and are_names(names, following)
+
+
+def _filled(line: str, separator: str) -> int:
+    return sum(bool(cell.strip()) for cell in split(line, separator))
 
 
 def _names_columns(remark: str, following: str, separator: str) -> bool:
