@@ -349,3 +349,74 @@ def test_names_that_yaml_would_misread_are_quoted() -> None:
         load("Glucose (g/l) - OD600 [g/L]", table=table)
     written = in_options("; columns: {rewards: [Glucose (g/l), '-OD600 [g/L]']}")
     assert written == "; --columns 'rewards=Glucose (g/l),-OD600 [g/L]'"
+
+
+class TestDistances:
+    """A log without a reward: how far something is from where it should be."""
+
+    @pytest.mark.parametrize(
+        ("written", "expected"),
+        [
+            ("abs(kWh - 25)", np.abs(TABLE["kWh"] - 25.0)),
+            ("square( x-0.5 )", (TABLE["x"] - 0.5) ** 2),
+            ("0.5*abs(kWh - wages)", 0.5 * np.abs(TABLE["kWh"] - TABLE["wages"])),
+            ("over(kWh - 30)", np.maximum(TABLE["kWh"] - 30.0, 0.0)),
+            ("over(30 - kWh)", np.maximum(30.0 - TABLE["kWh"], 0.0)),
+            ("square(u)", TABLE["u"] ** 2.0),
+            ("abs (x - -1)", TABLE["x"] + 1.0),
+        ],
+    )
+    def test_values(self, written: str, expected: Any) -> None:
+        dataset = load(written, rewards_are="costs")
+        np.testing.assert_allclose(dataset.rewards, -expected, rtol=1e-6)
+        np.testing.assert_allclose(load(["sales", f"-{written}"]).rewards, np.nan_to_num(TABLE["sales"]) - expected)
+
+    def test_in_words(self) -> None:
+        assert "rewards are -abs(x - 0.5) - 0.1*square(u)" in load(["-abs(x-0.5)", "-0.1*square(u)"]).notes
+
+    def test_what_is_measured_may_be_observed(self) -> None:
+        """Unlike a reward, it is known before acting."""
+        assert not [note for note in load(["abs(x - 0.5)", "kWh"]).notes if "observed" in note]
+        assert [note for note in load(["x", "kWh"]).notes if "'x' is the reward, and observed" in note]
+
+    def test_names_with_a_minus(self) -> None:
+        table = TABLE | {"T - tank": TABLE["kWh"], "T-set": TABLE["wages"]}
+        expected = TABLE["kWh"] - TABLE["wages"]
+        np.testing.assert_allclose(load(["abs(T - tank - T-set)", "u"], table=table).rewards, expected + TABLE["u"])
+
+    def test_a_column_is_taken_by_its_own_name(self) -> None:
+        table = TABLE | {"abs(x - 1)": TABLE["wages"]}
+        np.testing.assert_allclose(load(["kWh", "abs(x - 1)"], table=table).rewards, TABLE["kWh"] + TABLE["wages"])
+
+    @pytest.mark.parametrize("rewards", ["abs(x - 0.5)", ["abs(x - 0.5)", "kWh"]])
+    def test_a_missing_cell_is_a_missing_reward_and_observation(self, rewards: Any) -> None:
+        gappy = TABLE | {"x": np.array(["0.1", "err", "0.3", "0.4", "0.5", "0.6"], dtype=object)}
+        dataset = load(rewards, table=gappy, missing="drop", missing_words=["err"])
+        assert np.isfinite(dataset.obs).all()
+        assert dataset.obs.max() < 1.0
+        assert "1 of 6 rows left out: a value is missing there" in " ".join(dataset.notes)
+
+    @pytest.mark.parametrize(
+        ("rewards", "message"),
+        [
+            ("abs(kwh - 20)", r"columns.rewards: no column 'kwh'; did you mean 'kWh'\?"),
+            (["sales", "-abs(kWh - wage)"], r"no column 'wage'; did you mean 'wages'\?"),
+            ("abs(3 - 2)", r"'abs\(3 - 2\)' names no column"),
+            ("-abs(x - 1)", r"columns: \{rewards: abs\(x - 1\)\} and rewards_are: costs"),
+            (["abs(x - 1)", "abs(x-1)"], r"'abs\(x - 1\)' is given twice"),
+            (["kWh", "exp(x)"], r"no column 'exp\(x\)'"),
+            ("abs(__import__)", r"no column '__import__'"),
+            ("abs()", r"no column 'abs\(\)'"),
+        ],
+    )
+    def test_refused(self, rewards: Any, message: str) -> None:
+        with pytest.raises(DataError, match=message):
+            load(rewards)
+
+    def test_costs_are_counted_in_no_unit(self) -> None:
+        section = {"columns": {"rewards": "abs(x - 20)"}, "rewards_are": "costs"}
+        assert shown_as(section, {}).unit is None
+        assert added_up(section, {}) == "abs(x - 20)"
+
+    def test_one_that_is_always_0_is_told(self) -> None:
+        assert [note for note in load(["kWh", "over(x - 5)"]).notes if "'over(x - 5)' is 0 wherever" in note]

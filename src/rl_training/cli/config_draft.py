@@ -17,7 +17,7 @@ from rl_training.data.formats.words import PAIR, proposed
 from rl_training.data.guess_words import may_cost
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.reason_guesses import ReasonGuess, example_of_failure
-from rl_training.data.reward_guesses import weighted_sum
+from rl_training.data.reward_guesses import distance_wanted, weighted_sum
 from rl_training.data.transforms import RETURN_SPAN
 from rl_training.reading_choices import SIGNS_OF_REWARDS, Duplicates, Ending, LastRowsAre
 from rl_training.runtime.presets import presets
@@ -299,6 +299,9 @@ class Draft:
         if weighted := weighted_sum(guess) if self.is_table else []:
             about = "Several are added up, each times what one unit of it is worth:"
             lines += [*_comment(about, "    "), f"    # {guess.field}: {yaml_dialect.inline(weighted)}"]
+        if wanted := distance_wanted(guess, self.guesses.fields) if self.is_table and not weighted else []:
+            about = "If no column holds it, say how far things are from where they should be (rewards_are: costs):"
+            lines += [*_comment(about, "    "), f"    # {guess.field}: {yaml_dialect.inline(wanted)}"]
         return [*lines, f"    {guess.field}: {TO_FILL_IN}"] if active else lines
 
     def _entry(self, field: str, guess: Guess) -> str:

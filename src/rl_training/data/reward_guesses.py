@@ -100,3 +100,12 @@ def weighted_sum(guess: Guess) -> list[str]:
         return []
     terms = [f"{worth}*{name}" for worth, name in zip(_WORTH, likely, strict=False)]
     return terms if len(terms) > 1 else []
+
+
+def distance_wanted(guess: Guess, others: Sequence[Guess]) -> list[str]:
+    """An example of rewards for a log that has none, of what is seen and done: `[abs(T - 20), 0.1*square(valve)]`."""
+    if guess.field != "rewards" or any(is_cost(name) or is_money(name) for (name, *_) in guess.candidates):
+        return []
+    first = {g.field: next(iter((*g.columns, *(name for names in g.candidates for name in names))), "") for g in others}
+    seen, done = first.get("obs"), first.get("actions")
+    return [f"abs({seen} - 20)", *([f"0.1*square({done})"] if done and done != seen else [])] if seen else []

@@ -94,7 +94,7 @@ def shown_as(section: Any, facts: Mapping[str, Any]) -> Shown:
     if not said:
         return Shown(with_ends=added)
     terms = _terms(said[-1].get("columns"))
-    units = {_unit(term.column) if abs(term.weight) == 1.0 else None for term in terms}
+    units = {_unit(term.column) if abs(term.weight) == 1.0 and term.measure is None else None for term in terms}
     return Shown(True, units.pop() if len(units) == 1 else None, added)
 
 

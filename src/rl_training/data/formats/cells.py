@@ -221,6 +221,11 @@ def with_declared(read: npt.NDArray[Any], cells: npt.NDArray[Any], missing: Sequ
     return np.where(np.isnan(read) & ~empty, DECLARED, read)
 
 
+def undeclared(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The same, `[N]`, with nothing there: as it stands in any field but the rewards."""
+    return np.where(values == DECLARED, np.nan, values)
+
+
 def _numbers(
     name: str,
     values: npt.NDArray[Any],

@@ -1,4 +1,5 @@
-"""Rewards that are a sum of a table's columns: `[Erlös_EUR, -Kosten_EUR]`, or `0.3*kWh` with what one unit is worth."""
+"""Rewards that are a sum of a table's columns: `[Erlös_EUR, -Kosten_EUR]`, `0.3*kWh` with what one unit is worth, or
+`-abs(T - 20)` with how far one is from where it should be."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from rl_training.data.fields import FIELD_OF
 from rl_training.data.formats.cells import DECLARED
 from rl_training.data.formats.names import LONGEST_NAME, doubled, listed, suggest
 from rl_training.data.formats.raw import Arrays, RewardParts
+from rl_training.data.formats.reward_measures import Measure, measure_of, number_of
 from rl_training.data.guess_words import is_surely_cost, may_cost
 from rl_training.errors import ColumnsError, DataError
 from rl_training.validation import printable, shown
@@ -22,17 +24,26 @@ from rl_training.yaml_dialect import inline
 
 _SIGNS = {"+": 1.0, "-": -1.0, "\N{MINUS SIGN}": -1.0}
 _COMMA = re.compile(r"(?<![^,+-])(\d{1,20}),(\d{1,20} ?\*)")  # a decimal one
-_LONGEST_NUMBER = 40  # characters
 _IF_ALL_ARE = "; where all of them are costs, say rewards_are: costs"
-_FORM = "a part of a sum is written cost, -cost or 0.31*kWh"
+_FORM = "a part of a sum is written cost, -cost or 0.31*kWh, a distance abs(T - 20)"
 
 
 @dataclass(frozen=True)
 class Term:
-    """A column, and what one unit of it is worth."""
+    """A column, or what is measured of one, and what one unit of it is worth. column: the text of either."""
 
     column: str
     weight: float = 1.0
+    measure: Measure | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those that it is read from."""
+        return (self.column,) if self.measure is None else self.measure.columns
+
+    def values(self, parts: Mapping[str, npt.NDArray[np.generic]]) -> npt.NDArray[np.float64]:
+        """`[N]`, without its weight, from the numbers of its columns."""
+        return parts[self.column].astype(np.float64) if self.measure is None else self.measure.values(parts)
 
     def text(self, *, first: bool) -> str:
         """`- 0.3*kWh`, without a plus where it is the first."""
@@ -58,8 +69,9 @@ def doubts_on_sum(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.
 
 def _idle(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.generic]]) -> list[str]:
     """A warning where a part of a sum is always 0: what it would cost or earn is in no row."""
-    names = [term.column for term in terms] if len(terms) > 1 else []
-    idle = [name for name in names if not np.nan_to_num(column(name).astype(np.float64)).any()]
+    several = terms if len(terms) > 1 else ()
+    values = [(term.column, term.values({name: column(name) for name in term.columns})) for term in several]
+    idle = [name for name, found in values if not np.nan_to_num(found).any()]
     if not idle:
         return []
     told_as, verb = listed(repr(printable(name)) for name in idle), "is" if len(idle) == 1 else "are"
@@ -76,7 +88,7 @@ def notes_on_sums(notes: Sequence[str], rewards_are: str | None) -> tuple[str, .
 
 def _added_costs(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.generic]]) -> list[str]:
     """A warning where a cost, by its name, is added to what is gained; one below zero was taken off before."""
-    added = [term.column for term in terms if term.weight > 0]
+    added = [term.column for term in terms if term.weight > 0 and term.measure is None]
     gained = [name for name in added if not may_cost(name)]
     costs = [name for name in added if is_surely_cost(name)] if gained else []
     meant = [name for name in costs if bool(np.any(column(name).astype(np.float64) > 0))]
@@ -92,29 +104,24 @@ def _added_costs(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.g
 
 def split_terms(words: Sequence[str], names: Sequence[str] | None = None) -> tuple[Term, ...]:
     """What a mapping names for the rewards. names: the table's columns, each taken as it is called."""
-    return tuple(Term(word) if names is not None and word in names else _term(word) for word in words)
+    return tuple(Term(word) if names is not None and word in names else _term(word, names) for word in words)
 
 
-def _term(word: str) -> Term:
-    """A sign, a number and a star, each where it is there, and a column."""
+def _term(word: str, names: Sequence[str] | None) -> Term:
+    """A sign, a number and a star, each where it is there, and a column or a measure of one."""
     signed = word.strip()
     sign = _SIGNS.get(signed[:1])
     rest = signed if sign is None else signed[1:].lstrip()
     number, star, column = rest.partition("*")
-    weight = _number(number.strip()) if star and column.strip() else None
+    weight = number_of(number.strip()) if star and column.strip() else None
     if weight is not None:
-        return Term(column.strip(), (sign or 1.0) * weight)
-    return Term(rest, sign or 1.0) if rest else Term(word)
+        return _measured(column.strip(), (sign or 1.0) * weight, names)
+    return _measured(rest, sign or 1.0, names) if rest else Term(word)
 
 
-def _number(text: str) -> float | None:
-    """`0.31`, `.31` or `1e-3`; nothing of what only Python takes for a number, `1_000` or `inf`."""
-    if len(text) > _LONGEST_NUMBER or not text.isascii() or text[:1] not in {*"0123456789."} or "_" in text:
-        return None
-    try:
-        return float(text)
-    except ValueError:
-        return None
+def _measured(text: str, weight: float, names: Sequence[str] | None) -> Term:
+    measure = None if names is not None and text in names else measure_of(text, names)
+    return Term(text, weight) if measure is None else Term(measure.text(), weight, measure)
 
 
 def with_terms(columns: Mapping[str, list[str]], names: Sequence[str]) -> tuple[dict[str, list[str]], tuple[Term, ...]]:
@@ -124,23 +131,32 @@ def with_terms(columns: Mapping[str, list[str]], names: Sequence[str]) -> tuple[
         return dict(columns), ()
     terms = split_terms(columns[key], names)
     for word, term in zip(columns[key], terms, strict=True):
-        if term.column not in names:
+        if not term.columns:
+            raise DataError(f"columns.{key}: {shown(word)} names no column")
+        if (unknown := next((name for name in term.columns if name not in names), None)) is not None:
             if pointed := with_points(columns[key]):
                 written = f"columns: {{{key}: {inline(pointed)}}}"
-                no_column = f"columns.{key}: no column {shown(term.column)}"
+                no_column = f"columns.{key}: no column {shown(unknown)}"
                 raise ColumnsError(f"{no_column}; write decimals with a point: {written}")
-            raise ColumnsError(f"columns.{key}: no column {shown(term.column)}{_as_list(key, word, names)}")
+            hint = _as_list(key, word, names) if term.measure is None else suggest(unknown[:LONGEST_NAME], names)
+            raise ColumnsError(f"columns.{key}: no column {shown(unknown)}{hint}")
         if not np.isfinite(term.weight) or not term.weight:
             raise DataError(f"columns.{key}: {shown(word)}: a unit must be worth a finite number other than 0")
     if (twice := doubled(term.column for term in terms)) is not None:
         raise DataError(f"columns.{key}: {shown(twice)} is given twice")
     if len(terms) == 1 and terms[0].weight < 0:
-        lone = Term(terms[0].column, -terms[0].weight).text(first=True)
+        lone = replace(terms[0], weight=-terms[0].weight).text(first=True)
         raise DataError(
             f"columns.{key}: {shown(columns[key][0])} is taken off from nothing; where lower is better, say"
             f" columns: {{{key}: {lone}}} and rewards_are: costs"
         )
-    return {**columns, key: [term.column for term in terms]}, terms
+    return {**columns, key: list(dict.fromkeys(name for term in terms for name in term.columns))}, terms
+
+
+def only_measured(terms: Sequence[Term]) -> set[str]:
+    """Columns of which rewards count no more than a measure: they may well be observed."""
+    measured = {name for term in terms if term.measure is not None for name in term.columns}
+    return measured - {term.column for term in terms}
 
 
 def with_points(words: Sequence[object]) -> list[str]:
@@ -154,8 +170,9 @@ def _is_term(word: str, names: Sequence[str]) -> bool:
     """Whether a word that is no column is one with a sign or a number before it, or a sum that was meant as one."""
     if word in names:
         return False
-    meant = bool(_meant(word, names) or with_points([word]))
-    return meant or _term(word).column in names or _number_last(word, names) is not None
+    meant, term = bool(_meant(word, names) or with_points([word])), _term(word, names)
+    is_one = term.measure is not None or term.column in names
+    return meant or is_one or _number_last(word, names) is not None
 
 
 def _as_list(key: str, word: str, names: Sequence[str]) -> str:
@@ -166,14 +183,14 @@ def _as_list(key: str, word: str, names: Sequence[str]) -> str:
     if (first := _number_last(word, names)) is not None:
         return f"; write the number first: {first}"
     form = f"; {_FORM}" if "*" in word or any(sign in word for sign in _SIGNS) else ""
-    return suggest(_term(word).column[:LONGEST_NAME], names) + form
+    return suggest(_term(word, names).column[:LONGEST_NAME], names) + form
 
 
 def _number_last(word: str, names: Sequence[str]) -> str | None:
     """`0.31*kWh` of `kWh*0.31`."""
     before, _, number = word.rpartition("*")
-    column = _term(before)
-    if column.column not in names or _number(number.strip()) is None:
+    column = _term(before, names)
+    if not all(name in names for name in column.columns) or number_of(number.strip()) is None:
         return None
     return f"{'-' if column.weight < 0 else ''}{number.strip()}*{column.column}"
 
@@ -189,7 +206,7 @@ def _meant(word: str, names: Sequence[str]) -> list[str]:
                 found.append([])
             found[-1].append(part)
         texts = ["".join(words[:2]).removeprefix("+") + "".join(f" {word}" for word in words[2:]) for words in found]
-        if len(texts) > 1 and all(_term(text).column in names for text in texts):
+        if len(texts) > 1 and all(name in names for text in texts for name in _term(text, names).columns):
             return texts
     return []
 
@@ -210,14 +227,14 @@ def summed(terms: Sequence[Term], parts: Arrays) -> tuple[npt.NDArray[np.float64
     total: npt.NDArray[np.float64] = np.zeros(0)
     empty: dict[str, BoolArray] = {}
     for place, term in enumerate(terms):
-        part = parts[term.column]
-        if part.ndim != 1:
-            raise DataError(f"column {term.column!r}: holds lists; rewards are added up of single numbers")
-        values = part.astype(np.float64)
+        if (lists := next((name for name in term.columns if parts[name].ndim != 1), None)) is not None:
+            raise DataError(f"column {lists!r}: holds lists; rewards are added up of single numbers")
+        values = term.values(parts)
         nothing = np.isnan(values)
         if len(terms) > 1:
             empty |= {term.column: nothing} if nothing.any() else {}
-            values = np.where(values == DECLARED, np.nan, np.where(nothing, 0.0, values))
+            named = np.any([parts[name] == DECLARED for name in term.columns], axis=0)
+            values = np.where(named, np.nan, np.where(nothing, 0.0, values))
         total = term.weight * values if not place else total + term.weight * values
     if not empty and (len(terms) == 1 or not np.isnan(total).any()):
         return total, None

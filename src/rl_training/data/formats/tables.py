@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
@@ -26,7 +26,7 @@ from rl_training.data.fields import (
 )
 from rl_training.data.flags import DONES
 from rl_training.data.formats.calendar_episodes import require_dates, with_days, with_observed_time, with_open_ends
-from rl_training.data.formats.cells import Faults, flags, numbers, numbers_of_words, with_declared
+from rl_training.data.formats.cells import Faults, flags, numbers, numbers_of_words, undeclared, with_declared
 from rl_training.data.formats.clocks import Clock
 from rl_training.data.formats.end_reasons import ends_by_reason
 from rl_training.data.formats.field_columns import bearing, range_of, slot_of
@@ -35,6 +35,7 @@ from rl_training.data.formats.names import check_names, doubled, listed, natural
 from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, RewardParts, file_numbers
 from rl_training.data.formats.reward_terms import Term, doubts_on_sum, note_on_sum, summed, told, with_terms
 from rl_training.data.formats.row_order import Steps, in_order
+from rl_training.data.formats.seen_too_late import known_too_late
 from rl_training.data.formats.signs import Signs
 from rl_training.data.formats.step_columns import count_rows, episodes_told, may_count, not_the_step, step_among
 from rl_training.data.formats.swapped import look_swapped
@@ -44,7 +45,7 @@ from rl_training.data.resolution import LOST, is_coarse, is_lost_in_float64
 from rl_training.errors import ColumnsError, DataError, did_you_mean
 from rl_training.reading_choices import AS_IT_STANDS, Choices, EndReasons, TableChoices
 from rl_training.validation import shown
-from rl_training.wording import WARNING, amount
+from rl_training.wording import amount
 
 _MOST_HINTS = 4
 _MOST_LOOKED_AT = 200  # unused columns whose names are compared with those of fields
@@ -111,7 +112,7 @@ class Plan:
         """Columns whose cells are looked at as texts: those, columns of words, and parts of a sum in which `nan` was
         named and an empty cell says something else."""
         named = len(self.terms) > 1 and "nan" in (word.strip().casefold() for word in self.choices.missing_words)
-        return self.texts | self.words.keys() | {term.column for term in self.terms if named}
+        return self.texts | self.words.keys() | {name for term in self.terms if named for name in term.columns}
 
     def values(self, name: str, cells: npt.NDArray[Any], first_row: int = 0) -> npt.NDArray[Any]:
         """The cells of a column as what it is read for; text is left as it is."""
@@ -134,8 +135,11 @@ class Plan:
             return flags(name, cells, first_row)
         else:
             read = numbers(name, cells, first_row, missing=missing, signs=self.signs)
-        is_part = len(self.terms) > 1 and any(term.column == name for term in self.terms)
-        return with_declared(read, cells, missing) if is_part else read
+        return with_declared(read, cells, missing) if self.is_part(name) else read
+
+    def is_part(self, name: str) -> bool:
+        """Whether a column is one of several of which rewards are added up."""
+        return len(self.terms) > 1 and any(name in term.columns for term in self.terms)
 
 
 def plan(names: Sequence[str], columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> Plan:
@@ -161,27 +165,13 @@ def plan(names: Sequence[str], columns: Columns | None = None, choices: TableCho
     used = {name for chosen in fields.values() for name in chosen} | {step, agents, reasons}
     known = {FIELD_OF[key] for key in fields} | ({STEP} if step is not None else set())
     note, hints = left_aside(names, used, known | ({END_REASONS, "terminations"} if reasons else set()))
-    notes += [*note, *_known_too_late(fields), *([note_on_sum(told(terms))] if terms else [])]
+    notes += [*note, *known_too_late(fields, terms), *([note_on_sum(told(terms))] if terms else [])]
     if step is None and choices.duplicates != "refuse":
         raise DataError("duplicates: only a column that counts steps shows which rows are doubled: columns: {step: …}")
     words = checked(choices.words or {})
     planned = Plan(fields, step, agents, rllib, tuple(notes), hints, reasons, choices, words, terms, named)
     check_columns(planned.words, names, {*planned.texts, step})
     return planned
-
-
-_TOO_LATE = {
-    "rewards": "is the reward, and observed: it is known only after acting",
-    "actions": "is an action, and observed: the policy would be shown what it has to choose, and learn to repeat it",
-}
-
-
-def _known_too_late(fields: Mapping[str, Sequence[str]]) -> Iterator[str]:
-    """A warning where an observation is not known before acting."""
-    seen = fields.get("obs", ())
-    for key, why in _TOO_LATE.items():
-        if both := [name for name in fields.get(key, ()) if name in seen]:
-            yield f"{WARNING}column {both[0]!r} {why}; leave it out of obs"
 
 
 def _check_reasons(column: str | None, end_reasons: EndReasons | None, fields: Iterable[str]) -> None:
@@ -363,6 +353,7 @@ def _fields(planned: Plan, columns: Arrays) -> tuple[Arrays, dict[str, list[tupl
             arrays[key], left_open = summed(planned.terms, parts)
             widths[field] = [(told(planned.terms), 1)]
             continue
+        parts |= {name: undeclared(part) for name, part in parts.items() if planned.is_part(name)}
         arrays[key] = _matrix(parts) if field in MATRIX_FIELDS else parts[names[0]]
         widths.setdefault(field, [(name, math.prod(part.shape[1:])) for name, part in parts.items()])
     faults.refuse()
