@@ -158,7 +158,7 @@ def test_says_how_to_go_on(train: str, aside: str, command: Any, log: Path, tmp_
 
 def test_without_a_configuration_init_comes_next(command: Any, log: Path) -> None:
     out = command("data", "split", "log.csv", *READING, "-o", "a.npz", "b.npz").out
-    assert "then: rl-training init a.npz\n      rl-training train -c config.yaml\n" in out
+    assert "then: rl-training init a.npz -o a.yaml\n      rl-training train -c a.yaml\n" in out
     assert command("init", "a.npz").code == 0
 
 
@@ -329,7 +329,7 @@ def test_no_other_seed_is_named_where_each_draws_as_many(command: Any, tmp_path:
     (tmp_path / "log.csv").write_text("\n".join(["episode,obs,rewards,actions,terminations", *rows]) + "\n")
     out = command("data", "split", "log.csv", "-o", "a.npz", "b.npz").out
     assert "  warning: all 2 terminations are in the part to train on: what is judged by the other part does not" in out
-    assert "; a larger --held-out sets some of them aside\nthen: rl-training init a.npz\n" in out
+    assert "; a larger --held-out sets some of them aside\nthen: rl-training init a.npz -o a.yaml\n" in out
     out = command("data", "split", "log.csv", "--held-out", "0.5", "--force", "-o", "a.npz", "b.npz").out
     assert "warning" not in out
 

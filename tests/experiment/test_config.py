@@ -439,3 +439,30 @@ def _peak_memory(action: Any) -> int:
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("written", ["10.000", "500.0"])
+def test_thousands_with_a_point_are_no_ten(written: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(f"algo: iql\ndataset: log.csv\ntotal_timesteps: {written}\n")
+    with pytest.raises(ConfigError, match=rf"total_timesteps: must be a whole number, got {float(written)}; write"):
+        read_config(str(tmp_path / "a.yaml"))
+
+
+@pytest.mark.parametrize("written", ["1e4", "10000.0", "10_000"])
+def test_other_ways_to_write_ten_thousand(written: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(f"algo: iql\ndataset: log.csv\ntotal_timesteps: {written}\n")
+    assert read_config(str(tmp_path / "a.yaml")).total_timesteps == 10_000
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "message"),
+    [
+        (100, 0, "action_low 100 must be below action_high 0"),
+        ([0, 3], [1, 2], "action_low 3 must be below action_high 2 in column 1"),
+        ([0, 0], [1, 1, 1], "action_low has 2 numbers and action_high 3; give one for each action"),
+    ],
+)
+def test_bounds_the_wrong_way_round_need_no_data_to_be_refused(low: Any, high: Any, message: str) -> None:
+    dataset = {"source": "file", "path": "log.csv", "action_low": low, "action_high": high}
+    with pytest.raises(ConfigError, match=message):
+        TrainConfig.parse({"algo": "iql", "dataset": dataset, "total_timesteps": 10})

@@ -91,8 +91,10 @@ def _seen_from(place: Path, other: Path) -> str:
 def _next_steps(output: tuple[str, str], config: str | None) -> list[str]:
     """The commands that go on with both parts."""
     train, aside = map(in_shell, output)
-    ways = [f"rl-training init {train}", "rl-training train -c config.yaml"]
-    if config is not None:
+    if config is None:  # a name of its own: config.yaml may be there, and train on the whole log
+        own = in_shell(f"{Path(output[0]).name.partition('.')[0] or 'train'}.yaml")
+        ways = [f"rl-training init {train} -o {own}", f"rl-training train -c {own}"]
+    else:
         ways = [f"rl-training train -c {in_shell(config)} --set dataset={train}"]
     ways.append(f"rl-training evaluate RUN --offline --data {aside}")
     return [f"then: {ways[0]}", *(f"      {way}" for way in ways[1:])]

@@ -252,6 +252,19 @@ def _check_finite(name: str, values: FloatArray, ends: BoolArray) -> None:
     raise FaultyValueError(name, kind, place[0], column, ends, "all values must be finite (in float32)")
 
 
+def require_order(low: npt.ArrayLike, high: npt.ArrayLike) -> None:
+    """Refuse bounds of actions (each a scalar or `[A]`) that leave nothing between them."""
+    ends = np.atleast_1d(np.asarray(low, dtype=np.float64)), np.atleast_1d(np.asarray(high, dtype=np.float64))
+    if 1 not in map(len, ends) and len(ends[0]) != len(ends[1]):
+        raise DataError(
+            f"action_low has {len(ends[0])} numbers and action_high {len(ends[1])}; give one for each action"
+        )
+    least, most = np.broadcast_arrays(*ends)
+    for column in np.flatnonzero(~(least < most)).tolist():
+        where = f" in column {column}" if len(least) > 1 else ""
+        raise DataError(f"action_low {least[column]:g} must be below action_high {most[column]:g}{where}")
+
+
 def check_action_bounds(
     actions: FloatArray, low: npt.ArrayLike, high: npt.ArrayLike, ends: BoolArray, *, by_user: bool = False
 ) -> None:
@@ -259,8 +272,7 @@ def check_action_bounds(
     the data has said these bounds, and may say others."""
     least = as_bound("action_low", low, actions.shape[1])
     most = as_bound("action_high", high, actions.shape[1])
-    for column in np.flatnonzero(~(least < most)).tolist():
-        raise DataError(f"action_low {least[column]:g} must be below action_high {most[column]:g} in column {column}")
+    require_order(least, most)
     slack = rounding_slack(least, most)
     # Extremes per column first: two reductions, no mask of the size of the data.
     smallest, largest = column_extremes(actions)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, cast
 import numpy as np
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from rl_training.data.checks import column_extremes
+from rl_training.data.checks import column_extremes, require_order
 from rl_training.data.doctor.screening import screened
 from rl_training.data.few_episodes import of_one_episode
 from rl_training.data.fields import TO_FILL_IN
@@ -157,9 +157,11 @@ class FileDatasetConfig(MappedDatasetConfig):
     accept: list[Refused] = _ACCEPT
 
     @model_validator(mode="after")
-    def _known_reasons(self) -> FileDatasetConfig:
+    def _known_reasons_and_bounds_in_order(self) -> FileDatasetConfig:
         try:
             check_reasons(self.at_termination, self.end_reasons)
+            if self.action_low is not None and self.action_high is not None:
+                require_order(self.action_low, self.action_high)
         except DataError as error:
             raise ValueError(str(error)) from None
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
 from rl_training import algorithms
 from rl_training.algorithms.base.params import PriorDataParams
@@ -18,7 +18,17 @@ from rl_training.runtime.presets import merge, preset_values
 from rl_training.tracker_names import TrackerName
 from rl_training.validation import Section, explain, shown
 
-Count = Annotated[int, Field(ge=1)]
+
+def _no_thousands(value: Any) -> Any:
+    """Refuse 10.000, which YAML reads as ten."""
+    if isinstance(value, float) and value.is_integer() and 0 < value < 1_000:
+        raise ValueError(
+            f"must be a whole number, got {value!r}; write {value:.0f}, or {value * 1_000:.0f} for thousands"
+        )
+    return value
+
+
+Count = Annotated[int, Field(ge=1), BeforeValidator(_no_thousands)]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 
 
