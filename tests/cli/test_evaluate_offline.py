@@ -125,6 +125,16 @@ def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
                 " 3:20 if it does not settle",
             ],
         ),
+        (  # more updates would be in vain, as another reason stays
+            [Doubt("it lies behind its cut", nearer=True), Doubt("the value still moved", updates=10_000)],
+            [
+                "next: set more aside, rl-training data split --held-out 0.5, and train on the others:"
+                " 10 episodes may be too few to judge by",
+                "--gamma 0.95  # judges the first 20 or so of 200 steps of an episode, not the whole; about 0:50,"
+                " 3:20 if it does not settle",
+            ],
+        ),
+        ([Doubt("the value still moved", updates=10_000), Doubt("there are only 5 episodes; record more")], []),
         ([Doubt("it diverged", nearer=True), Doubt("there are only 5 episodes; record more")], []),
         ([Doubt("a run called --gamma, trained with --updates 700")], []),  # what a text says is not looked at
     ],

@@ -149,6 +149,7 @@ class TestTheNextCommand:
         asked = "the value still moved; go further with --updates 40000 --repeats 10, or record more"
         text = self.lead(run, 5, 0.0, (asked,))
         assert re.search(r"Go further with rl-training evaluate \S+ --offline --data a.npz --updates 40000 --rep", text)
+        assert self.lead(run, 3, 0.0, (asked,)).count("--repeats") == 1  # in the place of its own
 
 
 class TestFromWhatItLearned:

@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -93,13 +93,6 @@ class Scored:
     @property
     def over(self) -> str:
         return "seeds" if self.by_seed else "episodes"
-
-
-def refuse(options: Mapping[str, object], why: str) -> None:
-    """None of these may be given."""
-    for name, value in options.items():
-        if value is not None:
-            raise ConfigError(f"{name}: {why}")
 
 
 def evaluate(runs: Sequence[Path], asked: Asked, *, as_json: bool) -> None:

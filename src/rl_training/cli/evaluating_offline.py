@@ -27,7 +27,7 @@ from rl_training.experiment.horizon import beginning, discounted_by, steps_ahead
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.experiment.metric_doubts import longer
 from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of, with_last_rows
-from rl_training.experiment.offline_evaluation import OfflineEvaluation, evaluate_offline
+from rl_training.experiment.offline_evaluation import OfflineEvaluation, PolicyValue, evaluate_offline
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.experiment.stored_estimates import gain_between
 from rl_training.paths import from_here, in_shell, resolved
@@ -244,12 +244,12 @@ def _next(one: Estimated, asked: AskedOffline) -> Iterator[str]:
         yield from _undecided(one, asked, gain[0])
     if gain is not None or not reasons:
         return
-    updates = [reason.updates for reason in reasons if reason.updates is not None]
+    updates = [most for policy in found.policies if (most := _settled_by(policy)) is not None]
     words = _again(one, asked)
     if updates:
         takes = one.seconds * max(updates) / max(found.updates, 1)
         yield f"next: {words}{_same_gamma(asked)} --updates {max(updates)}  # about {clock(takes)}"
-    elif all(reason.nearer for reason in reasons) and found.gamma > _LEAST_GAMMA:
+    elif all(reason.nearer or reason.updates is not None for reason in reasons) and found.gamma > _LEAST_GAMMA:
         if asked.data is not None and found.data.episodes < _FEW_SET_ASIDE:
             few = f"{found.data.episodes:,} episodes may be too few to judge by"
             yield f"next: set more aside, {program()} data split --held-out 0.5, and train on the others: {few}"
@@ -259,6 +259,12 @@ def _next(one: Estimated, asked: AskedOffline) -> Iterator[str]:
         counts = f"counts the next {steps_ahead(nearer):.0f} steps or so, and nothing that comes later"
         counts = counts if part is None else f"judges {part} of an episode, not the whole"
         yield f"next: {words} --gamma {nearer:.6g}  # {counts}; {_takes(one, asked)}"
+
+
+def _settled_by(policy: PolicyValue) -> int | None:
+    """The updates after which a policy may be trusted; none where a reason speaks against it that they do not mend."""
+    asked = [reason.updates or 0 for reason in policy.why_not]
+    return max(asked) if all(asked) and asked else None
 
 
 def _takes(one: Estimated, asked: AskedOffline, work: float = 1.0) -> str:

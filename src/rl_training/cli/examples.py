@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import typer
 
+from rl_training.cli.given_options import GivenOnce
+
 # By command: a line to type, and what it does.
 EXAMPLES: dict[str, dict[str, str]] = {
     "help": {
@@ -140,8 +142,9 @@ SHORT: dict[str, str] = {
 
 
 def complete_help(app: typer.Typer, prefix: str = "") -> None:
-    """Give every command of an app its examples and its short description."""
+    """Give every command of an app its examples, its short description and options that are given once."""
     for command in app.registered_commands:
+        command.cls = GivenOnce
         name = prefix + (command.name or getattr(command.callback, "__name__", "").replace("_", "-"))
         command.short_help = SHORT.get(name)
         command.epilog = epilog(name)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from rl_training.cli import completion
+from rl_training.cli.given_options import refuse
 from rl_training.run_places import require_runs
 
 Runs = Annotated[
@@ -73,7 +74,7 @@ def evaluate(
     if offline:
         of_episodes = {"--episodes": episodes, "--env-id": env_id, "--seed": seed, "--video": video}
         why = "plays episodes in an environment, and --offline has none; leave out one of them"
-        evaluating.refuse(of_episodes, why)
+        refuse(of_episodes, why)
         from rl_training.cli import evaluating_offline, forgetting
 
         wanted = evaluating_offline.AskedOffline(data, updates, repeats, gamma, which, asked.members, stochastic)
@@ -83,7 +84,7 @@ def evaluate(
             evaluating_offline.evaluate(runs, wanted, as_json=as_json)
         return
     of_fits = {"--data": data, "--updates": updates, "--repeats": repeats, "--gamma": gamma, "--forget": forget or None}
-    evaluating.refuse(of_fits, "is an option of --offline; add it")
+    refuse(of_fits, "is an option of --offline; add it")
     evaluating.evaluate(runs, asked, as_json=as_json)
 
 
@@ -97,8 +98,11 @@ def report(
         ),
     ] = None,
     which: Annotated[
-        str, typer.Option(help="Which checkpoint the diagnostics look into: last, best or an update's number.")
-    ] = "last",
+        str | None,
+        typer.Option(
+            help="Which checkpoint the diagnostics look into: last, best or an update's number.", show_default="last"
+        ),
+    ] = None,
     no_data: Annotated[
         bool, typer.Option("--no-data", help="Open no datasets and checkpoints: no histograms, no diagnostics; fast.")
     ] = False,
@@ -109,6 +113,8 @@ def report(
 
     A run may be still running, interrupted, diverged or damaged: the page says so, and shows what there is.
     """
+    if no_data:
+        refuse({"--which": which}, "needs the checkpoint, which --no-data leaves closed; choose one of them")
     from rl_training.cli import reporting
 
-    reporting.report(runs, output, held_out, which, no_data=no_data, title=title, force=force)
+    reporting.report(runs, output, held_out, which or "last", no_data=no_data, title=title, force=force)

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from rl_training.cli import completion
+from rl_training.cli.given_options import refuse
 from rl_training.run_places import RUNS_DIR, Status
 
 JsonList = Annotated[bool, typer.Option("--json", help="A JSON list on standard output.")]
@@ -51,9 +52,12 @@ def runs(
     algo: Algo = None,
     status: Annotated[Status | None, typer.Option(help="Only runs that stand so.")] = None,
     sort: Annotated[
-        Literal["age", "score", "best", "updates", "name"],
-        typer.Option(help="What comes first: the newest, the highest last or best return, the most updates, a name."),
-    ] = "age",
+        Literal["age", "score", "best", "updates", "name"] | None,
+        typer.Option(
+            help="What comes first: the newest, the highest last or best return, the most updates, a name.",
+            show_default="age",
+        ),
+    ] = None,
     limit: Annotated[int | None, typer.Option(min=1, help="Show the first so many.")] = None,
     compare: Annotated[
         tuple[str, str] | None,
@@ -70,6 +74,8 @@ def runs(
 
     folder = Path(runs_dir).expanduser()
     if compare is None:
-        run_lists.runs(folder, algo, status, sort, limit, as_json=as_json)
+        run_lists.runs(folder, algo, status, sort or "age", limit, as_json=as_json)
     else:
+        of_lists = {"--algo": algo, "--status": status, "--sort": sort, "--limit": limit}
+        refuse(of_lists, "chooses among all runs, and --compare names two; leave out one of them")
         run_lists.compare(*compare, folder, as_json=as_json)

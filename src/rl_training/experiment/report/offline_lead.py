@@ -323,8 +323,13 @@ def _asked_by_reasons(run: RunContents) -> list[str]:
     record = leading(run.offline)
     told = [why.partition("; ")[2] for why in reasons(record)]
     asked = [one.rpartition("further; ")[2] for one in told if one]
-    command = f"`rl-training evaluate {run.in_command} --offline{options_of(run, {**record, 'asked': {}})}"
-    return [_UPDATES.sub(lambda found: f"{command} {found[1]}`", one, count=1) for one in asked]
+    return [_UPDATES.sub(lambda found: f"`{_with(run, record, found[1])}`", one, count=1) for one in asked]
+
+
+def _with(run: RunContents, record: Record, options: str) -> str:
+    """The command of an estimate with other options in the place of its own of these names."""
+    own = {**record, "asked": {}, **({"repeats": None} if "--repeats" in options else {})}
+    return f"rl-training evaluate {run.in_command} --offline{options_of(run, own)} {options}"
 
 
 def _first_reasons(run: RunContents, *, named: bool) -> list[str]:
