@@ -197,6 +197,21 @@ class TestExport:
         assert onnxruntime.InferenceSession("run.onnx").get_inputs()[0].shape == [8, 3]
         assert json.loads(Path("run.onnx.json").read_text())["inputs"][0]["shape"] == [8, 3]
 
+    @pytest.mark.parametrize(("batch", "checked"), [("1", 256), ("100", 300), ("1000", 1000)])
+    @pytest.mark.parametrize("name", ["a.onnx", "a.pt2"])
+    def test_is_compared_on_as_many_observations_as_any(
+        self, command: Any, run: Path, name: str, batch: str, checked: int
+    ) -> None:
+        assert command("export", run, "--batch", batch, "-o", name).code == 0
+        card = json.loads(Path(f"{name}.json").read_text())
+        assert card["inputs"][0]["shape"] == [int(batch), 3]
+        assert card["check"]["observations"] == checked
+
+    @pytest.mark.parametrize("batch", ["65537", "3000000000000", "99999999999999999999"])
+    def test_more_rows_than_can_be_compared(self, mistake: Any, run: Path, batch: str) -> None:
+        told = f"error: batch: must be a whole number from 1 to 65536, got {batch}; any: leave it out"
+        assert mistake("export", run, "--batch", batch) == told
+
 
 def estimate(value: float, low: float, high: float, **changes: Any) -> dict[str, Any]:
     gain = {"value": value, "low": low, "high": high, "probability": 0.9}

@@ -131,6 +131,17 @@ class TestSameActions:
         assert np.isfinite(actions).all()
         assert worst(actions, expected(learner, transforms, obs)) <= 1e-5
 
+    @pytest.mark.parametrize("head", ["td3", "sac", "iql"])
+    @pytest.mark.parametrize(("size", "rounded"), [(10.0, 1e-5), (1e3, 1e-3), (1e5, 0.1)])
+    def test_where_rounding_grows(self, head: str, size: float, rounded: float) -> None:
+        """Weights as they are at first, whose actions are at no bound."""
+        algo, knobs = HEADS[head]
+        learner = algorithms.load(algo)(OBS, ACT, seeds=(3, 8), **knobs)
+        obs = (size * np.random.default_rng(5).standard_normal((ROWS, OBS))).astype(np.float32)
+        actions, wanted = answers(onnx_file(learner, RAW), obs=obs), expected(learner, RAW, obs)
+        assert worst(actions, wanted) <= rounded
+        assert np.all((actions >= np.float32(LOW)) & (actions <= np.float32(HIGH)))
+
     @pytest.mark.parametrize("placement", ["pre", "post"])
     def test_with_layer_norm(self, placement: LayerNormPlacement) -> None:
         class Normalised(DeterministicPolicy):
@@ -220,7 +231,7 @@ class TestRefusals:
         self, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         answer = onnx_graph.run
-        monkeypatch.setattr(onnx_graph, "run", lambda *given: answer(*given) + 0.01)
+        monkeypatch.setattr(onnx_graph, "run", lambda *given: [actions + 0.01 for actions in answer(*given)])
         with pytest.raises(ConfigError, match=r"would differ from predict's by 0\.0025 of their range"):
             export_policy(load_policy(run), tmp_path / "p.onnx")
         assert files_under(tmp_path) == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,12 +24,13 @@ from rl_training.experiment.shipping.network import PolicyNetwork, read_network,
 from rl_training.paths import folder_fault, user_path
 from rl_training.postponing import stopping_later
 from rl_training.runtime.acting import Actor
-from rl_training.validation import require_flag, shortened, shown
+from rl_training.validation import is_count, require_flag, shortened, shown
 from rl_training.wording import taken
 
 ENDINGS = {"onnx": ".onnx", "torch": ".pt2"}
 _OF_TORCH = ("pt", "pth", "torchscript", "jit", "pytorch")  # what is called so elsewhere
 CHECKED_ROWS = 256
+MOST_ROWS = 2**16  # that a file can be fixed to: all of them are answered before it is written
 TOLERANCE = 1e-4  # of an action's range; a file that differs by more is not written
 
 
@@ -60,8 +61,8 @@ class _Format(Protocol):
         """The file's bytes."""
         ...
 
-    def run(self, data: bytes, inputs: Mapping[str, npt.NDArray[Any]], /) -> npt.NDArray[Any]:
-        """The actions of such a file."""
+    def run(self, data: bytes, parts: Sequence[Mapping[str, npt.NDArray[Any]]], /) -> list[npt.NDArray[Any]]:
+        """The actions of such a file, on each of several inputs."""
         ...
 
 
@@ -105,8 +106,8 @@ def make_files(
 ) -> Made:
     """What `export_policy` writes, in memory."""
     deterministic = require_flag("deterministic", deterministic)
-    if batch is not None and (isinstance(batch, bool) or not isinstance(batch, int) or batch < 1):
-        raise ConfigError(f"batch: must be a whole number of at least 1, got {shown(batch)}")
+    if batch is not None and not (is_count(batch, 1) and batch <= MOST_ROWS):
+        raise ConfigError(f"batch: must be a whole number from 1 to {MOST_ROWS}, got {shown(batch)}; any: leave it out")
     member = policy.member(seed)
     caution = policy.seed_choice.caution if seed is None else None
     # As predict would have it from a checkpoint: in float32 on a CPU, however the run itself multiplied.
@@ -119,7 +120,7 @@ def make_files(
     difference = _largest_difference(actor, network, member, maker, data, stochastic=not deterministic, batch=batch)
     checked = {
         "against": "predict of this package",
-        "observations": batch or CHECKED_ROWS,
+        "observations": _checked_rows(batch),
         "largest_difference_over_range": difference,
     }
     circumstances = Circumstances(kind, not deterministic, batch, member, _made_with(kind), checked, caution)
@@ -161,7 +162,7 @@ def _largest_difference(
     batch: int | None,
 ) -> float:
     """Between what the file answers and what the package does, on observations like the dataset's, over the range."""
-    rows = CHECKED_ROWS if batch is None else batch
+    rows = _checked_rows(batch)
     draw = np.random.default_rng(0)
     obs = draw.standard_normal((rows, network.obs_dim))
     if (s := network.standardisation) is not None:
@@ -174,11 +175,18 @@ def _largest_difference(
         noise = {"action": torch.tensor(inputs["noise"]).expand(learner.members, -1, -1)}
     expected = actor(np.broadcast_to(inputs["obs"], (learner.members, *obs.shape)), noise)[member]
     span = network.high.astype(np.float64) - network.low
-    difference = np.abs(maker.run(data, inputs) - expected.astype(np.float64)) / span
+    at_once = batch or rows
+    parts = [{name: one[i : i + at_once] for name, one in inputs.items()} for i in range(0, rows, at_once)]
+    difference = np.abs(np.concatenate(maker.run(data, parts)) - expected.astype(np.float64)) / span
     largest = float(np.where(_at_a_turn(actor, inputs["obs"], noise, member, span), 0.0, difference).max())
     if not largest <= TOLERANCE:
         raise ConfigError(f"export: the file's actions would differ from predict's by {largest:.2g} of their range")
     return largest
+
+
+def _checked_rows(batch: int | None) -> int:
+    """As many whole batches as it takes."""
+    return CHECKED_ROWS if batch is None else -(-CHECKED_ROWS // batch) * batch
 
 
 def _at_a_turn(

@@ -6,7 +6,7 @@ has. A graph names its inputs `obs` (and `noise`, for samples) and its output `a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,12 +61,12 @@ def build(network: PolicyNetwork, *, stochastic: bool, batch: int | None, facts:
     return bytes(model.SerializeToString())
 
 
-def run(model: bytes, inputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """The file's actions, computed by onnx's own reference implementation."""
+def run(model: bytes, parts: Sequence[Mapping[str, npt.NDArray[Any]]]) -> list[npt.NDArray[Any]]:
+    """The file's actions on each of several inputs, computed by onnx's own reference implementation."""
     from onnx.reference import ReferenceEvaluator
 
-    (action,) = ReferenceEvaluator(_onnx().load_model_from_string(model)).run(None, dict(inputs))
-    return np.asarray(action)
+    evaluator = ReferenceEvaluator(_onnx().load_model_from_string(model))
+    return [np.asarray(evaluator.run(None, dict(inputs))[0]) for inputs in parts]
 
 
 class _Graph:

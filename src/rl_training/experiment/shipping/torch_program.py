@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -111,11 +111,13 @@ def build(network: PolicyNetwork, *, stochastic: bool, batch: int | None, facts:
     return file.getvalue()
 
 
-def run(program: bytes, inputs: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[Any]:
-    """The file's actions. Only for bytes made here: `torch.export.load` may run what a stranger's file says."""
+def run(program: bytes, parts: Sequence[Mapping[str, npt.NDArray[Any]]]) -> list[npt.NDArray[Any]]:
+    """The file's actions on each of several inputs. Only for bytes made here: `torch.export.load` may run what a
+    stranger's file says."""
     with torch.no_grad(), _quietly():
         module = torch.export.load(io.BytesIO(program)).module()
-        return np.asarray(module(*(torch.tensor(values) for values in inputs.values())).numpy())
+        answers = [module(*(torch.tensor(values) for values in inputs.values())) for inputs in parts]
+    return [np.asarray(answer.numpy()) for answer in answers]
 
 
 @contextmanager
