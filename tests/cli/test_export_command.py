@@ -20,7 +20,7 @@ from rl_training import yaml_dialect
 from rl_training.cli.known_quality import quality
 from rl_training.data.formats import atomic
 from rl_training.experiment.shipping import exporting
-from rl_training.experiment.shipping.hub import SCRIPT
+from rl_training.experiment.shipping.hub import SCRIPT, page
 from rl_training.run_places import LOCK
 from rl_training.runtime.trainer import train
 from small_runs import StopAt, files_under, small_config
@@ -354,6 +354,26 @@ class TestPush:
         shown = f"{scores['return_mean']:.2f} +/- {scores['return_std']:.2f}"
         assert entry["results"][0]["metrics"][0]["value"] == shown
         assert "the best of 2 evaluations of the run, so this number is optimistic" in page
+
+    def test_costs_keep_their_sign(self, command: Any, run: Path) -> None:
+        command("export", run)
+        card = json.loads(Path("run.onnx.json").read_text())
+        how = "fitted Q evaluation: value where the data's episodes begin, raw reward"
+        found = {"value": {"value": -150.0, "low": -160.0, "high": -145.0}, "how": how, "gamma": 0.9}
+        card["offline_evaluation"] = estimate(10.0, -5.0, 25.0) | found
+        card["dataset"]["source"] = {"source": "file", "path": "a`b.csv", "columns": {"rewards": "price [EUR]"}}
+        value = "value -150.0 (-160.0 to -145.0), an improvement of 10.0 (-5 to 25.0) over the behaviour"
+        assert value in " ".join(page(card, "me/swing").split())
+        card["dataset"]["source"]["rewards_are"] = "costs"
+        told = " ".join(page(card, "me/swing").split())
+        assert "cost 150.0 (145.0 to 160.0) EUR, a saving of 10.0 (-5 to 25.0) over the behaviour" in told
+        assert "costs are the negative of rewards, and lower is better" in told
+        assert "`a'b.csv`" in told
+
+    def test_names_are_no_markdown(self, command: Any, run: Path) -> None:
+        command("export", run)
+        card = json.loads(Path("run.onnx.json").read_text()) | {"environment": "[x](y)<b>-v0"}
+        assert r"# bc for \[x\](y)\<b\>-v0" in page(card, "me/swing").splitlines()
 
     def test_what_is_sent(self, command: Any, run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         sent: list[Any] = []

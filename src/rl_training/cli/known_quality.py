@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from rl_training.data.provenance import KEY, Provenance, set_aside
-from rl_training.experiment.costs import Shown, shown_as
+from rl_training.experiment.costs import Shown
 from rl_training.experiment.horizon import FURTHER_REFUSED, NEWER_REFUSED, beginning_of
+from rl_training.experiment.shipping.card import shown_by_card
 from rl_training.paths import in_shell
 from rl_training.validation import shortened
 from rl_training.wording import amount, readable
@@ -30,12 +31,6 @@ def quality(card: Mapping[str, Any], run: Path, which: str) -> str:
         return f"this checkpoint was never evaluated: {' '.join(words)}"
     caution = card["policy"]["seed_caution"]
     return "; ".join([*told, *([] if caution is None else [caution])])
-
-
-def shown_by_card(card: Mapping[str, Any]) -> Shown:
-    """Whether what a card says of rewards is shown as costs."""
-    data = card["dataset"] or {}
-    return shown_as(data.get("source"), data)
 
 
 def _in_environment(scores: Mapping[str, Any], dataset: Mapping[str, Any], shown: Shown) -> str:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rl_training.cli.known_quality import quality, shown_by_card
+from rl_training.cli.known_quality import quality
 from rl_training.cli.telling import tell
 from rl_training.cli.using import tell_stopped
 from rl_training.errors import ConfigError
@@ -18,6 +18,7 @@ from rl_training.experiment.costs import Shown
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.experiment.run_listing import status_of
 from rl_training.experiment.shipping import hub
+from rl_training.experiment.shipping.card import shown_by_card
 from rl_training.experiment.shipping.exporting import Exported, export_policy, require_free, seed_path
 from rl_training.runtime.run_directory import run_of
 from rl_training.validation import shown

@@ -17,6 +17,7 @@ from rl_training import __version__
 from rl_training.data.reference_returns import reference_returns
 from rl_training.environments import NamedColumn
 from rl_training.errors import CheckpointError
+from rl_training.experiment.costs import Shown, shown_as
 from rl_training.experiment.horizon import FURTHER_REFUSED, NEWER_REFUSED
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.offline_doubts import LEAST_ENDS_FORETOLD, LEAST_FORETOLD
@@ -192,6 +193,12 @@ def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int
         "data": {**last["data"], "title": PurePath(last["data"]["title"]).name},
         "how": "fitted Q evaluation: value where the data's episodes begin, raw reward",
     }
+
+
+def shown_by_card(card: Mapping[str, Any]) -> Shown:
+    """Whether what a card says of rewards is shown as costs."""
+    data = card["dataset"] or {}
+    return shown_as(data.get("source"), data)
 
 
 def _inputs(

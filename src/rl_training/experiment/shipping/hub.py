@@ -12,10 +12,12 @@ from rl_training import yaml_dialect
 from rl_training.data.doctor.wording import capital
 from rl_training.data.formats.atomic import new_folder
 from rl_training.errors import ConfigError
+from rl_training.experiment.costs import Shown
 from rl_training.experiment.horizon import discounted_by
 from rl_training.experiment.manager import LoadedPolicy
-from rl_training.experiment.shipping.card import plain_config
+from rl_training.experiment.shipping.card import plain_config, shown_by_card
 from rl_training.experiment.shipping.exporting import card_path_of, make_files
+from rl_training.experiment.statistics import Estimate
 from rl_training.validation import is_count, shown
 from rl_training.wording import amount, likely, readable, taken
 
@@ -123,7 +125,7 @@ def _metadata(card: Mapping[str, Any], repo: str) -> Iterator[str]:
 
 def _text(card: Mapping[str, Any]) -> Iterator[str]:
     policy, (output,) = card["policy"], card["outputs"]
-    where = f" for {card['environment']}" if card["environment"] else ""
+    where = f" for {_as_text(card['environment'])}" if card["environment"] else ""
     yield f"# {policy['algo']}{where}\n"
     yield f"A policy trained by rl-training {card['versions']['rl_training']}:"
     yield f"{policy['algo']}, seed {policy['seed']}, after {amount(policy['update'], 'update')}"
@@ -135,7 +137,7 @@ def _text(card: Mapping[str, Any]) -> Iterator[str]:
     yield f"Output `action`: float32 `{output['shape']}`, from `{output['low']}` to `{output['high']}`."
     yield f"Observations that are not finite: {card['non_finite']}.\n"
     yield "## How good it is\n"
-    yield from _score_lines(card["scores"], card["offline_evaluation"])
+    yield from _score_lines(card["scores"], card["offline_evaluation"], shown_by_card(card))
     if (caution := card["policy"]["seed_caution"]) is not None:
         yield f"{capital(caution)}."
     yield from (f"\nTo be doubted: {doubt}." for doubt in policy["training_doubts"])
@@ -148,19 +150,20 @@ def _text(card: Mapping[str, Any]) -> Iterator[str]:
     yield f"```\n\nSHA-256 of `{POLICY}`: `{card['file']['sha256']}`"
 
 
-def _score_lines(scores: Mapping[str, Any] | None, estimate: Mapping[str, Any] | None) -> Iterator[str]:
+def _score_lines(scores: Mapping[str, Any] | None, estimate: Mapping[str, Any] | None, sign: Shown) -> Iterator[str]:
+    """As costs, where the data's file has costs."""
     if estimate is not None:
-        yield from _estimate_lines(estimate)
+        yield from _estimate_lines(estimate, sign)
     if scores is None and estimate is not None:
         return
     if scores is None:
         yield "It was not evaluated at this checkpoint: nothing is known about how good it is."
         return
-    how = scores["how"]
-    yield f"Return {readable(scores['return_mean'])} ± {readable(scores['return_std'])} over"
-    yield f"{amount(how['episodes'], 'episode')} of {how['environment']} ({how['return']}; {how['actions']};"
+    how, mean = scores["how"], readable(sign.number(scores["return_mean"]))
+    yield f"{capital(sign.noun)} {mean} ± {readable(scores['return_std'])}{_as_text(sign.behind)} over"
+    yield f"{amount(how['episodes'], 'episode')} of {_as_text(how['environment'])} ({how['return']}; {how['actions']};"
     first, last = how["seeds_of_the_episodes"]
-    yield f"episode seeds {first} to {last}; {how['when']})."
+    yield f"episode seeds {first} to {last}; {how['when']}){_LOWER if sign.costs else ''}."
     if scores["d4rl_normalised"] is not None:
         yield f"On D4RL's scale: {readable(scores['d4rl_normalised'])}."
     if how["is_best_of_run"] and how["evaluations_in_the_run"] > 1:
@@ -168,22 +171,39 @@ def _score_lines(scores: Mapping[str, Any] | None, estimate: Mapping[str, Any] |
         yield f"It is the best of {count} evaluations of the run, so this number is optimistic."
     others = scores["return_mean_of_every_seed"]
     if len(others) > 1:
-        listed = ", ".join(f"{seed}: {readable(value)}" for seed, value in others.items())
-        yield f"Returns of every seed of the run: {listed}."
+        listed = ", ".join(f"{seed}: {readable(sign.number(value))}" for seed, value in others.items())
+        yield f"{capital(sign.noun)}s of every seed of the run: {listed}."
 
 
-def _estimate_lines(estimate: Mapping[str, Any]) -> Iterator[str]:
+_LOWER = "; costs are the negative of rewards, and lower is better"
+
+
+def _estimate_lines(estimate: Mapping[str, Any], sign: Shown) -> Iterator[str]:
     value, gain = estimate["value"], estimate["improvement"]
     if value is None or gain is None:
         why = "; ".join(estimate["not_trusted_because"])
         yield f"The estimate from logged episodes, without a simulator, is not to be trusted, because {why}."
         return
-    ends = f"{readable(value['low'])} to {readable(value['high'])}"
-    yield f"Estimated from logged episodes, without a simulator: value {readable(value['value'])} ({ends}), an"
-    yield f"improvement of {readable(gain['value'])} over the behaviour with probability {likely(gain['probability'])}"
-    yield f"({estimate['how']}, {discounted_by(estimate['gamma'])})."
+    sums = sign.estimate(Estimate(value["value"], value["low"], value["high"]))
+    unit = _as_text(sign.behind)
+    what, better = ("cost", "a saving") if sign.costs else ("value", "an improvement")
+    yield f"Estimated from logged episodes, without a simulator: {what} {_with_ends(sums)}{unit}, {better}"
+    yield f"of {_with_ends(Estimate(gain['value'], gain['low'], gain['high']))} over the behaviour with probability"
+    yield f"{likely(gain['probability'])} ({estimate['how']}, {discounted_by(estimate['gamma'])}; in brackets"
+    yield f"{estimate['level']:.0%} intervals){_LOWER if sign.costs else ''}."
     if estimate.get("disagreement"):
         yield f"It is not decided whether that is one: {estimate['disagreement']}."
+
+
+def _with_ends(found: Estimate) -> str:
+    if found.low is None or found.high is None:
+        return readable(found.value)
+    return f"{readable(found.value)} ({readable(found.low)} to {readable(found.high)})"
+
+
+def _as_text(name: str) -> str:
+    """A name from a file, in which Markdown finds nothing to do."""
+    return re.sub(r"([\\`*_\[\]<>#|~])", r"\\\1", name)
 
 
 def _data_lines(dataset: Mapping[str, Any] | None) -> Iterator[str]:
@@ -193,6 +213,10 @@ def _data_lines(dataset: Mapping[str, Any] | None) -> Iterator[str]:
     source = dataset["source"] or {"source": "arrays in memory"}
     name = source.get("path") or source.get("id") or source["source"]
     rows: Any = dataset.get("transitions") or dataset.get("rows")
-    yield f"`{name}`" + (f", {amount(rows, 'transition')}" if is_count(rows, 1) else "") + "."
+    yield (
+        "`{}`".format(str(name).replace("`", "'"))
+        + (f", {amount(rows, 'transition')}" if is_count(rows, 1) else "")
+        + "."
+    )
     if dataset.get("fingerprint"):
         yield f"Fingerprint (SHA-256 over its fields): `{dataset['fingerprint']}`."
