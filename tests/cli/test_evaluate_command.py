@@ -18,6 +18,7 @@ from rl_training.cli.evaluating import _disagreement
 from rl_training.experiment import statistics
 from rl_training.runtime.evaluation import Evaluation
 from rl_training.runtime.trainer import train
+from rl_training.wording import readable
 from small_runs import small_config
 from tiny_environments import Cliff
 
@@ -98,6 +99,17 @@ class TestOneRun:
         assert told["normalised"]["value"] == pytest.approx((means.mean() + 20.272305) * scale)
         assert told["normalised"]["scale"] == "D4RL"
         assert told["return_mean"] == pytest.approx(means.tolist())
+
+    def test_the_spread_of_seeds_is_that_of_the_page(self, command: Any, runs: dict[str, Path]) -> None:
+        """Of a few seeds among all that there could be."""
+        words = ("evaluate", runs["one"], "--episodes", "2")
+        means = np.mean(json.loads(command(*words, "--json").out)["returns"], axis=1)
+        (line,) = (line for line in command(*words).out.splitlines() if "all seeds" in line)
+        assert line.split()[4:] == ["±", readable(means.std(ddof=1)), "(over", "seeds)"]
+
+    def test_one_episode_has_no_spread(self, command: Any, runs: dict[str, Path]) -> None:
+        lines = command("evaluate", runs["one"], "--episodes", "1").out.splitlines()
+        assert [len(line.split()) for line in lines[1:4]] == [4, 4, 4]
 
     def test_one_seed_is_judged_by_its_episodes(self, command: Any, runs: dict[str, Path]) -> None:
         out = command("evaluate", runs["alone"], "--episodes", 5).out

@@ -196,11 +196,12 @@ def _lines(scored: Scored, episodes: int) -> list[str]:
     step = f"{scored.which} checkpoint, update {evaluation.step:,}"
     lines = [f"{scored.run} ({step}), {amount(episodes, 'episode')} per seed"]
     for seed, returns in zip(evaluation.seeds, evaluation.returns, strict=True):
-        mean, std, least, most = map(readable, (returns.mean(), returns.std(), returns.min(), returns.max()))
-        lines.append(f"  seed {seed:<6} return {mean:>10} ± {std}   min {least}   max {most}")
+        mean, least, most = map(readable, (returns.mean(), returns.min(), returns.max()))
+        spread = f" ± {readable(returns.std())}   min {least}   max {most}" if len(returns) > 1 else ""
+        lines.append(f"  seed {seed:<6} return {mean:>10}{spread}")
     if scored.by_seed:
         means = evaluation.returns.mean(1)
-        lines.append(f"  all seeds   return {readable(means.mean()):>10} ± {readable(means.std())} (over seeds)")
+        lines.append(f"  all seeds   return {readable(means.mean()):>10} ± {readable(means.std(ddof=1))} (over seeds)")
     if len(scored.scores) > 1:
         what = amount(len(scored.scores), "seed" if scored.by_seed else "episode")
         only = "" if scored.by_seed else "; one seed says nothing of others"
