@@ -7,6 +7,7 @@ import reprlib
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import date
 from pathlib import PurePath
 from typing import Any, Self
 
@@ -28,7 +29,9 @@ class Section(BaseModel):
     def _true_is_not_one(cls, values: Any) -> Any:
         for name, value in values.items() if isinstance(values, Mapping) else ():
             if isinstance(value, bool) and name in cls.model_fields and cls.model_fields[name].annotation is not bool:
-                raise ValueError(f"{name}: must not be {str(value).lower()}")
+                is_text = str in _parts(cls.model_fields[name].annotation)
+                way = "; yes, no, on, off, true and false stand in quotes where they are text" if is_text else ""
+                raise ValueError(f"{name}: must not be {str(value).lower()}{way}")
         return values
 
     @model_validator(mode="after")
@@ -147,6 +150,7 @@ _PHRASES = {
     "less than or equal to": "at most",
     "greater than": "above",
     "less than": "below",
+    "a valid string": "text",
 }
 
 
@@ -172,6 +176,16 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
             return f"must be a number, got {shown(fault['input'])}{with_a_point(fault['input'])}"
         case "bool_parsing" | "bool_type":
             return f"must be true or false, got {shown(fault['input'])}"
+        case "dict_type" | "model_type" | "model_attributes_type":
+            return _no_section(fault["input"], place)
+        case "tuple_type" | "list_type":
+            return f"must be a list, got {shown(fault['input'])}{_as_a_list(fault['input'])}"
+        case "string_type" if fault["loc"][-1:] == ("[key]",):
+            return f"must be the name of an option, got {shown(fault['input'])}; decimals are written with a point"
+        case "string_type" if isinstance(fault["input"], int | float | date):
+            return f"must be text, got {fault['input']}; put it in quotes"
+        case "string_too_short":
+            return f"must not be empty, got {shown(fault['input'])}"
         case "too_short":
             return f"must have at least {context['min_length']} value(s), got {shown(fault['input'])}"
     message = str(fault["msg"]).removeprefix("Value error, ").removeprefix("Input ")
@@ -180,6 +194,21 @@ def _complaint(fault: Mapping[str, Any], place: _Place) -> str:
     if not place.path or fault["type"] == "value_error":
         return message
     return f"{message}, got {shown(fault['input'])}"
+
+
+def _no_section(given: Any, place: _Place) -> str:
+    """Of what stands where options do; most often they were commented out, and the name of their section was not."""
+    if given is None:
+        return "is empty; leave it out, or indent its options below it"
+    options = ", ".join(f"{name}: …" for name in place.options[:3]) or "NAME: …"
+    return f"must be options by name, such as {{{options}}}, got {shown(given)}"
+
+
+def _as_a_list(given: Any) -> str:
+    """`; write [256, 256]`, of `256, 256`; nothing of what is no number."""
+    parts = re.findall(r"[^\s,;()\[\]]+", given) if isinstance(given, str) and len(given) <= _SHOWN else [given]
+    are_numbers = parts and all(re.fullmatch(r"-?\d+(\.\d+)?", str(part)) for part in parts)
+    return f"; write [{', '.join(map(str, parts))}]" if are_numbers else ""
 
 
 _FACTORS = {"k": 1_000, "K": 1_000, "m": 1_000_000, "M": 1_000_000}
@@ -255,6 +284,11 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
     return [model for part in typing.get_args(annotation) for model in _models(part)]
+
+
+def _parts(annotation: Any) -> tuple[Any, ...]:
+    """An annotation, or the branches of a union."""
+    return typing.get_args(annotation) or (annotation,)
 
 
 def _allowed(field: FieldInfo) -> str:

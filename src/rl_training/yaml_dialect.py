@@ -17,6 +17,8 @@ _FLOAT = "tag:yaml.org,2002:float"
 _EXPONENT = re.compile(r"^[-+]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)[eE][-+]?\d+$")
 
 
+ODD_BLANKS = ("\xa0", "\u2007", "\u202f", "\u3000")  # as web pages have them; to YAML, letters of a name or value
+NO_BLANK = "a blank that does not break, as web pages have it; type a plain one"
 _LARGEST = 2**18  # characters; PyYAML reads some hundred thousand a second
 _DEEPEST = 50  # sequences and mappings inside each other
 _LONGEST_NUMBER = 1024  # bits
@@ -88,6 +90,8 @@ class _Loader(yaml.SafeLoader):
         seen = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode):
+                if key.style is None and key.value[:1] in ODD_BLANKS:
+                    raise yaml.MarkedYAMLError(problem=NO_BLANK, problem_mark=key.start_mark)
                 if (key.tag, key.value) in seen:
                     raise yaml.MarkedYAMLError(problem=f"{key.value} is given twice", problem_mark=key.start_mark)
                 seen.add((key.tag, key.value))

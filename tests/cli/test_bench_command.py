@@ -14,7 +14,8 @@ import torch
 from rl_training.cli import benchmarking
 from small_runs import files_under
 
-TINY = ("--seconds", 0.05, "--rows", 300, "--width", 8, "--batch-size", 8, "--engine", "eager", "--device", "cpu")
+SMALL = ("--seconds", 0.05, "--rows", 300, "--width", 8, "--batch-size", 8, "--device", "cpu")
+TINY = (*SMALL, "--engine", "eager")
 
 
 def test_it_measures_and_writes(command: Any, tmp_path: Path) -> None:
@@ -46,11 +47,11 @@ def test_a_compiler_that_fails(command: Any, tmp_path: Path, monkeypatch: pytest
     (tmp_path / "g++").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "g++").chmod(0o755)
     monkeypatch.setenv("CXX", str(tmp_path / "g++"))
-    auto = command("bench", "--algo", "bc", *TINY, "--engine", "auto")
+    auto = command("bench", "--algo", "bc", *SMALL, "--engine", "auto")
     assert auto.code == 0, auto.err
     assert auto.out.splitlines()[-1].split()[:3] == ["bc", "eager", "1"]
     assert "bc compiled, 1 member: warning: compiling failed (" in auto.err
-    named = command("bench", "--algo", "bc", *TINY, "--engine", "compiled")
+    named = command("bench", "--algo", "bc", *SMALL, "--engine", "compiled")
     assert named.code == 2
     assert "error: bc compiled, 1 member: engine: 'compiled', but compiling failed (" in named.err
 
@@ -61,12 +62,19 @@ def test_a_compiler_that_fails(command: Any, tmp_path: Path, monkeypatch: pytest
         (("--algo", "td3bc"), "error: algo: no algorithm 'td3bc'; did you mean 'td3_bc'?"),
         (("--members", 0), "error: members: must be at least 1, got 0"),
         (("--seconds", 0), "error: seconds: must be above 0, got 0"),
+        (("--seconds", "inf"), "error: seconds: must be finite, got inf"),
+        (("--rows", 10**15), "GiB of memory to be made up, but only "),
         (("--device", "cuda:99"), f"torch sees {torch.cuda.device_count()} CUDA devices"),
         (("--output", "/dev/null/x.json"), "error: --output /dev/null/x.json: /dev/null is no folder, so nothing can"),
     ],
 )
 def test_mistakes(mistake: Any, arguments: tuple[Any, ...], message: str) -> None:
     assert message in mistake("bench", *arguments)
+
+
+def test_a_mistake_is_told_before_a_busy_machine(mistake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmarking, "busy_notice", lambda *_: ["busy"])
+    assert mistake("bench", "--seconds", -1) == "error: seconds: must be above 0, got -1"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")

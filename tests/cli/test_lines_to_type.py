@@ -176,6 +176,8 @@ FIVE = "--seed 0 --seed 1 --seed 2 --seed 3 --seed 4"
         ("--gpu 1", "--gpu; did you mean --set device=cuda:1?"),
         ("--wandb", "--wandb; did you mean --track wandb?"),
         ("algo=cql", "a setting is changed by --set: --set algo=cql"),
+        ("--set algo cql", "--set algo: must have the form key=value: --set algo=cql"),
+        ("--set seed: 1", "--set seed:: must have the form key=value: --set seed=1"),
         ("-seed 1", "-seed; did you mean --seed, with two dashes?"),
         ("--offline", "--offline; it is an option of `rl-training evaluate`"),
         ("-o model.pt", "-o; a run lies in runs/NAME: --name NAME calls it so"),
@@ -267,7 +269,20 @@ def test_a_name_with_a_comma(here: Path, mistake: Any, command: Any) -> None:
     assert command("train", "-c", "plant.yaml", "--name", "hot").code == 0
     line = shlex.split(mistake("predict", "hot", "--obs", "1,2").rpartition(": ")[2])
     assert line == ["--obs", '"T, °C=1","a ""b""=2",when=2024-06-01T12:00']
-    assert command("predict", "hot", *line).code == 0
+    answer = command("predict", "hot", *line)
+    assert answer.code == 0
+    names_alone = '"T, °C"=1,"a ""b"""= "2",when=2024-06-01T12:00'
+    assert command("predict", "hot", "--obs", names_alone).out == answer.out
+    told = mistake("predict", "hot", "--obs", names_alone.replace("=1", "=1 K"))
+    assert told.endswith('give it without its unit, "T, °C=1"')
+
+
+@pytest.mark.usefixtures("here")
+def test_a_header_alone(here: Path, mistake: Any) -> None:
+    """Of a policy whose rows need a date."""
+    (here / "now.csv").write_text("x,y,when\n")
+    told = "--obs-file now.csv: has no rows; each is an observation of 4 values"
+    assert told in mistake("predict", "first", "--obs-file", "now.csv")
 
 
 @pytest.mark.usefixtures("here")
@@ -281,6 +296,14 @@ def test_files_for_torch(words: list[str], mistake: Any) -> None:
     [
         ("algo: bc\n\tdataset: a.csv\n", "; indent with blanks, not with tabs"),
         ("algo:bc\ndataset: a.csv\n", "; write line 1 `algo:bc` as `algo: bc`"),
+        (
+            "algo:\xa0bc\nseed: 1\n",
+            "; line 1 holds a blank that does not break, as web pages have it; type a plain one",
+        ),
+        (
+            "dataset:\n\xa0\xa0path: a.csv\n",
+            "line 2 (a blank that does not break, as web pages have it; type a plain one)",
+        ),
         ("algo: x: bc\n", "; each key is followed by a colon and a blank, and stands in its own line"),
         ("dataset:\n  source: file\n   path: a.csv\n", "indented alike, and more than its name"),
         (

@@ -111,7 +111,12 @@ class TestObservationFiles:
             ("o.npy", b"", "--obs-file o.npy: not a readable .npy file"),
             ("o.npz", npz(actions=[[1.0]]), "o.npz: has no array 'obs'; it holds actions"),
             ("o.json", b"{", "holds no observations"),
-            ("o.json", b"\xff\xfe", "holds no observations"),
+            ("o.json", b"\xff\xfe", "--obs-file o.json: is UTF-16 text; save it as UTF-8"),
+            (
+                "o.csv",
+                "Büro,b,c\n1,2,3\n".encode("cp1252"),
+                "o.csv: is not UTF-8 text (byte 0xfc, which Windows",
+            ),
             ("o.csv", b"a,b,c\n1,x,3\n", "--obs-file o.csv: column 'b': 'x' at row 0 is not a number"),
             ("o.csv", b"", "--obs-file o.csv: is empty"),
             (
@@ -198,7 +203,12 @@ class TestObservationFiles:
     def test_values_that_are_no_numbers(self, text: str, row: int, mistake: Any, run: Path, tmp_path: Path) -> None:
         (tmp_path / "o.json").write_text(text)
         said = mistake("predict", run, "--obs-file", "o.json")
-        assert said.startswith(f"error: obs: row {row}: values must be numbers, got ")
+        assert said.startswith(f"error: --obs-file o.json: row {row}: values must be numbers, got ")
+
+    def test_a_byte_order_mark(self, command: Any, run: Path, tmp_path: Path) -> None:
+        """As PowerShell writes it."""
+        (tmp_path / "o.json").write_bytes(b"\xef\xbb\xbf[[1, 2, 3]]")
+        assert command("predict", run, "--obs-file", "o.json").out == command("predict", run, "--obs", "1,2,3").out
 
     @pytest.mark.parametrize("array", [[["1", "2", "3"]], [[1j, 2, 3]], [[True, False, True]]])
     def test_arrays_that_are_no_numbers(self, array: Any, mistake: Any, run: Path, tmp_path: Path) -> None:

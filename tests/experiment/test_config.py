@@ -107,7 +107,9 @@ class TestReading:
             ("- algo\n", "c.yaml: must be a mapping of options, is list"),
             ("42\n", "c.yaml: must be a mapping of options, is int"),
             ("", "c.yaml: must be a mapping of options"),
-            (b"\x89PNG\xff\xfe", "c.yaml: is not a text file"),
+            (b"\x89PNG\xff\xfe", "c.yaml: is not UTF-8 text (byte 0x89"),
+            ("name: ä\n".encode("cp1252"), "c.yaml: is not UTF-8 text (byte 0xe4, which Windows writes for 'ä'); save"),
+            ("algo: bc\n".encode("utf-16"), "c.yaml: is UTF-16 text; save it as UTF-8"),
         ],
     )
     def test_what_is_no_configuration(self, text: Any, message: str, write: Any) -> None:
@@ -161,6 +163,38 @@ class TestReading:
         hint = "c.yaml: batch_size: no such option; did you mean 'algo_kwargs.batch_size'?"
         assert unreadable(write({**SMALL, "batch_size": 8})) == hint
         assert unreadable(write(SMALL), "batch_size=8") == hint.replace("c.yaml", "--set")
+
+    @pytest.mark.parametrize(
+        ("override", "told"),
+        [
+            ("algo_kwargs=", "algo_kwargs: is empty; leave it out, or indent its options below it"),
+            (
+                "evaluation=5",
+                "evaluation: must be options by name, such as {deterministic: …, episodes: …, ",
+            ),
+            ("dataset=5", "dataset: must be options by name, such as {"),
+            ("algo_kwargs.actor_hidden=256", "algo_kwargs.actor_hidden: must be a list, got 256; write [256]"),
+            ("algo_kwargs.actor_hidden=64,32", "algo_kwargs.actor_hidden: must be a list, got '64,32'; write [64, "),
+            (
+                "algo_kwargs.actor_hidden=(64, 32)",
+                "algo_kwargs.actor_hidden: must be a list, got '(64, 32)'; ",
+            ),
+            ("algo_kwargs.actor_hidden=wide", "algo_kwargs.actor_hidden: must be a list, got 'wide'"),
+            (
+                "algo_kwargs={gamma: 0,99}",
+                "algo_kwargs.99: must be the name of an option, got 99; decimals are ",
+            ),
+            ("name=5", "name: must be text, got 5; put it in quotes"),
+            ("name=2024-01-01", "name: must be text, got 2024-01-01; put it in quotes"),
+            (
+                "name=no",
+                "name: must not be false; yes, no, on, off, true and false stand in quotes where ",
+            ),
+            ("runs_dir=''", "runs_dir: must not be empty"),
+        ],
+    )
+    def test_other_kinds_than_are_asked_for(self, override: str, told: str) -> None:
+        assert unreadable("cql/pendulum", override).startswith(f"--set: {told}")
 
     @pytest.mark.parametrize("name", ["members", "seeds", "n_seeds"])
     def test_several_members_are_a_list_of_seeds(self, name: str, write: Any) -> None:

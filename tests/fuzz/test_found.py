@@ -111,7 +111,7 @@ class TestConfigurations:
         many: Any = [0]
         for _ in range(40):
             many = [many, many]
-        assert "preset: must be a valid string" in refusal(
+        assert "preset: must be text, got" in refusal(
             ConfigError, lambda: TrainConfig.parse({"algo": "bc", "total_timesteps": 5, "preset": many})
         )
 

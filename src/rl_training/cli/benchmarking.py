@@ -10,7 +10,7 @@ from typing import Any
 
 from rl_training.cli.telling import tell
 from rl_training.errors import ConfigError
-from rl_training.experiment.benchmark import Work, default_threads, machine, measure
+from rl_training.experiment.benchmark import Work, default_threads, machine, measure, require_seconds
 from rl_training.experiment.output_file import require_place, write_output
 from rl_training.runtime.machine_load import busy_notice
 from rl_training.wording import cores_and_threads, notice_line
@@ -20,6 +20,7 @@ def bench(
     algos: Sequence[str], members: Sequence[int], options: Mapping[str, Any], seconds: float, output: Path | None
 ) -> None:
     """`rl-training bench`; `options` are fields of `Work`."""
+    require_seconds(seconds)
     if output is not None:
         require_place(output, force=True)
     works = [

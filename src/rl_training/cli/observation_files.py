@@ -32,6 +32,7 @@ from rl_training.data.formats.cells import (
 )
 from rl_training.data.formats.csv_files import named_alike
 from rl_training.data.formats.limits import check_size
+from rl_training.data.formats.looks import not_utf8
 from rl_training.data.formats.names import listed
 from rl_training.data.formats.raw import NAMES, RawData, told_as_json
 from rl_training.data.formats.signs import Signs
@@ -61,6 +62,7 @@ def read_observations(path: Path, columns: Sequence[NamedColumn] = (), missing: 
         match path.suffix:
             case ".json":
                 rows = json.loads(_text(path))
+                _require_numbers(rows)
             case ".csv" | ".tsv":
                 return _read_csv(path, columns, missing)
             case ".npy":
@@ -73,15 +75,16 @@ def read_observations(path: Path, columns: Sequence[NamedColumn] = (), missing: 
         raise DataError(f"--obs-file {path}: {error}") from None
     except OSError as error:
         raise DataError(f"--obs-file {path}: cannot be read ({error.strerror or error})") from None
+    except UnicodeDecodeError as error:
+        raise DataError(f"--obs-file {path}: {not_utf8(error)}") from None
     except _DAMAGE as error:
         raise DataError(f"--obs-file {path}: holds no observations ({error})") from None
-    _require_numbers(rows)
     return rows, []
 
 
 def _text(path: Path) -> str:
     check_size(_BYTES_PER_BYTE_OF_JSON * path.stat().st_size)
-    return path.read_text("utf-8")
+    return path.read_text("utf-8-sig")
 
 
 def _require_numbers(value: Any) -> None:
@@ -90,7 +93,7 @@ def _require_numbers(value: Any) -> None:
     for number, row in enumerate(value if several else [value]):
         for entry in row if isinstance(row, list) else [row]:
             if isinstance(entry, bool) or not isinstance(entry, int | float):
-                raise DataError(f"obs: row {number}: values must be numbers, got {shown(entry)}")
+                raise DataError(f"row {number}: values must be numbers, got {shown(entry)}")
 
 
 def _read_npz(path: Path, known: Sequence[NamedColumn]) -> _Read:
@@ -142,6 +145,7 @@ def _read_csv(path: Path, known: Sequence[NamedColumn], missing: Sequence[str]) 
     lines = _read_rows(path, layout, list(zip(kinds, places, strict=True)))
     if not len(lines):
         _refuse_numbers_as_names(layout)
+        return np.zeros((0, len(kinds))), notes
     return np.stack([column.values(lines) for column in kinds], axis=1), notes
 
 

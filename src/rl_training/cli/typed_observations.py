@@ -20,6 +20,7 @@ from rl_training.errors import DataError
 from rl_training.validation import shown
 from rl_training.wording import NO_VALUE
 
+_QUOTED_NAME = re.compile(r'(?<![^,])(\s*)"((?:[^"]|"")*)"\s*=\s*(?:"((?:[^"]|"")*)"|([^",]*))')  # "a, b"=VALUE
 _QUOTED_VALUE = re.compile(r'(?<![^,])(\s*[^",=]+=\s*)"((?:[^"]|"")*)"')  # NAME="a, b"
 
 
@@ -95,7 +96,7 @@ def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
     given: dict[str, float] = {}
     advice, dates = as_option(columns), {column.time for column in columns if column.time}
     typed: dict[str, str] = {}
-    parts = split_at_commas(_QUOTED_VALUE.sub(r'"\1\2"', text))
+    parts = split_at_commas(_QUOTED_VALUE.sub(r'"\1\2"', _QUOTED_NAME.sub(r'\1"\2=\3\4"', text)))
     if not parts:
         raise DataError(f"--obs {text}: cannot be split at its commas; double quotes must be closed")
     if nameless := [part for part in parts if "=" not in part]:
@@ -120,7 +121,8 @@ def _by_name(text: str, columns: Sequence[NamedColumn]) -> list[float]:
         except ValueError:
             allowed = f", or one of {listed(word for word, _ in known[name].words)}" if known[name].words else ""
             alone = number_before_unit(value)
-            way = f"; give it without its unit, {name}={alone}" if alone else "" if allowed else f"; {NO_VALUE}"
+            way = "" if allowed else f"; {NO_VALUE}"
+            way = f"; give it without its unit, {joined([f'{name}={alone}'])}" if alone else way
             must = f"column {name!r} must be one number{allowed}, got {shown(value)}{way}"
             raise DataError(f"--obs {text}: {must}") from None
     for column in columns:

@@ -23,6 +23,7 @@ _KEPT = {
     "train": "; a run is never replaced: another --name starts a new one",
     "finetune": "; a run is never replaced: another --name starts a new one",
 }
+_SET = ("train", "finetune", "show", "validate")  # the commands that have it
 _FORMATS = ("onnx", "torch")
 _WRITES = {"export": (".onnx", ".pt2", ".pt"), "init": (".yaml", ".yml")}
 # What is said of one word too many.
@@ -102,7 +103,7 @@ def _meant(command: str, message: str, option: Any, words: Sequence[str]) -> str
     if command == "split" and message.startswith(("Option '-o' requires 2", "Option '--output' requires 2")):
         return "-o: takes two files, one to train on and one held out: -o train.npz held_out.npz"
     if message.startswith("Got unexpected extra argument"):
-        return of_seeds(command, message, option, words) or _too_many(command, message)
+        return of_seeds(command, message, option, words) or _too_many(command, message, words)
     if command == "predict" and isinstance(option, str) and re.fullmatch(r"-[\d.]", option):
         return f"No such option: {option}; one observation is one word, its numbers separated by commas: --obs 1,-2,3"
     if command == "predict" and option in ("--data", "--file", "--input"):
@@ -192,7 +193,7 @@ def _near(command: str, option: str, known: Sequence[str]) -> str:
     return "" if near is None else f"; did you mean --{near}?"
 
 
-def _too_many(command: str, message: str) -> str | None:
+def _too_many(command: str, message: str, words: Sequence[str]) -> str | None:
     """What one word more than there is a place for may have been meant as."""
     extra = message.partition("(s) (")[2].rstrip(".)").split()
     if command == "predict" and extra and Path(extra[0]).suffix in _OF_OBSERVATIONS:
@@ -201,9 +202,13 @@ def _too_many(command: str, message: str) -> str | None:
         return f"{' '.join(extra)}: one observation is one word, its numbers separated by commas: --obs 0.1,0.2"
     if command in ("check", "info", "split"):
         return f"{message}: one dataset at a time"
-    if command in ("train", "finetune") and extra and all("=" in word for word in extra):
+    if command in _SET and extra and all("=" in word for word in extra):
         settings = " ".join(f"--set {shlex.quote(word)}" for word in extra)
         return f"{' '.join(extra)}: a setting is changed by --set: {settings}"
+    unsaid = _given(["--set"], words) if command in _SET and len(extra) == 1 else None
+    if unsaid is not None and "=" not in unsaid:
+        meant = f"{unsaid.rstrip(':')}={extra[0]}"
+        return f"--set {unsaid}: must have the form key=value: --set {shlex.quote(meant)}"
     if command in _WRITES and extra and Path(extra[0]).suffix in _WRITES[command]:
         return f"{extra[0]}: the file to write is named by -o: -o {shlex.quote(extra[0])}"
     return f"{' '.join(extra)}: {_SPARE.get(command, 'is more than this command takes; leave it out')}"

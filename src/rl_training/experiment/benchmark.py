@@ -23,14 +23,16 @@ import torch
 
 import rl_training
 from rl_training import algorithms
+from rl_training.data.formats.limits import check_size
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.errors import ConfigError, RLTrainingError
+from rl_training.errors import ConfigError, DataError, RLTrainingError
 from rl_training.experiment.contest import Contestant, Prepared, compete, environment, serve, synthetic_arrays
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.engine import Engine, choose_device, choose_mode, set_arithmetic
 from rl_training.runtime.trainer import Trainer, trainer_for
 
 UPDATES = 1_000_000  # the run that is measured a piece of: `engine: auto` and schedules go by it
+_BYTES_OF_A_NUMBER = 4
 _STANDARD_SIZES = {"rebrac": (1024, 3)}  # batch and hidden layers where papers agree on others than 256 and 2
 
 
@@ -77,6 +79,10 @@ class Work:
     def resolved(self) -> Work:
         """The same with nothing left to choose; what this machine cannot do is refused."""
         config = self.config()
+        try:
+            check_size(_BYTES_OF_A_NUMBER * self.rows * (2 * self.obs_dim + self.act_dim + 1), purpose="made up")
+        except DataError as error:
+            raise ConfigError(f"rows: {error}") from None
         device = choose_device(config.device)
         batch_size, layers = self.sizes
         mode = choose_mode(config.engine, UPDATES, torch.device(device))
@@ -135,6 +141,13 @@ def _offline(trainer: type[Trainer]) -> type[Trainer]:
 # Measuring ----------------------------------------------------------------------------------------------------------
 
 
+def require_seconds(seconds: float) -> None:
+    """A time that ends."""
+    if not 0.0 < seconds < math.inf:
+        must = "finite" if seconds == math.inf else "above 0"
+        raise ConfigError(f"seconds: must be {must}, got {seconds:g}")
+
+
 def contestant(work: Work, threads: int, compiled: Path | None = None) -> Contestant:
     """A worker process for `work`; `compiled` is where it keeps what it compiles."""
     env = environment(threads, compiled)
@@ -151,8 +164,7 @@ def measure(
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[dict[str, Any]]:
     """One row of figures for each, `seconds` of measuring in each row; those of one algorithm take turns."""
-    if not seconds > 0:
-        raise ConfigError(f"seconds: must be above 0, got {seconds:g}")
+    require_seconds(seconds)
     checked = [work.resolved() for work in works]
     rows = []
     for algo, of_one in groupby(checked, key=lambda work: work.algo):

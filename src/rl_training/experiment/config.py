@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rl_training import algorithms, yaml_dialect
+from rl_training.data.formats.looks import not_utf8
 from rl_training.errors import ConfigError
 from rl_training.experiment.assets import packaged_configs
 from rl_training.experiment.config_places import find_config
@@ -57,8 +58,8 @@ def _read_file(path: Path) -> dict[str, Any]:
         values = yaml_dialect.read(text)
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise ConfigError(f"{path}: is not a text file") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: {not_utf8(error)}") from None
     except ValueError as error:
         raise ConfigError(f"{path}: is not valid YAML {error}{way_out(text, str(error))}") from None
     if not isinstance(values, dict):

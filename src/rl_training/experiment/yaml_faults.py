@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from rl_training.experiment.yaml_lines import Line, Scanner
 from rl_training.validation import printable
+from rl_training.yaml_dialect import NO_BLANK, ODD_BLANKS
 
 # What to do about some of the parser's complaints.
 _WAYS = {
@@ -37,6 +38,9 @@ def way_out(text: str, complaint: str) -> str:
     place = re.match(r"at line (\d+) \((expected|could not find|mapping values|while|found)", complaint)
     if place is None:
         return ""
+    lines = text.splitlines()[: int(place[1])]
+    if odd := next((line for line, shown in enumerate(lines, 1) if any(sign in shown for sign in ODD_BLANKS)), None):
+        return f"; line {odd} holds {NO_BLANK}"
     found = [fault for fault in _faults(text.splitlines()) if fault.line <= int(place[1])]
     if found:
         return f"; {max(found, key=lambda fault: fault.line).told}"  # the nearest to where the parser gave up

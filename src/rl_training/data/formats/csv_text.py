@@ -19,6 +19,7 @@ from unicodedata import category
 
 from rl_training.data.formats.csv_headers import are_names, are_units, is_open, is_value, split
 from rl_training.data.formats.limits import check_size, most_unpacked
+from rl_training.data.formats.looks import BYTE_ORDER_MARKS, marked_otherwise
 from rl_training.errors import DataError
 from rl_training.validation import shortened, shown
 from rl_training.wording import amount
@@ -37,12 +38,6 @@ _BEFORE, _BEHIND = (rf"(?:\$|€|£{more})".encode() for more in ("", "|%"))  # 
 _BLANK = "Zs"  # the kind that blanks are of in Unicode, those that do not break among them
 _POINT = re.compile(rb"(?:%b *)?[-+]?\d*\.\d+(?: *%b)?" % (_BEFORE, _BEHIND))
 _COMMA = re.compile(rb"(?:%b *)?[-+]?(?:\d*,(?:\d{1,2}|\d{4,})|0,\d+)(?: *%b)?" % (_BEFORE, _BEHIND))
-_BYTE_ORDER_MARKS = {  # one of UTF-32 begins as one of UTF-16
-    b"\xff\xfe\0\0": "UTF-32",
-    b"\0\0\xfe\xff": "UTF-32",
-    b"\xff\xfe": "UTF-16",
-    b"\xfe\xff": "UTF-16",
-}
 
 
 @dataclass(frozen=True)
@@ -97,7 +92,7 @@ class Layout:
 
 def is_text(start: bytes) -> bool:
     """Whether the beginning of a file reads like a header line: printable, with a separator, no JSON or markup."""
-    if start.startswith(tuple(_BYTE_ORDER_MARKS)):
+    if start.startswith(tuple(BYTE_ORDER_MARKS)):
         return True
     lines = start.decode("utf-8-sig", "replace").splitlines()
     if lines and all(_is_remark(line) or not line.strip() for line in lines):  # the table begins further down
@@ -266,8 +261,8 @@ def _first_lines(file: IO[bytes]) -> list[str]:
     while remarks <= _MOST_REMARKS and len(lines) - remarks < _MOST_ABOVE + 2 and size < _MOST_ABOVE * _LONGEST_HEADER:
         number = len(lines)
         line = file.readline(_LONGEST_HEADER)
-        if not number and (coding := next((c for mark, c in _BYTE_ORDER_MARKS.items() if line.startswith(mark)), None)):
-            raise DataError(f"is {coding} text; save it as UTF-8")
+        if not number and (told := marked_otherwise(line)):
+            raise DataError(told)
         if len(line) == _LONGEST_HEADER:
             if number:
                 break

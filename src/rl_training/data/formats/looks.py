@@ -19,8 +19,24 @@ _LARGEST_LOOK = 2**28  # bytes that are unpacked of all arrays together
 _LARGEST_SAMPLE = 2**26  # bytes of one array that are looked at
 
 
+BYTE_ORDER_MARKS = {  # one of UTF-32 begins as one of UTF-16
+    b"\xff\xfe\0\0": "UTF-32",
+    b"\0\0\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+
+
+def marked_otherwise(start: bytes) -> str | None:
+    """What to do about a text whose first bytes say that it is no UTF-8, as PowerShell's `>` writes it."""
+    coding = next((coding for mark, coding in BYTE_ORDER_MARKS.items() if start.startswith(mark)), None)
+    return None if coding is None else f"is {coding} text; save it as UTF-8"
+
+
 def not_utf8(error: UnicodeDecodeError) -> str:
     """What to do about a text in other letters: what Windows writes is by far the most usual."""
+    if (told := marked_otherwise(error.object)) is not None:
+        return told
     byte = error.object[error.start : error.start + 1]
     meant = byte.decode("cp1252", "replace")
     letter = f", which Windows writes for {meant!r}" if meant.isprintable() and meant != "\ufffd" else ""
