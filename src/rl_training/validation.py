@@ -286,6 +286,12 @@ def _models(annotation: Any) -> list[type[BaseModel]]:
     return [model for part in typing.get_args(annotation) for model in _models(part)]
 
 
+def _bound(value: float) -> str:
+    """`2^31` where all digits say less."""
+    power = int(value).bit_length() - 1
+    return f"2^{power}" if power >= 20 and value == 2**power else f"{value:g}"
+
+
 def _parts(annotation: Any) -> tuple[Any, ...]:
     """An annotation, or the branches of a union."""
     return typing.get_args(annotation) or (annotation,)
@@ -299,7 +305,7 @@ def _allowed(field: FieldInfo) -> str:
     inner = [found for found in branches[0].__metadata__ if isinstance(found, FieldInfo)] if len(branches) == 1 else []
     constraints = [*(constraint for found in inner for constraint in found.metadata), *field.metadata]
     bounds = [
-        f"{word} {getattr(constraint, key):g}"
+        f"{word} {_bound(getattr(constraint, key))}"
         for constraint in constraints
         for key, word in words.items()
         if getattr(constraint, key, None) is not None

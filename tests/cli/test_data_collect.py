@@ -57,8 +57,8 @@ class TestRecording:
         assert (tmp_path / "1.npz").read_bytes() == (tmp_path / "4.npz").read_bytes()
 
     def test_whose_policy(self, command: Any, run: Path, tmp_path: Path) -> None:
-        options = ["data", "collect", "--env-id", "Pendulum-v1", "--policy", run, "--steps", 210, "-o", "log.npz", "-q"]
-        assert command(*options, "--member", 2, "--which", 10).code == 0
+        options = ["data", "collect", "--env-id", "Pendulum-v1", "--steps", 210, "-o", "log.npz", "-q"]
+        assert command(*options, "--policy", run, "--member", 2, "--which", 10).code == 0
         data = TransitionDataset.load(tmp_path / "log.npz")
         policy = load_policy(run, 10)
         np.testing.assert_allclose(data.actions, policy.predict(data.obs, seed=2), atol=1e-5)

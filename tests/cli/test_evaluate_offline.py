@@ -334,8 +334,8 @@ def test_report_and_card(command: Any, runs: dict[str, Path], tmp_path: Path) ->
     assert card["offline_evaluation"]["seed"] == 0
     estimate = {"value": 1.5, "low": 1.0, "high": 2.0, "probability": 0.75}
     trusted = card["offline_evaluation"] | {"value": estimate, "improvement": estimate}
-    text = hub.page(card | {"offline_evaluation": trusted}, "me/policy")
-    assert "value 1.5 (1 to 2), an\nimprovement of 1.5 over the behaviour with probability 0.75" in text
+    text = " ".join(hub.page(card | {"offline_evaluation": trusted}, "me/policy").split())
+    assert "value 1.5 (1 to 2), an improvement of 1.5 (1 to 2) over the behaviour with probability 0.75" in text
     doubted = trusted | {"value": None, "not_trusted_because": ["so few"]}
     assert "not to be trusted, because so few." in hub.page(card | {"offline_evaluation": doubted}, "me/policy")
 

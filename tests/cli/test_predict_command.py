@@ -420,6 +420,7 @@ class TestTypedUnits:
         [
             ("1,80kW,3", "'80kW' has a unit: give the number alone, in the unit of the data: --obs 1,80,3"),
             ("1, 40 %,3", "'40 %' has a unit: give the number alone, in the unit of the data: --obs 1,40,3"),
+            ("\u22121,2,3", "must be numbers separated by commas; a minus is typed as -: --obs -1,2,3"),
             ('{"x": 1, "y": 2}', "must be numbers separated by commas, or by name: --obs x=1,y=2"),
             ("[1, two, 3]", "must be numbers separated by commas"),
             ("{1,2,3}", "must be numbers separated by commas"),

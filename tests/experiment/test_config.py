@@ -71,6 +71,7 @@ class TestFinding:
         [
             ("cql/pendulm", "config: no packaged configuration 'cql/pendulm'; did you mean 'cql/pendulum'?"),
             ("cql/pendulum.yaml", "config: no file cql/pendulum.yaml; did you mean 'cql/pendulum'?"),
+            ("cql", "config: no packaged configuration 'cql'; did you mean 'cql/pendulum'?"),
             ("CQL/Pendulum", "config: no packaged configuration 'CQL/Pendulum'; did you mean 'cql/pendulum'?"),
             ("configs/iql/pendulum.yml", "config: no file configs/iql/pendulum.yml; did you mean 'iql/pendulum'?"),
         ],
@@ -184,6 +185,7 @@ class TestReading:
                 "algo_kwargs={gamma: 0,99}",
                 "algo_kwargs.99: must be the name of an option, got 99; decimals are ",
             ),
+            ("seed=-1", "seed: must be at least 0 and below 2^31, got -1"),
             ("name=5", "name: must be text, got 5; put it in quotes"),
             ("name=2024-01-01", "name: must be text, got 2024-01-01; put it in quotes"),
             (

@@ -20,6 +20,7 @@ from rl_training.errors import DataError
 from rl_training.validation import shown
 from rl_training.wording import NO_VALUE
 
+_DASHES = frozenset("\u2212\u2013\u2012")  # what documents have in the place of a minus
 _QUOTED_NAME = re.compile(r'(?<![^,])(\s*)"((?:[^"]|"")*)"\s*=\s*(?:"((?:[^"]|"")*)"|([^",]*))')  # "a, b"=VALUE
 _QUOTED_VALUE = re.compile(r'(?<![^,])(\s*[^",=]+=\s*)"((?:[^"]|"")*)"')  # NAME="a, b"
 
@@ -48,6 +49,9 @@ def _hint(text: str, columns: Sequence[NamedColumn]) -> str:
         return f"; for observations in a file: --obs-file {shlex.quote(text)}"
     if text.startswith("{") and (named := _of_json(text)):
         return f", or by name: --obs {shlex.quote(joined(named))}"
+    if dashes := _DASHES.intersection(text):
+        plain = "".join("-" if sign in dashes else sign for sign in text)
+        return f"; a minus is typed as -: --obs {plain}"
     if ";" in text:
         return f"; write decimals with a point: --obs {text.replace(',', '.').replace(';', ',')}"
     parts = split_at_commas(text)

@@ -37,7 +37,8 @@ def find_config(name: str) -> Path:
     if name in packaged_configs():
         return ASSETS / f"{name}.yaml"
     close = closest(name, packaged_configs())
-    hint = None if close else _beside(path)
+    own = next((config for config in packaged_configs() if config.startswith(f"{name.lower()}/")), None)
+    hint = None if close else f"; did you mean {own!r}?" if own else _beside(path)
     raise ConfigError(f"config: no packaged configuration {name!r}{hint or did_you_mean(name, packaged_configs())}")
 
 
