@@ -149,6 +149,12 @@ class TestWaysOut:
         said = refusal(DataError, lambda: model.predict(wrong))
         assert said == (f"obs: must be numbers, one row per observation, got {wrong!r}; expected (3,) or (batch, 3)")
 
+    def test_an_array_of_another_kind_says_which(self, model: Any) -> None:
+        """A row of a table with words in it is one of objects, numbers or not."""
+        said = refusal(DataError, lambda: model.predict(np.array([1.0, 2, 3], dtype=object)))
+        assert "got an array of object; give obs.astype('float32') where all are numbers; expected (3,)" in said
+        assert "got an array of <U1; expected" in refusal(DataError, lambda: model.predict(np.array(["a", "b", "c"])))
+
     def test_an_observation_is_told_by_name_where_names_are_known(self, tmp_path: Path) -> None:
         rows = [f"{n // 5},{n % 7},{n % 3},{n % 2 - 0.5},1,{int(n % 5 == 4)}" for n in range(40)]
         (tmp_path / "log.csv").write_text("\n".join(["episode,temp,ph,feed,reward,done", *rows]))

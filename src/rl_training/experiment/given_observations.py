@@ -69,6 +69,9 @@ def _kind(obs: Any) -> str:
     """What was given in place of observations, in words."""
     if isinstance(obs, Tensor):
         return "a tensor that NumPy does not take; give obs.detach().float().cpu().numpy()"
+    if isinstance(obs, np.ndarray):  # of a row of a table with words, or of lists of other lengths, among others
+        way = "; give obs.astype('float32') where all are numbers" if obs.dtype.kind == "O" else ""
+        return f"an array of {obs.dtype}{way}"
     return kind_of(obs)
 
 
