@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 
+from rl_training.runtime.trainer import train
+from small_runs import small_config
+
 
 @pytest.mark.parametrize(
     ("words", "option"),
@@ -28,7 +31,8 @@ def test_two_values_where_one_is_taken(run: Path, mistake: Any, words: tuple[str
 
 def test_what_may_be_repeated(run: Path, command: Any) -> None:
     """Lists, and flags, which say the same again."""
-    code, out, _ = command("predict", run, "--obs", "1,1,1", "--obs", "0,0,0", "--stochastic", "--stochastic")
+    assert command("algos", "--json", "--json").out == command("algos", "--json").out
+    code, out, _ = command("predict", run, "--obs", "1,1,1", "--obs", "0,0,0")
     assert (code, out.count("\n")) == (0, 2)
     code, out, _ = command("config", "show", "iql/pendulum", "--set", "seed=1", "--set", "seed=2")
     assert "seed: 2" in out
@@ -47,3 +51,17 @@ def test_what_chooses_among_runs_beside_two_that_are_named(run: Path, mistake: A
 def test_a_checkpoint_to_look_into_beside_no_data(run: Path, mistake: Any) -> None:
     said = mistake("report", run, "--which", "best", "--no-data")
     assert said == "error: --which: needs the checkpoint, which --no-data leaves closed; choose one of them"
+
+
+def test_drawn_actions_of_a_policy_that_draws_none(run: Path, data_file: Path, mistake: Any, command: Any) -> None:
+    """As export refuses them; of one among several it is told."""
+    told = "error: --stochastic: this BC policy is deterministic; leave the option out"
+    assert mistake("predict", run, "--obs", "1,1,1", "--stochastic") == told
+    assert mistake("evaluate", run, "--env-id", "Pendulum-v1", "--stochastic") == told
+    assert mistake("evaluate", run, "--offline", "--stochastic") == told
+    told = "error: --stochastic: all these policies are deterministic; leave the option out"
+    assert mistake("evaluate", run, run, "--offline", "--stochastic") == told
+    drawn = train(small_config(data_file, Path("runs"), algo_kwargs={"deterministic_policy": False})).run.path
+    words = ("--env-id", "Pendulum-v1", "--episodes", 1, "--stochastic")
+    code, _, err = command("evaluate", run, drawn, *words)
+    assert (code, err) == (0, f"note: {run} is deterministic: --stochastic changes nothing of it\n")

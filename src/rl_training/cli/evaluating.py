@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rl_training.cli.given_options import require_draws
 from rl_training.cli.telling import tell
 from rl_training.cli.text_tables import table
 from rl_training.cli.using import tell_stopped
@@ -105,6 +106,8 @@ def evaluate(runs: Sequence[Path], asked: Asked, *, as_json: bool) -> None:
     policies = [load_policy(run, asked.which) for run in runs]
     for run, policy in zip(runs, policies, strict=True):
         _require_environment(run, policy, asked)
+    if asked.stochastic:
+        require_draws([*zip(runs, policies, strict=True)])
     scored = [_score(run, policy, asked, members) for run, policy in zip(runs, policies, strict=True)]
     for policy in policies:
         tell_stopped(policy)

@@ -16,6 +16,7 @@ from typing import Any
 
 import typer
 
+from rl_training.cli.given_options import require_draws
 from rl_training.cli.other_data import read_as_the_runs
 from rl_training.cli.telling import program, tell
 from rl_training.cli.text_tables import table, terminal_width
@@ -84,6 +85,8 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
     policies = [(run, load_policy(run, asked.which)) for run in runs]
     for run, policy in policies:
         _require_data(run, policy, asked)
+    if asked.stochastic:
+        require_draws(policies)
     busy = use_threads(None, choose_device("auto"), resumed=True)
     estimated: list[Estimated] = []
     for run, policy in policies:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from typer.core import TyperCommand
 
+from rl_training.cli.telling import tell
 from rl_training.errors import ConfigError
+
+if TYPE_CHECKING:
+    from rl_training.experiment.manager import LoadedPolicy
 
 
 class GivenOnce(TyperCommand):
@@ -28,6 +32,18 @@ class GivenOnce(TyperCommand):
 def _is_of_one_value(given: Any) -> bool:
     """Not of flags, which say the same again, nor of arguments."""
     return given.param_type_name == "option" and not (given.multiple or given.is_flag or given.count)
+
+
+def require_draws(policies: Sequence[tuple[object, LoadedPolicy]]) -> None:
+    """Refuse `--stochastic` where no policy draws its actions; of some, it is told. policies: with what they are called
+    by."""
+    fixed = [(name, policy) for name, policy in policies if not policy.draws]
+    if fixed and len(fixed) == len(policies):
+        algorithm = type(fixed[0][1].actor.learner).__name__
+        which = f"this {algorithm} policy is" if len(fixed) == 1 else "all these policies are"
+        raise ConfigError(f"--stochastic: {which} deterministic; leave the option out")
+    for name, _ in fixed:
+        tell(f"note: {name} is deterministic: --stochastic changes nothing of it", err=True)
 
 
 def refuse(options: Mapping[str, object], why: str) -> None:

@@ -194,7 +194,9 @@ def predict(
     obs_file: Annotated[Path | None, typer.Option(help="Observations by row: .npy, .npz (obs), .csv or .json.")] = None,
     which: Which = "last",
     seed: Annotated[int | None, typer.Option(min=0, help="Whose policy, in a run of several seeds.")] = None,
-    stochastic: Annotated[bool, typer.Option("--stochastic", help="Sample actions instead of the mode.")] = False,
+    stochastic: Annotated[
+        bool, typer.Option("--stochastic", help="Sample actions instead of the mode, the same every time.")
+    ] = False,
 ) -> None:
     """Print the policy's action for each observation, one JSON list per line."""
     require_runs(run)

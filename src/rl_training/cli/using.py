@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rl_training.cli.declared_missing import missing_words_of, refuse_marks
+from rl_training.cli.given_options import require_draws
 from rl_training.cli.observation_files import read_observations
 from rl_training.cli.observed_columns import (
     as_option,
@@ -48,6 +49,8 @@ def predict(run: Path, texts: list[str], file: Path | None, which: str, seed: in
     else:
         observations, notes = read_observations(file, known, missing_words_of(policy) if policy else ())
     policy = policy or load_policy(run, which)
+    if stochastic:
+        require_draws([(run, policy)])
     spaces = policy.checkpoint.spaces
     for text, row in zip(texts, observations, strict=True) if file is None else ():
         if len(row) != spaces.obs_dim:

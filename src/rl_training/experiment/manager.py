@@ -37,6 +37,7 @@ from rl_training.experiment.continuing import (
     start_or_resume,
 )
 from rl_training.experiment.given_observations import Observed, observations
+from rl_training.models import DeterministicPolicy
 from rl_training.paths import resolved
 from rl_training.run_places import find_run
 from rl_training.runtime.acting import Actor, FloatArray
@@ -235,6 +236,11 @@ class LoadedPolicy:
                 sums.update(name.encode() + tensor.detach().cpu().numpy().tobytes())
         step = int(self.checkpoint.progress["steps"])
         return f"{self.checkpoint.config.algo} seed {learner.seeds[member]} step {step} ({sums.hexdigest()[:16]})"
+
+    @property
+    def draws(self) -> bool:
+        """Whether its actions can be drawn, and are not the mode anyway."""
+        return not isinstance(self.actor.learner.policy, DeterministicPolicy)
 
     def predict(
         self, obs: Observed, *, deterministic: bool = True, seed: int | None = None, draw: int = 0
