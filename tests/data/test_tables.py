@@ -508,6 +508,20 @@ class TestPandas:
         frame["r"] = frame["r"].astype(object)
         assert refusal(frame, MAPPING).startswith("rewards: NaN at row 4")
 
+    def test_missing_cells_of_text(self) -> None:
+        """As `read_csv(dtype_backend="numpy_nullable")` has them: NA, which cannot be compared with anything."""
+        pandas = pytest.importorskip("pandas")
+        text = {"ends": ["", pandas.NA, "crash"] * 4, "run": ["a"] * 6 + ["b"] * 6, "x": ["open", pandas.NA, "shut"] * 4}
+        frame = pandas.DataFrame(table(end=None, **text)).convert_dtypes()
+        mapping = {**{key: name for key, name in MAPPING.items() if key != "terminations"}, "end_reasons": "ends"}
+        words = {"x": {"open": 1, "shut": 0}}
+        said: Any = {"end_reasons": {"crash": "termination"}, "words": words, "missing": "hold"}
+        dataset = TransitionDataset.from_table(frame, mapping, **said)
+        assert np.flatnonzero(dataset.terminations).tolist() == [2, 5, 8, 11]
+        assert dataset.obs[:4, 0].tolist() == [1, 1, 0, 1]
+        frame.loc[4, "run"] = pandas.NA
+        assert refusal(frame, MAPPING | {"terminations": "y"}) == "column 'run': row 4 has no episode"
+
     def test_the_levels_of_an_index_are_columns(self) -> None:
         """As they are in the Parquet file that pandas writes of such a table."""
         pandas = pytest.importorskip("pandas")

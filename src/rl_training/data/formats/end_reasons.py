@@ -28,7 +28,7 @@ _FIELDS: dict[Ending, str] = {"termination": "terminations", "truncation": "trun
 
 def text_of(cell: Any) -> str:
     """A cell as it is compared with the reasons: without blanks around it, nothing as the empty text."""
-    if cell is None or cell != cell or type(cell).__name__ in ("NAType", "NaTType"):
+    if cell is None or type(cell).__name__ in ("NAType", "NaTType") or cell != cell:  # NA cannot be compared
         return ""
     if isinstance(cell, float | np.floating):
         return str(int(cell)) if cell.is_integer() and abs(float(cell)) < _WRITTEN_OUT else str(cell)

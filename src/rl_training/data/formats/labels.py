@@ -32,7 +32,7 @@ def labels(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if values.dtype.kind == "f":
         missing = np.isnan(values)
     else:
-        missing = np.array([cell is None or cell == "" or cell != cell or is_missing(cell) for cell in values])
+        missing = np.array([is_missing(cell) or cell is None or cell == "" or cell != cell for cell in values])
     if missing.any():
         raise DataError(f"column {name!r}: row {int(np.argmax(missing))} has no episode")
     if values.dtype.kind in "fU":
