@@ -148,6 +148,19 @@ class TestOtherNames:
         assert dataset.episode_lengths().tolist() == [5, 1, 6]
         assert dataset.notes == ()
 
+    def test_names_of_episodes_and_dates_are_texts(self, tmp_path: Path) -> None:
+        mapping = {**self.MAPPING, "episode_ids": "traj", "step": "when"}
+        dates = [f"2024-03-01 08:{59 - row:02}:00" for row in range(12)]
+        for names in (["run 2"] * 6 + ["run 10"] * 6, np.array(["run 2"] * 6 + ["run 10"] * 6, "S")):
+            path = write(tmp_path / "a.hdf5", {**self.ODD, "traj": names, "when": dates})
+            dataset = TransitionDataset.load(path, columns=mapping)
+            assert dataset.obs[:, 2].tolist() == [*range(-5, 1), *range(-11, -5)]
+            assert dataset.episode_lengths().tolist() == [6, 6]
+            by_name = write(tmp_path / "b.hdf5", d4rl(terminals=np.zeros(12), timeouts=np.zeros(12), episode_ids=names))
+            assert TransitionDataset.load(by_name).episode_lengths().tolist() == [6, 6]
+            path.unlink()
+            by_name.unlink()
+
     def test_suggestions(self, tmp_path: Path) -> None:
         path = write(tmp_path / "a.hdf5", self.ODD)
         assert refusal(path, columns={**self.MAPPING, "obs": "robot/joint/pos"}) == (
@@ -332,6 +345,35 @@ class TestRealFiles:
         assert "only continuous actions are supported" in refusal(REAL / "d3rlpy/cartpole_replay.h5")
 
 
+class TestNetCDF:
+    """netCDF files are HDF5, and their arrays say beside them what their numbers stand for."""
+
+    def told(self, path: Path, **attributes: Any) -> Path:
+        kept = np.arange(24, dtype=np.int16).reshape(12, 2)
+        kept[3, 1] = -9999
+        with h5py.File(write(path, d4rl(observations=kept)), "a") as file:
+            file["observations"].attrs.update(attributes)
+        return path
+
+    def test_packed_numbers_are_no_values(self, tmp_path: Path) -> None:
+        path = self.told(tmp_path / "a.nc", scale_factor=0.01, add_offset=np.array([20.0]))
+        assert refusal(path) == (
+            "observations: is packed as netCDF does (scale_factor 0.01, add_offset 20.0);"
+            " write the values, number * scale_factor + add_offset"
+        )
+        assert refusal(path, columns={"obs": "observations"}).startswith("observations: is packed")
+
+    def test_what_is_missing_is_no_value(self, tmp_path: Path) -> None:
+        path = self.told(tmp_path / "a.nc", _FillValue=np.int16(-9999), scale_factor=1.0)
+        assert refusal(path).startswith("obs: NaN at row 3, column 1 (episode 0, step 3)")
+        held = TransitionDataset.load(path, columns={"obs": "observations"}, missing="hold")
+        assert held.obs[2:5].tolist() == [[4, 5], [6, 5], [8, 9]]
+
+    def test_what_no_number_can_be_marks_nothing(self, tmp_path: Path) -> None:
+        path = self.told(tmp_path / "a.nc", _FillValue=np.nan, missing_value=1e30, scale_factor="none")
+        assert TransitionDataset.load(path).obs[[0, 3]].tolist() == [[0, 1], [6, -9999]]
+
+
 class TestEpisodesOfD3rlpy:
     """What `ReplayBuffer.dump` of d3rlpy 2 writes."""
 
@@ -485,6 +527,16 @@ def test_reasons_and_marks_of_which_nothing_was_written(tmp_path: Path) -> None:
         file.create_dataset("why", (12,), h5py.string_dtype())
     columns = {"obs": "observations", "end_reasons": "why"}
     assert refusal(path, columns=columns).startswith("why: was declared and never written")
+
+
+@pytest.mark.parametrize("kind", ["S8", h5py.string_dtype()])
+def test_texts_that_are_declared_without_end(kind: Any, tmp_path: Path) -> None:
+    """They were gone through one after another, for days."""
+    path = write(tmp_path / "log.h5", d4rl())
+    with h5py.File(path, "a") as file:
+        file.create_dataset("why", (10**11,), kind, chunks=(60_000,))[:12] = ["", "crash"] * 6
+    for field in ("end_reasons", "episode_ids", "step"):
+        assert refusal(path, columns={field: "why"}).startswith("declares ")
 
 
 @pytest.mark.parametrize("kind", ["S10", "f4", h5py.string_dtype()])

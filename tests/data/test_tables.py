@@ -511,7 +511,11 @@ class TestPandas:
     def test_missing_cells_of_text(self) -> None:
         """As `read_csv(dtype_backend="numpy_nullable")` has them: NA, which cannot be compared with anything."""
         pandas = pytest.importorskip("pandas")
-        text = {"ends": ["", pandas.NA, "crash"] * 4, "run": ["a"] * 6 + ["b"] * 6, "x": ["open", pandas.NA, "shut"] * 4}
+        text = {
+            "ends": ["", pandas.NA, "crash"] * 4,
+            "run": ["a"] * 6 + ["b"] * 6,
+            "x": ["open", pandas.NA, "shut"] * 4,
+        }
         frame = pandas.DataFrame(table(end=None, **text)).convert_dtypes()
         mapping = {**{key: name for key, name in MAPPING.items() if key != "terminations"}, "end_reasons": "ends"}
         words = {"x": {"open": 1, "shut": 0}}

@@ -16,12 +16,14 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.checks import FLAG_FIELDS, MATRIX_FIELDS
-from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, FIELD_OF, missing_fields
+from rl_training.data.fields import DISCRETE_ACTIONS, EPISODE_ENDS, EPISODE_IDS, FIELD_OF, missing_fields
 from rl_training.data.formats.hdf5_chunks import check_begun, check_chunk_count, check_chunks, check_written, values_in
 from rl_training.data.formats.hdf5_files import DAMAGE, attributes, opened
 from rl_training.data.formats.hdf5_texts import is_text, texts_in
+from rl_training.data.formats.labels import labels
 from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import listed, natural
+from rl_training.data.formats.netcdf import refuse_packed, with_gaps
 from rl_training.data.formats.raw import NAMES, Columns, RawData, told_as_json
 from rl_training.data.formats.tables import assemble, left_aside, plan
 from rl_training.data.formats.words import NAME as WORDS
@@ -36,6 +38,7 @@ _MOST_NAMES = 10_000  # arrays that are looked at
 _MOST_GROUPS = 10_000  # groups that are looked into
 _EPISODE = re.compile(r"((?:[^/]+/)*[^/]*\d)/(?:actions|action)")  # the actions of one, in a group with its number
 _SHOWN_MEMBERS = 12
+_BYTES_OF_A_TEXT = 8  # in memory, of one that came before
 _DEEPEST = 8  # groups inside each other
 
 
@@ -61,8 +64,9 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
 
 def _by_name(file: h5py.File) -> RawData:
     """The arrays at the top of the file that bear a field's name."""
-    fields = {name: array_in(file, name) for name in FIELD_OF if name in file}
-    given = {FIELD_OF[name] for name in fields}
+    ids = _texts_among(file, [name for name in FIELD_OF if FIELD_OF[name] == EPISODE_IDS and name in file])
+    fields = {name: _array_of_values(file, name) for name in FIELD_OF if name in file and name not in ids}
+    given = {FIELD_OF[name] for name in (*fields, *ids)}
     found = names(file)
     if missing_fields(given):
         from rl_training.data.formats import d3rlpy_episodes
@@ -72,10 +76,11 @@ def _by_name(file: h5py.File) -> RawData:
         if "episode_0" in file:
             raise DataError("the data file of a Minari dataset; its metadata.json must lie beside it")
         refuse_groups(found)
-    notes, hints = left_aside(found, {*fields, DISCRETE_ACTIONS}, given)
+    notes, hints = left_aside(found, {*fields, *ids, DISCRETE_ACTIONS}, given)
     check_sizes(fields.values(), flags=(fields[name] for name in fields if is_flag(name)))
     values = SharedReads(fields.values())
-    arrays = {name: values(field) for name, field in fields.items()}
+    arrays = {name: with_gaps(values(field), field) for name, field in fields.items()}
+    arrays |= {name: labels(name, texts) for name, texts in ids.items()}
     layout = "d3rlpy's layout" if EPISODE_ENDS in fields else "D4RL's layout"
     return RawData(arrays, f"HDF5, {layout}", notes=tuple(notes), hints=hints)
 
@@ -94,13 +99,13 @@ def refuse_groups(names: Iterable[str]) -> None:
 def _by_mapping(file: h5py.File, columns: Columns, choices: TableChoices) -> RawData:
     """The arrays that the mapping names, read as the columns of a table are."""
     planned = plan(names(file), columns, choices)
-    reasons = None if planned.reasons is None else texts_of(file, planned.reasons)
-    fields = {name: array_in(file, name) for name in planned.columns if reasons is None or name != planned.reasons}
+    texts = _texts_among(file, [*planned.texts, *([planned.step] if planned.step else [])])
+    fields = {name: _array_of_values(file, name) for name in planned.columns if name not in texts}
     check_sizes(fields.values(), flags=(fields[name] for name in fields if name in planned.flags))
     values = SharedReads(fields.values())
 
     def column(name: str) -> npt.NDArray[Any]:
-        return values(fields[name]) if name in fields else np.asarray(reasons)
+        return texts[name] if name in texts else with_gaps(values(fields[name]), fields[name])
 
     return assemble(planned, column, "HDF5")
 
@@ -160,13 +165,28 @@ def array_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Data
     return field
 
 
+def _array_of_values(file: h5py.File, name: str) -> h5py.Dataset:
+    """The same, whose numbers are the values."""
+    field = array_in(file, name)
+    refuse_packed(field, name)
+    return field
+
+
 def texts_of(file: h5py.File, name: str, rows: int | None = None) -> npt.NDArray[Any] | None:
     """The texts of an array's first rows, or of all; none where it holds something else."""
     member = _member(file, name, name)
     if not is_text(member):
         return None
     check_begun(member)
+    if rows is None:
+        check_sizes([member], flags=[member])
+        check_size(_BYTES_OF_A_TEXT * len(member), member.id.get_storage_size())
     return texts_in(member, name, rows)
+
+
+def _texts_among(file: h5py.File, wanted: Iterable[str]) -> dict[str, npt.NDArray[Any]]:
+    """The texts of those arrays that hold any."""
+    return {name: texts for name in wanted if (texts := texts_of(file, name)) is not None}
 
 
 def group_in(group: h5py.Group, name: str, said: str | None = None) -> h5py.Group:
