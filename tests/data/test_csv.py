@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -302,6 +302,55 @@ class TestTimesOfSeveralKinds:
         lines = [f"{row},{time},0,0,0,0" for row, time in enumerate([earlier, earlier, later])]
         told = refusal(write(tmp_path / "a.csv", self.COLUMNS, *lines), columns={"step": "when"})
         assert f"column 'when': {said}, as at row 2; write all" in told
+
+
+class TestSteps:
+    COLUMNS = "run,t,x,u,r"
+    MAPPING: ClassVar = {"obs": "x", "actions": "u", "rewards": "r", "episode_ids": "run", "step": "t"}
+
+    def test_a_mistake_among_numbers_is_named(self, tmp_path: Path) -> None:
+        """Not the first cell, which is no date."""
+        lines = [f"{row // 4},{row % 4 if row != 6 else '2?'},{row},0,0" for row in range(12)]
+        told = refusal(write(tmp_path / "a.csv", self.COLUMNS, *lines), columns=self.MAPPING)
+        assert told == "column 't': '2?' at row 6 is not a number (line 8)"
+
+    def test_a_header_that_comes_again(self, tmp_path: Path) -> None:
+        """As of files that were put one behind another."""
+        lines = [f"{row // 4},{row % 4},{row},0,0" for row in range(12)]
+        told = refusal(write(tmp_path / "a.csv", self.COLUMNS, *lines, self.COLUMNS, *lines), columns=self.MAPPING)
+        assert "column 't': 't' at row 12 is not a number; the header stands there again, leave out that line" in told
+        assert "missing" not in told
+
+    def test_what_comes_first_in_dates_is_told_further_on(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """In another part of the file, or in another file: every day has one."""
+        monkeypatch.setattr("rl_training.data.formats.csv._ROWS_AT_A_TIME", 5)
+        days = [f"0,{day:02}/05/2024 08:00:00,{day},0,0" for day in range(9, 16)]
+        whole = write(tmp_path / "a.csv", self.COLUMNS, *days)
+        (tmp_path / "log").mkdir()
+        for day in days:
+            write(tmp_path / "log" / f"{day[2:4]}.csv", self.COLUMNS, day)
+        for path in (whole, tmp_path / "log"):
+            assert TransitionDataset.load(path, columns=self.MAPPING).obs[:, 0].tolist() == [*range(9, 16)]
+        write(whole, self.COLUMNS, *days[:3])
+        assert "days or months may come first, and no row tells which" in refusal(whole, columns=self.MAPPING)
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "said"),
+    [
+        ("x,u,done", "1,0,0,0", "if it has no name for the first column (R writes it so), put one there; if lines of"),
+        ("x,u,done", "1,0,0, ", "each line ends with a separator: end the header with one, too"),
+        ("x,u,done", "1,0,0,0,0", "if lines of remarks stand above the header"),
+    ],
+)
+def test_a_header_with_fewer_names_than_values(header: str, row: str, said: str, tmp_path: Path) -> None:
+    assert f"but the header names 3 columns; {said}" in refusal(
+        write(tmp_path / "a.csv", header, row, row),
+        columns={"obs": "x", "actions": "u", "rewards": "u"},
+        dones_are="ends",
+    )
 
 
 def test_what_only_some_take_for_nothing(tmp_path: Path) -> None:

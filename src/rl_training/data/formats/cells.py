@@ -46,6 +46,8 @@ class BadCellsError(DataError):
         advice = _advice(str(word).strip().lower())
         if self.is_first_row_alone and not (advice or any(map(str.isdecimal, str(word)))):
             advice = "; if that row holds units, leave it out"
+        if str(word).strip() == self.column:
+            advice = "; the header stands there again, leave out that line"
         about = [f"line {lines[row]}"] if lines and row in lines else []
         if len(self.cells) > 1:
             about.append(f"{len(self.cells):,} such cells" + self._counted())
@@ -66,7 +68,7 @@ class BadCellsError(DataError):
     def words(self) -> list[str]:
         """Those that may stand for a missing value: no numbers in disguise, no dates and no lists."""
         texts = [] if self.is_flag else dict.fromkeys(str(word).strip() for word in self.cells.values())
-        return [text for text in texts if may_stand_for_missing(text) and not _advice(text.lower())]
+        return [t for t in texts if t != self.column and may_stand_for_missing(t) and not _advice(t.lower())]
 
     @property
     def is_first_row_alone(self) -> bool:

@@ -126,11 +126,24 @@ def planned_columns(layout: Layout, columns: Columns | None, choices: TableChoic
     if layout.decimal_commas:  # as the file writes numbers, so may the user
         choices = replace(choices, missing_words=marks_with_points(choices.missing_words))
     try:
-        return plan_of(list(dict.fromkeys(layout.names)), paths, columns, choices)
+        planned = plan_of(list(dict.fromkeys(layout.names)), paths, columns, choices)
     except DataError as error:
         if layout.has_names:
             raise
         raise DataError(f"{error}; the first line holds values, not names, so columns go by position") from None
+    if planned.step is not None:
+        planned.times.elsewhere = partial(_cells_of, planned.step, paths)
+    return planned
+
+
+def _cells_of(name: str, paths: Sequence[Path]) -> Iterator[str]:
+    """All cells of a column, whatever is wrong in other ones."""
+    for path in paths:
+        with suppress(DataError, UnicodeDecodeError):
+            layout = csv_text.layout_of(path)
+            place = layout.names.index(name) if name in layout.names else len(layout.names)
+            with closing(csv_text.rows(path, layout, any_letters=True)) as table:
+                yield from (cells[place].strip() for _, cells in table if place < len(cells))
 
 
 def _read_fast(path: Path, layout: Layout, planned: Plan) -> dict[str, npt.NDArray[Any]] | None:
@@ -265,7 +278,7 @@ def _complete(path: Path, layout: Layout) -> Generator[list[str], None, None]:
         for line, row in table:
             if len(row) != width:
                 found, named = amount(len(row), "value"), amount(width, "column")
-                above = f"; {_ABOVE}" if line <= layout.lines_above + 1 and len(row) > width else ""
+                above = f"; {_above(row, width)}" if line <= layout.lines_above + 1 and len(row) > width else ""
                 others = _lines_of_other_widths(table, width)
                 not_either = f"{'nor do' if len(others) > 1 else 'nor does'} {amount(len(others), 'other line')} fit"
                 more = f" ({not_either}: {first_of(others)})" if others and not above else ""
@@ -285,4 +298,10 @@ def _lines_of_other_widths(table: Iterator[tuple[int, list[str]]], width: int) -
     return lines
 
 
-_ABOVE = "if lines of remarks stand above the header, remove them or begin each with #"
+def _above(row: list[str], width: int) -> str:
+    """What may be wrong with a header of so many names where the first row has more values."""
+    if not any(cell.strip() for cell in row[width:]):
+        return "each line ends with a separator: end the header with one, too"
+    unnamed = "if it has no name for the first column (R writes it so), put one there; "
+    remarks = "if lines of remarks stand above the header, remove them or begin each with #"
+    return (unnamed if len(row) == width + 1 else "") + remarks

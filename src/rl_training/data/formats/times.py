@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from typing import Any, Literal, TypeAlias
@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from rl_training.data.formats.cells import numbers
+from rl_training.data.formats.cells import BadCellsError, numbers
 from rl_training.data.formats.clocks import DATED, NANO
 from rl_training.data.formats.digit_dates import dates_in_digits
 from rl_training.data.formats.whole_numbers import exactly
@@ -37,9 +37,12 @@ _Kind: TypeAlias = Literal["number", "with a zone", "without", "of a day"]
 
 
 class Times:
-    """The steps of one column in however many parts it is read: what is ordered by them must be of one kind."""
+    """The steps of one column in however many parts it is read: what is ordered by them must be of one kind.
+
+    elsewhere: gives all cells of the column, where a part of it does not tell what its dates mean."""
 
     def __init__(self) -> None:
+        self.elsewhere: Callable[[], Iterable[str]] = tuple
         self._kind: _Kind | None = None  # of the rows so far
         self._slashed: re.Pattern[str] | None = None  # dates with slashes, once it is known what comes first in them
 
@@ -49,6 +52,9 @@ class Times:
             return values
         try:
             found = numbers(name, values, first_row)
+        except BadCellsError as error:
+            if 2 * len(error.cells) <= len(values):  # numbers, and mistakes among them
+                raise BadCellsError(name, error.cells, is_flag=True) from error
         except DataError:
             if values.ndim != 1 or values.dtype.kind not in "MOUST":
                 raise
@@ -62,7 +68,8 @@ class Times:
             self._require_one_kind(name, "without", first_row)
             return _of_datetimes(name, values)
         texts = [str(cell).strip() for cell in values.tolist()]
-        self._slashed = self._slashed or _order_of(texts)
+        if self._slashed is None and any(map(_DAY_FIRST.match, texts)):
+            self._slashed = _order_of(texts) or _order_of(self.elsewhere())
         moments = [_moment(name, row, text, self._slashed) for row, text in enumerate(texts, first_row)]
         kinds = [moment.kind for moment in moments]
         for kind in dict.fromkeys(kinds):
