@@ -119,9 +119,10 @@ def with_open_ends(raw: RawData, each: EpisodeEach, ids: npt.NDArray[np.generic]
         raise DataError(f"episode_each: {each}: {apart}; choose a longer one, or leave it out")
     begun = _begun(wall, each)
     short = ends & (wall + HOLE * stride < _over(begun, each))
-    if ids is not None:  # where a given episode ends, it ends
-        given = ids[place]
-        short &= ~np.r_[given[1:] != given[:-1], True]
+    if ids is not None:  # where a given episode ends in time, it ends
+        given = np.unique(ids[place], return_inverse=True)[1].reshape(-1)
+        in_time = np.lexsort((clock.at[place], given))
+        short[in_time[np.r_[np.diff(given[in_time]) != 0, True]]] = False
     parts = []
     if wall[0] - begun[0] > HOLE * stride:
         parts.append(f"the first begins at {as_date(wall[0])}")

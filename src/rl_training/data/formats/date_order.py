@@ -9,11 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.checks import IndexArray
+from rl_training.data.formats.turned_clocks import CHANGES
 from rl_training.wording import amount
 
-# Of a row or a stretch that was moved, dates in their order change three times from one stretch of the file to another,
-# for each place where the file goes back. Logs of one time that stand one after the other change with every row.
-_CHANGES = 3
 _FEWEST_ROWS = 3  # of a stretch, on average, where dates that come twice are those of another log
 
 
@@ -44,7 +42,7 @@ def dates_in_order(
     changes = together & (stretch[1:] != stretch[:-1])  # files stay in their places
     again = changes & (dates[order][1:] == dates[order][:-1])
     differ = again.any() and bool((again & ~same_as_next(order)).any())
-    if changes.sum() > _CHANGES * back or (differ and back * _FEWEST_ROWS <= len(dates)):
+    if changes.sum() > CHANGES * back or (differ and back * _FEWEST_ROWS <= len(dates)):
         where = f"in {amount(back, 'place')}, {'first ' * (back > 1)}after {place(int(np.argmax(falls)))}"
         return None, [
             f"column {name!r}: dates go back {where}, into a time that rows before cover: an episode begins there; if"

@@ -18,12 +18,14 @@ from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF
 from rl_training.data.formats.clocks import HOLE
 from rl_training.data.formats.date_order import dates_in_order
 from rl_training.data.formats.raw import Arrays, Files, Recorded, file_numbers, place_in, row_named
+from rl_training.data.formats.turned_clocks import turned
 from rl_training.errors import DataError
 from rl_training.reading_choices import Duplicates
 from rl_training.wording import WARNING, amount
 
 _LARGEST_SHARE_OF_CUTS = 0.1  # more rows that do not follow mean that observations cannot be compared that way
 _SCATTER = 0.2  # of the usual stride of a time that is no counter: of a clock that cannot tell a hole
+_FAR = 20  # times as long as three quarters of the strides: a hole, however they scatter
 _ENDS = ("terminations", "truncations", EPISODE_ENDS)
 _DAY = 86_400  # seconds
 
@@ -146,16 +148,15 @@ def _by_step(
 ) -> Ordered:
     """number: the file of each row, `[N]`, where episodes without ids end with it."""
     step, name = steps.values, steps.name
-    if step.ndim != 1 or not np.isfinite(step).all():
-        if step.ndim != 1:
-            raise DataError(f"column {name!r}: the step inside an episode must be one number")
-        row = row_named(files, int(np.argmin(np.isfinite(step))))
-        way = "name one that counts the rows of an episode, or their times, in every row"
-        raise DataError(f"column {name!r}: no number at {row}, and the step inside an episode must be one; {way}")
-    moved, notes = _order(arrays, steps, episode, number, files)
+    _require_numbers(step, name, files)
+    several = None if episode is None else turned(step, episode)
+    moved, notes = _order(arrays, steps, episode, number, files) if several is None else (several.order, [])
     if moved is not None:
         arrays, step = _taken(arrays, moved), step[moved]
         episode = None if episode is None else episode[moved]
+    if several is not None and episode is not None:
+        notes.append(_turned_back(several.begins, lambda row: _place(row, files, moved, arrays[str(key)]), name))
+        episode = np.cumsum(np.r_[True, (np.diff(episode) != 0) | several.begins])
     doubled = np.asarray(step[1:] == step[:-1])  # compared, not subtracted: unsigned numbers would wrap
     if episode is None:
         begins = _changes(number, doubled)
@@ -187,10 +188,21 @@ def _by_step(
     gaps, note = _gaps(step, steps, _inside(arrays, episode), lambda row: _place(row, files, moved, ids))
     if note:
         notes.append(note)
+    if several is not None and ids is not None:
+        gaps = gaps | ((np.diff(episode) != 0) & (ids[1:] == ids[:-1]))
     recorded = _as_recorded(arrays, ids, episode, gaps) if gaps.any() else None
     if gaps.any() or (key is None and episode.any()):
         arrays = _cut(arrays, key, episode, gaps)
     return Ordered(arrays, tuple(notes), moved, recorded)
+
+
+def _require_numbers(step: npt.NDArray[Any], name: str, files: Files) -> None:
+    if step.ndim != 1 or not np.isfinite(step).all():
+        if step.ndim != 1:
+            raise DataError(f"column {name!r}: the step inside an episode must be one number")
+        row = row_named(files, int(np.argmin(np.isfinite(step))))
+        way = "name one that counts the rows of an episode, or their times, in every row"
+        raise DataError(f"column {name!r}: no number at {row}, and the step inside an episode must be one; {way}")
 
 
 def _order(
@@ -214,6 +226,14 @@ def _order(
         same_as_next=lambda order: same_as_next(_taken(arrays, order)),
         place=lambda row: row_named(files, row),
     )
+
+
+def _turned_back(begins: npt.NDArray[np.bool_], place: Callable[[int], str], name: str) -> str:
+    """A note on episodes that hold several logs; they are cut where another one begins."""
+    many = int(begins.sum())
+    where = f"in {amount(many, 'place')}, {'first ' * (many > 1)}after {place(int(np.argmax(begins)))}"
+    why = "as where summer time ends, a clock is put back or an id is given twice"
+    return f"column {name!r} goes back {where}, into a time that rows of the episode cover, {why}: it is cut there"
 
 
 def _mostly_back(arrays: Arrays, steps: Steps, number: npt.NDArray[np.int64] | None) -> list[str]:
@@ -309,14 +329,19 @@ def _gaps(
             usual, uneven = commonest, False
     gaps = inside & (strides > HOLE * usual + resolution)
     if uneven:
-        first = place(int(np.argmax(odd)))
-        what = f"column {name!r} is not evenly spaced (first after {first})"
-        return none, f"{what}: it tells the order of rows, but not whether any is missing"
+        gaps = inside & (strides > _FAR * high)
+        what = f"column {name!r} is not evenly spaced (first after {place(int(np.argmax(odd)))})"
+        told = f"{what}: it tells the order of rows, but not whether any is missing"
+        return gaps, f"{told}; {_skips(gaps, 'it', place)}" if gaps.any() else told
     if not gaps.any():
         return none, None
+    return gaps, _skips(gaps, f"column {name!r}", place)
+
+
+def _skips(gaps: npt.NDArray[np.bool_], what: str, place: Callable[[int], str]) -> str:
     many = int(gaps.sum())
     where = f"{amount(many, 'place')}, {'first ' * (many > 1)}after {place(int(np.argmax(gaps)))}"
-    return gaps, f"column {name!r} skips in {where}: rows are missing there, and the pieces count as episodes"
+    return f"{what} skips in {where}: rows are missing there, and the pieces count as episodes"
 
 
 def _strides(step: npt.NDArray[Any]) -> npt.NDArray[Any]:

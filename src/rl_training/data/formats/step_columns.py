@@ -40,12 +40,18 @@ def step_among(names: Sequence[str]) -> str | None:
 
 
 def may_count(name: str, cells: npt.NDArray[Any], ids_of_rows: Ids) -> bool:
-    """Whether a column that nobody named as the step may be it: a `T` with fractions that goes back inside an episode
-    is a temperature."""
-    if plain(name) != "t" or cells.dtype.kind != "f" or cells.ndim != 1 or (cells == np.round(cells)).all():
+    """Whether a column that nobody named as the step may be it: a `T` that goes back inside an episode is a
+    temperature, unless it is whole numbers that count once they are sorted."""
+    if plain(name) != "t" or cells.dtype.kind not in "iuf" or cells.ndim != 1:
         return True
     ids = ids_of_rows()
-    return ids is None or not _falls(cells, ids)[1].any()
+    if ids is None or not _falls(cells, ids)[1].any():
+        return True
+    episode = np.unique(ids, return_inverse=True)[1].reshape(-1)
+    order = np.lexsort((cells, episode))
+    strides = np.diff(cells[order])[np.diff(episode[order]) == 0]
+    most = int(np.unique(strides, return_counts=True)[1].max())
+    return bool((cells == np.round(cells)).all() and 2 * most >= len(strides))
 
 
 def not_the_step(name: str) -> str:
