@@ -241,6 +241,12 @@ UNSOUND: dict[str, tuple[Write, str]] = {
     "a single array": (bytes_of(npy(np.zeros(3))), "it is a single NumPy array; np.savez puts all of them into"),
     "a pickle": (bytes_of(b"\x80\x04\x95"), "it looks like a Python pickle, which could run code and is never opened"),
     "Feather": (bytes_of(b"ARROW1\0\0"), "it is an Arrow (Feather) file; write it as Parquet"),
+    "MATLAB": (
+        bytes_of(b"MATLAB 7.3 MAT-file, Platform: GLNXA64\0\1"),
+        "it is a file of MATLAB; write its table as CSV",
+    ),
+    "netCDF": (bytes_of(b"CDF\1\0\0"), "it is netCDF of the classic kind; write it as netCDF-4, or as CSV"),
+    "a power cut": (bytes_of(b"obs,action,reward\n1,2,3\n\0\0"), "line 3 holds zero bytes, as of a recorder that lost"),
     "JSON": (bytes_of(b'{"obs": [1, 2]}'), "it is JSON; write it as CSV or Parquet"),
     "nothing": (bytes_of(b""), "not a dataset in a format this version reads"),
     "a pipe": (os.mkfifo, "is not a file that can be read from its beginning"),

@@ -422,6 +422,14 @@ class TestOrder:
         )
 
 
+def test_ids_that_a_spreadsheet_has_rounded() -> None:
+    """1.23457E+11 is what it shows, and writes, of a thousand long numbers."""
+    told = refusal(table(run=["7"] * 6 + ["1.23457E+11"] * 6), MAPPING)
+    assert told.startswith("column 'run': 1.23457E+11 at row 6 is a number that was rounded, as spreadsheets do")
+    exact = TransitionDataset.from_table(table(run=["1.5E+11"] * 6 + ["1.23457E+05"] * 6), MAPPING)
+    assert exact.n_episodes == 2
+
+
 class TestRLlib:
     """RLlib's names, in a small twin of what it writes."""
 
@@ -607,7 +615,7 @@ class TestArrow:
             ([[1.0, 2.0]] * 3 + [None] * 9, "column 'x': row 3 is empty"),
             ([["a"]] * ROWS, "column 'x': holds lists of string; give lists of numbers"),
             ([{"a": 1}] * ROWS, "column 'x': Arrow type struct<a: int64> is not supported;"),
-            ([b"\x00"] * ROWS, "column 'x': Arrow type binary is not supported; give numbers or lists of numbers"),
+            ([b"\x00"] * ROWS, "column 'x': Arrow type binary is not supported; write it as text (a cast to string)"),
             ([1.0] * 4 + [None] * 8, "obs: NaN at row 4, column 'x' (episode named 3, step 4);"),
         ],
     )

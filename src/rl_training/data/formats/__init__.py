@@ -48,6 +48,8 @@ _STRANGERS = {
     b"\x80": "it looks like a Python pickle, which could run code and is never opened; write arrays with np.savez",
     b"ARROW1": "it is an Arrow (Feather) file; write it as Parquet",
     b"PK\x05\x06": "it is an empty archive",
+    b"MATLAB ": "it is a file of MATLAB; write its table as CSV (writetable)",
+    b"CDF": "it is netCDF of the classic kind; write it as netCDF-4, or as CSV",
     b"{": "it is JSON; write it as CSV or Parquet",
     b"[": "it is JSON; write it as CSV or Parquet",
     b"<": "it begins with <, as HTML and XML do; write it as CSV, with a header that begins with a letter",
@@ -93,7 +95,7 @@ def recognise(path: Path) -> str:
         return "csv"
     known = ", ".join(title for _, title in _SIGNATURES.values())
     described = next((what for sign, what in _STRANGERS.items() if start.startswith(sign)), None)
-    described = described or _without_separators(start) or f"it begins with {start[:8]!r}"
+    described = described or _without_separators(start) or _with_nul(start) or f"it begins with {start[:8]!r}"
     raise DataError(f"not a dataset in a format this version reads ({known}, CSV): {described}")
 
 
@@ -101,6 +103,14 @@ def _is_array(start: bytes) -> bool:
     """Whether the first member of an archive is one of NumPy's, as it is called there."""
     length = int.from_bytes(start[26:28], "little")
     return start[30 : 30 + length].endswith(b".npy")
+
+
+def _with_nul(start: bytes) -> str | None:
+    """What is said of a table with zero bytes in it, as a logger leaves behind that loses its power."""
+    if not is_text(start.replace(b"\0", b"")):
+        return None
+    line = start[: start.find(b"\0")].count(b"\n") + 1
+    return f"line {line} holds zero bytes, as of a recorder that lost its power; remove them: tr -d '\\000' < OLD > NEW"
 
 
 def _without_separators(start: bytes) -> str | None:

@@ -51,9 +51,9 @@ def check_type(name: str, kind: Any) -> None:
     inner = inner.value_type if types.is_dictionary(inner) else inner
     text = types.is_string(inner) or types.is_large_string(inner) or types.is_string_view(inner)
     if not (text or types.is_temporal(inner) or _is_number(inner)):
-        raise DataError(
-            f"column {name!r}: Arrow type {shortened(str(kind))} is not supported; give numbers or lists of numbers"
-        )
+        is_bytes = types.is_binary(inner) or types.is_large_binary(inner) or types.is_fixed_size_binary(inner)
+        way = "write it as text (a cast to string)" if is_bytes else "give numbers or lists of numbers"
+        raise DataError(f"column {name!r}: Arrow type {shortened(str(kind))} is not supported; {way}")
 
 
 def _is_number(kind: Any) -> bool:

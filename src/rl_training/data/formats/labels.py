@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +13,8 @@ from rl_training.data.formats.cells import NESTED, is_missing
 from rl_training.data.formats.limits import check_size
 from rl_training.errors import DataError
 from rl_training.validation import shown
+
+_ROUNDED = re.compile(r"\d[.,]\d{5}[eE]\+(?:0[6-9]|[1-9]\d)")  # six digits of seven or more
 
 
 def labels(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -29,6 +32,8 @@ def labels(name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
             raise DataError(f"column {name!r}: {held}; the episode of a row is one number or name")
         values = np.array([_as_label(cell) for cell in cells], dtype=object)
         _refuse_one_of_two(name, values.tolist())
+    if values.dtype.kind in "OU":
+        _refuse_rounded(name, values.tolist())
     if values.dtype.kind == "f":
         missing = np.isnan(values)
     else:
@@ -51,6 +56,15 @@ def _refuse_one_of_two(name: str, cells: Sequence[Any]) -> None:
     if both := sorted(texts & numbers):
         told = f"{both[0]} is a number in some rows and text in others"
         raise DataError(f"column {name!r}: {told}; write it as the one or the other in all")
+
+
+def _refuse_rounded(name: str, cells: Sequence[Any]) -> None:
+    """Refuse what spreadsheets make of long numbers, as several of them become one."""
+    texts = dict.fromkeys(cell for cell in cells if isinstance(cell, str))
+    if (rounded := next((text for text in texts if _ROUNDED.fullmatch(text.strip())), None)) is not None:
+        row = cells.index(rounded)
+        what = f"{rounded.strip()} at row {row} is a number that was rounded, as spreadsheets do to long ones"
+        raise DataError(f"column {name!r}: {what}, and episodes may have become one; export the column as text")
 
 
 def _as_label(cell: Any) -> Any:
