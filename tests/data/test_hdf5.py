@@ -592,6 +592,14 @@ class TestSmallChunks:
         assert len(hdf5.read(tmp_path / "log.h5").arrays["rewards"]) == 80
         assert sum(rows > 1 for _, rows in reads) == 3
 
+    def test_a_large_chunk_of_texts_is_unpacked_once(self, tmp_path: Path, reads: list[tuple[int, int]]) -> None:
+        """More than libhdf5 keeps: for every hundred rows it was unpacked anew, which took minutes."""
+        texts = np.array([b"", b"crash"] * 5_000, "S200")
+        with h5py.File(write(tmp_path / "log.h5", d4rl(10_000)), "a") as file:
+            file.create_dataset("why", data=texts, chunks=texts.shape, compression="gzip")
+            assert hdf5.texts_of(file, "why").tolist() == ["", "crash"] * 5_000
+        assert [rows for _, rows in reads] == [10_000]
+
     def test_more_than_can_have_been_written_are_not_gone_through(
         self, tmp_path: Path, reads: list[tuple[int, int]]
     ) -> None:

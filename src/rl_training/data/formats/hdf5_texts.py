@@ -11,8 +11,8 @@ import numpy.typing as npt
 from rl_training.errors import DataError
 
 _LONGEST = 256  # characters of a text
-_LARGEST_CHUNK = 2**16  # entries that are only unpacked together; h5py keeps them between two looks
-_AT_ONCE = 100  # rows: every one of them may hold a long text
+_LARGEST_CHUNK = 2**16  # entries that are only unpacked together
+_AT_ONCE = 100  # rows, where every one may hold a long text; what was unpacked of those is kept between two looks
 
 
 def is_text(member: Any) -> bool:
@@ -32,8 +32,10 @@ def texts_in(array: h5py.Dataset, said: str, rows: int | None = None) -> npt.NDA
     words: dict[str, str] = {}
     found: list[str] = []
     stop = len(array) if rows is None else min(rows, len(array))
-    for start in range(0, stop, _AT_ONCE):
-        for text in array.asstr(errors="replace")[start : min(start + _AT_ONCE, stop)].tolist():
+    of_one_length = h5py.check_string_dtype(array.dtype).length is not None
+    at_once = max(_AT_ONCE, (array.chunks or (0,))[0]) if of_one_length else _AT_ONCE
+    for start in range(0, stop, at_once):
+        for text in array.asstr(errors="replace")[start : min(start + at_once, stop)].tolist():
             if len(text) > _LONGEST:
                 raise DataError(f"{said}: holds a text of {len(text):,} characters; at most {_LONGEST} are read")
             found.append(words.setdefault(text, text))
