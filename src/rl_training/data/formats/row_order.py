@@ -303,6 +303,8 @@ def _refuse_doubled(
         raise DataError(f"{what}; {said}: {DROPPED} {'it' if count == 1 else 'them'} out")
     some = f"; {DROPPED} out the {same:,} that are exact copies" if same else ""
     ways = "the two rows differ: remove one" if count == 1 else f"{count - same:,} differ: remove one of the two rows"
+    if steps.are_dates and again - first > 1:
+        ways = f"where a clock was put back, as summer time ends, write dates with their zone (…+02:00); else {ways}"
     raise DataError(f"{what}{some}; {ways}")
 
 
