@@ -107,9 +107,9 @@ def _is_array(start: bytes) -> bool:
 
 def _with_nul(start: bytes) -> str | None:
     """What is said of a table with zero bytes in it, as a logger leaves behind that loses its power."""
-    if not is_text(start.replace(b"\0", b"")):
+    line = start.partition(b"\0")[0].count(b"\n") + 1
+    if line == 1 or not is_text(start.replace(b"\0", b"")):
         return None
-    line = start[: start.find(b"\0")].count(b"\n") + 1
     return f"line {line} holds zero bytes, as of a recorder that lost its power; remove them: tr -d '\\000' < OLD > NEW"
 
 
