@@ -304,6 +304,14 @@ class TestTimesOfSeveralKinds:
         assert f"column 'when': {said}, as at row 2; write all" in told
 
 
+def test_a_minus_that_only_looks_like_one(tmp_path: Path) -> None:
+    """As Swedish and Norwegian programs write it."""
+    path = write(tmp_path / "a.csv", "obs,action,reward,done", "1,0,0,0", "\u22121.5,0,0,0")
+    told = refusal(path)
+    assert "at row 1 is not a number; its minus is another sign that looks alike: write - (line 3)" in told
+    assert "missing_words" not in told
+
+
 class TestSteps:
     COLUMNS = "run,t,x,u,r"
     MAPPING: ClassVar = {"obs": "x", "actions": "u", "rewards": "r", "episode_ids": "run", "step": "t"}
@@ -375,6 +383,11 @@ class TestDecimalCommas:
     def test_most_of_them_say_which_it_is(self, tmp_path: Path) -> None:
         told = refusal(write(tmp_path / "a.csv", self.COLUMNS, "0.5;0.5;1.5;0", "0.5;0.5;1,5;0"))
         assert told.startswith("column 'reward': '1,5' at row 1 is not a number; write decimals with a point")
+
+    def test_a_cell_is_told_as_it_is_written(self, tmp_path: Path) -> None:
+        lines = [f"{row};1.234.567,{row};0,5;0" for row in range(3)]
+        told = refusal(write(tmp_path / "a.csv", "obs_0;obs_1;action;done", *lines), columns={"rewards": "obs_0"})
+        assert told.startswith("column 'obs_1': '1.234.567,0' at row 0 is not a number (line 2, 3 such cells")
 
     def test_dates_have_points(self, tmp_path: Path) -> None:
         lines = [f"0{9 - day}.01.2026;1;{day},5;0,1;1,25;0" for day in range(4)]

@@ -28,6 +28,7 @@ _MISSING_WORDS = ("na", "n/a", "null", "none", "missing", "-", "?", "#n/a")
 _LONGEST_WORD = 30
 _NO_WORD = re.compile(r"""[][{},"']|^\d""")  # what lists of words are written with, and what numbers begin with
 _DECIMAL_COMMA = re.compile(r"[-+]?(?:\d+,\d*|,\d+)")
+_OTHER_MINUS = tuple("\u2212\u2013\u2010\u2011\ufe63\uff0d")  # minus, dash, hyphens, small and wide
 NESTED = (list, tuple, np.ndarray)
 _MOST_COLUMNS, _MOST_WORDS = 4, 4  # that a refusal lists
 DECLARED = np.finfo(np.float64).max  # in a column of which an empty cell may mean something: named as missing
@@ -309,6 +310,8 @@ def is_missing(cell: Any) -> bool:
 def _advice(text: str) -> str:
     if text[:1] in ("[", "("):
         return _in_brackets(text) or "; give one column per value (obs_0, obs_1, …)"
+    if text[:1] in _OTHER_MINUS and any(map(str.isdecimal, text)):  # a dash alone is no number
+        return "; its minus is another sign that looks alike: write -"
     if _DECIMAL_COMMA.fullmatch(text):
         return "; write decimals with a point"
     if "." in text and _is_number(text):

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rl_training.data.formats import csv_text
-from rl_training.data.formats.cells import Faults, marks_with_points, with_points
+from rl_training.data.formats.cells import BadCellsError, Faults, marks_with_points, with_points
 from rl_training.data.formats.clocks import in_one
 from rl_training.data.formats.csv_files import (
     common_notes,
@@ -244,7 +244,11 @@ def _with_commas(planned: Plan, values: Reading) -> Reading:
         if name in planned.texts or (isinstance(cells, np.ndarray) and cells.dtype.kind != "O"):
             return values(name, cells, first_row)
         pointed = with_points(name, cells, first_row, among_words=name in planned.words)
-        return values(name, np.array(pointed, dtype=object), first_row)
+        try:
+            return values(name, np.array(pointed, dtype=object), first_row)
+        except BadCellsError as error:  # told as the file has them
+            written = {row: cells[row - first_row] for row in error.cells}
+            raise BadCellsError(name, written, error.is_flag, error.known) from error
 
     return read
 
