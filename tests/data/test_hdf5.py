@@ -362,6 +362,9 @@ class TestNetCDF:
             " write the values, number * scale_factor + add_offset"
         )
         assert refusal(path, columns={"obs": "observations"}).startswith("observations: is packed")
+        path.unlink()
+        odd = self.told(path, add_offset=np.bytes_(b"\x1b"))
+        assert refusal(odd).startswith(r"observations: is packed as netCDF does (add_offset b'\x1b')")
 
     def test_what_is_missing_is_no_value(self, tmp_path: Path) -> None:
         path = self.told(tmp_path / "a.nc", _FillValue=np.int16(-9999), scale_factor=1.0)

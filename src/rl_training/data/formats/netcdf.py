@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from rl_training.data.formats.hdf5_files import attributes
 from rl_training.errors import DataError
+from rl_training.validation import shown
 
 _PACKED = {"scale_factor": 1.0, "add_offset": 0.0}  # with what each is where it changes nothing
 _MISSING = ("_FillValue", "missing_value")
@@ -16,9 +17,9 @@ _MISSING = ("_FillValue", "missing_value")
 
 def refuse_packed(field: h5py.Dataset, name: str) -> None:
     """Refuse an array whose numbers become values only by a factor or an offset that stand beside it."""
-    told = attributes(field, _PACKED)
-    if any(np.any(np.asarray(told[word]) != plain) for word, plain in _PACKED.items() if word in told):
-        said = ", ".join(f"{word} {np.asarray(value).reshape(-1)[0]}" for word, value in told.items())
+    told = {word: np.asarray(value).reshape(-1)[:1].tolist() for word, value in attributes(field, _PACKED).items()}
+    if any(value not in ([], [_PACKED[word]]) for word, value in told.items()):
+        said = ", ".join(f"{word} {shown(value[0])}" for word, value in told.items() if value)
         way = "write the values, number * scale_factor + add_offset"
         raise DataError(f"{name}: is packed as netCDF does ({said}); {way}")
 
