@@ -179,8 +179,10 @@ def texts_of(file: h5py.File, name: str, rows: int | None = None) -> npt.NDArray
         return None
     check_begun(member)
     if rows is None:
-        check_sizes([member], flags=[member])
-        check_size(_BYTES_OF_A_TEXT * len(member), member.id.get_storage_size())
+        size = len(member) * max(_BYTES_OF_A_TEXT, member.dtype.itemsize)
+        check_size(size, member.id.get_storage_size())
+        check_chunk_count([member])
+        check_chunks(member)
     return texts_in(member, name, rows)
 
 
