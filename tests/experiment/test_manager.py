@@ -15,6 +15,7 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import CheckpointError, ConfigError, DataError, RLTrainingError
 from rl_training.experiment import manager
 from rl_training.runtime.config import TrainConfig
+from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.td3_bc_trainer import train_td3_bc
 from small_runs import StopAt, digest, files_under, script_scores, small_config, small_values
 
@@ -51,6 +52,15 @@ class TestResume:
             with pytest.raises(ConfigError, match="is finished at step 20"):
                 manager.resume(run, total_timesteps=budget)
         assert files_under(run) == before
+
+    @pytest.mark.parametrize("status", ["running", "interrupted"])
+    def test_one_that_was_not_told_finished_ends_with_the_budget_it_has_asked_for_again(
+        self, status: str, run: Path
+    ) -> None:
+        """As a job's script does whose process was killed at the very end."""
+        RunDirectory.open(run).note(status=status)
+        again = manager.resume(run, total_timesteps=20)
+        assert (again.status, again.run.describe()["status"]) == ("finished", "finished")
 
     def test_a_larger_budget_ends_as_an_unbroken_run(self, data_file: Path, tmp_path: Path) -> None:
         whole = manager.start(small_config(data_file, tmp_path, name="whole", total_timesteps=30))

@@ -205,6 +205,8 @@ def _continue(
     else:
         config = kept if at_end and kept is not None else checkpoint.config
     notices = [*notices, *_edited(run, kept or config, is_kept=kept is not None)]
+    if facts["status"] != "finished" and config.n_epochs is None and total_timesteps == config.total_timesteps:
+        total_timesteps = None  # the budget that it has, asked for again
     is_whole = total_timesteps is None and facts["status"] != "finished"  # but not evaluated, or not marked as finished
     if checkpoint is not None and not is_whole:
         config = _with_budget(run.path, config, checkpoint, total_timesteps)
