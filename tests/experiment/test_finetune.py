@@ -417,7 +417,10 @@ class TestMistakes:
         assert self.refused(run, tmp_path, online={"learning_start": 2}) == (
             "online.learning_start: no such option; did you mean 'learning_starts'?"
         )
-        assert self.refused(run, tmp_path, changes={"seed": 4}).startswith("model.")
+        assert self.refused(run, tmp_path, changes={"seed": 4}) == (
+            f"init_from: the networks of {run} do not fit this run: they are of 2 seeds, and it has 1; give as many, as"
+            " seed: [3, 1]"
+        )
         assert self.refused(tmp_path / "nowhere", tmp_path).startswith(f"{tmp_path / 'nowhere'}: no such run")
         assert files_under(tmp_path) == {}
 

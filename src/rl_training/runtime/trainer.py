@@ -36,7 +36,7 @@ from rl_training.environments import Spaces, read_spaces
 from rl_training.errors import ConfigError, did_you_mean
 from rl_training.runtime.acting import Actor
 from rl_training.runtime.acting_between import note_between
-from rl_training.runtime.ancestry import find_ancestor, require_its_transforms, told_of
+from rl_training.runtime.ancestry import begin_with, find_ancestor, require_its_transforms, told_of
 from rl_training.runtime.callbacks import Callback, EarlyStopping
 from rl_training.runtime.checkpoint import Checkpoint
 from rl_training.runtime.checkpoint_writer import CheckpointWriter
@@ -61,7 +61,6 @@ from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.signals import graceful_signals
 from rl_training.runtime.sources import Source
 from rl_training.runtime.stored_experience import puts_prior_in_buffer
-from rl_training.runtime.stored_tensors import restore
 from rl_training.runtime.torch_state import own_torch_state
 from rl_training.runtime.trackers import tracking_of
 
@@ -328,8 +327,7 @@ class Trainer:
             device=device,
         )
         if self.ancestor is not None:
-            restore(learner.state(), {**self.ancestor.tensors, "active": learner.active})  # its networks are sound
-            learner.clock.zero_()  # schedules and streams belong to the new run
+            begin_with(self.ancestor, learner, self.config)
         elif self.first_value is not None:
             learner.start_values_at(self.first_value)
         return learner
