@@ -138,7 +138,7 @@ def make_env(env_id: str, **kwargs: Any) -> Env:
     """Open an environment; whatever keeps it from opening is told in one line."""
     import gymnasium
 
-    from rl_training.guarded_environment import GuardedEnvironment, in_words
+    from rl_training.guarded_environment import GuardedEnvironment, OwnDefaultType, in_words
 
     if not isinstance(env_id, str):
         raise EnvironmentUnsupportedError(
@@ -151,7 +151,9 @@ def make_env(env_id: str, **kwargs: Any) -> Env:
             " it in a program of your own first, or let its package register the environment with Gymnasium"
         )
     try:
-        return GuardedEnvironment(gymnasium.make(env_id, **kwargs), env_id)
+        with (default_type := OwnDefaultType()):
+            env = gymnasium.make(env_id, **kwargs)
+        return GuardedEnvironment(env, env_id, default_type)
     except gymnasium.error.UnregisteredEnv as error:
         suggestion = did_you_mean(env_id, gymnasium.registry)
         reason = suggestion or f": {_one_line(error).removesuffix('.')}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import traceback
 import warnings
 from collections.abc import Callable
@@ -18,19 +19,51 @@ _LARGEST = 3.4e38  # that float32 holds
 _LONGEST = 300  # characters of what an environment says of its failure
 
 
+class OwnDefaultType:
+    """torch's default type as an environment has set it for itself: within this it holds, outside never.
+
+    A simulator may compute in float64; networks that are built and checkpoints that are judged beside it do not."""
+
+    def __init__(self) -> None:
+        self._own: Any = None  # none yet
+        self._within: Any = None
+        self._outside: Any = None
+
+    def __enter__(self) -> None:
+        torch = sys.modules.get("torch")
+        self._outside = self._within = None if torch is None else torch.get_default_dtype()
+        if torch is not None and self._own not in (None, self._outside):
+            self._within = self._own
+            torch.set_default_dtype(self._own)
+
+    def __exit__(self, *_: object) -> None:
+        torch = sys.modules.get("torch")
+        if torch is None:
+            return
+        outside = torch.float32 if self._outside is None else self._outside  # it was imported within
+        left = torch.get_default_dtype()
+        if left is not self._within:
+            self._own = left
+        if left is not outside:
+            torch.set_default_dtype(outside)
+
+
 class GuardedEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
     """Passes everything on; whatever a call raises becomes one line that names the environment."""
 
-    def __init__(self, env: gymnasium.Env[Any, Any], name: str) -> None:
+    def __init__(self, env: gymnasium.Env[Any, Any], name: str, default_type: OwnDefaultType) -> None:
+        """default_type: within which it was made."""
         super().__init__(env)
         self.name = name
+        self._default_type = default_type
         self._shape = self.observation_space.shape
         self._steps = 0  # of the episode that is played
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         self._steps = 0
         try:
-            obs, info = self.env.reset(seed=seed, options=options)
+            with self._default_type:
+                obs, info = self.env.reset(seed=seed, options=options)
             self._require_numbers(obs)
         except KeyboardInterrupt:
             raise
@@ -41,7 +74,8 @@ class GuardedEnvironment(gymnasium.Wrapper[Any, Any, Any, Any]):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         self._steps += 1
         try:
-            obs, reward, terminated, truncated, info = self.env.step(action)
+            with self._default_type:
+                obs, reward, terminated, truncated, info = self.env.step(action)
             self._require_numbers(obs)
             reward = _number(reward, "a reward", "a number is")
             if _LARGEST < abs(reward) < math.inf:

@@ -29,6 +29,11 @@ def puts_prior_in_buffer(settings: OnlineParams | None) -> bool:
     return isinstance(settings, OnlineConfig) and settings.prior == "buffer"
 
 
+def _floats(*shape: int) -> Tensor:
+    """A tensor of this shape without values, of the type that is stored whatever torch's default is."""
+    return torch.empty(shape, dtype=torch.float32, device="meta")
+
+
 @dataclass(frozen=True)
 class Experience:
     """What a run's experience is like, by its configuration."""
@@ -89,16 +94,16 @@ class Experience:
         number, numbers = torch.zeros((), dtype=torch.int64), torch.zeros(2, dtype=torch.int64)
         expected = {"steps": number, "pretraining": number, "drawn": numbers, "suspect": numbers}
         expected["largest_reward"] = torch.zeros((), dtype=torch.float64)
-        expected["chosen"] = torch.empty(self.members, self.settings.n_envs, self.act_dim, device="meta")
+        expected["chosen"] = _floats(self.members, self.settings.n_envs, self.act_dim)
         expected |= {_ROWS: self._rows(), _POSITION: number}
         expected["envs.episodes"] = torch.empty(count, dtype=torch.int64, device="meta")
-        expected["envs.obs"] = torch.empty(count, self.obs_dim, device="meta")
+        expected["envs.obs"] = _floats(count, self.obs_dim)
         ragged = {_FINISHED: torch.empty(0, 2, dtype=torch.float64)}
-        ragged |= {f"{_ACTIONS}{slot}": torch.empty(0, self.act_dim) for slot in range(count)}
+        ragged |= {f"{_ACTIONS}{slot}": _floats(0, self.act_dim) for slot in range(count)}
         require_alike({**expected, **ragged}, state, {_ROWS: 1, **dict.fromkeys(ragged, 0)})
 
     def _rows(self) -> Tensor:
-        return torch.empty(self.members, 0, sum(self.widths.values()))
+        return _floats(self.members, 0, sum(self.widths.values()))
 
     def _wrong_counters(self, state: Mapping[str, Tensor], taken: int) -> list[str]:
         wrong = ["steps"] if taken < 0 else []

@@ -314,6 +314,7 @@ class Trainer:
         past = goes_past_its_end(self.run_directory, self.checkpoint.progress["steps"])
         return Progress.resumed(self.checkpoint.progress, steps, updates, goes_past_its_end=past)
 
+    @own_torch_state()
     def build_learner(self, spaces: Spaces, total_updates: int, device: str) -> Learner:
         if self.checkpoint is not None:
             return self.checkpoint.build_learner(device, total_updates)
