@@ -213,7 +213,7 @@ def test_two_objects_in_one_process_exclude_each_other(data_file: Path, tmp_path
     with run.lock():
         with run.lock():  # the same owner, who resumes and then trains
             pass
-        with pytest.raises(CheckpointError, match="another process"), run_lock.held(run.path):
+        with pytest.raises(CheckpointError, match="by this very process, by a call"), run_lock.held(run.path):
             pass
     with run_lock.held(run.path):
         pass

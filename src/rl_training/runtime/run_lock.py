@@ -74,6 +74,9 @@ def _lock(file: FileIO, run: Path) -> None:
     except BlockingIOError:
         file.seek(0)
         holder = file.read(200).decode("utf-8", "replace").strip()
+        if holder == _own_name():
+            how = "is being trained by this very process, by a call that has not ended"
+            raise CheckpointError(f"{run}: {how}") from None
         known = f" ({holder})" if holder and holder.isprintable() else ""
         shared = os.fstat(file.fileno()).st_nlink > 1  # as `cp -al` makes copies, which then have one lock between them
         or_copy = ", or a copy of it that shares its files by hard links is" if shared else ""
@@ -82,9 +85,13 @@ def _lock(file: FileIO, run: Path) -> None:
         raise CheckpointError(f"{run / LOCK}: cannot be locked ({error.strerror})") from error
     try:  # for the message above; the lock itself needs no room on the disk
         file.truncate(0)
-        file.write(f"process {os.getpid()} on {platform.node()}\n".encode("utf-8", "replace"))
+        file.write(f"{_own_name()}\n".encode("utf-8", "replace"))
     except OSError as error:
         raise CheckpointError(f"{run / LOCK}: cannot be written ({reason(error, run)})") from error
+
+
+def _own_name() -> str:
+    return f"process {os.getpid()} on {platform.node()}"
 
 
 def _lock_soon(file: FileIO) -> None:
