@@ -12,7 +12,7 @@ from rl_training.experiment.manager import resume
 from rl_training.runtime.machine_load import busy_notice, use_threads, with_threads
 from rl_training.runtime.run_directory import RunDirectory
 from rl_training.runtime.trainer import train
-from small_runs import small_config
+from small_runs import StopAt, small_config
 
 
 @pytest.fixture
@@ -52,6 +52,28 @@ def test_the_remedy_is_one_that_can_be_taken(monkeypatch: pytest.MonkeyPatch) ->
     assert use_threads(2, "cpu", resumed=True)[0].endswith("make this slow")
     assert use_threads(2, "cuda:0", resumed=False) == []
     assert chosen == [2, 2]
+
+
+def test_a_run_that_goes_on_with_other_threads_says_so(data_file: Path, tmp_path: Path) -> None:
+    """What it computes is no more that of an unbroken run, as with another engine."""
+    before = torch.get_num_threads()
+
+    def told(threads: int, **budget: int) -> list[str]:
+        torch.set_num_threads(threads)
+        run = resume(tmp_path / "run", **budget).run
+        return [notice for notice in run.describe().get("notices", []) if "threads: " in notice]
+
+    try:
+        torch.set_num_threads(1)
+        train(small_config(data_file, tmp_path), callbacks=[StopAt(7)])
+        assert told(1, total_timesteps=30) == []
+        assert told(2, total_timesteps=40) == [
+            "warning: threads: 1 so far, 2 from here on; the results are not bit for bit those of an unbroken run;"
+            " OMP_NUM_THREADS=1 in the environment has it go on with 1"
+        ]
+        assert told(2, total_timesteps=50) == []
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_threads_of_a_resumed_run() -> None:

@@ -6,6 +6,7 @@ that resuming repeats.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,26 @@ import torch
 _COUNTING = threading.Lock()
 _INSIDE: list[int] = []
 _BEFORE: list[torch.dtype] = []
+_COMPUTED: list[bool] = []  # not empty once this process has
+_LACKING: list[int] = []  # in a child of a process that has: how many threads that did it with
+
+
+def threads_lacking() -> int | None:
+    """How many threads the process had that this one was forked from, where it had computed with them: they are not
+    here, and who shares work with them waits for them for ever."""
+    return _LACKING[-1] if _LACKING else None
+
+
+def _keep_to_one() -> None:
+    """In a child: one thread is what it has."""
+    _COUNTING.release()
+    _INSIDE[:] = [thread for thread in _INSIDE if thread == threading.get_ident()]
+    if _COMPUTED and torch.get_num_threads() > 1:
+        _LACKING.append(torch.get_num_threads())
+        torch.set_num_threads(1)
+
+
+os.register_at_fork(before=_COUNTING.acquire, after_in_parent=_COUNTING.release, after_in_child=_keep_to_one)
 
 
 @contextmanager
@@ -36,6 +57,7 @@ def own_torch_state() -> Iterator[None]:
 
 def _enter() -> None:
     with _COUNTING:
+        _COMPUTED[:] = [True]
         if not _INSIDE:
             _BEFORE[:] = [torch.get_default_dtype()]
         _INSIDE.append(threading.get_ident())

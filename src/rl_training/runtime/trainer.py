@@ -130,7 +130,9 @@ class Trainer:
     def assemble(self) -> Parts:
         """Data, spaces, budget, learner and transforms: everything that can be wrong, nothing that is written."""
         device, told = device_to_go_on_with(self.config.device, self.checkpoint, self.run_directory)
-        self.notices += told + use_threads(self.config.threads, device, resumed=self.run_directory is not None)
+        run = self.run_directory
+        machine = None if run is None or self.checkpoint is None else run.describe().get("machine")
+        self.notices += told + use_threads(self.config.threads, device, resumed=run is not None, machine=machine)
         known = read_spaces(self.config.env_id) if self.config.env_id else None
         dataset = self.load_data(known)
         stored = self.checkpoint or self.ancestor
