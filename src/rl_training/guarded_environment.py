@@ -22,10 +22,12 @@ _LONGEST = 300  # characters of what an environment says of its failure
 class OwnDefaultType:
     """torch's default type as an environment has set it for itself: within this it holds, outside never.
 
-    A simulator may compute in float64; networks that are built and checkpoints that are judged beside it do not."""
+    A simulator may compute in float64; networks that are built and checkpoints that are judged beside it do not. A
+    default device of the program's holds within this, too, though training goes without."""
 
     def __init__(self) -> None:
         self._own: Any = None  # none yet
+        self._modes: Any = None
         self._within: Any = None
         self._outside: Any = None
 
@@ -35,11 +37,17 @@ class OwnDefaultType:
         if torch is not None and self._own not in (None, self._outside):
             self._within = self._own
             torch.set_default_dtype(self._own)
+        if torch is not None and torch._C._is_torch_function_all_disabled():
+            self._modes = torch._C._EnableTorchFunction()
+            self._modes.__enter__()
 
     def __exit__(self, *_: object) -> None:
         torch = sys.modules.get("torch")
         if torch is None:
             return
+        if self._modes is not None:
+            self._modes.__exit__(None, None, None)
+            self._modes = None
         outside = torch.float32 if self._outside is None else self._outside  # it was imported within
         left = torch.get_default_dtype()
         if left is not self._within:

@@ -35,11 +35,23 @@ def float64() -> Iterator[None]:
         torch.set_default_dtype(torch.float32)
 
 
+@contextmanager
+def default_device() -> Iterator[None]:
+    """Any but the CPU: as many programs set "cuda"."""
+    torch.set_default_device("meta")
+    try:
+        yield
+    finally:
+        torch.set_default_device(None)
+
+
 STATES: dict[str, Callable[[], AbstractContextManager[None]]] = {
     "float64": float64,
     "autocast": lambda: torch.autocast("cpu", torch.bfloat16),
     "no_grad": torch.no_grad,
     "inference_mode": torch.inference_mode,
+    "default_device": default_device,
+    "device": lambda: torch.device("meta"),
 }
 
 
@@ -119,6 +131,31 @@ def test_what_an_environment_sets_is_its_own(place: str, tmp_path: Path, monkeyp
     assert left is torch.float32
     assert digest(resumed.checkpoint.tensors) == digest(plain.checkpoint.tensors)
     assert DoublesItself.seen[-1] is torch.float64  # what it has set, it finds again
+
+
+class Placed(Cliff):
+    """Notes where its tensors are made."""
+
+    devices: set[str] = set()  # noqa: RUF012 - of the class
+
+    def step(self, action: Obs) -> tuple[Obs, float, bool, bool, dict[str, Any]]:
+        self.devices.add(torch.empty(0).device.type)
+        return super().step(action)
+
+
+def test_a_default_device_holds_in_environments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A simulator on a GPU goes on there, whatever networks are trained on."""
+    name = "tests/Placed-v0"
+    gymnasium.register(name, Placed, max_episode_steps=LIMIT, disable_env_checker=True)
+    monkeypatch.setattr(Placed, "devices", set())
+    own = {"learning_starts": 3, "buffer_capacity": 20}
+    try:
+        with default_device():
+            manager.start(small_config(None, tmp_path, "sac", name="odd", env_id=name, algo_kwargs=own))
+            manager.load_policy(tmp_path / "odd").evaluate(1)
+    finally:
+        del gymnasium.registry[name]
+    assert Placed.devices == {"meta"}
 
 
 FORKING = """

@@ -222,6 +222,7 @@ def is_checkpoint(path: Path) -> bool:
     return any((path / name).is_file() for name in (MANIFEST, STATE, _WEIGHTS))
 
 
+@own_torch_state()
 def load_checkpoint(path: Path) -> Checkpoint:
     """Read and verify a checkpoint directory."""
     files = _read_verified(path)

@@ -1,4 +1,5 @@
-"""What the program around us may have set for all of torch; training and acting need float32, gradients, no autocast.
+"""What the program around us may have set for all of torch; training and acting need float32, gradients, no autocast,
+and the CPU where they name no device.
 
 Networks built under another default type could not be loaded elsewhere, and updates under autocast would not be those
 that resuming repeats.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import torch
 
@@ -49,6 +50,7 @@ def own_torch_state() -> Iterator[None]:
             torch.enable_grad(),
             torch.autocast("cpu", enabled=False),
             torch.autocast("cuda", enabled=False),
+            nullcontext() if _is_on_cpu() else torch._C.DisableTorchFunction(),
         ):
             yield
     finally:
@@ -71,6 +73,13 @@ def _leave() -> None:
             torch.set_default_dtype(_BEFORE[0])
 
 
+def _is_on_cpu() -> bool:
+    """Whether tensors are made there where no device is named.
+
+    Any other default is a mode of torch's functions, which is left out: another put on top of it does not compile."""
+    return torch.empty(0).device.type == "cpu"
+
+
 def is_own() -> bool:
     """Whether nothing of it is set otherwise: asking takes no time, entering does."""
     return (
@@ -79,4 +88,5 @@ def is_own() -> bool:
         and not torch.is_inference_mode_enabled()
         and not torch.is_autocast_enabled("cpu")
         and not torch.is_autocast_enabled("cuda")
+        and _is_on_cpu()
     )
