@@ -213,7 +213,8 @@ class TestRuns:
         actions = policy.predict(obs)
         assert not ((actions[:, 1] > gap.low) & (actions[:, 1] < gap.high)).any()
         exported = export_policy(policy, tmp_path / "policy.pt2")
-        np.testing.assert_allclose(torch_program.run(exported.path.read_bytes(), {"obs": obs}), actions, atol=1e-4)
+        (answer,) = torch_program.run(exported.path.read_bytes(), [{"obs": obs}])
+        np.testing.assert_allclose(answer, actions, atol=1e-4)
         assert exported.card["normalisation"]["gaps"] == [gap._asdict()]
 
     def test_that_start_from_another_have_its_transforms(self, tmp_path: Path) -> None:
