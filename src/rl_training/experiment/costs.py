@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rl_training.runtime.run_directory import RunDirectory
 
 _SAYS_NO_MORE = ("cost", "costs", "reward", "rewards")  # names of columns that are no unit
+_UNIT = re.compile(r"(?i:eur|euros?|usd|gbp|chf|dollars?|pounds?)|[€$£¥]|[kMG]?(?:Wh|J|g)|[kM]?(?:EUR|€|\$)")
 _LONGEST_UNIT = 30  # characters at the end of a name, with brackets and blanks
 _UNIT_LAST = re.compile(  # `price [EUR]`, `price_EUR`
     r"[\[(]\s*+([^\[\]()]{1,12}?)\s*[\])]$|(?<=[\s_])([A-Z€$£¥%][A-Za-z€$£¥%/]{0,5})$"
@@ -26,12 +27,14 @@ _UNIT_LAST = re.compile(  # `price [EUR]`, `price_EUR`
 
 @dataclass(frozen=True)
 class Shown:
-    """As returns, higher is better, or as costs, lower is better; unit: what the user's file calls them. with_ends:
-    whether `at_termination` was added to what the file has, so that the unit is not all they are."""
+    """As returns, higher is better, or as costs, lower is better; unit: what they are counted in. with_ends: whether
+    `at_termination` was added to what the file has, so that the unit is not all they are. name: what the user's file
+    calls them, where that is no unit."""
 
     costs: bool = False
     unit: str | None = None
     with_ends: bool = False
+    name: str | None = None
 
     @property
     def counted_in(self) -> str | None:
@@ -44,8 +47,14 @@ class Shown:
 
     @property
     def named(self) -> str:
-        """`cost, eur`."""
-        return self.noun if self.counted_in is None else f"{self.noun}, {self.counted_in}"
+        """`cost, eur`, or `cost (Kosten)`."""
+        return self.noun + self._more
+
+    @property
+    def _more(self) -> str:
+        if self.counted_in is not None:
+            return f", {self.counted_in}"
+        return "" if self.name is None else f" ({self.name})"
 
     @property
     def axis(self) -> str:
@@ -62,7 +71,7 @@ class Shown:
     def title(self, of: str) -> str:
         """`Cost of a step, eur`, and `Reward of a step` where there are no costs; of an episode, its return."""
         noun = "Cost" if self.costs else "Return" if of == "an episode" else "Reward"
-        return f"{noun} of {of}" + ("" if self.counted_in is None else f", {self.counted_in}")
+        return f"{noun} of {of}{self._more}"
 
     def number(self, reward: float) -> float:
         """A sum of rewards as it is shown."""
@@ -95,7 +104,8 @@ def shown_as(section: Any, facts: Mapping[str, Any]) -> Shown:
         return Shown(with_ends=added)
     terms = _terms(said[-1].get("columns"))
     units = {_unit(term.column) if abs(term.weight) == 1.0 and term.measure is None else None for term in terms}
-    return Shown(True, units.pop() if len(units) == 1 else None, added)
+    unit = units.pop() if len(units) == 1 else None
+    return Shown(True, unit, added, _name(terms[0].column) if unit is None and len(terms) == 1 else None)
 
 
 def added_up(section: Any, facts: Mapping[str, Any]) -> str | None:
@@ -113,12 +123,16 @@ def _terms(columns: Any) -> tuple[Term, ...]:
 
 def _unit(name: str) -> str | None:
     """What a column's name says costs are counted in: the unit at its end, `EUR` of `cost of interval EUR`, or all of
-    it. Sums of a rate, `EUR/h`, are not counted in it."""
-    if not name or name.lower() in _SAYS_NO_MORE:
-        return None
+    it, where that is one. Sums of a rate, `EUR/h`, are not counted in it."""
     last = _UNIT_LAST.search(name[-_LONGEST_UNIT:])
     unit = name if last is None else last[1] or last[2]
-    return None if "/" in unit else printable(unit)
+    is_unit = last is not None or _UNIT.fullmatch(name) is not None
+    return printable(unit) if is_unit and "/" not in unit else None
+
+
+def _name(name: str) -> str | None:
+    """What a column is called, where that says more than that it has costs, and is no rate's unit."""
+    return None if not name or name.lower() in _SAYS_NO_MORE or "/" in name else printable(name)
 
 
 def shown_of(config: TrainConfig, run: RunDirectory | None) -> Shown:
