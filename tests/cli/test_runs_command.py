@@ -107,7 +107,7 @@ class TestOffline:
             "good": [whole],
             "open": [near],
             "bad": [estimate(0.99, -9.0, -1.0)],
-            "torn": [near, whole],
+            "torn": [estimate(0.99, -90.0, -10.0), whole],
             "none": [{"step": 50, "value": None, "policies": refused}],
             "undone": [whole, whole | {"value": None, "improvement": None, "policies": refused}],
         }

@@ -26,8 +26,28 @@ def estimate(gamma: float = 0.99, low: float = -1.0, high: float = 4.0, **change
 
 
 def test_the_newest_leads_though_another_of_its_discount_is_older_than_the_others() -> None:
-    records = [estimate(0.99), estimate(1.0), estimate(0.99, repeats=20)]
+    records = [estimate(0.99), estimate(0.9), estimate(0.99, repeats=20)]
     assert leading(to_show(records)[0]) == records[2]
+
+
+def test_one_of_whole_episodes_comes_first() -> None:
+    """It is what a person thinks in."""
+    records = [estimate(0.99), estimate(1.0), estimate(0.99, repeats=20)]
+    assert leading(to_show(records)[0]) == records[1]
+
+
+def test_opposite_estimates_disagree_and_no_others() -> None:
+    whole = estimate(1.0, 1.0, 3.0)
+    for low, high, word, said in (
+        (-3.0, -1.0, "disputed", "two estimates disagree: "),
+        (-3.0, 1.0, "not shown", "two estimates point in different directions; only the undiscounted one excludes"),
+        (-1.0, 3.0, "not shown", "both estimates point to a saving; only the undiscounted one excludes zero: "),
+    ):
+        other = estimate(0.99, low, high)
+        assert in_a_word([other, whole]) == (whole, word)
+        assert disagreement(whole, opposed(whole, [other, whole]), "saving").startswith(said)
+    apart = estimate(1.0, -3.0, 0.5, repeats=20)
+    assert disagreement(whole, opposed(whole, [apart, whole])).startswith("two estimates disagree: undiscounted, 5")
 
 
 def test_those_that_say_otherwise() -> None:
@@ -35,9 +55,10 @@ def test_those_that_say_otherwise() -> None:
     assert opposed(whole, [near, whole]) == (near,)
     assert opposed(near, [whole, near]) == (whole,)
     assert disagreement(whole, (near,)) == (
-        "two estimates disagree: undiscounted +2 (1 to 3); discounted by 0.99 +1.50 (-1.00 to 4.00)"
+        "both estimates point to an improvement; only the undiscounted one excludes zero: undiscounted +2 (1 to 3);"
+        " discounted by 0.99 +1.50 (-1.00 to 4.00)"
     )
-    assert in_a_word([near, whole]) == (whole, "disputed")
+    assert in_a_word([near, whole]) == (whole, "not shown")
 
 
 @pytest.mark.parametrize(
@@ -60,7 +81,8 @@ def test_less_work_does_not_replace_more_of_the_same_discount() -> None:
     thorough, trial = estimate(repeats=20), estimate(low=1.0)
     assert opposed(trial, [thorough, trial]) == (thorough,)
     assert disagreement(trial, (thorough,)) == (
-        "two estimates disagree: discounted by 0.99, 5 resamples, 5,000 updates +2.50 (1.00 to 4.00); discounted by"
+        "both estimates point to an improvement; only the one discounted by 0.99, 5 resamples, 5,000 updates excludes"
+        " zero: discounted by 0.99, 5 resamples, 5,000 updates +2.50 (1.00 to 4.00); discounted by"
         " 0.99, 20 resamples, 5,000 updates +1.50 (-1.00 to 4.00)"
     )
     assert opposed(thorough, [trial, thorough]) == ()

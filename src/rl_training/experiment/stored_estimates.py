@@ -18,7 +18,7 @@ from rl_training.paths import bare_name
 
 Record = Mapping[str, Any]
 
-TRAINED_ON = "the policy was trained on these episodes, which flatters it; other ones say more"
+TRAINED_ON = "the policy was trained on these episodes, which flatters it; judge it on others"
 
 
 def mapping(value: Any) -> Record:
@@ -159,23 +159,53 @@ def in_a_word(records: Sequence[Record]) -> tuple[Record, str] | None:
     shown = leading(to_show(records)[0]) if records else {}
     if not shown or (found := improvement(shown)) is None:
         return (shown, "refused" if reasons(shown) else "") if shown else None
-    if opposed(shown, records):
-        return shown, "disputed"
+    if others := opposed(shown, records):
+        return shown, "disputed" if _disagree([shown, *others]) else "not shown"
     worse = found[0].high is not None and found[0].high < 0.0
     return shown, "better" if is_better(shown) else "worse" if worse else "not shown"
 
 
-def disagreement(shown: Record, others: Sequence[Record]) -> str:
-    """`two estimates disagree: undiscounted +128.7 (22.0 to 235.4); discounted by 0.99 +53.6 (-24.3 to 131.6)`; empty
-    where no other is opposed."""
-    if not others:
-        return ""
+def disagreement(shown: Record, others: Sequence[Record], gain: str = "improvement") -> str:
+    """`both estimates point to an improvement; only the one discounted by 0.99 excludes zero: undiscounted …`, or `two
+    estimates disagree: …`; empty where no other is opposed. gain: what is gained."""
+    return f"{how_they_agree(shown, others, gain)}: {gained_by_each(shown, others)}" if others else ""
+
+
+def how_they_agree(shown: Record, others: Sequence[Record], gain: str) -> str:
+    """The same without the numbers."""
     told = [shown, *reversed(others)]
+    if _disagree(told):
+        return f"{'two' if len(told) == 2 else len(told)} estimates disagree"
+    signs = {found[0].value > 0 for one in told if (found := improvement(one)) is not None}
+    sure = [how for how, one in zip(_told_apart(told), told, strict=True) if is_better(one)]
+    names = [f"the {how} one" if how == discounted_by(1.0) else f"the one {how}" for how in sure]
+    only = f"only {listed(names)} exclude{'s' * (len(sure) == 1)} zero"
+    if len(signs) > 1:
+        return f"{'two' if len(told) == 2 else len(told)} estimates point in different directions; {only}"
+    every = "both" if len(told) == 2 else f"all {len(told)}"
+    return f"{every} estimates point to {'an' if gain[:1] in 'aeiou' else 'a'} {gain}; {only}"
+
+
+def gained_by_each(shown: Record, others: Sequence[Record]) -> str:
+    """`undiscounted +7.1 (-0.6 to 14.9); discounted by 0.99 +3.34 (0.53 to 6.14)`."""
+    told = [shown, *reversed(others)]
+    return "; ".join(f"{how} {_gained(one)}" for how, one in zip(_told_apart(told), told, strict=True))
+
+
+def _told_apart(told: Sequence[Record]) -> list[str]:
     discounts = [discounted(one) for one in told]
     made = [f", {count(one, 'repeats')} resamples, {count(one, 'updates')} updates" for one in told]
-    hows = [own + how * (discounts.count(own) > 1) for own, how in zip(discounts, made, strict=True)]
-    found = [f"{how} {_gained(one)}" for how, one in zip(hows, told, strict=True)]
-    return f"{'two' if len(told) == 2 else len(told)} estimates disagree: {'; '.join(found)}"
+    return [own + how * (discounts.count(own) > 1) for own, how in zip(discounts, made, strict=True)]
+
+
+def _disagree(told: Sequence[Record]) -> bool:
+    """Whether some show the opposite of others, or intervals of the same discount do not meet."""
+    gains = [(found[0], one.get("gamma")) for one in told if (found := improvement(one)) is not None]
+    ends = [
+        (own.value if own.low is None else own.low, own.value if own.high is None else own.high, g) for own, g in gains
+    ]
+    opposite = any(low > 0 for low, _, _ in ends) and any(high < 0 for _, high, _ in ends)
+    return opposite or any(one[0] > two[1] and one[2] == two[2] for one in ends for two in ends)
 
 
 def _gained(of: Record) -> str:
@@ -230,11 +260,15 @@ def _by_bare_name(record: Record) -> Record:
 
 def leading(offline: Sequence[Record]) -> Record:
     """Of those to show, on episodes that were not trained on if there is one: of the policy as it is shipped, of the
-    most seeds, and of these the newest."""
+    most seeds, of whole episodes where these are added up, and of these the newest."""
     unseen = [record for record in offline if share_trained_on(record) == 0.0]
     others = [record for record in offline if share_trained_on(record) != 1.0]
     among = unseen or others or offline
-    return max(reversed(among), key=lambda record: (_of_the_mode(record), len(_seeds(record))), default={})
+    return max(reversed(among), key=_weight, default={})
+
+
+def _weight(record: Record) -> tuple[bool, int, bool]:
+    return _of_the_mode(record), len(_seeds(record)), record.get("gamma") == 1.0
 
 
 def reasons(record: Record) -> dict[str, list[str]]:

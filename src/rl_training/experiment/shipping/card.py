@@ -17,14 +17,14 @@ from rl_training import __version__
 from rl_training.data.reference_returns import reference_returns
 from rl_training.environments import NamedColumn
 from rl_training.errors import CheckpointError
-from rl_training.experiment.costs import Shown, shown_as
+from rl_training.experiment.costs import Shown, shown_as, shown_of
 from rl_training.experiment.horizon import FURTHER_REFUSED, NEWER_REFUSED
 from rl_training.experiment.manager import LoadedPolicy
 from rl_training.experiment.offline_doubts import LEAST_ENDS_FORETOLD, LEAST_FORETOLD
 from rl_training.experiment.report.contents import training_doubts
 from rl_training.experiment.run_listing import status_of
 from rl_training.experiment.shipping.network import Floats, PolicyNetwork
-from rl_training.experiment.stored_estimates import contradicted, disagreement, opposed, to_show
+from rl_training.experiment.stored_estimates import contradicted, disagreement, leading, opposed, to_show
 from rl_training.paths import bare_paths
 from rl_training.runtime.records import EVALUATION_METRICS, OFFLINE_EVALUATIONS, is_estimate
 from rl_training.runtime.run_directory import RunDirectory, run_of
@@ -160,8 +160,8 @@ def scores(policy: LoadedPolicy, run: RunDirectory | None, seed: int) -> dict[st
 
 
 def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int) -> dict[str, Any] | None:
-    """What was last estimated of this very checkpoint without a simulator, if any is trusted the last that is; none
-    where nothing was."""
+    """What was estimated of this very checkpoint without a simulator: the estimate that leads the report, a trusted one
+    if there is any; none where nothing was."""
     step = policy.checkpoint.progress["steps"]
     records = [] if run is None else run.records(OFFLINE_EVALUATIONS)
     if not all(map(is_estimate, records)):
@@ -172,12 +172,13 @@ def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int
     own = [record["policies"][record["seeds"].index(seed)] for record in of_step]
     each = [{**record, **one, "seeds": [seed]} for record, one in zip(of_step, own, strict=True)]
     shown, others = to_show(each)
-    last = shown[-1]
+    last = leading(shown)  # as in the report
     is_older = last["value"] is not None and own[-1]["value"] is None
     refused = [(NEWER_REFUSED, why) for why in own[-1]["not_trusted_because"]] if is_older else []
     further = [one for one in each if one["gamma"] > last["gamma"]]
     if last["value"] is not None and further and all(one["value"] is None for one in further):
         refused += [(FURTHER_REFUSED, why) for why in further[-1]["not_trusted_because"]]
+    gain = "saving" if shown_of(policy.checkpoint.config, run).costs else "improvement"
     diagnostics = dict(last.get("diagnostics") or {})
     if not (last.get("foretold_by_the_model") or 0.0) >= LEAST_FORETOLD:
         diagnostics.pop("modelled_value", None)  # a model that foretells so little tells nothing of a policy
@@ -188,7 +189,7 @@ def offline_evaluation(policy: LoadedPolicy, run: RunDirectory | None, seed: int
         "diagnostics": diagnostics,
         **{name: last[name] for name in ("behaviour", "gamma", "updates", "repeats", "level")},
         "cautions": [*last["cautions"], *dict.fromkeys(f"{told}, because {why}" for told, why in refused)],
-        "disagreement": disagreement(last, opposed(last, each)) or None,
+        "disagreement": disagreement(last, opposed(last, each), gain) or None,
         "contradicted": contradicted(others) or None,
         "data": {**last["data"], "title": PurePath(last["data"]["title"]).name},
         "how": "fitted Q evaluation: value where the data's episodes begin, raw reward",
