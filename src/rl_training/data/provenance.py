@@ -70,6 +70,11 @@ class Provenance:
         yield self.options
 
     @property
+    def tells_of_rewards(self) -> bool:
+        """Whether anything was said on how they are read, at any stage."""
+        return any(name in said for said in self.stages() for name in _OF_REWARDS)
+
+    @property
     def origin(self) -> str | None:
         """The name of the file that all was made from, as far as it is told."""
         return (None if self.before is None else self.before.origin) or self.source

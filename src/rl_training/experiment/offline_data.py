@@ -15,11 +15,13 @@ from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.data.provenance import KEY as PROVENANCE
 from rl_training.data.provenance import Provenance, other_rewards
 from rl_training.errors import ConfigError, DataError
+from rl_training.experiment.costs import Shown, shown_of
 from rl_training.experiment.offline_doubts import FEW_EPISODES, caution_of_few
 from rl_training.experiment.other_units import other_units
 from rl_training.experiment.report.diagnostics import some_episodes
 from rl_training.experiment.report.held_out import read_alike, share_seen
 from rl_training.experiment.stored_estimates import TRAINED_ON
+from rl_training.experiment.stored_numbers import as_number
 from rl_training.runtime.config import TrainConfig
 from rl_training.runtime.run_directory import run_of
 from rl_training.validation import shown
@@ -55,9 +57,10 @@ def episodes_to_evaluate_on(
     data, title, said = _open(policy, given)
     cautions += [f"{title}: {note}" for note in said]
     trained_on = None if given is None else _provenance(policy)
-    if data.provenance is not None and trained_on is not None:
-        differs = other_rewards(data.provenance, trained_on)
-        cautions += [f"{title}: {differs}: what is estimated is not what was trained for"] if differs else []
+    if given is not None:
+        differs = None if data.provenance is None or trained_on is None else other_rewards(data.provenance, trained_on)
+        facts = None if run is None else run.describe().get("dataset")
+        cautions += _held_to(data, title, differs, facts or {}, shown_of(policy.checkpoint.config, run))
     for name, found, expected in (
         ("observations", data.obs_dim, spaces.obs_dim),
         ("actions", data.act_dim, spaces.act_dim),
@@ -79,7 +82,7 @@ def episodes_to_evaluate_on(
     elif seen:
         cautions.append(
             f"the policy was trained on about {seen * data.n_episodes:,.0f} of these"
-            f" {amount(data.n_episodes, 'episode')}, which flatters it; other ones say more"
+            f" {amount(data.n_episodes, 'episode')}, which flatters it; judge it on others"
         )
     some = some_episodes(data, MOST_ROWS)
     if len(some) < len(data):
@@ -112,7 +115,28 @@ def _few_ends(data: TransitionDataset, trained: Mapping[str, Any]) -> list[str]:
         return []
     some = f"only {amount(ends, 'episode')} of {data.n_episodes:,}" if ends else f"none of {data.n_episodes:,} episodes"
     verb = "terminate" if ends > 1 else "terminates"
-    return [f"{some} {verb}: how often a policy would, and what that costs or earns, is hardly told by these data"]
+    return [f"{some} {verb}: these data hardly tell how often a policy would, and what that costs or earns"]
+
+
+def _held_to(
+    data: TransitionDataset, title: str, differs: str | None, trained: Mapping[str, Any], how: Shown
+) -> list[str]:
+    """A word on rewards that were read otherwise than those trained on, if they differ. Costs whose sign is turned are
+    refused; where the file does not tell, and its episodes return what those trained on did, they may be the same."""
+    ends = [as_number(trained.get(f"return_{end}"), None) for end in ("min", "max")]
+    known = [end for end in ends if end is not None]
+    if len(known) == len(ends) and data.whole_episodes:
+        low, high = known
+        mean = float(data.episode_returns().mean())
+        if how.costs and high < 0.0 < mean:
+            raise DataError(
+                f"{title}: costs were taken for rewards: episodes return {mean:.4g} on average, and those trained on"
+                f" {low:.4g} to {high:.4g}; write the file anew with `rl-training data convert … --rewards-are costs`"
+            )
+        silent = data.provenance is not None and not data.provenance.tells_of_rewards
+        if differs and silent and low - (high - low) <= mean <= high + (high - low):
+            return [f"{title}: does not tell how its rewards were made; they look like those trained on"]
+    return [f"{title}: {differs}: what is estimated is not what was trained for"] if differs else []
 
 
 def _provenance(policy: LoadedPolicy) -> Provenance | None:
