@@ -39,7 +39,7 @@ def test_a_busy_machine_is_told_of_first(command: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(benchmarking, "default_threads", lambda: 2)
     code, _, err = command("bench", "--algo", "bc", *TINY)
     assert code == 0, err
-    assert err.startswith("note: the machine is busy (load 99.0 on 2 cores): 2 threads that wait for each other")
+    assert err.startswith("note: the machine is busy (load 99.0 on 2 cores), which slows 2 threads down")
 
 
 def test_a_compiler_that_fails(command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

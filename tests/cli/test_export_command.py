@@ -264,7 +264,7 @@ class TestQuality:
             ),
             (
                 estimate(0, 0, 0, improvement=None, not_trusted_because=["it is so; do that", "more"]),
-                "unknown: the estimate from the data alone is not to be trusted, because it is so",
+                "unknown: there is no reliable estimate, because it is so",
             ),
         ],
     )

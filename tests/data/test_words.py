@@ -330,11 +330,11 @@ class TestOtherNumbers:
             DataError, match="mixture: q: obs are door, x, b, in that order, and those of p are x, door, a"
         ):
             mix_datasets({"p": one, "q": turned})
-        told = "mixture: q: obs are called otherwise than in p: b for a; taken for the same"
+        told = "mixture: q: the observations have other names than in p: b for a; taken for the same"
         assert told in mix_datasets({"p": one, "q": other}).notes
         spaces = named_spaces(infer_spaces(one), one)
         assert require_order(other, spaces, "q") == [
-            "q: obs are called otherwise than in the run: b for a; taken for the same"
+            "q: the observations have other names than in the run: b for a; taken for the same"
         ]
         assert require_order(one, spaces, "p") == []
 

@@ -89,11 +89,10 @@ class TestDoubts:
         assert said.endswith("a smaller --gamma")
         assert (said.updates, said.nearer) == (None, True)
 
-    @pytest.mark.parametrize(("extreme", "told"), [(60.0, "Q reaches 60.0"), (np.nan, "not finite")])
+    @pytest.mark.parametrize(("extreme", "told"), [(60.0, "impossible (60.0,"), (np.nan, "not finite")])
     def test_divergence(self, extreme: float, told: str) -> None:
         ends = np.stack((np.full((3, 2), -20.0), np.full((3, 2), extreme)))
         (said,) = doubts(fitted(extremes=ends), 0, 0.0)
-        assert said.startswith("the fit diverged")
         assert told in said
         assert (said.updates, said.nearer) == (None, not np.isnan(extreme))
 
@@ -107,11 +106,12 @@ class TestDoubts:
         settled = fitted(updates=3_000, left=away, course=fitted().course[:6])
         assert doubts(settled, 0, 0.0) == []
         (said,) = caution_of_a_stop(settled, 4)
-        assert said.startswith("seed 4 is judged after 3,000 updates: after 3,500, its values left")
+        assert said.startswith("seed 4 is judged after 3,000 updates: after 3,500, its values became impossible")
         early = replace(settled, course=settled.course[:3])
         (said,) = doubts(early, 0, 0.0)
-        assert said.startswith("the fit diverged and was stopped after 3,500 updates: Q reaches 60.0")
-        assert said.endswith("0.9 some 10, and nothing that comes later)")
+        assert said.startswith("the estimate became impossible (60.0, where")
+        assert "the fit was stopped after 3,500 updates; record more" in said
+        assert said.endswith("0.9 about 10)")
         assert caution_of_a_stop(fitted(), 4) == []
 
     def test_a_fit_that_was_cut_short_is_not_settled(self) -> None:
@@ -150,21 +150,22 @@ class TestDoubts:
         parting[8:, :, 0] += np.array([-2.0, 0.0, 2.0])
         (said,) = doubts(replace(sound, starts=apart, course=parting), 0, 0.0)
         assert "go further" not in said
-        assert "it moves outwards, and more updates would lead it further; record more episodes" in said
+        assert "it is diverging; more updates will not help; record more episodes" in said
         assert (said.updates, said.nearer) == (None, True)
         faster = np.array(sound.course)
         faster[:, :, 0] += np.array([0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.1, 0.2, 1.0, 3.0])[:, None]
-        assert "it moves outwards" in doubts(fitted(course=faster), 0, 0.0)[0]
+        assert "it is diverging" in doubts(fitted(course=faster), 0, 0.0)[0]
 
     def test_a_value_that_rewards_cannot_add_up_to(self) -> None:
         sound = fitted()
         (said,) = doubts(replace(sound, starts=sound.starts - 40.0), 0, 0.0)
-        assert "rewards of these data add up to -40.0 to 0.0" in said
+        assert said.startswith("the estimate became impossible (")
+        assert "where episodes of these data cannot come to less than -40.0), and" in said
 
     def test_rewards_that_are_always_the_same(self) -> None:
         """Any error of Q would leave a range of no width, and be called divergence."""
         (said,) = doubts(fitted(allowed=(-10.0, -10.0)), 0, 0.0)
-        assert said.startswith("whatever is done, rewards of these data add up to -10.0: no policy can be told")
+        assert said.startswith("rewards of these data add up to -10.0 whatever is done, so every policy looks the same")
 
     def test_repeats_that_disagree(self) -> None:
         sound = fitted()
@@ -258,7 +259,7 @@ class TestDoubts:
         (said,) = self.ends(0.59, 0.004)
         assert said.startswith(
             "played in a model of the dynamics, which foretells the end of 95% of left-out episodes, 59% of its"
-            " episodes end in states in which none of the data did (at most 10%): it is led away"
+            " episodes end in states in which none of the data did (at most 10%): the policy goes"
         )
         assert said.endswith("or record episodes of this policy if it is safe to try")
         (said,) = self.ends(0.3, 0.6)
@@ -280,7 +281,7 @@ class TestDoubts:
         sound = fitted()
         few = replace(sound, starts=sound.starts[..., :9], weights=np.full((3, 9), 1 / 9), observed=sound.observed[:9])
         said = doubts(few, 0, 0.0)[0]
-        assert said.startswith(f"there are only 9 episodes, and an interval needs {FEWEST_EPISODES} at the least")
+        assert said.startswith(f"there are only 9 episodes, and an interval needs at least {FEWEST_EPISODES}")
 
 
 def test_student() -> None:
@@ -425,8 +426,8 @@ def test_other_data(run: Path, dataset: TransitionDataset, tmp_path: Path) -> No
     found = policy.evaluate_offline(tmp_path / "other.npz", **QUICK, store=False)
     assert (found.data.trained_on, found.data.share_trained_on) == (False, 0.0)
     assert found.cautions == (
-        "10 episodes are few: if they hold little but one good way of acting, a policy that is much worse can come out"
-        " as good as the behaviour; do not take an estimate near the behaviour's for a proof",
+        "10 episodes are few: if all of them were run alike, a policy that is much worse can come out as good as the"
+        " behaviour; a similar estimate is no proof of similar quality",
     )
     assert found.data.fingerprint == policy.evaluate_offline(other, **QUICK, store=False).data.fingerprint
     half = dataset.select(np.arange(1_000))
@@ -466,7 +467,7 @@ def test_how_many_of_the_episodes_were_trained_on(run: Path, dataset: Transition
     other = TransitionDataset.from_dict(rows | {"rewards": np.where(new, dataset.rewards - 0.5, dataset.rewards)})
     found = load_policy(run).evaluate_offline(other, **QUICK, store=False)
     assert (
-        "the policy was trained on about 4 of these 10 episodes, which flatters it; other ones say more"
+        "the policy was trained on about 4 of these 10 episodes, which flatters it; judge it on others"
         in found.cautions
     )
     assert not found.data.trained_on
@@ -568,7 +569,7 @@ def test_episodes_that_all_end_may_be_added_up(run: Path, dataset: TransitionDat
     found = policy.evaluate_offline(ended, **QUICK, gamma=1.0, store=False)
     assert found.behaviour_return.value == pytest.approx(found.observed.undiscounted)
     assert found.sums_up
-    assert any(one.startswith("undiscounted: that the policy's episodes end") for one in found.cautions)
+    assert any(one.startswith("undiscounted: this assumes that the policy's episodes end") for one in found.cautions)
     assert not policy.evaluate_offline(dataset, **QUICK, store=False).sums_up
 
 
@@ -694,6 +695,25 @@ def test_rewards_that_were_read_in_another_way_are_told(tmp_path: Path, penalty:
     assert (f"it was written with at_termination: {penalty}, as it tells" in found) == (penalty is not None)
 
 
+def test_costs_that_were_taken_for_rewards_are_refused(tmp_path: Path) -> None:
+    """As nobody means a cost below zero; a file that does not tell, whose episodes return the same, passes."""
+    rng = np.random.default_rng(0)
+    rows = [f"{rng.normal():.4f},{rng.uniform(-1, 1):.4f},{rng.uniform(1, 2):.4f},{int(n % 5 == 4)}" for n in range(60)]
+    (tmp_path / "log.csv").write_text("\n".join(["obs,action,eur,terminated", *rows]) + "\n")
+    columns = {"obs": "obs", "actions": "action", "rewards": "eur", "terminations": "terminated"}
+    section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns, "rewards_are": "costs"}
+    config = small_config(None, tmp_path, dataset=section, total_timesteps=2)
+    policy = load_policy(train(config).run.path)
+    turned = TransitionDataset.load(tmp_path / "log.csv", columns=columns)
+    turned.save(tmp_path / "turned.npz")
+    with pytest.raises(DataError, match=r"turned.npz: costs were taken for rewards: episodes return 7\.\d+ on average"):
+        policy.evaluate_offline(str(tmp_path / "turned.npz"), **QUICK)
+    silent = TransitionDataset.from_dict(turned.to_dict() | {"rewards": -turned.rewards})
+    silent.save(tmp_path / "silent.npz")
+    told = " ".join(policy.evaluate_offline(str(tmp_path / "silent.npz"), **QUICK).cautions)
+    assert "what is estimated is not what was trained for" not in told
+
+
 def test_a_checkpoint_that_was_judged_stays_when_the_run_goes_on(data_file: Path, tmp_path: Path) -> None:
     """Somebody may have shipped it."""
     config = small_config(data_file, tmp_path, total_timesteps=20, checkpoint_interval=10, keep_checkpoints=1)
@@ -717,5 +737,5 @@ def test_terminations_that_are_too_few_to_be_judged(tmp_path: Path, ends: int, t
         return TransitionDataset(obs[:100], actions, obs[:100, 0], obs[1:], over, last & ~over)
 
     policy = load_policy(Trainer(small_config(None, tmp_path), dataset=of(9)).train().run.path)
-    found = [note for note in policy.evaluate_offline(of(ends), store=False, **QUICK).cautions if "hardly told" in note]
+    found = [note for note in policy.evaluate_offline(of(ends), store=False, **QUICK).cautions if "hardly tell" in note]
     assert [note.startswith(told) for note in found] == ([True] if told else [])

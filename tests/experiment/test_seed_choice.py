@@ -87,7 +87,7 @@ def test_without_evidence_it_is_the_first(run: Path) -> None:
 
 def test_the_best_that_is_trusted(run: Path) -> None:
     store(run, estimated({4: None, 2: (1.0, 0.2, 1.8), 7: (3.0, 1.0, 5.0)}))
-    assert taken(run) == (7, "its estimate is the best of 2 seeds, that of seed 4 is not to be trusted")
+    assert taken(run) == (7, "its estimate is the best of 2 seeds, that of seed 4 was refused")
     assert "writes the policy of seed 7 (its estimate is the best of 2 seeds," in lead_of(run)
 
 
@@ -98,7 +98,7 @@ def test_one_that_is_shown_to_be_better_comes_first(run: Path) -> None:
 
 def test_where_all_were_refused(run: Path) -> None:
     store(run, estimated(dict.fromkeys(SEEDS)))
-    assert taken(run) == (4, "the first of 3; its estimate is not to be trusted, and no other can be trusted")
+    assert taken(run) == (4, "the first of 3, as no estimate of a seed can be trusted")
 
 
 def test_episodes_that_were_not_trained_on_come_first_as_in_the_report(run: Path) -> None:
@@ -136,7 +136,7 @@ def test_reasons_that_differ_in_numbers_alone_are_said_once(run: Path) -> None:
     for policy, updates in zip(record["policies"], ("10,500", "6,500", "8,000"), strict=True):
         policy["not_trusted_because"] = [f"the fit was stopped after {updates} updates: Q reaches 9.5; record more"]
     store(run, record)
-    assert "could not be judged: the fit was stopped after 6,500 to 10,500 updates. " in lead_of(run)
+    assert "no reliable estimate of run yet: the fit was stopped after 6,500 to 10,500 updates." in lead_of(run)
 
 
 class TestWhereverTheRunLies:

@@ -24,12 +24,9 @@ def busy(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("busy")
 def test_threads_that_wait_for_each_other() -> None:
     (said,) = busy_notice(2)
-    assert said == (
-        "the machine is busy (load 7.2 on 2 cores): 2 threads that wait for each other make this slow; --set threads=1"
-        " is faster then"
-    )
+    assert said == ("the machine is busy (load 7.2 on 2 cores), which slows 2 threads down; use --set threads=1")
     assert busy_notice(1) == []
-    assert busy_notice(2, None)[0].endswith("make this slow")
+    assert busy_notice(2, None)[0].endswith("which slows 2 threads down")
 
 
 def test_a_machine_that_is_not_busy(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,7 +46,7 @@ def test_the_remedy_is_one_that_can_be_taken(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
     assert "--set threads=1" in use_threads(None, "cpu", resumed=False)[0]
     assert "OMP_NUM_THREADS=1" in use_threads(None, "cpu", resumed=True)[0]
-    assert use_threads(2, "cpu", resumed=True)[0].endswith("make this slow")
+    assert use_threads(2, "cpu", resumed=True)[0].endswith("slows 2 threads down")
     assert use_threads(2, "cuda:0", resumed=False) == []
     assert chosen == [2, 2]
 

@@ -24,11 +24,12 @@ from rl_training.cli.using import tell_stopped
 from rl_training.errors import CheckpointError, ConfigError
 from rl_training.experiment.costs import RETURNS, Shown, shown_of
 from rl_training.experiment.deciding import deciding
-from rl_training.experiment.horizon import beginning, discounted_by, steps_ahead
+from rl_training.experiment.horizon import LEAST_GAMMA, beginning, discounted_by, nearer_gamma, steps_ahead
 from rl_training.experiment.manager import LoadedPolicy, load_policy
 from rl_training.experiment.metric_doubts import longer
 from rl_training.experiment.offline_doubts import MOST_ROUNDS, behind_the_cuts, mean_of, with_last_rows
 from rl_training.experiment.offline_evaluation import OfflineEvaluation, PolicyValue, evaluate_offline
+from rl_training.experiment.seed_choice import SeedChoice
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.experiment.stored_estimates import gain_between
 from rl_training.paths import from_here, in_shell, resolved
@@ -41,7 +42,6 @@ from rl_training.wording import amount, likely, notice_line, readable
 
 _SELDOM = 30.0  # seconds
 _FEW_SET_ASIDE = 100  # episodes
-_NEARER, _LEAST_GAMMA = 5.0, 0.5  # by how much of 1 - gamma a nearer horizon is proposed, and how near at most
 
 
 @dataclass(frozen=True)
@@ -98,8 +98,7 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
         estimated.append(one)
         _store(one, policy)
         if not as_json:
-            taken = [f"  {line}" for line in policy.seed_choice.taken]
-            tell("\n".join([*_lines(one), *taken, *_next(one, asked)]))
+            tell("\n".join([*_lines(one), *_taken(one, policy.seed_choice), *_next(one, asked)]))
     pairs = list(_compared(estimated))
     if as_json:
         told = [one.to_json() for one in estimated]
@@ -114,9 +113,14 @@ def evaluate(runs: Sequence[Path], asked: AskedOffline, *, as_json: bool) -> Non
         rows = [(f"  {a.run.name}", f"over {b.run.name}", *_gain(gain, p)) for a, b, gain, p in pairs]
         tell("\n".join(table(("", "", "", "", ""), rows)[1:]))
     elif len(estimated) > 1:
-        tell(
-            "not compared: that takes the same episodes, discount (--gamma) and repeats, and estimates that are trusted"
-        )
+        tell("not compared: that needs trusted estimates on the same episodes, with the same --gamma and --repeats")
+
+
+def _taken(one: Estimated, chosen: SeedChoice) -> list[str]:
+    """Which seed leaves the run, and why: by another estimate, where none of these can be trusted."""
+    if chosen.by == "estimate" and not one.found.trusted:
+        return [f"  export and predict take seed {chosen.seed}, by another estimate, which is trusted ({chosen.how})"]
+    return [f"  {line}" for line in chosen.taken]
 
 
 def _require_data(run: Path, policy: LoadedPolicy, asked: AskedOffline) -> None:
@@ -191,7 +195,7 @@ class _Told:
         line = f"fitted: {done:,} of {amount(planned, 'update')} · {pace(done, planned - done, gone)}"
         if self._can_go_on and planned < MOST_ROUNDS * self._first:
             line += f", {clock(self._longest(done))} if it does not settle"
-        return f"{line} · {added:,} were added, as it had not settled" if added else line
+        return f"{line} · {added:,} added: not settled yet" if added else line
 
     def _longest(self, done: int) -> float:
         """Seconds that are left if all is done that may be."""
@@ -222,15 +226,11 @@ def _lines(one: Estimated) -> list[str]:
         rows.append((f"  {mean_of(len(found.trusted), len(found.policies))}", *_value(mean, shown), *_gain(*gain)))
     value, better = ("cost", "saving") if shown.costs else ("value", "improvement")
     heads = ("", value, f"{LEVEL:.0%} interval", better, f"{LEVEL:.0%} interval ", "probability")
-    unit = (
-        f"costs{shown.behind} (lower is better; notes speak of rewards, their negative)"
-        if shown.costs
-        else "raw reward"
-    )
+    sums = f"{shown.named}, lower is better (notes speak of rewards, its negative)" if shown.costs else "raw reward"
     return [
         f"{one.run} ({one.which} checkpoint, update {found.step:,}) without a simulator: fitted Q evaluation",
         f"  on {data.title}: {size}; {settings.repeats} resamples of them, {amount(found.updates, 'update')} each",
-        f"  {discounted_by(found.gamma)}, {unit}, from where the episodes begin; behaviour: the data's actions",
+        f"  {discounted_by(found.gamma)}, {sums}, from the start of an episode; behaviour: the recorded actions",
         *table(heads, rows, right=(value, better, "probability")),
         *_recorded(found, shown),
         *(f"  {names} not to be trusted, because {reason}" for reason, names in _doubted(found)),
@@ -252,16 +252,15 @@ def _next(one: Estimated, asked: AskedOffline) -> Iterator[str]:
     if updates:
         takes = one.seconds * max(updates) / max(found.updates, 1)
         yield f"next: {words}{_same_gamma(asked)} --updates {max(updates)}  # about {clock(takes)}"
-    elif all(reason.nearer or reason.updates is not None for reason in reasons) and found.gamma > _LEAST_GAMMA:
+    elif all(reason.nearer or reason.updates is not None for reason in reasons) and found.gamma > LEAST_GAMMA:
         if asked.data is not None and found.data.episodes < _FEW_SET_ASIDE:
-            few = f"{found.data.episodes:,} episodes may be too few to judge by"
-            yield f"next: set more aside, {program()} data split --held-out 0.5, and train on the others: {few}"
-        apart = 1.0 - found.gamma if found.gamma < 1.0 else 1.0 / found.observed.steps
-        nearer = max(1.0 - _NEARER * apart, _LEAST_GAMMA)
+            few = f"{found.data.episodes:,} episodes may be too few; set more aside, and train on the others"
+            yield f"next: {program()} data split --held-out 0.5  # {few}"
+        nearer = nearer_gamma(found.gamma, found.observed.steps)
         part = beginning(nearer, found.observed.steps)
-        counts = f"counts the next {steps_ahead(nearer):.0f} steps or so, and nothing that comes later"
+        counts = f"counts about the next {steps_ahead(nearer):.0f} steps"
         counts = counts if part is None else f"judges {part} of an episode, not the whole"
-        yield f"next: {words} --gamma {nearer:.6g}  # {counts}; {_takes(one, asked)}"
+        yield f"next: {words} --gamma {nearer:g}  # {counts}; {_takes(one, asked)}"
 
 
 def _settled_by(policy: PolicyValue) -> int | None:
@@ -298,10 +297,12 @@ def _undecided(one: Estimated, asked: AskedOffline, gain: Estimate) -> Iterator[
         takes = _takes(one, asked, found.repeats / repeats)
         yield f"next: {again}{same}  # not decided: more resamples narrow the interval; {takes}"
     elif found.episodes is not None:
-        what = f"MORE: {found.episodes} episodes that were not trained on, as {episodes:,} do not tell so small a"
-        yield f"next: {_again(one, replace(asked, data='MORE'))}{same}  # not decided; {what} difference"
+        what = (
+            f"MORE: {found.episodes} episodes that were not trained on; {episodes:,} cannot show so small a difference"
+        )
+        yield f"next: {_again(one, replace(asked, data='MORE'))}{same}  # not decided; {what}"
     else:
-        yield f"next: {one.longer}  # not decided: it is worth about what the behaviour is; evaluate it again then"
+        yield f"next: {one.longer}  # not decided: about as good as the behaviour; evaluate again afterwards"
 
 
 def _longer(named: Path, policy: LoadedPolicy) -> str | None:
@@ -317,10 +318,11 @@ def _longer(named: Path, policy: LoadedPolicy) -> str | None:
 def _recorded(found: OfflineEvaluation, shown: Shown) -> Iterator[str]:
     """What the episodes returned, and how much of the values no row of them tells."""
     seen, does = found.observed, "cost" if shown.costs else "returned"
-    whole = f"; undiscounted {readable(shown.number(seen.undiscounted))}{with_last_rows(seen.unfollowed)}"
-    whole += " (which --gamma 1 estimates)" if found.sums_up else ""
-    how, besides = (", discounted", whole) if found.gamma < 1.0 else ("", "")
-    yield f"  recorded: what the episodes {does}{how}, in {seen.steps:,.0f} steps on average{besides}"
+    whole = f"{readable(shown.number(seen.undiscounted))} in {seen.steps:,.0f} steps on average"
+    if found.gamma < 1.0:
+        whole += f", undiscounted{with_last_rows(seen.unfollowed)}"
+        whole += "; --gamma 1 estimates that" if found.sums_up else ""
+    yield f"  recorded: an episode {does} {whole}"
     values = [("the behaviour", found.behaviour_value.value, seen.tail)]
     values += [(f"seed {policy.seed}", policy.value.value, policy.tail) for policy in found.trusted]
     told = [(name, shown.number(value), shown.number(tail)) for name, value, tail in values]

@@ -52,7 +52,7 @@ def _estimated(estimate: Mapping[str, Any], shown: Shown) -> str:
     if gain is None:
         why = f", because {shortened(reasons[0].partition('; ')[0], _LONGEST_REASON)}" if reasons else ""
         older = f"; {told}" if (told := estimate.get("contradicted")) else ""
-        return f"unknown: the estimate from the data alone is not to be trusted{why}{older}"
+        return f"unknown: there is no reliable estimate{why}{older}"
     if estimate.get("disagreement"):
         return f"not decided whether better {_BEHAVIOUR}: {estimate['disagreement']}, from the data alone"
     low, high = gain["low"], gain["high"]

@@ -19,9 +19,9 @@ from rl_training.wording import amount, readable
 
 _OFFLINE = "offline: value by the newest trusted evaluate --offline; alike only for the same data and --gamma"
 _SAYS = {
-    "better": "shown to be so than the behaviour",
-    "worse": "shown to be so than the behaviour",
-    "not shown": "to be better than the behaviour",
+    "better": "shown to be better than the behaviour",
+    "worse": "shown to be worse than the behaviour",
+    "not shown": "not shown to be better than the behaviour",
     "disputed": "estimates disagree whether it is better",
     "refused": "not to be trusted",
 }

@@ -145,6 +145,6 @@ def _estimated(estimate: Mapping[str, Any] | None, sign: Shown) -> str:
     if estimate is None:
         return "not evaluated"
     if estimate["value"] is None:
-        return "estimated from the data, not to be trusted"
+        return "no reliable estimate"
     value = readable(sign.number(estimate["value"]["value"]))
     return f"estimated from the data: {'cost' if sign.costs else 'value'} {value}{sign.behind}"

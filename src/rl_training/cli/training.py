@@ -218,7 +218,7 @@ def _report(result: TrainResult, console: Console, page: str = "") -> None:
     rows = [
         (f"last {shown.noun}", _score(progress.last, progress.unit, shown)),
         (f"best {shown.noun}", _score(progress.best, progress.unit, shown)),
-        (f"data's {shown.noun}", _value(data["return_mean"], shown) if "return_mean" in data else ""),
+        (f"recorded {shown.noun} per episode", _value(data["return_mean"], shown) if "return_mean" in data else ""),
         ("run", str(run.path)),
         ("learning curve", _curve(run)),
         ("report", page),
@@ -227,11 +227,12 @@ def _report(result: TrainResult, console: Console, page: str = "") -> None:
     rows += [(name, _watched(notes)) for name, notes in read_notes(run).items()]
     rows += [("divergence", str(finding)) for finding in progress.divergences]
     rows += _of_metrics(run)
+    width = max(len(label) for label, text in rows if text) + 2
     for label, text in rows:
         if text:
-            console.print(f"  {label:<15}{text}", soft_wrap=True)
+            console.print(f"  {label:<{width}}{text}", soft_wrap=True)
     if result.checkpoint.config.env_id is None and progress.steps:
-        told = "estimates from the data alone how good it is"
+        told = "estimates from the data alone how good the policy is"
         aside = set_aside(Provenance.read(data.get(KEY)), getattr(result.checkpoint.config.dataset, "path", None))
         command = " ".join([program(), "evaluate", in_shell(run.path), "--offline", *aside])
         console.print(f"no simulator: {command}  # {told}", soft_wrap=True)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _FIELDS = ("obs", "actions")
+_CALLED = {"obs": "observations"}
 _BY_PLACE = re.compile(r"column_[0-9]+")  # what a column is called where nothing names it
 
 
@@ -129,7 +130,8 @@ def _require_alike(found: _Told, known: _Told, source: str, are: str, whose: str
                 )
         if differ := [f"{column.name} for {other.name}" for column, other in named if column.key != other.key]:
             notes.append(
-                f"{source}: {field} are called otherwise than in {whose}: {listed(differ)}; taken for the same"
+                f"{source}: the {_CALLED.get(field, field)} have other names than in {whose}: {listed(differ)};"
+                " taken for the same"
             )
     return notes
 

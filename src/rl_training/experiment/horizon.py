@@ -21,6 +21,8 @@ FURTHER_REFUSED = "an estimate that looks further ahead was refused"
 
 DEFAULT_GAMMA = 0.99  # where the algorithm has none (bc)
 LEAST_COUNTED = 0.4  # of an episode's steps, for an estimate that is one of episodes
+LEAST_GAMMA = 0.5  # how near a horizon is proposed at most
+_NEARER = 5.0  # by how much of 1 - γ
 _MOST_NAMED = 3  # reasons
 _MOST_STEPS = 1_000  # of an episode that is added up whole: as many as a discount of 0.999 counts
 _LONGEST = 2.0  # such an episode, in mean ones: beyond, it is the policy that decides when one ends
@@ -35,6 +37,13 @@ def beginning(gamma: float, steps: float) -> str | None:
     """What part of an episode is judged, if it is its beginning alone: `the first 20 or so of 96 steps`."""
     counted = steps_ahead(gamma)
     return f"the first {counted:,.0f} or so of {steps:,.0f} steps" if counted < LEAST_COUNTED * steps else None
+
+
+def nearer_gamma(gamma: float, steps: float) -> float:
+    """The discount to try next where an estimate is refused, in digits that a person types. steps: of an episode."""
+    apart = 1.0 - gamma if gamma < 1.0 else 1.0 / max(steps, 2.0)
+    digits = 3 if _NEARER * apart < 0.05 else 2
+    return max(round(1.0 - _NEARER * apart, digits), LEAST_GAMMA)
 
 
 def why_not_whole(data: TransitionDataset) -> str | None:
@@ -81,14 +90,14 @@ def caution_of_horizon(gamma: float, steps: float) -> list[str]:
     """A word on what is not judged, or taken for granted."""
     if gamma == 1.0:
         return [
-            f"undiscounted: that the policy's episodes end as those of the data do, after some {steps:,.0f} steps,"
-            " is taken for granted"
+            f"undiscounted: this assumes that the policy's episodes end as those of the data do, after about"
+            f" {steps:,.0f} steps"
         ]
     if (part := beginning(gamma, steps)) is None:
         return []
     return [
-        f"a discount of {gamma:g} judges {part} of an episode: what a policy gains there it may lose later (by using up"
-        " what is stored, say), and which is better over whole episodes this does not tell"
+        f"a discount of {gamma:g} judges {part} of an episode: a policy may lose later what it gains there (by using up"
+        " a store, say), so this does not tell which is better over whole episodes"
     ]
 
 

@@ -60,7 +60,7 @@ def doubts(fitted: FittedValues, column: int, outside: float, modelled: Modelled
     episodes, spread = len(fitted.observed), _spread(fitted)
     found: list[Doubt] = []
     if episodes < FEWEST_EPISODES:
-        few = f"there are only {episodes} episodes, and an interval needs {FEWEST_EPISODES} at the least; record more"
+        few = f"there are only {episodes} episodes, and an interval needs at least {FEWEST_EPISODES}; record more"
         found.append(Doubt(few))
     if runaway := _runaway(fitted, column):
         return [*found, runaway]
@@ -107,7 +107,7 @@ def _missed(fitted: FittedValues, column: int, spread: float) -> list[Doubt]:
         return []
     said = (
         f"on episodes left out of a resample the value misses what followed by {readable(missed)} (episodes differ"
-        f" by ± {readable(spread)}): these are learned by heart; record more episodes"
+        f" by ± {readable(spread)}): it has learned the others by heart; record more episodes"
     )
     return [Doubt(said)]
 
@@ -144,8 +144,8 @@ def _strange_ends(column: int, ends: ModelledEnds | None) -> list[Doubt]:
         return []
     said = (
         f"played in a model of the dynamics, which foretells the end of {ends.foretold:.0%} of left-out episodes,"
-        f" {' and '.join(told)}: it is led away from what the data know, and the fit"
-        " makes up what is there; train one that stays closer to the data (bc, or a stronger constraint), or record"
+        f" {' and '.join(told)}: the policy goes where no data are, and the fit"
+        " guesses there; train one that stays closer to the data (bc, or a stronger constraint), or record"
         " episodes of this policy if it is safe to try"
     )
     return [Doubt(said)]
@@ -154,15 +154,14 @@ def _strange_ends(column: int, ends: ModelledEnds | None) -> list[Doubt]:
 def _unsettled(said: str, fitted: FittedValues, column: int, besides: str = "") -> Doubt:
     """Of a fit that has not settled. More updates may help, unless these lead further away."""
     if _outwards(fitted, column):
-        return Doubt(f"{said}; it moves outwards, and more updates would lead it further; {_REMEDY}", nearer=True)
+        return Doubt(f"{said}; it is diverging; more updates will not help; {_REMEDY}", nearer=True)
     updates = 2 * fitted.updates
     return Doubt(f"{said}; go further with --updates {updates}{besides}", updates=updates)
 
 
 # In the order of what helps most.
 _REMEDY = (
-    "record more episodes, or look less far ahead with a smaller --gamma (0.99 counts some 100 steps, 0.9 some 10, and"
-    " nothing that comes later)"
+    "record more episodes, or look less far ahead with a smaller --gamma (0.99 counts about 100 steps, 0.9 about 10)"
 )
 _TOO_SHORT = Doubt(
     f"a fit of fewer than {DEFAULT_UPDATES:,} updates stays near the data's own returns, from which it starts, and"
@@ -215,8 +214,8 @@ def caution_of_cuts(fitted: FittedValues) -> list[str]:
 def caution_of_few(episodes: int) -> str:
     """A word on intervals that hold the chance of the draw, but not what few episodes have the fit get wrong."""
     return (
-        f"{episodes} episodes are few: if they hold little but one good way of acting, a policy that is much worse can"
-        " come out as good as the behaviour; do not take an estimate near the behaviour's for a proof"
+        f"{episodes} episodes are few: if all of them were run alike, a policy that is much worse can come out as good"
+        " as the behaviour; a similar estimate is no proof of similar quality"
     )
 
 
@@ -225,8 +224,8 @@ def caution_of_a_stop(fitted: FittedValues, seed: int) -> list[str]:
     if fitted.left is None:
         return []
     return [
-        f"seed {seed} is judged after {fitted.updates:,} updates: after {fitted.left.updates:,}, its values left what"
-        " rewards of these data add up to"
+        f"seed {seed} is judged after {fitted.updates:,} updates: after {fitted.left.updates:,}, its values became"
+        " impossible"
     ]
 
 
@@ -313,19 +312,20 @@ def _runaway(fitted: FittedValues, column: int) -> Doubt | None:
     """Divergence: no number, or a Q that no rewards of this data can add up to (if they are not always the same)."""
     low, high = fitted.allowed
     if low == high:
-        same = f"whatever is done, rewards of these data add up to {readable(low)}: no policy can be told from another"
-        return Doubt(f"{same}; it takes rewards that differ")
+        same = f"rewards of these data add up to {readable(low)} whatever is done, so every policy looks the same"
+        return Doubt(f"{same}; use rewards that differ")
     ends = fitted.extremes[:, :, column]
     reached = [*ends.ravel().tolist(), *fitted.repeats[:, column].tolist(), *fitted.repeats[:, -1].tolist()]
     if not np.isfinite(reached).all():
-        return Doubt("the fit diverged, its values are not finite; look for odd values with `rl-training data check`")
+        return Doubt("the fit diverged: its values are not finite; look for odd values with `rl-training data check`")
     slack = BEYOND * (max(high, 0.0) - min(low, 0.0))  # rewards that hardly differ allow next to no range
     worst = max(reached, key=lambda value: max(low - value, value - high))
     if low - slack <= worst <= high + slack:
         return None
+    bound = f"less than {readable(low)}" if worst < low else f"more than {readable(high)}"
     said = (
-        f"the fit diverged and was stopped after {fitted.updates:,} updates: Q reaches {readable(worst)}, and rewards"
-        f" of these data add up to {readable(low)} to {readable(high)}; {_REMEDY}"
+        f"the estimate became impossible ({readable(worst)}, where episodes of these data cannot come to {bound}), and"
+        f" the fit was stopped after {fitted.updates:,} updates; {_REMEDY}"
     )
     return Doubt(said, nearer=True)
 

@@ -13,11 +13,13 @@ from typing import Any, Literal
 
 from rl_training.experiment.stored_estimates import (
     Record,
+    discounted,
     improvement,
     leading,
     policies,
     seed,
     seeds_in_words,
+    title,
     to_show,
     trusted,
 )
@@ -28,19 +30,19 @@ from rl_training.validation import is_count
 from rl_training.wording import amount
 
 ONLY_ONE = "the only one that has not diverged"
-_REFUSED = "not to be trusted"
 
 
 @dataclass(frozen=True)
 class SeedChoice:
     """why: in words, to follow the seed; none where there is no other seed. evident: whether anything speaks for it.
-    best_of: the number of seeds that it was chosen from `by` their scores or estimates."""
+    best_of: the number of seeds that it was chosen from `by` their scores or estimates. how: these were made."""
 
     seed: int
     why: str | None = None
     evident: bool = True
     by: Literal["score", "estimate"] = "score"
     best_of: int = 1
+    how: str = ""
 
     @property
     def told(self) -> list[str]:
@@ -96,8 +98,8 @@ def seed_by_estimates(record: Record, among: Collection[int] | None = None) -> S
     best = max(found, key=lambda own: ((found[own].low or 0.0) > 0.0, found[own].value))
     refused = [seed(one) for one in policies(record) if one not in trusted(record)]
     why = f"its estimate is the best of {amount(len(found), 'seed')}" if len(found) > 1 else "its estimate is trusted"
-    why += f", that of {seeds_in_words(refused)} is {_REFUSED}" if refused else ""
-    return SeedChoice(best, why, by="estimate", best_of=len(found))
+    why += f", that of {seeds_in_words(refused)} was refused" if refused else ""
+    return SeedChoice(best, why, by="estimate", best_of=len(found), how=f"{discounted(record)} on {title(record)}")
 
 
 def _records(run: RunDirectory | None, kind: str, step: int) -> list[dict[str, Any]]:
@@ -113,7 +115,7 @@ def _first(record: Record, sound: Sequence[int], count: int) -> SeedChoice:
     among = str(count) if len(sound) == count else f"{len(sound)} that have not diverged"
     own = [one for one in policies(record) if seed(one) == str(first)]
     if own and own[0] not in trusted(record):
-        return SeedChoice(first, f"the first of {among}; its estimate is {_REFUSED}, and no other can be trusted")
+        return SeedChoice(first, f"the first of {among}, as no estimate of a seed can be trusted")
     why = f"the first of {among}, as no evaluation or estimate of this checkpoint tells which is better"
     return SeedChoice(first, why, evident=False)
 

@@ -34,9 +34,9 @@ def busy_notice(threads: int, remedy: str | None = "--set threads=1") -> list[Ma
     load, cores = _load(), os.cpu_count() or 1
     if threads < 2 or load <= BUSY * cores:
         return []
-    way = "" if remedy is None else f"; {remedy} is faster then"
+    way = "" if remedy is None else f"; use {remedy}"
     said = f"the machine is busy (load {load:.1f} on {amount(cores, 'core')})"
-    return [MachineNotice(f"{said}: {threads} threads that wait for each other make this slow{way}")]
+    return [MachineNotice(f"{said}, which slows {threads} threads down{way}")]
 
 
 def use_threads(

@@ -182,7 +182,7 @@ def _estimate_lines(estimate: Mapping[str, Any], sign: Shown) -> Iterator[str]:
     value, gain = estimate["value"], estimate["improvement"]
     if value is None or gain is None:
         why = "; ".join(estimate["not_trusted_because"])
-        yield f"The estimate from logged episodes, without a simulator, is not to be trusted, because {why}."
+        yield f"There is no reliable estimate: what logged episodes alone tell is not to be trusted, because {why}."
         return
     sums = sign.estimate(Estimate(value["value"], value["low"], value["high"]))
     unit = _as_text(sign.behind)
