@@ -16,7 +16,7 @@ import torch
 from rl_training.cli import evaluating_offline, judging, training
 from rl_training.cli.known_quality import quality
 from rl_training.cli.other_data import read_as_the_runs
-from rl_training.data.doctor.wording import number
+from rl_training.data.doctor.wording import alike
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import ColumnsError, ConfigError, DataError
 from rl_training.experiment import manager, offline_evaluation
@@ -105,8 +105,7 @@ def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
     assert told_of(True, monkeypatch, capsys, *parts) == [
         "fitted: 500 of 5,000 updates · 50/s · 1:30 left, 6:30 if it does not settle",
         "fitted: 2,000 of 5,000 updates · 50/s · 1:00 left, 6:00 if it does not settle",
-        "fitted: 2,500 of 10,000 updates · 50/s · 2:30 left, 5:50 if it does not settle ·"
-        " 5,000 were added, as it had not settled",
+        "fitted: 2,500 of 10,000 updates · 50/s · 2:30 left, 5:50 if it does not settle · 5,000 added: not settled yet",
     ]
     assert told_of(False, monkeypatch, capsys, *parts[:2]) == ["fitted: 500 of 5,000 updates · 50/s · 1:30 left"]
     assert told_of(True, monkeypatch, capsys, (0.5, 500, 5_000)) == []
@@ -119,8 +118,8 @@ def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
         (
             [Doubt("it diverged", nearer=True)],
             [
-                "next: set more aside, rl-training data split --held-out 0.5, and train on the others:"
-                " 10 episodes may be too few to judge by",
+                "next: rl-training data split --held-out 0.5  # 10 episodes may be too few; set more aside, and"
+                " train on the others",
                 "--gamma 0.95  # judges the first 20 or so of 200 steps of an episode, not the whole; about 0:50,"
                 " 3:20 if it does not settle",
             ],
@@ -128,8 +127,8 @@ def test_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFi
         (  # more updates would be in vain, as another reason stays
             [Doubt("it lies behind its cut", nearer=True), Doubt("the value still moved", updates=10_000)],
             [
-                "next: set more aside, rl-training data split --held-out 0.5, and train on the others:"
-                " 10 episodes may be too few to judge by",
+                "next: rl-training data split --held-out 0.5  # 10 episodes may be too few; set more aside, and"
+                " train on the others",
                 "--gamma 0.95  # judges the first 20 or so of 200 steps of an episode, not the whole; about 0:50,"
                 " 3:20 if it does not settle",
             ],
@@ -164,8 +163,8 @@ def test_what_to_do_next(runs: dict[str, Path], reasons: list[Doubt], expected: 
             True,
             ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 50 episodes that"],
         ),
-        (0.1, 2.0, True, ["resume run --total-timesteps 40  # not decided: it is worth about what the behaviour is"]),
-        (-3.0, 2.0, True, ["resume run --total-timesteps 40  # not decided: it is worth about what the behaviour is"]),
+        (0.1, 2.0, True, ["resume run --total-timesteps 40  # not decided: about as good as the behaviour;"]),
+        (-3.0, 2.0, True, ["resume run --total-timesteps 40  # not decided: about as good as the behaviour;"]),
         (-3.0, 2.0, False, ["evaluate run --offline --data MORE --gamma 0.9  # not decided; MORE: some 50 episodes"]),
     ],
 )
@@ -201,7 +200,7 @@ def test_the_next_command_asks_for_the_same(runs: dict[str, Path]) -> None:
     kept = "next: rl-training evaluate run --offline --repeats 7 --seeds 1,0 --stochastic "
     for reason, words in (
         (Doubt("it still moves", updates=9_000), "--gamma 0.9995 --updates 9000  "),
-        (Doubt("it went away", nearer=True), "--gamma 0.9975  "),
+        (Doubt("it went away", nearer=True), "--gamma 0.998  "),
     ):
         refused = tuple(replace(policy, why_not=(reason,)) for policy in found.policies)
         one = evaluating_offline.Estimated(Path("run"), "last", replace(found, policies=refused, gamma=0.9995), 50.0)
@@ -216,7 +215,7 @@ def test_a_busy_machine(command: Any, runs: dict[str, Path], monkeypatch: pytest
     code, out, err = command("evaluate", runs["one"], "--offline", *QUICK, "--json")
     assert code == 0
     assert "busy" not in out
-    assert err.startswith("note: the machine is busy (load 99.0 on 2 cores): 2 threads")
+    assert err.startswith("note: the machine is busy (load 99.0 on 2 cores), which slows 2 threads")
     plan = command("train", "-c", "bc/pendulum", "--set", "threads=2", "--dry-run").out
     assert "note: the machine is busy" in plan
 
@@ -236,7 +235,7 @@ def test_a_busy_machine_is_told_of_before_anything_is_estimated(
     monkeypatch.setattr("rl_training.experiment.offline_evaluation.fit_values", stopped)
     run = next(iter(runs.values()))
     command("evaluate", run, "--offline")
-    assert told[0].startswith("note: the machine is busy (load 99.0 on 2 cores): 2 threads")
+    assert told[0].startswith("note: the machine is busy (load 99.0 on 2 cores), which slows 2 threads")
     assert command("evaluate", run, "--offline", "--data", "nope.csv").err.startswith("error: nope.csv: no such file")
 
 
@@ -354,13 +353,13 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     stored.write_text(json.dumps(refused) + "\n")
     command("report", path, "-o", "two.html", "--no-data")
     page = (tmp_path / "two.html").read_text()
-    assert "could not be judged: so few." in page
+    assert "There is no reliable estimate of <b>run</b> yet: so few." in page
     first, second = record["policies"]
     mixed = [first, second | {"not_trusted_because": ["so <far>, try --gamma 0.9"]}]
     stored.write_text(json.dumps(refused | {"policies": mixed}) + "\n")
     command("report", path, "-o", "both.html", "--no-data")
     told = 'seed 0: so few; seed 1: so &lt;far&gt;, try <span class="piece">--gamma</span> 0.9.'
-    assert f"could not be judged: {told}" in (tmp_path / "both.html").read_text()
+    assert f"no reliable estimate of <b>run</b> yet: {told}" in (tmp_path / "both.html").read_text()
     assert page.count("Not to be trusted, because") == page.count("seeds 0 and 1</b>: so few</li>") == 1
     assert "--offline` estimates from the data" not in page
     gain = {"value": 1.5, "low": 1.0, "high": 2.0, "probability": 0.75}
@@ -371,22 +370,27 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     gained = f"+1.50 (1.00 to 2.00) over the behaviour, discounted by {record['gamma']:g}"
     told = f"an older estimate ({gained}) is contradicted: made again as thoroughly, it was refused"
     lead, page = (tmp_path / "again.html").read_text().split("<main>")
-    assert f"could not be judged: so few; {told}." in lead
+    assert f"yet: so few; {told}." in lead
     assert f"</b>: {told}.</p>" in page
     out = command("export", path, "-o", "again.pt2", "--format", "torch").out
-    assert f"quality: unknown: the estimate from the data alone is not to be trusted, because so few; {told}" in out
+    assert f"quality: unknown: there is no reliable estimate, because so few; {told}" in out
     trial = refused | {"repeats": 1}
     stored.write_text("".join(json.dumps(one) + "\n" for one in (trusted, trial)))
     command("report", path, "-o", "three.html", "--no-data")
     page = (tmp_path / "three.html").read_text()
     lead = page.split("<main>")[0]
-    before = number(record["behaviour"]["value"]["value"])
-    assert "improves on the behaviour that recorded the data by 1.5" in lead
-    share = f"{1.5 / abs(record['behaviour']['value']['value']):.1%}"
-    ends = '<span class="piece">1.00 to 2.00</span>'
-    gained = f"1.50 (95% interval {ends}) an episode, or {share}, from {before} to 1.5"
-    assert f'{gained} (<a href="#estimate-0">Table 1</a>), the mean of 2 seeds; the exported seed 0: 1.5' in lead
-    assert "The probability of an improvement is 0.75. Sums are discounted by" in lead
+    new, old = alike(1.5, record["behaviour"]["value"]["value"])
+    before = (
+        f"<b>run</b> is estimated to return <b>{new}</b> instead of the recorded behaviour’s <b>{old}</b> per episode"
+    )
+    share = 1.5 / abs(record["behaviour"]["value"]["value"])
+    gained = f"1.50 more, or {share:.{0 if share >= 0.1 else 1}%} (95% interval 1.00 to 2.00 more; "
+    assert (
+        f'{before}: {gained}<a href="#estimate-0">Table 1</a>). The interval excludes zero: an improvement is' in lead
+    )
+    taken = "<code>export</code> and <code>predict</code> take seed 0, whose own improvement is 1.5"
+    assert f"These are the mean of 2 seeds; {taken}" in lead
+    assert "The probability of an improvement is 0.75." in lead
     assert "Nobody has tried the policy: it is an estimate" in lead
     assert "on the episodes that it was trained on" in lead
     assert "refused (1)" in page
@@ -396,7 +400,7 @@ def test_a_trusted_estimate_stays_and_leads_the_page(command: Any, data_file: Pa
     doubtful = trusted | {"improvement": gain | {"low": -1.0}}
     stored.write_text(json.dumps(doubtful) + "\n")
     command("report", path, "-o", "four.html", "--no-data")
-    assert "is not shown to improve on the behaviour" in (tmp_path / "four.html").read_text().split("<main>")[0]
+    assert "zero: no improvement is shown." in (tmp_path / "four.html").read_text().split("<main>")[0]
     card = json.loads((tmp_path / "policy.pt2.json").read_text())["offline_evaluation"]
     assert card["cautions"][-1] == "a newer estimate was refused, because so few"
 
@@ -422,12 +426,11 @@ def test_refused_seeds_are_not_passed_over(
     (path / "offline_evaluations.jsonl").write_text(json.dumps(record) + "\n")
     command("report", path, "-o", "page.html", "--no-data")
     lead, page = (tmp_path / "page.html").read_text().split("<main>")
-    assert "Estimated from 10 episodes of pendulum.npz alone, <b>run</b>" in lead
-    alone = 'the exported seed 1: 1.50 (95% interval <span class="piece">0.50 to 4.00</span>)'
-    assert f"</a>), the mean of 2 of 3 seeds; {alone}." in lead
-    refused = "What was estimated of seed 2 was refused"
-    assert f"{refused}; <code>export</code> and <code>predict</code> take seed 1 (its estimate is the best" in lead
-    assert "By itself, 1 of 3 seeds (seed 1) is shown to be better. The probability of an improvement is 0.75." in lead
+    assert "Estimated from 10 episodes of pendulum.npz alone." in lead
+    alone = 'whose own improvement is 1.50 (95% interval <span class="piece">0.50 to 4.00</span>)'
+    taken = f"<code>export</code> and <code>predict</code> take seed 1, {alone}"
+    assert f"These are the mean of 2 of 3 seeds; {taken}; the estimate of seed 2 was refused." in lead
+    assert "The probability of an improvement is 0.75. By itself, 1 of 3 seeds (seed 1) is shown to be better." in lead
     assert "mean of 2 of 3 seeds" in page
     drawn = page.split("<b>Improvement over the behaviour</b>")[0].rsplit("<svg", 1)[1]
     names = re.findall(r'class="name"[^>]*>([^<]*)<', drawn)
@@ -449,10 +452,10 @@ def test_an_estimate_of_first_steps_is_told_as_one(
     (path / "offline_evaluations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
     command("report", path, "-o", "page.html", "--no-data")
     lead = (tmp_path / "page.html").read_text().split("<main>")[0]
-    ends = '<span class="piece">-0.50 to 4.00</span>'
-    assert f"(95% interval {ends}) over the first 20 or so of 96 steps of an episode, from " in lead
-    assert "discounted by 0.95" in lead
-    assert "Which is better over whole episodes it does not tell. One that looks further ahead, discounted by" in lead
+    assert "over the first 20 or so of 96 steps of an episode: 1.50 more" in lead
+    assert "Discounted by 0.95, <b>run</b> is estimated" in lead
+    told = "It does not tell which is better over whole episodes. An estimate that looks further ahead, discounted by"
+    assert told in lead
     out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 1).out
     assert "better than the behaviour that recorded the data over the first 20 or so of 96 steps of an episode:" in out
     assert "; an estimate that looks further ahead was refused" in out
@@ -473,12 +476,14 @@ def test_estimates_that_disagree_decide_nothing(
 
     records = (gained(0.99, 53.6, -24.3, 131.6), gained(1.0, 128.7, 22.0, 235.4))
     (path / "offline_evaluations.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
-    told = "two estimates disagree: undiscounted +128.7 (22.0 to 235.4); discounted by 0.99 +53.6 (-24.3 to 131.6)"
+    agree = "both estimates point to an improvement; only the undiscounted one excludes zero"
+    each = "undiscounted +128.7 (22.0 to 235.4); discounted by 0.99 +53.6 (-24.3 to 131.6)"
+    told = f"{agree}: {each}"
     command("report", path, "-o", "page.html", "--no-data")
     lead = (tmp_path / "page.html").read_text().split("<main>")[0]
-    assert (
-        "alone, it is not decided whether <b>run</b> improves on the behaviour that recorded the data: " + told in lead
-    )
+    assert f"{agree.capitalize()}." in lead
+    assert f"Improvements per episode (95% intervals): {each}." in lead
+    assert "The estimates passed their checks, but one alone is no proof" in lead
     assert "Try it" not in lead
     out = command("export", path, "-o", "policy.pt2", "--format", "torch", "--member", 1).out
     assert f"quality: not decided whether better than the behaviour that recorded the data: {told}" in out
@@ -493,7 +498,7 @@ def test_weights_that_have_been_trained_on(
     command("resume", path, "--total-timesteps", 30)
     command("report", path, "-o", "page.html", "--no-data")
     lead = (tmp_path / "page.html").read_text().split("<main>")[0]
-    assert "It is of the policy after 20 of the 30 updates that were trained by now." in lead
+    assert "This is the policy after 20 of 30 updates." in lead
 
 
 def test_the_newest_trusted_of_each_data_and_every_refusal(
@@ -535,7 +540,7 @@ def test_what_runs_share_stands_once(
     lead, page = (tmp_path / "page.html").read_text().split("<main>")
     assert page.count("<span>behaviour</span>") == page.count("<span>recorded</span>") == 1
     assert page.count("10 episodes of pendulum.npz") == 1
-    assert "What was estimated of other is not to be trusted." in lead
+    assert "There is no reliable estimate of other." in lead
     assert page.count("<p>Record more.</p>") == 1
     longer = refused | {"updates": 77}  # other fits: not to be held to the same
     (other / "offline_evaluations.jsonl").write_text(json.dumps(longer) + "\n")
@@ -550,7 +555,7 @@ def test_runs_that_were_never_evaluated_are_not_said_to_be_refused(
     other = train(small_config(data_file, tmp_path, name="other")).run.path
     command("report", path, other, "-o", "page.html", "--no-data")
     lead = (tmp_path / "page.html").read_text().split("<main>")[0]
-    assert f"<b>{path.name}</b> could not be judged: " in lead
+    assert f"no reliable estimate of <b>{path.name}</b> yet: " in lead
     assert "Nothing was estimated of other yet (" in lead
 
 
@@ -666,10 +671,12 @@ def test_export_and_predict_take_the_seed_that_was_trusted(
         offline_evaluation, "doubts", lambda fitted, column, *more: [] if column else [Doubt("it is odd")]
     )
     told = command("evaluate", "runs/own", "--offline", *QUICK).out
-    assert "\n  export and predict take seed 2: its estimate is trusted, that of seed 4 is not" in told
+    assert "\n  export and predict take seed 2: its estimate is trusted, that of seed 4 was refused\n" in told
     monkeypatch.setattr(offline_evaluation, "doubts", plain)
+    refused = command("evaluate", "runs/own", "--offline", *QUICK, "--gamma", 0.9).out
+    assert "take seed 2, by another estimate, which is trusted (discounted by 0.99 on pendulum.npz)\n" in refused
     said = command("export", "runs/own", "-o", "a.pt2").out
-    why = "seed 2: its estimate is trusted, that of seed 4 is not to be trusted"
+    why = "seed 2: its estimate is trusted, that of seed 4 was refused"
     assert "a.pt2: bc seed 2, " in said
     assert f"{why} (--seed names another)\n" in said
     assert "its estimate" not in command("export", "runs/own", "-o", "b.pt2", "--seed", 4).out
@@ -718,10 +725,10 @@ def test_train_ends_with_costs_where_the_data_are_costs(command: Any, tmp_path: 
     section = f"{{source: file, path: log.csv, columns: {columns}, rewards_are: costs}}"
     (tmp_path / "c.yaml").write_text(f"algo: bc\ntotal_timesteps: 2\ndataset: {section}\n")
     out = command("train", "-c", "c.yaml", "--name", "own", "--quiet").out
-    assert "  data's cost    26.0 eur\n" in out
+    assert "  recorded cost per episode  26.0 eur\n" in out
     assert "return" not in out
     assert (
-        "undiscounted 26.0, with the last rows of 12 cut episodes, which no value counts"
+        "an episode cost 26.0 in 4 steps on average, undiscounted, with the last rows of 12 cut episodes"
         in command("evaluate", "runs/own", "--offline", *QUICK).out
     )
 

@@ -35,6 +35,11 @@ def test_tables_are_numbered_and_each_has_a_caption(page: str) -> None:
     assert len(numbers) == page.count("<table ") > 4
 
 
+def test_the_papers_of_the_algorithms_stand_below_the_runs(page: str) -> None:
+    told = unescape(page.split('<section id="runs">')[1].split("</section>")[0])
+    assert re.search(r'<p class="small">(iql|bc): [^<]*(19|20)\d\d', told)
+
+
 def test_the_first_screen_is_for_whoever_reads_nothing_else(page: str) -> None:
     """Five plain lines; then scores, one recorded episode, and all that is technical."""
     lead = page.split('<dl class="lead">')[1].split("</dl>")[0]

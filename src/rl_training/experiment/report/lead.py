@@ -10,7 +10,8 @@ from rl_training.data.doctor.wording import alike, capital, listed, number
 from rl_training.experiment.report import tables
 from rl_training.experiment.report.contents import RunContents
 from rl_training.experiment.report.datasets import data_title
-from rl_training.experiment.report.offline_lead import Lead, offline_lead, plus_ends
+from rl_training.experiment.report.first_lines import Lead
+from rl_training.experiment.report.offline_lead import offline_lead, plus_ends
 from rl_training.experiment.report.saying import names_of_runs, said
 from rl_training.experiment.seed_choice import ONLY_ONE, seed_by_scores
 from rl_training.experiment.statistics import may_be_chance
@@ -35,14 +36,16 @@ def lead(
     rows = [
         ("Trained", [_trained(runs)]),
         ("Data", _recorded(runs)),
-        ("Result", [line for one in told for line in (one.result, one.besides) if line]),
+        ("Result", [one.result for one in told]),
         ("Trust", [one.trust for one in told if one.trust] + _unfinished(runs)),
         ("Next", (_go_on(runs) + [one.then for one in told if one.then])[:1]),
     ]
     lines = "".join(
         f"<dt>{name}</dt><dd>{''.join(f'<p>{line}</p>' for line in lines)}</dd>" for name, lines in rows if lines
     )
-    return f'<dl class="lead">{lines}</dl>{_doubted(runs)}'
+    more = "".join(f"<p>{line}</p>" for one in told for line in one.besides)
+    folded = f'<details class="small"><summary>More on this result</summary>{more}</details>' if more else ""
+    return f'<dl class="lead">{lines}</dl>{folded}{_doubted(runs)}'
 
 
 def _trained(runs: Sequence[RunContents]) -> str:

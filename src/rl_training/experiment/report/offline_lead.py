@@ -2,58 +2,45 @@
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Sequence
 from html import escape
-from typing import NamedTuple
 
 from rl_training.data.doctor.wording import alike, capital, listed, number
 from rl_training.experiment.costs import Shown
 from rl_training.experiment.horizon import beginning_of
 from rl_training.experiment.offline_doubts import mean_of
 from rl_training.experiment.report.contents import RunContents
-from rl_training.experiment.report.reproducing import options_of
+from rl_training.experiment.report.first_lines import Lead
+from rl_training.experiment.report.not_judged import not_judged
 from rl_training.experiment.report.what_next import then
 from rl_training.experiment.seed_choice import SeedChoice, seed_by_estimates
 from rl_training.experiment.statistics import LEVEL, Estimate
 from rl_training.experiment.stored_estimates import (
     Record,
     cautions,
-    contradicted,
     count,
-    disagreement,
     discounted,
     estimate,
+    gained_by_each,
+    how_they_agree,
     improvement,
     is_better,
     leading,
     mapping,
     of_trust,
     policies,
-    reasons,
     seed,
     seeds_in_words,
     share_trained_on,
-    texts,
     title,
     trained_otherwise,
     trusted,
 )
 from rl_training.experiment.stored_numbers import as_number
-from rl_training.wording import amount, likely
+from rl_training.wording import likely
 
-_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?")
-_UPDATES = re.compile(r"(--updates \d+(?: --repeats \d+)?)")
-_BEHAVIOUR = "the behaviour that recorded the data"
-
-
-class Lead(NamedTuple):
-    """What is said first of runs, each in HTML; empty where there is nothing to say."""
-
-    result: str
-    trust: str = ""
-    then: str = ""
-    besides: str = ""  # to the result: how it came about
+_MOST_SHARE = 10.0  # of the behaviour's value: beyond, it says nothing
 
 
 def offline_lead(runs: Sequence[RunContents]) -> Lead | None:
@@ -63,34 +50,78 @@ def offline_lead(runs: Sequence[RunContents]) -> Lead | None:
         return None
     found = [(of, run) for run in unscored if (of := improvement(leading(run.offline))) is not None]
     if not found:
-        return _not_judged(unscored) if len(unscored) == len(runs) else None
+        return not_judged(unscored) if len(unscored) == len(runs) else None
     (gain, chance), best = max(found, key=lambda pair: pair[0][0].value)
     record = leading(best.offline)
-    others = _not_judged_with(unscored, [run for _, run in found])
-    if best.opposed:
-        return _disputed(best, record, others)
-    is_shown = is_better(record)
-    text = f"{_from_data_alone(record)}, <b>{escape(best.label)}</b> {_does(best.shown, is_shown=is_shown)}"
+    is_shown = is_better(record) and not best.opposed
     part = beginning_of(record)
-    text += f" {_gained(gain, best.shown)} {'an episode' if part is None else f'over {part} of an episode'}"
-    text += f" compared with {_BEHAVIOUR}" if best.shown.costs and is_shown else ""
-    text += f"{_share(gain, record)}{escape(_from_to(record, best.shown))} ({table_of(best)}){_of_seeds(best, record)}."
+    result = [_in_numbers(best, record, gain, part), escape(_verdict(best, record, gain)), _of_seeds(best, record)]
     alike = len({(title(leading(run.offline)), leading(run.offline).get("gamma")) for _, run in found}) == 1
-    how = _whose(best, record) + escape(_alone(record, is_shown=is_shown))
-    how += _most(best, len(found), alike=alike) + escape(_likely(chance, record, best))
-    how += escape(_as_recorded(record, best.shown)) + _gone_on(best, record) + others
-    return Lead(text, _trust(best, record, part, is_shown=is_shown), then(best, record, is_shown=is_shown), how.strip())
+    besides = [
+        f"{_how_estimated(record)}{escape(_likely(chance, best))}{escape(_alone(best, record))}",
+        escape(_as_recorded(record, best.shown) + _summed(best, record)),
+        escape(_side_by_side(best, record)),
+        _most(best, len(found), alike=alike) + _not_judged_with(unscored, [run for _, run in found]),
+    ]
+    result.append(_gone_on(best, record))
+    trust = _trust(best, record, part, is_shown=is_shown)
+    told = [line.strip() for line in besides if line.strip()]
+    return Lead(" ".join(line for line in result if line), trust, then(best, record, is_shown=is_shown), told)
+
+
+def _in_numbers(run: RunContents, record: Record, gain: Estimate, part: str | None) -> str:
+    """`first is estimated to cost 79.8 instead of the recorded behaviour's 86.9 per episode: 7.1 less, or 8.2% (…).`"""
+    shown, ends = run.shown, (record.get("value"), mapping(record.get("behaviour")).get("value"))
+    after, before = (as_number(mapping(one).get("value"), None) for one in ends)
+    is_more = (gain.value > 0) != shown.costs
+    word = "more" if is_more else "less"
+    found = (
+        gain if gain.value > 0 else Estimate(-gain.value, *(None if e is None else -e for e in (gain.high, gain.low)))
+    )
+    known = [end for end in (found.low, found.high) if end is not None]
+    changed, *interval = alike(found.value, *known)
+    over = "per episode" if part is None else f"over {part} of an episode"
+    how = discounted(record)
+    first = "" if how == discounted({**record, "gamma": 1.0, "deterministic": True}) else f"{capital(how)}, "
+    text = f"{escape(first)}<b>{escape(run.label)}</b> is estimated to {'cost' if shown.costs else 'return'} "
+    behind = escape(shown.behind)
+    if after is not None and before is not None:
+        new, old = alike(shown.number(after), shown.number(before))
+        text += f"<b>{new}</b> instead of the recorded behaviour’s <b>{old}</b>{behind} {over}: {changed} {word}"
+    else:
+        text += f"<b>{changed}</b>{behind} {word} {over} than the recorded behaviour"
+    told = f"{LEVEL:.0%} interval {' to '.join(interval)} {word}; " if len(interval) == 2 else ""
+    return f"{text}{_share(gain, record)} ({told}{table_of(run)})."
+
+
+def _verdict(run: RunContents, record: Record, gain: Estimate) -> str:
+    """Whether it is shown."""
+    better, worse = ("saving", "cost more") if run.shown.costs else ("improvement", "return less")
+    if run.opposed:
+        return f"{capital(how_they_agree(record, run.opposed, better))}."
+    if gain.low is None or gain.high is None:
+        return ""
+    if is_better(record):
+        return f"The interval excludes zero: {'a' if run.shown.costs else 'an'} {better} is shown."
+    if gain.high < 0:
+        return f"The interval excludes zero: it would {worse}."
+    return f"The interval includes zero: no {better} is shown."
 
 
 def _of_seeds(run: RunContents, record: Record) -> str:
-    """Of which seeds the number is, where the run has several, and what that of the one is which leaves it."""
+    """Which seed leaves the run, where it has several, what its own number is, and which were refused."""
     some, of = trusted(record), _seeds_of(run, record)
-    if of < 2 or len(some) == 1:
-        return "" if of < 2 else f", of seed {seed(some[0])} of {of}"
+    if of < 2:
+        return ""
     chosen = _exported(run, record)
     own = [improvement(one) for one in some if chosen is not None and seed(one) == str(chosen.seed)]
-    alone = [f"; the exported seed {chosen.seed}: {_gained(found[0], run.shown)}" for found in own if chosen and found]
-    return f", the {mean_of(len(some), of)}{''.join(alone)}"
+    gain = "saving" if run.shown.costs else "improvement"
+    alone = [f", whose own {gain} is {_gained(found[0], run.shown)}" for found in own if len(some) > 1 and found]
+    told = [] if len(some) == 1 else [f"these are the {mean_of(len(some), of)}"]
+    told += [] if chosen is None else [f"`export` and `predict` take seed {chosen.seed}{''.join(alone)}"]
+    refused = [seed(one) for one in policies(record) if one not in some]
+    told += [f"the estimate of {escape(seeds_in_words(refused))} was refused"] if refused else []
+    return f"{capital('; '.join(told))}." if told else ""
 
 
 def _seeds_of(run: RunContents, record: Record) -> int:
@@ -100,17 +131,6 @@ def _seeds_of(run: RunContents, record: Record) -> int:
 
 def _exported(run: RunContents, record: Record) -> SeedChoice | None:
     return seed_by_estimates(record) if record.get("step") == run.summary.steps else None
-
-
-def _whose(run: RunContents, record: Record) -> str:
-    """Of which seeds the number is not, and which leaves the run, where it has several."""
-    refused = [f"seed {seed(one)}" for one in policies(record) if one not in trusted(record)]
-    told = [f"what was estimated of {listed(refused)} was refused"] if refused else []
-    chosen = _exported(run, record) if _seeds_of(run, record) > 1 else None
-    if chosen is not None:
-        why = "" if chosen.why is None or chosen.best_of < 2 else f" ({chosen.why.partition(', that of')[0]})"
-        told.append(f"`export` and `predict` take seed {chosen.seed}{why}")
-    return f" {escape(capital('; '.join(told)))}." if told else ""
 
 
 def _most(best: RunContents, judged: int, *, alike: bool) -> str:
@@ -124,31 +144,33 @@ def _most(best: RunContents, judged: int, *, alike: bool) -> str:
     )
 
 
-def _likely(chance: float | None, record: Record, run: RunContents) -> str:
-    """How probable it is, and with which discount that is said."""
+def _likely(chance: float | None, run: RunContents) -> str:
     better = "a saving" if run.shown.costs else "an improvement"
-    text = "" if chance is None else f" The probability of {better} is {likely(chance)}."
-    return f"{text} Sums are {discounted(record)}{_counted(record, run.shown)}{trained_otherwise(record, run.config)}."
+    return "" if chance is None else f" The probability of {better} is {likely(chance)}."
 
 
-def _from_data_alone(record: Record) -> str:
-    return escape(f"Estimated from {count(mapping(record.get('data')), 'episodes')} episodes of {title(record)} alone")
+def _summed(run: RunContents, record: Record) -> str:
+    """What a discounted sum leaves out, and whether the training counted otherwise."""
+    other = trained_otherwise(record, run.config)
+    counted = _counted(record, run.shown)
+    return f"{counted}{f' The policy was{other[1:]}.' if other else ''}"
+
+
+def _how_estimated(record: Record) -> str:
+    return escape(f"Estimated from {count(mapping(record.get('data')), 'episodes')} episodes of {title(record)} alone.")
+
+
+def _side_by_side(run: RunContents, record: Record) -> str:
+    """Every estimate of the same weights that says otherwise, beside the one that leads."""
+    if not run.opposed:
+        return ""
+    what = "Savings" if run.shown.costs else "Improvements"
+    return f"{what} per episode ({LEVEL:.0%} intervals): {gained_by_each(record, run.opposed)}."
 
 
 def _not_judged_with(unscored: Sequence[RunContents], judged: Sequence[RunContents]) -> str:
     refused = [run.label for run in unscored if run.offline and run not in judged]
-    return f" What was estimated of {escape(listed(refused))} is not to be trusted." if refused else ""
-
-
-def _disputed(run: RunContents, record: Record, others: str) -> Lead:
-    """Where trusted estimates of the same weights on the same episodes say different things, none of them leads."""
-    gain = "saves anything against" if run.shown.costs else "improves on"
-    text = f"{_from_data_alone(record)}, it is not decided whether <b>{escape(run.label)}</b> {gain} {_BEHAVIOUR}: "
-    text += escape(f"{disagreement(record, run.opposed)} ({_what_is_gained(run.shown)}, {LEVEL:.0%} intervals)")
-    text += f".{_gone_on(run, record)}{others}"
-    trust = "Each passed its checks, but what only some of them show is not shown."
-    trust += f"{_of_failures(run)} Nobody has tried the policy: these are estimates, not measurements."
-    return Lead(text, trust, then(run, record, is_shown=False))
+    return f" There is no reliable estimate of {escape(listed(refused))}." if refused else ""
 
 
 def plus_ends(run: RunContents) -> str:
@@ -161,14 +183,11 @@ def table_of(run: RunContents) -> str:
     return f'<a href="#estimate-{run.number}">the table below</a>'
 
 
-def _what_is_gained(shown: Shown) -> str:
-    return f"{'saving' if shown.costs else 'improvement'} an episode{f', {shown.unit}' if shown.unit else ''}"
-
-
 def _trust(run: RunContents, record: Record, part: str | None, *, is_shown: bool) -> str:
     """How far the estimate may be believed."""
     checks = "its own checks (a warning about the training stands below)" if run.warnings else "its checks"
-    text = f"The estimate passed {checks}" + ("" if is_shown else ", but the data do not tell the two apart")
+    text = f"The estimate passed {checks}" + ("" if is_shown else ", but does not tell policy and behaviour apart")
+    text = f"The estimates passed {checks.replace('its', 'their')}, but one alone is no proof" if run.opposed else text
     seen = share_trained_on(record)
     if seen is None:
         text += "; whether these episodes were trained on is not known"
@@ -182,7 +201,6 @@ def _trust(run: RunContents, record: Record, part: str | None, *, is_shown: bool
         text += ", on episodes that were not trained on"
     short = [of_trust(caution) for caution in cautions(record)]
     words = [escape(one) for one in short if one is not None]
-    words += [f"{amount(short.count(None), 'note')} below"] if None in short else []
     text += f". {capital('; '.join(words))}" if words else ""
     text += f".{_not_told(run, record, part)}{_of_failures(run)}"
     return f"{text} Nobody has tried the policy: it is an estimate, not a measurement."
@@ -200,23 +218,13 @@ def _of_failures(run: RunContents) -> str:
     return escape(f"{text}.")
 
 
-def _does(shown: Shown, *, is_shown: bool) -> str:
-    """What the best run does beside the behaviour, as far as it is shown."""
-    if shown.costs:
-        return "saves" if is_shown else f"is not shown to cost less than {_BEHAVIOUR}: the saving is"
-    if is_shown:
-        return f"improves on {_BEHAVIOUR} by"
-    return f"is not shown to improve on {_BEHAVIOUR}: the difference is"
-
-
 def _share(gain: Estimate, record: Record) -> str:
-    """`, or 9.0%` of the behaviour's, where neither is near 0: their intervals hold none."""
-    if gain.low is None or gain.high is None or not gain.low * gain.high > 0:
-        return ""
+    """`, or 9.0%` of the behaviour's, where that is not near 0: its interval holds none."""
     behaviour = estimate(mapping(record.get("behaviour")).get("value"))
     if behaviour is None or behaviour.low is None or behaviour.high is None or not behaviour.low * behaviour.high > 0:
         return ""
-    return f", or {gain.value / abs(behaviour.value):.1%}" if behaviour.value else ""
+    share = abs(gain.value / behaviour.value) if behaviour.value else math.inf
+    return f", or {share:.{0 if share >= 0.1 else 1}%}" if share < _MOST_SHARE else ""
 
 
 def _gained(gain: Estimate, shown: Shown) -> str:
@@ -237,14 +245,15 @@ def _counted(record: Record, shown: Shown) -> str:
     )
     if record.get("gamma") == 1.0 or not part or not whole or not 0.0 < part / whole < 1.0:
         return ""
-    return f", which counts {part / whole:.0%} of what the recorded episodes {'cost' if shown.costs else 'returned'}"
+    does = "cost" if shown.costs else "returned"
+    return f" The discount of {record.get('gamma'):g} counts {part / whole:.0%} of what an episode {does}."
 
 
 def _not_told(run: RunContents, record: Record, part: str | None) -> str:
     """What the estimate says nothing of, and what was tried to know more."""
-    told = [] if part is None else [" Which is better over whole episodes it does not tell."]
+    told = [] if part is None else [" It does not tell which is better over whole episodes."]
     further = [one for one in run.refused if as_number(one.get("gamma"), 0.0) > as_number(record.get("gamma"), 1.0)]
-    told += [f" One that looks further ahead, {discounted(one)}, was refused." for one in further[-1:]]
+    told += [f" An estimate that looks further ahead, {discounted(one)}, was refused." for one in further[-1:]]
     return escape("".join(told))
 
 
@@ -253,11 +262,12 @@ def _gone_on(run: RunContents, record: Record) -> str:
     step, now = as_number(record.get("step"), None), run.summary.steps
     if step is None or now is None or int(step) == now:
         return ""
-    return f" It is of the policy after {int(step):,} of the {now:,} {escape(run.unit)} that were trained by now."
+    return f"This is the policy after {int(step):,} of {now:,} {escape(run.unit)}."
 
 
-def _alone(record: Record, *, is_shown: bool) -> str:
+def _alone(run: RunContents, record: Record) -> str:
     """How many seeds are shown to improve by themselves, where not all are, or where their mean is not."""
+    is_shown = is_better(record)
     better = [
         seed(policy)
         for policy in trusted(record)
@@ -280,82 +290,7 @@ def _as_recorded(record: Record, shown: Shown) -> str:
     does = "cost" if shown.costs else "returned"
     whole = None if record.get("gamma") == 1.0 else as_number(behaviour.get("undiscounted"), None)
     plain, valued = (f"{number(shown.number(value))}{shown.behind}" for value in (recorded, fitted))
-    first = "" if whole is None else f"{number(shown.number(whole))}{shown.behind} each, undiscounted, and "
-    text = f" As recorded, the episodes of {title(record)} {does} {first}{plain}{' each' * (whole is None)}"
-    text += "" if record.get("gamma") == 1.0 else ", discounted alike"
-    other = f"; {valued} is what the fits that judge the policy say of the same behaviour"
-    return f"{text}{other if plain != valued else ''}."
-
-
-def _from_to(record: Record, shown: Shown) -> str:
-    ends = (mapping(record.get("behaviour")).get("value"), record.get("value"))
-    before, after = (as_number(mapping(one).get("value"), None) for one in ends)
-    if before is None or after is None:
-        return ""
-    return f", from {'a cost of ' * shown.costs}{number(shown.number(before))} to {number(shown.number(after))}"
-
-
-def _not_judged(runs: Sequence[RunContents]) -> Lead:
-    tried = [run for run in runs if run.offline]
-    judged = tried or runs
-    names = f"<b>{escape(judged[0].label)}</b>" if len(judged) == 1 else f"These {len(judged)} runs"
-    name = escape(judged[0].in_command) if len(judged) == 1 else "RUN"
-    it, were, them = ("it is", "it was", "it") if len(judged) == 1 else ("they are", "they were", "each")
-    played = all(run.summary.env_id is not None for run in judged)
-    untold = f"{were} not played yet" if played else "there was no simulator to score policies in, and nothing was"
-    untold += "" if played else " estimated from the data"
-    why = [told for run in tried for told in _first_reasons(run, named=len(tried) > 1)] or [untold]
-    why += [told for run in tried if (told := contradicted(run.refused))]
-    text = f"{names} could not be judged: {escape('; '.join(why))}."
-    if untried := [run.label for run in runs if tried and not run.offline]:
-        text += f" Nothing was estimated of {escape(listed(untried))} yet (rl-training evaluate RUN --offline)."
-    if tried:
-        asked = list(dict.fromkeys(one for run in tried for one in _asked_by_reasons(run)))
-        then = capital("; or ".join(asked)) + "." if len(tried) == 1 and asked else "What each reason asks for, below."
-        return Lead(text, f"How good {it}, is not known: no number here tells.", escape(then))
-    then = f"`rl-training evaluate {name}{'' if played else ' --offline'}`"
-    then += f" plays {them}." if played else f" estimates {them} from the recorded data."
-    return Lead(text, f"How good {it}, is not known.", then)
-
-
-def _asked_by_reasons(run: RunContents) -> list[str]:
-    """What the reasons against an estimate ask for, with the command, where they name options of it."""
-    record = leading(run.offline)
-    told = [why.partition("; ")[2] for why in reasons(record)]
-    asked = [one.rpartition("further; ")[2] for one in told if one]
-    return [_UPDATES.sub(lambda found: f"`{_with(run, record, found[1])}`", one, count=1) for one in asked]
-
-
-def _with(run: RunContents, record: Record, options: str) -> str:
-    """The command of an estimate with other options in the place of its own of these names."""
-    own = {**record, "asked": {}, **({"repeats": None} if "--repeats" in options else {})}
-    return f"rl-training evaluate {run.in_command} --offline{options_of(run, own)} {options}"
-
-
-def _first_reasons(run: RunContents, *, named: bool) -> list[str]:
-    """Why the seeds of a run are not trusted: of each the first reason, named where they are not all of one run. What
-    to do about it stands below."""
-    first: dict[str, list[str]] = {}
-    judged = policies(leading(run.offline))
-    told = [(texts(policy.get("not_trusted_because"))[:1], seed(policy)) for policy in judged]
-    of_seed = {own: why[0].partition("; ")[0] for why, own in told if why}
-    for own, reason in of_seed.items():
-        first.setdefault(_of_all(reason, list(of_seed.values())), []).append(own)
-    whole = len(first) == 1 and len(next(iter(first.values()))) == len(judged)
-    label = [run.label] if named else []
-    whose = {why: ", ".join([*label, *([] if whole else [seeds_in_words(seeds)])]) for why, seeds in first.items()}
-    return [f"{who}: {why}" if who else why for why, who in whose.items()]
-
-
-def _of_all(reason: str, every: Sequence[str]) -> str:
-    """In short, with the span of its numbers, where others differ from it in these alone."""
-    same = [one for one in dict.fromkeys(every) if _NUMBER.split(one) == _NUMBER.split(reason)]
-    if len(same) < 2:
-        return reason
-    spans = []
-    for found in zip(*(_NUMBER.findall(one) for one in same), strict=True):
-        ends = sorted(set(found), key=lambda text: float(text.replace(",", "")))
-        spans.append(ends[0] if len(ends) == 1 else f"{ends[0]} to {ends[-1]}")
-    parts = _NUMBER.split(reason)
-    whole = "".join(part + span for part, span in zip(parts, [*spans, ""], strict=True))
-    return whole.partition(": ")[0]
+    text = f"The recorded episodes of {title(record)} {does} {plain} on average"
+    if whole is not None:
+        text += f" ({number(shown.number(whole))}{shown.behind} undiscounted)"
+    return f"{text}; the same method puts the behaviour at {valued}." if plain != valued else f"{text}."

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rl_training import algorithms
 from rl_training.data.doctor.wording import alike, number
 from rl_training.data.provenance import KEY, Provenance
 from rl_training.experiment import statistics
@@ -112,7 +113,13 @@ def interval(found: Estimate, beside: Sequence[float] = ()) -> str:
 def runs_table(runs: Sequence[RunContents]) -> str:
     heads = ("run", "algorithm", "data", "environment", "seeds", "progress", "status")
     caption = "The runs, the data they were trained on, and how far they came."
-    return table(heads, [(run.number, _about(run)) for run in runs], css="cards", caption=caption)
+    made = table(heads, [(run.number, _about(run)) for run in runs], css="cards", caption=caption)
+    cited = [f"{algo}: {found}" for algo in dict.fromkeys(run.summary.algo for run in runs) if (found := _paper(algo))]
+    return made + (f'<p class="small">{escape("; ".join(cited))}.</p>' if cited else "")
+
+
+def _paper(algo: str | None) -> str | None:
+    return algorithms.paper(algo) if algo in algorithms.find() else None
 
 
 def _about(run: RunContents) -> list[Cell]:

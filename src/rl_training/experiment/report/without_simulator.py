@@ -55,6 +55,7 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
     Estimates on the same episodes in the same way share a table, in which the behaviour stands once.
     """
     found = [(run, record) for run in runs for record in run.offline]
+    found.sort(key=lambda one: one[1].get("gamma") != 1.0)  # whole episodes first: what a person thinks in
     if not found:
         return ""
     shown = common_of([run for run, _ in found])
@@ -64,7 +65,8 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
     alike: dict[str, list[_Estimated]] = {}
     for run, record in found:
         alike.setdefault(f"{title(record)}, {discounted(record)}", []).append((run, record))
-    made = "".join(_drawn(those, shown) for those in alike.values())  # first: on a phone a table is many screens
+    drawn = [rows for those in alike.values() if (rows := _drawn_rows(those))]
+    made = "".join(_drawn(*rows, shown, of=len(drawn)) for rows in drawn)  # first: on a phone a table is many screens
     made += "".join(_table(those, shown) for those in together.values())
     told = [[text for record in run.offline for text in cautions(record)] + [contradicted(run.refused)] for run in runs]
     lines = [[f"{text}." for text in texts if text] for texts in told]
@@ -87,7 +89,8 @@ def without_simulator(runs: Sequence[RunContents]) -> str:
 def _between(found: Sequence[_Estimated], shown: Shown) -> str:
     """One run against another, where the same resamples tell of both, the better first."""
     gain = f"saving{_in(shown)}" if shown.costs else "improvement"
-    heads = ["policy", "against", f"{gain} [{LEVEL:.0%}]", "probability"]
+    several = len({record.get("gamma") for _, record in found}) > 1
+    heads = ["policy", "against", *["sums"] * several, f"{gain} [{LEVEL:.0%}]", "probability"]
     rows: list[Row] = []
     neither: list[str] = []
     for (run, record), (other, against) in combinations(found, 2):
@@ -99,10 +102,10 @@ def _between(found: Sequence[_Estimated], shown: Shown) -> str:
         if value.low is not None and value.low > 0.0 and not (is_better(record) or is_better(against)):
             neither.append(f"{run.label} and {other.label}")
         cells = [Cell.interval(value), Cell.number(chance, f"{chance:.2f}")]
-        rows.append((run.number, [name_cell(run), name_cell(other), *cells]))
+        rows.append((run.number, [name_cell(run), name_cell(other), *[Cell.of(discounted(record))] * several, *cells]))
     caption = escape("One run against another, means over the trusted seeds, by the same resamples of the episodes.")
-    made = table(heads, rows, css="cards", numbers=heads[2:], sortable=False, caption=caption) if rows else ""
-    told = "is shown to be better than the behaviour: that one does better than the other makes neither worth taking."
+    made = table(heads, rows, css="cards", numbers=heads[-2:], sortable=False, caption=caption) if rows else ""
+    told = "is shown to be better than the behaviour; being better than the other makes neither worth taking."
     return made + "".join(f'<p class="small">Of {escape(names)}, neither {told}</p>' for names in neither)
 
 
@@ -143,24 +146,26 @@ def _beside(run: RunContents, record: Record) -> Iterator[str]:
         at = listed([f"{step:,}" for step in sorted(set(steps))])
         times = "once" if len(steps) == 1 else f"{len(steps)} times"
         yield (
-            f"on these episodes, {run.label} was judged {times} before, after {at} {run.unit}: choosing among such"
-            " estimates by what they say flatters the one that is chosen"
+            f"on these episodes, {run.label} was judged {times} before, after {at} {run.unit}: to choose the best of"
+            " several estimates flatters it"
         )
 
 
-def _drawn(those: Sequence[_Estimated], shown: Shown) -> str:
-    """Improvements of the trusted seeds over the behaviour; of very many, their means alone."""
+def _drawn_rows(those: Sequence[_Estimated]) -> tuple[Record, Sequence[tuple[str, Estimate, int]]] | None:
+    """Improvements of the trusted seeds over the behaviour; of very many, their means alone, and nothing of one."""
     rows = [(name, found, run.number, whole) for run, record in those for name, found, whole in _gains(run, record)]
     if len(rows) > _MOST_DRAWN:
         rows = [row for row in rows if row[3]][:_MOST_DRAWN]
-    if not rows:
-        return ""
+    return (those[0][1], [(name, found, run) for name, found, run, _ in rows]) if len(rows) > 1 else None
+
+
+def _drawn(record: Record, bars: Sequence[tuple[str, Estimate, int]], shown: Shown, *, of: int) -> str:
     over, gain = ("Saving against", "saving") if shown.costs else ("Improvement over", "improvement")
-    where = f"{title(those[0][1])}, {discounted(those[0][1])}"
+    where = f"{title(record)}, {discounted(record)}"
     caption = f"<b>{over} the behaviour</b> on {escape(where)}, with {LEVEL:.0%} intervals over resamples"
     caption += f" of the episodes: where one holds 0, the dashed line, no {gain} is shown."
-    bars = [(name, found, run) for name, found, run, _ in rows]
-    label = f"{gain}{_in(shown)}, {discounted(those[0][1])} (higher is better)"
+    caption += " Each of these figures has a scale of its own." if of > 1 else ""
+    label = f"{gain}{_in(shown)}, {discounted(record)} (higher is better)"
     return grid([Drawing(caption, lambda size: forest(bars, label, size[0], middle=0.0))])
 
 
@@ -244,11 +249,11 @@ def _how(shown: Shown, records: Sequence[Record]) -> str:
     return (
         f"Estimated from logged episodes alone: the {summed} {value}, where these episodes begin"
         f"{', and on behind where one was cut' if cut else ''}. “Recorded” is what the episodes {does}"
-        f"{' until they ended or were cut' if cut else ''}; “behaviour” is the data's own"
-        " actions, valued by the same fits as the policies, so that common errors cancel in the difference."
-        f" [{LEVEL:.0%}]: over resamples of the episodes, each fitted anew; the probability is that of {gain} over the"
-        " behaviour. Checks: whether the estimate may be believed, not whether it is good. It says nothing of states"
-        " that the policy would reach and the data never saw."
+        f"{' until they ended or were cut' if cut else ''}; “behaviour” is the recorded"
+        " actions, judged in the same way as the policies, so that common errors cancel in the difference."
+        f" [{LEVEL:.0%}]: over resamples of the episodes, each fitted anew; probability: of {gain} over the behaviour."
+        " Checks say whether an estimate can be trusted, not whether the policy is good. They know nothing of states"
+        " that the policy would reach and the data do not show."
     )
 
 
