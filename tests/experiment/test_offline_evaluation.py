@@ -701,9 +701,8 @@ def test_costs_that_were_taken_for_rewards_are_refused(tmp_path: Path) -> None:
     rows = [f"{rng.normal():.4f},{rng.uniform(-1, 1):.4f},{rng.uniform(1, 2):.4f},{int(n % 5 == 4)}" for n in range(60)]
     (tmp_path / "log.csv").write_text("\n".join(["obs,action,eur,terminated", *rows]) + "\n")
     columns = {"obs": "obs", "actions": "action", "rewards": "eur", "terminations": "terminated"}
-    section = {"source": "file", "path": str(tmp_path / "log.csv"), "columns": columns, "rewards_are": "costs"}
-    config = small_config(None, tmp_path, dataset=section, total_timesteps=2)
-    policy = load_policy(train(config).run.path)
+    TransitionDataset.load(tmp_path / "log.csv", columns=columns, rewards_are="costs").save(tmp_path / "own.npz")
+    policy = load_policy(train(small_config(tmp_path / "own.npz", tmp_path, total_timesteps=2)).run.path)
     turned = TransitionDataset.load(tmp_path / "log.csv", columns=columns)
     turned.save(tmp_path / "turned.npz")
     with pytest.raises(DataError, match=r"turned.npz: costs were taken for rewards: episodes return 7\.\d+ on average"):
