@@ -1,20 +1,23 @@
-"""Whether a column of the observations is what the action of the same row brought about.
+"""Whether a column of the observations is what was done in the same row, or what that brought about.
 
 Energy used in a slot, the speed at its end: recorded beside the action, known only after it. A policy that is trained
 on such a column reads its action off it, and has nothing to read where it acts. What is measured before an action
 follows from the row before; what the action brings about follows from the action, and hardly from the row before.
+Where a control stands among the observations, what it brings about follows from that: two columns, neither of which
+the row before foresees, tell each other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.ridge import FAR, ROWS_PER_TERM, Ridge, held_out, rows_with_neighbours, standard
 from rl_training.data.doctor.subject import Subject
-from rl_training.data.doctor.wording import capital, column_in_words, share
+from rl_training.data.doctor.wording import capital, column_in_words, columns_in_words, share
 
 OUTCOME = "obs.outcome"
 _ROWS = 6_000
@@ -22,29 +25,68 @@ _LEAST_ROWS = 400
 _WIDEST = 120  # numbers of a row; every suspect column has regressions of its own
 _TOLD = 0.9  # of the variance, by the action and the rest of the row
 _SUSPECT = 0.6  # of the variance, by the row before or the rest of the same row: above it, nothing is amiss
+_EXACTLY = 0.99  # of the variance of a column that the row before does not foresee, by the others of its row
 _CLEARLY = 0.25  # the error left with the action, as a share of the one without it
 _MOST_SUSPECTS, _MOST_TOLD = 12, 3  # columns
 
 
 def check_outcomes(subject: Subject) -> Iterator[Finding]:
-    """A finding for each column that the action tells, and neither the row before nor the rest of the row does."""
-    for column, before, beside, told in _outcomes(subject)[:_MOST_TOLD]:
-        name = column_in_words(column, subject.obs_names)
+    """A finding for each column that the action tells, and neither the row before nor the rest of the row does, and one
+    on all that the row before does not foresee, but the other columns of the row tell (nearly) exactly."""
+    suspects = _suspects(subject)
+    for found in [suspect for suspect in suspects if suspect.is_of_action][:_MOST_TOLD]:
+        name = column_in_words(found.column, subject.obs_names)
+        before, beside = (share(max(part, 0.0)) for part in (found.before, found.beside))
         what = (
-            f"{capital(name)} follows from the action of the same row: {share(told)} of its variance, but only"
-            f" {share(max(before, 0.0))} from the row before and {share(max(beside, 0.0))} from the other observations:"
-            " it looks like what the action brought about."
+            f"{capital(name)} follows from the action of the same row: {share(found.told)} of its variance, but only"
+            f" {before} from the row before and {beside} from the other observations: it looks like what the action"
+            " brought about."
         )
         advice = (
             "A policy can see only what is known before it acts: if this is recorded after, take it out of obs; leave"
             " it where the recorded actions were chosen by it."
         )
         yield Finding("warning", OUTCOME, "obs", what, advice)
+    if tied := sorted(found for found in suspects if found.is_of_the_rest and not found.is_of_action):
+        yield _of_each_other(subject, tied)
 
 
-def _outcomes(subject: Subject) -> list[tuple[int, float, float, float]]:
-    """Columns of observations, each with what of its variance the row before, the other columns, and these together
-    with the action explain, on episodes left out."""
+def _of_each_other(subject: Subject, tied: list[_Suspect]) -> Finding:
+    one = len(tied) == 1
+    what = (
+        f"{capital(columns_in_words([found.column for found in tied], subject.obs_names))}"
+        f" {'follows' if one else 'follow'} from the other columns of the same row"
+        f" ({share(min(max(found.beside, found.told) for found in tied))} of {'its' if one else 'the'} variance), but"
+        f" hardly from the row before ({share(max(0.0, *(found.before for found in tied)))}): known only after acting?"
+    )
+    advice = (
+        "A policy can see only what is known before it acts: what was set belongs to actions, and what that brought"
+        " about, as the energy used, is left out of obs; two readings of one thing taken before acting may stay."
+    )
+    return Finding("warning", OUTCOME, "obs", what, advice, len(tied))
+
+
+class _Suspect(NamedTuple):
+    """A column of observations that the row before does not foresee: what of its variance that row, the other columns,
+    and these together with the action explain, on episodes left out."""
+
+    column: int
+    before: float
+    beside: float
+    told: float
+    has_levels: bool  # more than two: of columns for words, each is what the others are not
+
+    @property
+    def is_of_action(self) -> bool:
+        without = max(self.before, self.beside)
+        return without <= _SUSPECT and self.told >= _TOLD and 1.0 - self.told <= _CLEARLY * (1.0 - without)
+
+    @property
+    def is_of_the_rest(self) -> bool:
+        return self.has_levels and max(self.beside, self.told) >= _EXACTLY
+
+
+def _suspects(subject: Subject) -> list[_Suspect]:
     obs, actions = subject.obs, subject.actions
     if obs is None or actions is None or not subject.whole_episodes:
         return []
@@ -57,13 +99,12 @@ def _outcomes(subject: Subject) -> list[tuple[int, float, float, float]]:
     previous = np.concatenate([obs[rows - 1], actions[rows - 1]], axis=1).astype(np.float64)
     after = Ridge(np.clip(standard(previous), -FAR, FAR), kept)
     before = {column: after.explained(seen[:, column]) for column in np.flatnonzero(seen.any(axis=0)).tolist()}
-    suspects = [column for column, explained in before.items() if explained <= _SUSPECT]
-    suspects.sort(key=lambda column: -float(np.abs(seen[:, column] @ done).max()))
+    few = [column for column, explained in before.items() if explained <= _SUSPECT]
+    few.sort(key=lambda column: -float(np.abs(seen[:, column] @ done).max()))
     found = []
-    for column in suspects[:_MOST_SUSPECTS]:
+    for column in few[:_MOST_SUSPECTS]:
         others = np.delete(seen, column, axis=1)
         beside, told = (Ridge(of, kept).explained(seen[:, column]) for of in (others, np.append(others, done, axis=1)))
-        without = max(before[column], beside)
-        if without <= _SUSPECT and told >= _TOLD and 1.0 - told <= _CLEARLY * (1.0 - without):
-            found.append((column, before[column], beside, told))
+        has_levels = len(np.unique(seen[:, column])) > 2
+        found.append(_Suspect(column, before[column], beside, told, has_levels))
     return found
