@@ -87,6 +87,47 @@ def test_measurements_come_without_them_first() -> None:
     assert obs.candidates == (("room_temp", "tariff"), ("room_temp", "tariff", "compr_pct"), ("room_temp",))
 
 
+def cellar(**more: np.ndarray) -> dict[str, np.ndarray]:
+    """A vent that is named like a control, a valve that is not, and what that uses."""
+    rng = np.random.default_rng(0)
+    vent, glycol = rng.uniform(0.0, 60.0, (2, 200))
+    state = np.cumsum(rng.normal(size=(3, 200)), axis=1)
+    columns = {"T tank": state[0], "pressure": state[1], "Glycol": glycol, "vent": vent, "kWh": 0.028 * glycol + 0.4}
+    return {**columns, "reward": state[2], **more}
+
+
+def test_what_has_the_unit_and_range_of_a_control_may_be_one_too() -> None:
+    guesses = guess_fields(cellar(), units={"Glycol": "%", "vent": "%", "T tank": "°C"})
+    actions, obs = (guess for guess in guesses.fields if guess.field in ("actions", "obs"))
+    actions, obs = (actions, obs) if actions.field == "actions" else (obs, actions)
+    assert actions.columns == ("vent",)
+    assert actions.candidates == (("Glycol", "vent"),)
+    assert actions.why.endswith("Glycol has the unit and range of vent: set, too?")
+    assert obs.candidates[0] == ("T tank", "pressure")
+    assert obs.why.endswith("kWh follows from Glycol in the same row, as if known only after acting")
+
+
+def test_units_in_names_tell_it_too() -> None:
+    columns = {{"Glycol": "Glycol [%]", "vent": "vent (%)"}.get(name, name): of for name, of in cellar().items()}
+    actions = next(guess for guess in guess_fields(columns).fields if guess.field == "actions")
+    assert actions.candidates == (("Glycol [%]", "vent (%)"),)
+
+
+@pytest.mark.parametrize(("name", "unit"), [("Glycol", "°C"), ("Glycol", ""), ("humidity", "%")])
+def test_nothing_is_said_of_another_unit_or_of_measurements(name: str, unit: str) -> None:
+    columns = {name if column == "Glycol" else column: values for column, values in cellar().items()}
+    actions = next(guess for guess in guess_fields(columns, units={name: unit, "vent": "%"}).fields if guess.columns)
+    assert (actions.field, actions.columns, actions.candidates) == ("actions", ("vent",), ())
+
+
+def test_nothing_is_said_of_a_state_that_a_control_was_set_by() -> None:
+    columns = cellar()
+    columns["vent"] = 2.0 * columns["T tank"]
+    obs = next(guess for guess in guess_fields(columns).fields if guess.field == "obs")
+    assert "T tank follows" not in obs.why
+    assert "T tank" in obs.candidates[0]
+
+
 @pytest.mark.parametrize("name", ["part.npz", "part.h5"])
 def test_a_part_keeps_the_bounds_of_the_whole(name: str, tmp_path: Path) -> None:
     """What was said once is not guessed anew from fewer rows."""

@@ -290,12 +290,14 @@ class Draft:
         about = _MEANINGS[guess.field]
         if guess.field == "rewards" and self.guesses.rewards_are == "costs":
             about = "what each step costs, as rewards_are says below"
-        if guess.is_clear:
-            return [*_comment(f"{about}; guessed: {guess.why}", "    "), f"    {self._entry(guess.field, guess)}"]
-        lines = _comment(f"{'To say' if active else 'Unclear'}: {about}; {guess.why}.", "    ")
+        candidates = []
         for columns in guess.candidates[:12]:
             value = columns[0] if len(columns) == 1 else list(columns)
-            lines.append(f"    # candidate: {guess.field}: {yaml_dialect.inline(value)}")
+            candidates.append(f"    # candidate: {guess.field}: {yaml_dialect.inline(value)}")
+        if guess.is_clear:
+            said = _comment(f"{about}; guessed: {guess.why}", "    ")
+            return [*said, *candidates, f"    {self._entry(guess.field, guess)}"]
+        lines = [*_comment(f"{'To say' if active else 'Unclear'}: {about}; {guess.why}.", "    "), *candidates]
         if weighted := weighted_sum(guess) if self.is_table else []:
             about = "Several are added up, each times what one unit of it is worth:"
             lines += [*_comment(about, "    "), f"    # {guess.field}: {yaml_dialect.inline(weighted)}"]

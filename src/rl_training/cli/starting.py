@@ -129,7 +129,9 @@ def _guessed(first: Peek) -> tuple[Peek, Guesses, tuple[str, ...]]:
 
 
 def _guesses(first: Peek) -> Guesses:
-    return guess_fields(first.columns, exact_names=first.kind in _EXACT) if first.columns else Guesses((), ())
+    if not first.columns:
+        return Guesses((), ())
+    return guess_fields(first.columns, exact_names=first.kind in _EXACT, units=first.units)
 
 
 def _first_look(source: str, place: Path) -> Peek:

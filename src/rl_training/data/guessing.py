@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.control_guesses import with_others_alike
 from rl_training.data.fields import (
     DISCRETE_ACTIONS,
     END_REASONS,
@@ -44,7 +46,7 @@ from rl_training.data.guess_words import (
 )
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.name_series import is_next, ordered, without_next
-from rl_training.data.reason_guesses import column_of_reasons
+from rl_training.data.reason_guesses import by_rows, column_of_reasons
 from rl_training.data.reward_guesses import guess_rewards
 from rl_training.data.value_looks import (
     at_ends,
@@ -56,11 +58,9 @@ from rl_training.data.value_looks import (
     is_time,
     is_whole,
     marked_ends,
-    mostly_empty,
     names_several,
     starts_at_ends,
     tells_apart,
-    without_usual,
 )
 from rl_training.reading_choices import DonesAre, RewardsAre
 from rl_training.validation import shown
@@ -72,14 +72,17 @@ _MARKED = 2  # ends that a flag of any name marks at least; one row may be an en
 _NO_ENDS = "nothing marks where episodes end; a column with 1 in the last row of each would"
 
 
-def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
+def guess_fields(
+    columns: Columns, *, exact_names: bool = False, units: Mapping[str, str] = MappingProxyType({})
+) -> Guesses:
     """Guess from the columns' names and their first rows.
 
     exact_names: whether the reader finds only arrays with exactly a field's name, as in `.npz` and HDF5 files.
+    units: of columns, as far as the file tells them.
     """
     usable = {name: values for name, values in columns.items() if name and not name.startswith(IGNORED_PREFIXES)}
     read_anyway = {name for name in usable if FIELD_OF.get(name) in _BY_NAME_ALONE or name == DISCRETE_ACTIONS}
-    table = _Table({name: values for name, values in usable.items() if name not in read_anyway}, exact_names)
+    table = _Table({name: values for name, values in usable.items() if name not in read_anyway}, exact_names, units)
     reasons = table.reasons()
     ends = table.ends(beside_reasons=reasons is not None)
     if EPISODE_ENDS in read_anyway:
@@ -123,9 +126,11 @@ def guess_fields(columns: Columns, *, exact_names: bool = False) -> Guesses:
 class _Table:
     """The columns, and those that no field has taken yet."""
 
-    def __init__(self, columns: Columns, exact_names: bool) -> None:
+    def __init__(self, columns: Columns, exact_names: bool, units: Mapping[str, str]) -> None:
         self.columns = columns
         self.exact_names = exact_names
+        self.units = units
+        self.hardly_seen: dict[str, str] = {}  # what may be a control, or brought about by one, and why
         self.free = list(columns)
         self.rewards_are: RewardsAre | None = None
 
@@ -178,9 +183,13 @@ class _Table:
             whole = tuple(name for name in present if name in either)
             verb = "is" if len(likely) == 1 else "are"
             why = f"{listed(likely)} {verb} named like {kind}, but {listed(rest)} may be needed, too"
-            seen = tuple(name for name in whole if not may_be_control(name))
+            why = "; ".join([why, *filter(None, self.hardly_seen.values())])
+            seen = tuple(name for name in whole if not may_be_control(name) and name not in self.hardly_seen)
             return Guess(field, (), why, tuple(dict.fromkeys((seen or whole, whole, tuple(likely)))))
-        return self._take(Guess(field, tuple(likely), f"named like {kind}"))
+        guess = self._take(Guess(field, tuple(likely), f"named like {kind}"))
+        if field == "actions":
+            guess, self.hardly_seen = with_others_alike(guess, self.columns, self._unclaimed(), self.units)
+        return guess
 
     def _unclaimed(self) -> list[str]:
         """Numbers that may be seen or done: neither flags nor scores, and not always the same."""
@@ -252,17 +261,9 @@ class _Table:
         return None if name is None else self._take(Guess(END_REASONS, (name,), "by its name and its texts"))
 
     def reasons_by_rows(self, ids: Guess | None) -> Guess | None:
-        """A column of text that is filled in the last rows of episodes alone, or says something else there than in the
-        others; without ids, one that is mostly empty."""
-        texts = [] if self.exact_names else [name for name in self.free if mostly_empty(self.columns[name])]
-        if ids is not None and ids.is_clear and not self.exact_names:
-            episodes = self.columns[ids.columns[0]]
-            said = {name: without_usual(self.columns[name]) for name in self.free}
-            found = [name for name, cells in said.items() if mostly_empty(cells) and at_ends(cells, episodes)]
-            why = "its texts stand in last rows of episodes only"
-            return self._take(Guess(END_REASONS, (found[0],), why)) if len(found) == 1 else None
-        why = "no name tells, but these hold text in a few rows, as reasons of ends do"
-        return Guess(END_REASONS, (), why, tuple((name,) for name in texts)) if texts else None
+        episodes = self.columns[ids.columns[0]] if ids is not None and ids.is_clear else None
+        guess = None if self.exact_names else by_rows({name: self.columns[name] for name in self.free}, episodes)
+        return self._take(guess) if guess is not None and guess.is_clear else guess
 
     def only_block(self) -> Guess | None:
         """The one column of whole numbers or text that stays the same for a while and never comes back to a value."""
@@ -369,7 +370,7 @@ class _Table:
         """A field that no name points to: everything that is left may be it."""
         single = field == "rewards"
         rest = [name for name in self._numeric() if self.columns[name].ndim == 1] if single else self._unclaimed()
-        several = tuple((name,) for name in rest) if single else ((tuple(rest),) if rest else ())
+        several: tuple[tuple[str, ...], ...] = tuple((name,) for name in rest) if single or not rest else (tuple(rest),)
         for name in self.free:
             if not self._holds_numbers(name) and (self._alias(name, field) or first_of(name, PLAIN.get(field, set()))):
                 text = shown(str(self.columns[name][0])) if len(self.columns[name]) else "text"
@@ -378,6 +379,9 @@ class _Table:
                     why += "; a choice between words cannot be learned here"
                 return Guess(field, (), why, several)
         why = f"no name points to the {_spoken(field)}"
+        if seen := tuple(name for name in rest if field == "obs" and self.hardly_seen and name not in self.hardly_seen):
+            why = "; ".join([why, *filter(None, self.hardly_seen.values())])
+            several = (seen, *several)
         controls = dict.fromkeys(name for name in rest if not single and may_be_control(name))
         if controls and len(controls) < len(rest):
             chosen = tuple(controls if field == "actions" else (name for name in rest if name not in controls))

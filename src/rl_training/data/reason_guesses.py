@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.fields import END_REASONS
 from rl_training.data.flags import SHORTEST_TIME_LIMIT
 from rl_training.data.formats.end_reasons import ONGOING, texts_in
 from rl_training.data.guess_words import folded
+from rl_training.data.guesses import Guess
+from rl_training.data.value_looks import at_ends, mostly_empty, without_usual
 from rl_training.reading_choices import Ending
 
 _NAMED_SO = {
@@ -252,6 +255,19 @@ def column_of_reasons(columns: Mapping[str, npt.NDArray[Any]], words_of: Mapping
             found[bool(words & _NAMED_SO)].append(name)
     chosen = found[True] or found[False]
     return chosen[0] if len(chosen) == 1 else None
+
+
+def by_rows(columns: Mapping[str, npt.NDArray[Any]], episodes: npt.NDArray[Any] | None) -> Guess | None:
+    """A column of text that is filled in the last rows of episodes alone, or says something else there than in the
+    others; without the ids of episodes, one that is mostly empty."""
+    if episodes is not None:
+        said = {name: without_usual(values) for name, values in columns.items()}
+        found = [name for name, cells in said.items() if mostly_empty(cells) and at_ends(cells, episodes)]
+        why = "its texts stand in last rows of episodes only"
+        return Guess(END_REASONS, (found[0],), why) if len(found) == 1 else None
+    texts = tuple((name,) for name, values in columns.items() if mostly_empty(values))
+    why = "no name tells, but these hold text in a few rows, as reasons of ends do"
+    return Guess(END_REASONS, (), why, texts) if texts else None
 
 
 def _words(text: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,7 @@ class Peek:
     has_names: bool = True  # columns go by names of their own, not by position
     notes: tuple[str, ...] = ()  # on how the text was understood
     files: int = 1  # that were looked into
+    units: dict[str, str] = field(default_factory=dict)  # of columns, where a line below the header tells them
 
     def looked_at(self, rows: int, unit: str = "row") -> str:
         """So many rows, or what else there is one of in each, in words."""
@@ -175,7 +176,8 @@ def _csv(path: Path, look: Look) -> Peek:
     title = TITLES["csv"] + (" without a header line" if not first.has_names else "")
     notes = tuple(common_notes(doubled, some))
     rows_of_all = _lines(path, files, {layout.lines_above for layout in layouts})
-    return Peek("csv", title, rows_of_all, columns=columns, has_names=first.has_names, notes=notes, files=len(some))
+    found = Peek("csv", title, rows_of_all, columns=columns, has_names=first.has_names, notes=notes, files=len(some))
+    return replace(found, units=first.unit_of or {})
 
 
 def _places(wanted: list[str], names: list[str]) -> list[int] | None:
