@@ -67,6 +67,14 @@ class TestReasons:
         notes = [str(finding) for finding in examine(read(tmp_path / name, COLUMNS, TableChoices(MEANINGS))).findings]
         assert any("tells of 2 terminations (Goal 1, crash 1)" in note for note in notes)
 
+    def test_texts_that_never_tell_of_an_end_are_warned_of(self) -> None:
+        texts = ["runs"] * len(TEXTS)
+        dataset = TransitionDataset.from_table(
+            {**table(), "why": texts}, columns=COLUMNS, end_reasons={"runs": "ongoing"}
+        )
+        told = "warning: column 'why' tells of no end (runs: all of it means ongoing); say which text ends an episode"
+        assert any(note.startswith(told) for note in dataset.notes)
+
     def test_codes_are_texts(self) -> None:
         codes = np.array([0, 0, 2, 0, 1, 0, 0, 2, 0, 0])
         said = {"0": "ongoing", "1": "truncation", "2": "termination"}

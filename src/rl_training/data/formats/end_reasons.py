@@ -17,7 +17,7 @@ from rl_training.data.formats.repeated_reasons import ends_nearly_everywhere, en
 from rl_training.errors import DataError, did_you_mean
 from rl_training.reading_choices import Ending, EndReasons
 from rl_training.validation import printable, shown
-from rl_training.wording import amount
+from rl_training.wording import WARNING, amount
 
 ENDINGS: tuple[Ending, ...] = get_args(Ending)
 ONGOING: Ending = "ongoing"  # the episode goes on; so it does where a cell is empty
@@ -120,7 +120,11 @@ def _note(name: str, known: Mapping[str, Ending], counted: Mapping[str, int]) ->
         if found:
             total = sum(counted[text] for text in found)
             kinds.append(f"{amount(total, ending)} ({first_of(f'{printable(t)} {counted[t]:,}' for t in found)})")
-    return f"column {name!r} tells of {' and '.join(kinds) or 'no end'}"
+    if kinds or not any(known):
+        return f"column {name!r} tells of {' and '.join(kinds) or 'no end'}"
+    means = f"{first_of(printable(text) for text in known if text)}: all of it means ongoing"
+    way = "say which text ends an episode, or see whether the rows that say it are missing"
+    return f"{WARNING}column {name!r} tells of no end ({means}); {way}"
 
 
 def _what_is_there(name: str, counts: Mapping[str, int]) -> str:
