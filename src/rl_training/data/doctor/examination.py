@@ -38,6 +38,7 @@ from rl_training.data.doctor.reward_shift import check_reward_shift
 from rl_training.data.doctor.screening import screen
 from rl_training.data.doctor.subject import Columns, Extremes, Subject
 from rl_training.data.doctor.succession import check_successors
+from rl_training.data.doctor.unit_checks import check_units
 from rl_training.data.doctor.unused_texts import check_unused_texts
 from rl_training.data.doctor.wording import sentence
 from rl_training.data.fields import BORDERS_LOST
@@ -206,7 +207,7 @@ def _check_fields(
     if subject.rewards is not None:
         findings += check_rewards(subject)
         findings += check_reward_shift(subject)
-    findings += check_episodes(subject)
+    findings += [*check_episodes(subject), *check_units(subject)]
     findings += check_duplicates(subject)
     learned["action_spread"] = spread = None if fields.marked_discrete else action_spread(subject)
     findings += check_coverage(visited, spread, subject.action_names)

@@ -16,11 +16,13 @@ from rl_training.data.doctor.raw_checks import RawFields, read_fields
 from rl_training.data.doctor.resolution_checks import check_resolution
 from rl_training.data.doctor.subject import Extremes, Subject
 from rl_training.data.doctor.succession import check_stored_successors
+from rl_training.data.doctor.unit_checks import check_units
 from rl_training.data.offline_dataset import TransitionDataset
 from rl_training.errors import DataError
 from rl_training.wording import WARNING
 
 _TOLD_ELSEWHERE = ("flags.none",)  # among what is said of any data that are trained on
+_TOLD_OF_OBS = (OUTCOME, "obs.units")
 _KINDS = ("flags", "successors", "actions", "values", "rewards")
 _MOST_MAPPED = 1 << 20  # rows of a column directory that are looked at: it may be larger than memory
 
@@ -36,7 +38,9 @@ def screen(dataset: TransitionDataset, *, bounds_known: bool) -> list[Finding]:
     if dataset.folder is not None:
         subject, fields = subject.head(_MOST_MAPPED), _head(fields, _MOST_MAPPED)
     found = [finding for finding in _findings(dataset, fields, subject, bounds_known) if finding.level != "note"]
-    kept = [f for f in found if f.code not in _TOLD_ELSEWHERE and (f.code == OUTCOME or f.code.split(".")[0] in _KINDS)]
+    kept = [
+        f for f in found if f.code not in _TOLD_ELSEWHERE and (f.code in _TOLD_OF_OBS or f.code.split(".")[0] in _KINDS)
+    ]
     if dataset.in_file is None:
         return kept
     return [replace(finding, place=in_file(dataset.in_file, finding)) for finding in kept]
@@ -53,6 +57,7 @@ def _findings(dataset: TransitionDataset, fields: RawFields, subject: Subject, b
     yield from check_stored_successors(subject)
     yield from check_resolution(dataset.coarse)
     yield from check_outcomes(subject)
+    yield from check_units(subject)
     if not bounds_known and subject.actions is not None:
         told = dataset.bounds if dataset.in_file is None else dataset.in_file.bounds
         extremes = Extremes.of(subject.actions)
