@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -27,6 +27,7 @@ from rl_training.data.formats.csv_files import (
     readable,
     refuse_empty,
 )
+from rl_training.data.formats.csv_misfits import about_header, totals, why_misfit
 from rl_training.data.formats.csv_text import Layout
 from rl_training.data.formats.folders import files_of, joined, order_note, plan_of, rows_by_file
 from rl_training.data.formats.labels import labels
@@ -59,6 +60,8 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
     notes = []
     for entry, layout in zip(paths, layouts, strict=True):
         with readable(entry, path):
+            if told := totals(entry, layout):
+                raise DataError(told)
             notes.append([*layout.notes, *_one_of_each(entry, layout, planned)])
             parts.append(_of_file(entry, layout, planned))
     counts = [len(part[planned.columns[0]]) for part in parts]
@@ -281,15 +284,25 @@ def _complete(path: Path, layout: Layout) -> Generator[list[str], None, None]:
     with closing(csv_text.rows(path, layout, strict=True, any_letters=True)) as table:
         for line, row in table:
             if len(row) != width:
+                after: list[tuple[int, list[str]]] = []
+                if told := why_misfit(layout, line, row, _kept(table, after)):
+                    raise DataError(told)
                 found, named = amount(len(row), "value"), amount(width, "column")
-                above = f"; {_above(row, width)}" if line <= layout.lines_above + 1 and len(row) > width else ""
-                others = _lines_of_other_widths(table, width)
+                above = about_header(layout, line, row)
+                others = _lines_of_other_widths(chain(after, table), width)
                 not_either = f"{'nor do' if len(others) > 1 else 'nor does'} {amount(len(others), 'other line')} fit"
                 more = f" ({not_either}: {first_of(others)})" if others and not above else ""
                 raise DataError(
                     f"line {line} has {found}, but the header names {named}{more}{above or mend(len(row), width)}"
                 )
             yield row
+
+
+def _kept(table: Iterator[tuple[int, list[str]]], kept: list[tuple[int, list[str]]]) -> Iterator[tuple[int, list[str]]]:
+    """The rows, each of which is put among those that are kept."""
+    for entry in table:
+        kept.append(entry)
+        yield entry
 
 
 def _lines_of_other_widths(table: Iterator[tuple[int, list[str]]], width: int) -> list[str]:
@@ -300,12 +313,3 @@ def _lines_of_other_widths(table: Iterator[tuple[int, list[str]]], width: int) -
             if len(cells) != width:
                 lines.append(str(line))
     return lines
-
-
-def _above(row: list[str], width: int) -> str:
-    """What may be wrong with a header of so many names where the first row has more values."""
-    if not any(cell.strip() for cell in row[width:]):
-        return "each line ends with a separator: end the header with one, too"
-    unnamed = "if it has no name for the first column (R writes it so), put one there; "
-    remarks = "if lines of remarks stand above the header, remove them or begin each with #"
-    return (unnamed if len(row) == width + 1 else "") + remarks

@@ -10,7 +10,8 @@ from itertools import chain
 from pathlib import Path
 
 from rl_training.data.formats import csv_text, recognise
-from rl_training.data.formats.csv_text import SEPARATORS, Layout
+from rl_training.data.formats.csv_headers import SEPARATORS
+from rl_training.data.formats.csv_text import Layout
 from rl_training.data.formats.folders import TITLES, blamed_on, check_columns
 from rl_training.data.formats.looks import not_utf8
 from rl_training.data.formats.names import first_of, listed

@@ -6,7 +6,10 @@ import csv
 
 from rl_training.data.formats.cells import is_missing_word
 from rl_training.data.formats.words import float_of
+from rl_training.errors import DataError
 
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_FEWEST = 3  # columns: a title has two parts by chance
 _LONGEST_UNIT = 20  # characters
 _LONGEST_NUMBER = 100  # characters
 
@@ -63,6 +66,29 @@ def are_units(lines: list[str], separator: str, width: int) -> bool:
     units = [word for word in above if _is_unit(word)]
     filled = [word for word in above if word]
     return len(units) > 0 and max(map(len, filled)) <= _LONGEST_UNIT and (len(units) > 1 or len(filled) == len(above))
+
+
+def are_units_alone(below: list[str], separator: str, width: int) -> bool:
+    """Whether a line of units is all that is below the header: short words without a digit, a few of them empty."""
+    given = [line for line in below if line.strip()]
+    if len(given) != 1 or given[0] is not below[0]:
+        return False
+    words = [cell.strip() for cell in split(given[0], separator)]
+    told = [word for word in words if word]
+    return len(words) == width > 1 and bool(told) and all(_is_unit(word) and not _has_digit(word) for word in told)
+
+
+def refuse_names_apart(first: list[str], separator: str, width: int) -> None:
+    """Refuse a header that another separator splits into as many names as the rows below have cells."""
+    if width < _FEWEST:
+        return
+    for number, (line, below) in enumerate(zip(first, [*first[1:], ""], strict=True), start=1):
+        for other, called in SEPARATORS.items():
+            names = [cell.strip() for cell in split(line, other)]
+            fits = len(names) == width and all(names) and not any(map(is_value, names))
+            if other != separator and fits and width not in (len(split(line, separator)), len(split(below, other))):
+                apart = f"separates names by {called}, and cells below are separated by {SEPARATORS[separator]}"
+                raise DataError(f"line {number} {apart}; write both alike")
 
 
 def _is_unit(word: str) -> bool:

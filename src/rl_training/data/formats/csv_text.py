@@ -17,14 +17,22 @@ from pathlib import Path
 from typing import IO, Any
 from unicodedata import category
 
-from rl_training.data.formats.csv_headers import are_names, are_units, is_open, is_value, split
+from rl_training.data.formats.csv_headers import (
+    SEPARATORS,
+    are_names,
+    are_units,
+    are_units_alone,
+    is_open,
+    is_value,
+    refuse_names_apart,
+    split,
+)
 from rl_training.data.formats.limits import check_size, most_unpacked
 from rl_training.data.formats.looks import BYTE_ORDER_MARKS, marked_otherwise
 from rl_training.errors import DataError
 from rl_training.validation import shortened, shown
 from rl_training.wording import amount
 
-SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 GZIP = b"\x1f\x8b"
 _LONGEST_HEADER = 2**20  # bytes
 _SAMPLE = 2**20  # bytes
@@ -170,14 +178,17 @@ def layout_of(path: Path) -> Layout:
         raise DataError(f"the first line must name the columns; it is {shown(shortened(text))}")
     below = next((line for line in lines[above + 1 :] if line.strip()), None)
     has_names = are_names(names, None if below is None else split(below, separator))
+    if not has_names or len(names) != width:
+        refuse_names_apart(lines[: above + 3], separator, width)
     if not has_names:
         names = [f"column_{place}" for place in range(len(names))]
     decimals = _decimals(path, separator)
-    has_units = has_names and are_units(lines[above + 1 : above + 3], separator, len(names))
+    is_alone = has_names and are_units_alone(lines[above + 1 :], separator, len(names))
+    has_units = has_names and (is_alone or are_units(lines[above + 1 : above + 3], separator, len(names)))
     units = lines[above + 1] if has_units else None
     require_utf8([text if has_names else "", units or ""])
     above_data = above + has_names + (units is not None)
-    return Layout(names, separator, above_data, has_names, decimals, is_packed, units, below is None)
+    return Layout(names, separator, above_data, has_names, decimals, is_packed, units, below is None or is_alone)
 
 
 def rows(
@@ -323,7 +334,10 @@ def _names_are_below(below: list[str], separator: str, width: int) -> bool:
     place = next((n for n, line in enumerate(rest) if 2 * _filled(line, separator) > width), None)
     if place is None or place + 1 == len(rest):
         return False
-    names, following = (split(line, separator) for line in rest[place : place + 2])
+    names, following, *_ = below_names = [split(line, separator) for line in rest[place : place + 3]]
+    if len(names) < width and not any(map(is_value, filter(None, names))):
+        # Rows that are too wide for their header are told where they are read.
+        return any(is_value(cell.strip()) for cells in below_names[1:] for cell in cells if cell)
     return len(names) == width == len(following) and are_names(names, following)
 
 

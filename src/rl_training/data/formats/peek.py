@@ -15,6 +15,7 @@ import numpy.typing as npt
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
 from rl_training.data.formats import csv_text, recognise
 from rl_training.data.formats.csv_files import common_notes, doubled_notes, layouts_of, mend, readable
+from rl_training.data.formats.csv_misfits import about_header, last_lines, why_misfit
 from rl_training.data.formats.folders import TITLES, blamed_on, files_of, some_of
 from rl_training.data.formats.looks import Extent, Look, damage_told, is_end, left_out
 from rl_training.errors import DataError
@@ -23,6 +24,7 @@ from rl_training.wording import amount
 _COUNTED = 2**31  # bytes of a text whose lines are counted
 _BLOCK = 2**22
 _MOST_TEXTS = 20  # arrays of text in an HDF5 file that are looked at
+_FEWEST = 3  # lines of another width: fewer may be mistakes of their own
 _MOST_FLAGS = 10**7  # rows of a table whose flags are counted
 
 
@@ -160,12 +162,15 @@ def _csv(path: Path, look: Look) -> Peek:
     some = some_of(files)
     layouts = layouts_of(some, path)
     first = layouts[0]
-    doubled, lines = [], []
+    doubled, lines, each = [], [], -(-look.sample // len(some))
     for entry, layout in zip(some, layouts, strict=True):
         with readable(entry, path), closing(csv_text.rows(entry, layout)) as table:
-            rows = list(islice(table, -(-look.sample // len(some))))
+            rows = list(islice(table, each))
         own = [row for _, row in rows if len(row) == len(layout.names)]
-        doubled.append([*layout.notes, *_of_other_widths(layout, rows), *_doubled(layout, own)])
+        with readable(entry, path):
+            apart = _of_other_widths(layout, rows)
+            notes = [*layout.notes, *apart, *(last_lines(entry, layout) if len(rows) >= each and not apart else ())]
+        doubled.append([*notes, *_doubled(layout, own)])
         order = _places(first.names, layout.names)
         lines += own if order is None else [[row[place] for place in order] for row in own]
     columns: dict[str, npt.NDArray[Any]] = {}
@@ -174,9 +179,9 @@ def _csv(path: Path, look: Look) -> Peek:
         plain = [cell.replace(",", ".", 1) for cell in cells] if first.decimal_commas else cells
         columns[name] = _looked_at(name, plain, cells)
     title = TITLES["csv"] + (" without a header line" if not first.has_names else "")
-    notes = tuple(common_notes(doubled, some))
+    told = tuple(common_notes(doubled, some))
     rows_of_all = _lines(path, files, {layout.lines_above for layout in layouts})
-    found = Peek("csv", title, rows_of_all, columns=columns, has_names=first.has_names, notes=notes, files=len(some))
+    found = Peek("csv", title, rows_of_all, columns=columns, has_names=first.has_names, notes=told, files=len(some))
     return replace(found, units=first.unit_of or {})
 
 
@@ -192,9 +197,17 @@ def _of_other_widths(layout: csv_text.Layout, rows: Sequence[tuple[int, list[str
     if not found:
         return []
     line, width = found[0]
-    more = f", and {amount(len(found) - 1, 'other line')} do not fit either" if len(found) > 1 else ""
-    has = f"line {line} has {amount(width, 'value')}, but the header names {amount(len(layout.names), 'column')}"
-    return [f"{has}{more}{mend(width, len(layout.names))}, before the whole is read"]
+    place = next(place for place, (number, _) in enumerate(rows) if number == line)
+    none_fits = len(found) >= max(_FEWEST, len(rows) - 1)  # a line of units may
+    told = why_misfit(layout, line, rows[place][1], iter(rows[place + 1 :]))
+    if told is None:
+        more = f", and {amount(len(found) - 1, 'other line')} do not fit either" if len(found) > 1 else ""
+        has = f"line {line} has {amount(width, 'value')}, but the header names {amount(len(layout.names), 'column')}"
+        told = f"{has}{more}{about_header(layout, line, rows[place][1]) or mend(width, len(layout.names))}"
+        told += "" if none_fits else ", before the whole is read"
+    if none_fits:
+        raise DataError(told)
+    return [told]
 
 
 def _doubled(layout: csv_text.Layout, lines: list[list[str]]) -> list[str]:

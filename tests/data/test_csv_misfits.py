@@ -1,0 +1,98 @@
+"""Lines that do not fit their header: what is wrong is told once, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from rl_training.data import TransitionDataset
+from rl_training.data.formats.peek import peek
+from rl_training.errors import DataError
+
+TITLE = "Export; plant 7; 4.11.2025"
+HEADER = "batch;when;T tank;pressure;valve;cost;status"
+UNITS = ";;°C;bar;%;€/h;"
+COLUMNS = {"obs": ["T tank", "pressure"], "actions": "valve", "rewards": "cost", "episode_ids": "batch", "step": "when"}
+
+
+def rows(count: int = 40) -> list[str]:
+    return [f"{n // 10};2025-01-{1 + n // 10:02} 0{n % 10}:00;{n}.5;0.{n};{n}.25;1.{n};runs" for n in range(count)]
+
+
+def refusal(path: Path, lines: Sequence[str]) -> str:
+    path.write_text("\n".join(lines) + "\n")
+    with pytest.raises(DataError) as error:
+        TransitionDataset.load(path, columns=COLUMNS)
+    return str(error.value).removeprefix(f"{path}: ")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "log.csv"
+
+
+def test_a_separator_that_changes(log: Path) -> None:
+    changed = [line.replace(";", ",") for line in rows()[20:]]
+    told = refusal(log, [TITLE, HEADER, UNITS, *rows()[:20], *changed])
+    assert told == "from line 24 on cells are separated by commas, above by semicolons; write all of them alike"
+    told = refusal(log, [HEADER, *rows()[:20], changed[0], *rows()[21:]])
+    assert told == "in line 22 cells are separated by commas, above by semicolons; write all of them alike"
+
+
+def test_a_separator_that_changes_beyond_what_is_looked_at_first(log: Path) -> None:
+    many = [*rows() * 50, *(line.replace(";", ",") for line in rows() * 50)]
+    log.write_text("\n".join([HEADER, *many]) + "\n")
+    (note,) = [note for note in peek(log, 100).notes if "separated by commas" in note]
+    assert note.startswith("cells of its last lines are separated by commas, and those above by semicolons")
+
+
+@pytest.mark.parametrize("above", [[], [TITLE]], ids=["alone", "below a title"])
+def test_a_header_with_another_separator(above: list[str], log: Path) -> None:
+    told = refusal(log, [*above, HEADER.replace(";", ","), *rows()])
+    line = 1 + len(above)
+    assert (
+        told == f"line {line} separates names by commas, and cells below are separated by semicolons; write both alike"
+    )
+
+
+def test_rows_that_end_with_a_separator_below_a_title(log: Path) -> None:
+    told = refusal(log, [TITLE, HEADER, UNITS, *(f"{line};" for line in rows())])
+    assert told.startswith("line 4 has 8 values, but the header names 7 columns")
+    assert told.endswith("each line ends with a separator: end the header with one, too")
+    with pytest.raises(DataError, match="end the header with one, too"):
+        peek(log, 100)
+
+
+@pytest.mark.parametrize("above", [[], [TITLE.replace(";", ",")]], ids=["alone", "below a title"])
+def test_decimals_with_commas_between_cells_with_commas(above: list[str], log: Path) -> None:
+    lines = [line.replace(".", ",").replace(";", ",") for line in (HEADER, UNITS, *rows())]
+    told = refusal(log, [*above, *lines])
+    assert told.endswith(
+        "has 11 values, but the header names 7 columns: decimals seem to have commas, as cells; export it with"
+        " semicolons between cells, or with decimal points"
+    )
+    with pytest.raises(DataError, match="decimals seem to have commas"):
+        peek(log, 100)
+
+
+def test_a_header_and_its_units_alone(log: Path) -> None:
+    assert refusal(log, [TITLE, HEADER, UNITS]) == "has a header, but no rows"
+
+
+def test_two_files_one_after_another(log: Path) -> None:
+    told = refusal(log, [TITLE, HEADER, UNITS, *rows()[:20], TITLE, HEADER, UNITS, *rows()[20:]])
+    assert told == ("a second header at line 25: two files one after another? Split them, or delete lines 24 to 26")
+
+
+@pytest.mark.parametrize("last", ["Summe;;;;;57.5;", "Total:;;;;;57.5;"])
+def test_a_line_of_totals(last: str, log: Path) -> None:
+    told = refusal(log, [HEADER, *rows(), last])
+    assert told == f"the last line, {last!r}, looks like one of totals: delete it"
+    assert told in peek(log, 10).notes
+
+
+def test_an_id_that_is_called_total_is_none(log: Path) -> None:
+    log.write_text("\n".join([HEADER, *rows(), "Total;2025-02-01 00:00;1.5;0.1;2.5;1.0;runs"]) + "\n")
+    assert TransitionDataset.load(log, columns=COLUMNS).n_episodes == 5
