@@ -140,6 +140,13 @@ class TestObservations:
         assert (finding.level, finding.place.row, finding.place.column) == ("warning", 50, 2)
         assert "-9,999" in finding.what
 
+    def test_nines_with_decimals_are_told_as_a_mark(self) -> None:
+        arrays = without_successors()
+        arrays["obs"][[50, 90], 2] = 999.9
+        finding = codes(arrays)["obs.far-out"]
+        assert finding.what.startswith("999.9 stands in 2 rows of column 2, far from all other values")
+        assert "say missing_words: ['999.9'] with missing: hold" in finding.advice
+
     def test_nines_are_told_as_a_mark(self) -> None:
         """Near enough to the others to be no outlier by its distance."""
         arrays = without_successors(episodes=60)

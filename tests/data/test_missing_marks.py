@@ -46,6 +46,17 @@ def test_columns_of_texts_are_left_alone() -> None:
     assert words_as_missing({"batch": column("test")}, ["batch"]).words == ()
 
 
+@pytest.mark.parametrize("mark", ["999.9", "-99.9", "99.99", "-9999"])
+def test_nines_with_decimals_are_marks_too(mark: str) -> None:
+    found = words_as_missing({"bar": np.array([*np.linspace(0.1, 1.5, 60), float(mark), float(mark)])})
+    assert found.words == (mark,)
+    assert np.isnan(found.columns["bar"][60:]).all()
+
+
+def test_nines_among_others_like_them_are_numbers() -> None:
+    assert words_as_missing({"per cent": np.array([*np.linspace(0.0, 99.0, 60), 99.9])}).words == ()
+
+
 def test_numbers_with_either_sign() -> None:
     assert [number_of("1,5"), number_of("-2.5"), number_of("7")] == [1.5, -2.5, 7.0]
     assert math.isnan(number_of("n/v"))

@@ -1,5 +1,5 @@
-"""Columns of numbers in which a few cells hold a word, `n/v` or `ERR`, or nothing but nines, -9999. These most likely
-stand for missing values."""
+"""Columns of numbers in which a few cells hold a word, `n/v` or `ERR`, or nothing but nines, -9999 or 99.9. These most
+likely stand for missing values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ _MOST_CELLS = 0.05  # of a column, with such a word
 _FEWEST_NUMBERS = 5  # that differ: a code, or a flag, has fewer
 
 
-NINES = tuple(sign * (10.0**digits - 1.0) for digits in range(3, 8) for sign in (-1.0, 1.0))
+_WHOLE = [10.0**digits - 1.0 for digits in range(3, 8)]
+_WITH_DECIMALS = [round(10.0**digits - 0.1**places, places) for digits in range(2, 5) for places in (1, 2)]  # 999.9
+NINES = tuple(sign * nines for nines in (*_WHOLE, *_WITH_DECIMALS) for sign in (-1.0, 1.0))
 _FAR = 3.0  # times the largest of the others
 
 
@@ -51,15 +53,15 @@ def words_as_missing(columns: Mapping[str, npt.NDArray[Any]], texts_in: Containe
             words |= dict.fromkeys(strange)
     for name, cells in read.items():
         if cells.ndim == 1 and cells.dtype.kind in "iuf" and (mark := nines_among(cells.astype(np.float64))):
-            read[name] = np.where(cells == mark, np.nan, cells)
-            words[f"{mark:.0f}"] = None
+            read[name] = np.where(cells.astype(np.float32) == np.float32(mark), np.nan, cells)
+            words[f"{mark:.12g}"] = None
     return Marked(read, tuple(words))
 
 
 def nines_among(numbers: npt.NDArray[np.float64]) -> float | None:
-    """-9999 and the like, in a few cells and far from all others: what loggers write where nothing was measured."""
+    """-9999, 999.9 and the like, in a few cells and far from all others: what loggers write for the unknown."""
     for mark in NINES:
-        marked = numbers == mark
+        marked = numbers.astype(np.float32) == np.float32(mark)  # as observations have it
         if 0 < marked.sum() <= _MOST_CELLS * len(numbers):
             others = np.unique(numbers[np.isfinite(numbers) & ~marked])
             if len(others) >= _FEWEST_NUMBERS and abs(mark) > _FAR * np.abs(others).max():

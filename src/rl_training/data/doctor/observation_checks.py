@@ -83,19 +83,20 @@ def _scales(columns: Columns, varying: npt.NDArray[np.bool_], names: tuple[str, 
 def _marks(obs: FloatArray, columns: Columns) -> Iterator[tuple[int, float]]:
     """Columns with nothing but nines in a few rows, -999 or 9999, far from the rest. Such a mark is the least or the
     largest value, so that few columns have to be looked at."""
-    for column in np.flatnonzero(np.isin(columns.min, NINES) | np.isin(columns.max, NINES)).tolist():
+    ends = (np.isin(of.astype(np.float32), np.array(NINES, dtype=np.float32)) for of in (columns.min, columns.max))
+    for column in np.flatnonzero(np.logical_or(*ends)).tolist():
         if (mark := nines_among(obs[:, column].astype(np.float64))) is not None:
             yield column, mark
 
 
 def _told_marks(subject: Subject, obs: FloatArray, marks: Mapping[int, float]) -> Iterator[Finding]:
     for column, mark in list(marks.items())[:_MOST_TOLD]:
-        rows = np.flatnonzero(obs[:, column] == mark)
-        what = (
-            f"{number(mark)} stands in {amount(rows.size, 'row')} of {column_in_words(column, subject.obs_names)}, far"
-        )
+        rows = np.flatnonzero(obs[:, column] == np.float32(mark))
+        written = number(mark) if mark.is_integer() else f"{mark:.12g}"
+        name = column_in_words(column, subject.obs_names)
+        what = f"{written} stands in {amount(rows.size, 'row')} of {name}, far"
         what += " from all other values: it looks like a mark for a missing one."
-        advice = f"If it is, say missing_words: ['{mark:.0f}'] with missing: hold (the value before) or missing: drop."
+        advice = f"If it is, say missing_words: ['{mark:.12g}'] with missing: hold (the value before) or missing: drop."
         place = subject.place(int(rows[0]), column)
         yield Finding("warning", "obs.far-out", "obs", what, advice, int(rows.size), place)
 
