@@ -96,3 +96,14 @@ def test_a_line_of_totals(last: str, log: Path) -> None:
 def test_an_id_that_is_called_total_is_none(log: Path) -> None:
     log.write_text("\n".join([HEADER, *rows(), "Total;2025-02-01 00:00;1.5;0.1;2.5;1.0;runs"]) + "\n")
     assert TransitionDataset.load(log, columns=COLUMNS).n_episodes == 5
+
+
+def test_rewards_of_several_units_are_doubted(log: Path) -> None:
+    log.write_text("\n".join([HEADER, UNITS, *rows()]) + "\n")
+    bare = TransitionDataset.load(log, columns={**COLUMNS, "obs": "T tank", "rewards": ["cost", "-pressure"]})
+    assert [note for note in bare.notes if "different units" in note] == [
+        "warning: what is added up for the rewards is counted in different units, 'cost' in €/h and 'pressure' in bar;"
+        " say what one unit is worth, as in 0.3*pressure, or leave out what the other counts already"
+    ]
+    weighed = TransitionDataset.load(log, columns={**COLUMNS, "obs": "T tank", "rewards": ["cost", "-0.3*pressure"]})
+    assert not any("different units" in note for note in weighed.notes)

@@ -35,6 +35,7 @@ from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.plain_csv import is_plain
 from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in
+from rl_training.data.formats.reward_terms import doubts_on_units
 from rl_training.data.formats.tables import Plan, assemble
 from rl_training.data.formats.whole_numbers import may_be_rounded
 from rl_training.data.formats.words import float_of
@@ -81,7 +82,8 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
         return _as_written(paths[number], layouts[number], name, place)
 
     raw = assemble(planned, whole.__getitem__, described(layouts), written, files, apart=True)
-    raw = replace(raw, notes=(*order_note(paths), *common_notes(notes, paths), *raw.notes))
+    doubts = doubts_on_units(planned.terms, layouts[0].unit_of or {})
+    raw = replace(raw, notes=(*order_note(paths), *common_notes(notes, paths), *raw.notes, *doubts))
     return with_beside(raw, paths)
 
 

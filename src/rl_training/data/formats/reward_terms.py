@@ -102,6 +102,19 @@ def _added_costs(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.g
     return [f"{WARNING}{told_as} {verb} added to {printable(gained[0])!r}; {way}{_IF_ALL_ARE}"]
 
 
+def doubts_on_units(terms: Sequence[Term], units: Mapping[str, str]) -> list[str]:
+    """A warning where columns of several units are added up without a number that makes them one."""
+    bare = [term.column for term in terms if term.measure is None and abs(term.weight) == 1.0]
+    known = {name: units[name] for name in bare if units.get(name)}
+    if len(set(known.values())) < 2:
+        return []
+    counted = " and ".join(f"{printable(name)!r} in {printable(unit)}" for name, unit in known.items())
+    return [
+        f"{WARNING}what is added up for the rewards is counted in different units, {counted}; say what one unit is"
+        f" worth, as in 0.3*{printable(list(known)[-1])}, or leave out what the other counts already"
+    ]
+
+
 def split_terms(words: Sequence[str], names: Sequence[str] | None = None) -> tuple[Term, ...]:
     """What a mapping names for the rewards. names: the table's columns, each taken as it is called."""
     return tuple(Term(word) if names is not None and word in names else _term(word, names) for word in words)
