@@ -28,6 +28,7 @@ from rl_training.data.doctor.episode_checks import (
 )
 from rl_training.data.doctor.findings import Distribution, Facts, Finding, Level, Report
 from rl_training.data.doctor.flag_checks import check_ends, check_flags, check_left_out
+from rl_training.data.doctor.frozen_checks import check_frozen
 from rl_training.data.doctor.observation_checks import ObsBounds, check_observations
 from rl_training.data.doctor.outcome_checks import check_outcomes
 from rl_training.data.doctor.places import in_file
@@ -207,7 +208,7 @@ def _check_fields(
     if subject.rewards is not None:
         findings += check_rewards(subject)
         findings += check_reward_shift(subject)
-    findings += [*check_episodes(subject), *check_units(subject)]
+    findings += [*check_episodes(subject), *check_units(subject), *check_frozen(subject)]
     findings += check_duplicates(subject)
     learned["action_spread"] = spread = None if fields.marked_discrete else action_spread(subject)
     findings += check_coverage(visited, spread, subject.action_names)
