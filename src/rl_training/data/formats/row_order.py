@@ -18,7 +18,8 @@ from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF
 from rl_training.data.formats.clocks import HOLE
 from rl_training.data.formats.date_order import dates_in_order
 from rl_training.data.formats.raw import Arrays, Files, Recorded, file_numbers, place_in, row_named
-from rl_training.data.formats.turned_clocks import turned
+from rl_training.data.formats.repeated_ids import Again, ids_again
+from rl_training.data.formats.turned_clocks import told_of, turned
 from rl_training.errors import DataError
 from rl_training.reading_choices import Duplicates
 from rl_training.wording import WARNING, amount
@@ -149,14 +150,18 @@ def _by_step(
     """number: the file of each row, `[N]`, where episodes without ids end with it."""
     step, name = steps.values, steps.name
     _require_numbers(step, name, files)
+    again = ids_again(
+        None if key is None else arrays[key], episode, step, _DAY if steps.are_dates and not steps.in_parts else None
+    )
     several = None if episode is None else turned(step, episode)
     moved, notes = _order(arrays, steps, episode, number, files) if several is None else (several.order, [])
     if moved is not None:
         arrays, step = _taken(arrays, moved), step[moved]
         episode = None if episode is None else episode[moved]
     if several is not None and episode is not None:
-        notes.append(_turned_back(several.begins, lambda row: _place(row, files, moved, arrays[str(key)]), name))
+        notes.append(told_of(several.begins, lambda row: _place(row, files, moved, arrays[str(key)]), name))
         episode = np.cumsum(np.r_[True, (np.diff(episode) != 0) | several.begins])
+    notes += [again.note] if again.note else []
     doubled = np.asarray(step[1:] == step[:-1])  # compared, not subtracted: unsigned numbers would wrap
     if episode is None:
         begins = _changes(number, doubled)
@@ -176,7 +181,7 @@ def _by_step(
         notes.append(f"{amount(copied, 'row')} left out: {_A_COPY[copied > 1]} of the row before (duplicates: drop)")
     if episode is None:  # a flag between two rows of one step ends an episode there
         doubled = doubled & _inside(arrays, np.zeros(len(step), dtype=np.int64))
-    _refuse_doubled(doubled, copies, steps, files, moved, None if key is None else arrays[key])
+    _refuse_doubled(doubled, copies, steps, files, moved, None if key is None else arrays[key], again)
     if episode is None:
         episode = np.cumsum(np.r_[True, (step[1:] <= step[:-1]) | _changes(number, doubled)]) - 1
         if not episode.any() and all(_field(arrays, flag) is None for flag in ("terminations", EPISODE_ENDS)):
@@ -228,14 +233,6 @@ def _order(
     )
 
 
-def _turned_back(begins: npt.NDArray[np.bool_], place: Callable[[int], str], name: str) -> str:
-    """A note on episodes that hold several logs; they are cut where another one begins."""
-    many = int(begins.sum())
-    where = f"in {amount(many, 'place')}, {'first ' * (many > 1)}after {place(int(np.argmax(begins)))}"
-    why = "as where summer time ends, a clock is put back or an id is given twice"
-    return f"column {name!r} goes back {where}, into a time that rows of the episode cover, {why}: it is cut there"
-
-
 def _mostly_back(arrays: Arrays, steps: Steps, number: npt.NDArray[np.int64] | None) -> list[str]:
     """A warning where most rows would be episodes of their own, as the step goes back from one to the next."""
     falls = np.asarray(steps.values[1:] < steps.values[:-1])
@@ -283,6 +280,7 @@ def _refuse_doubled(
     files: Files,
     moved: IndexArray | None,
     ids: npt.NDArray[Any] | None,
+    taken_again: Again,
 ) -> None:
     """`doubled`: after which rows the same step of the same episode comes again, `[N - 1]`, `copies` of them, where
     they are still there, with a row that is the same throughout; `moved`: their rows in the table."""
@@ -294,6 +292,8 @@ def _refuse_doubled(
     which = "one episode" if ids is None else f"the episode named {ids[row]}"
     what = f"column {steps.name!r}: {steps.written(first)} occurs twice in {which}, at {_rows(files, first, again)}"
     what += f", and {count - 1:,} more do so" if count > 1 else ""
+    if taken_again.refusal:
+        raise DataError(f"{what}; {taken_again.refusal}")
     if 2 * count >= len(doubled) and steps.tell_days_alone():
         way = "export it with the time of day, or leave out columns.step where rows stand in the order of time"
         raise DataError(f"{what}: it tells the day, but not the time, so that rows of a day are not told apart; {way}")

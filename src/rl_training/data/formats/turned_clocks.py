@@ -3,6 +3,7 @@ other, as where summer time ends, a clock is put back or an id is given to a sec
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy.typing as npt
 
 from rl_training.data.checks import IndexArray
 from rl_training.data.formats.clocks import HOLE
+from rl_training.wording import amount
 
 # Of a row or a stretch that was moved, steps in their order change three times from one stretch of the file to another,
 # for each place where the file goes back. Logs of one time that stand one after the other change with every row.
@@ -53,3 +55,11 @@ def turned(steps: npt.NDArray[Any], episode: npt.NDArray[np.int64]) -> Turned | 
         return None
     order = np.where(several[whose], as_written, by_step)
     return Turned(order, falls & several[whose[1:]])
+
+
+def told_of(begins: npt.NDArray[np.bool_], place: Callable[[int], str], name: str) -> str:
+    """A note on episodes that hold several logs; they are cut where another one begins."""
+    many = int(begins.sum())
+    where = f"in {amount(many, 'place')}, {'first ' * (many > 1)}after {place(int(np.argmax(begins)))}"
+    why = "as where summer time ends, a clock is put back or an id is given twice"
+    return f"column {name!r} goes back {where}, into a time that rows of the episode cover, {why}: it is cut there"
