@@ -57,3 +57,12 @@ def test_a_column_of_people_is_called_no_id(tmp_path: Path) -> None:
         "episode_ids has only 3 values, which take turns 18 times: they seem to name no episodes; name a column that"
         " has a value of its own for each"
     )
+
+
+def test_a_column_that_may_name_episodes_is_proposed(tmp_path: Path) -> None:
+    path = log(tmp_path / "log.csv", [(["Ann", "Bob", "Cem"][at % 3], at // 6) for at in range(18)])
+    header, *rows = path.read_text().splitlines()
+    named = [f"{row},B{place // 8:03}" for place, row in enumerate(rows)]
+    path.write_text("\n".join([f"{header},lot", *named]) + "\n")
+    with pytest.raises(DataError, match=r"has a value of its own for each, such as lot$"):
+        TransitionDataset.load(path, columns=COLUMNS)

@@ -35,17 +35,20 @@ from rl_training.data.formats.limits import check_size
 from rl_training.data.formats.names import first_of
 from rl_training.data.formats.plain_csv import is_plain
 from rl_training.data.formats.raw import Arrays, Columns, RawData, place_in
+from rl_training.data.formats.repeated_ids import NoEpisodeIdsError
 from rl_training.data.formats.reward_terms import doubts_on_units
 from rl_training.data.formats.tables import Plan, assemble
 from rl_training.data.formats.whole_numbers import may_be_rounded
 from rl_training.data.formats.words import float_of
 from rl_training.data.formats.written import with_beside
+from rl_training.data.value_looks import is_in_blocks, names_several
 from rl_training.errors import DataError
 from rl_training.reading_choices import AS_IT_STANDS, TableChoices
 from rl_training.validation import printable, shortened, shown
 from rl_training.wording import amount
 
 HEADER_ALONE = "has a header, but no rows"
+_LOOKED_AT = 5_000  # rows
 _ROWS_AT_A_TIME = 50_000
 _BETWEEN_CHECKS = 2**24  # bytes from one look at the free memory to the next
 
@@ -81,10 +84,22 @@ def read(path: Path, columns: Columns | None = None, choices: TableChoices = AS_
         number = 0 if file is None else [entry.name for entry in paths].index(file)
         return _as_written(paths[number], layouts[number], name, place)
 
-    raw = assemble(planned, whole.__getitem__, described(layouts), written, files, apart=True)
+    try:
+        raw = assemble(planned, whole.__getitem__, described(layouts), written, files, apart=True)
+    except NoEpisodeIdsError as error:
+        raise DataError(f"{error}{_such_as(paths[0], layouts[0])}") from None
     doubts = doubts_on_units(planned.terms, layouts[0].unit_of or {})
     raw = replace(raw, notes=(*order_note(paths), *common_notes(notes, paths), *raw.notes, *doubts))
     return with_beside(raw, paths)
+
+
+def _such_as(path: Path, layout: Layout) -> str:
+    """The columns that may name episodes, by the look of the first rows."""
+    with closing(csv_text.rows(path, layout)) as table:
+        some = [row for _, row in islice(table, _LOOKED_AT) if len(row) == len(layout.names)]
+    cells = {name: np.array(of, dtype=object) for name, of in zip(layout.names, zip(*some, strict=True), strict=False)}
+    found = [printable(name) for name, of in cells.items() if name and is_in_blocks(of) and names_several(of)]
+    return f", such as {first_of(found)}" if found else ""
 
 
 def _check_memory(paths: Sequence[Path], layouts: Sequence[Layout], path: Path) -> None:

@@ -7,11 +7,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.errors import DataError
 from rl_training.validation import printable
 from rl_training.wording import amount
 
 _FEW, _OFTEN = 20, 3  # values, and how often each comes again, of what names no episodes
 _LONG = 10.0  # usual strides: a pause, and no rows that were shuffled
+
+
+class NoEpisodeIdsError(DataError):
+    """Of a column that names no episodes: whoever has the others may name one that does."""
 
 
 class Again(NamedTuple):

@@ -18,7 +18,7 @@ from rl_training.data.fields import EPISODE_ENDS, EPISODE_IDS, FIELD_OF
 from rl_training.data.formats.clocks import HOLE
 from rl_training.data.formats.date_order import dates_in_order
 from rl_training.data.formats.raw import Arrays, Files, Recorded, file_numbers, place_in, row_named
-from rl_training.data.formats.repeated_ids import Again, ids_again
+from rl_training.data.formats.repeated_ids import Again, NoEpisodeIdsError, ids_again
 from rl_training.data.formats.turned_clocks import told_of, turned
 from rl_training.errors import DataError
 from rl_training.reading_choices import Duplicates
@@ -293,7 +293,7 @@ def _refuse_doubled(
     what = f"column {steps.name!r}: {steps.written(first)} occurs twice in {which}, at {_rows(files, first, again)}"
     what += f", and {count - 1:,} more do so" if count > 1 else ""
     if taken_again.refusal:
-        raise DataError(f"{what}; {taken_again.refusal}")
+        raise NoEpisodeIdsError(f"{what}; {taken_again.refusal}")
     if 2 * count >= len(doubled) and steps.tell_days_alone():
         way = "export it with the time of day, or leave out columns.step where rows stand in the order of time"
         raise DataError(f"{what}: it tells the day, but not the time, so that rows of a day are not told apart; {way}")
