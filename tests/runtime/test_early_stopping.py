@@ -185,6 +185,17 @@ def test_who_asks_for_more_goes_past_it(budget: int, config: Any, monkeypatch: p
     assert (resumed.status, resumed.progress.steps) == ("finished", budget)
 
 
+def test_an_end_that_it_once_went_past_is_one_again(config: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the run goes back to before it; killed before it is marked as finished, it ends there."""
+    script_scores(monkeypatch, by_evaluation(1.0, 0.0, 0.0, *map(float, range(2, 20))))
+    whole = train(config(patience=2).model_copy(update={"keep_every": 4}))
+    assert manager.resume(whole.run.path, which=12).progress.steps == 40
+    assert manager.resume(whole.run.path, which=8).progress.steps == 12
+    whole.run.note(status="running", reason=None)
+    resumed = manager.resume(whole.run.path)
+    assert (resumed.status, resumed.reason, resumed.progress.steps) == ("finished", whole.reason, 12)
+
+
 @pytest.mark.parametrize(
     "state",
     [{}, [1], 7, {"best": "x", "waited": 1}, {"best": None, "waited": None}, {"best": None, "waited": float("inf")},

@@ -67,8 +67,11 @@ def complete_return(run: RunDirectory) -> None:
 
 def set_back(run: RunDirectory, config: TrainConfig, progress: Progress, checkpoint: Checkpoint | None) -> list[str]:
     """What the user should know of it."""
-    machine = with_threads(run.describe().get("machine"), torch.get_num_threads())
+    facts = run.describe()
+    machine = with_threads(facts.get("machine"), torch.get_num_threads())
     changes = {**told_config(config), "machine": machine, **run.budgets(progress, checkpoint)}
+    if type(past := facts.get(PAST_END)) is int and progress.steps < past:
+        changes[PAST_END] = None  # it comes to that end again, and nobody has told it to go past it this time
     if checkpoint is not None and checkpoint.progress.get("ended") is not None and progress.ended is None:
         changes[PAST_END] = progress.steps
     if run.steps_after(progress.steps):
