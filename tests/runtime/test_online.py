@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -19,7 +20,7 @@ from rl_training.data.action_gaps import ActionGap
 from rl_training.data.transforms import Transforms
 from rl_training.errors import CheckpointError
 from rl_training.runtime.engine import Engine
-from rl_training.runtime.online import OnlineSource
+from rl_training.runtime.online import Collector, OnlineSource
 from rl_training.runtime.sources import Turn
 from small_runs import digest
 from tiny_environments import CLIFF, LIMIT, SLIPPERY, THRIFTY, Cliff, Slippery
@@ -284,6 +285,28 @@ def test_unfinished_episodes_are_repeated(at: int, env_id: str) -> None:
     assert digest(again.state()) == digest(whole.state())
     assert digest(again.learner.state()) == digest(whole.learner.state())
     assert again.take_metrics() == whole.take_metrics()
+
+
+def test_an_episode_that_never_ends_takes_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the actions' own bytes are kept of each step, as an environment may run for millions without a limit."""
+    plain = Cliff.step
+
+    def endless(self: Any, action: Any) -> Any:
+        obs, reward, *_ = plain(self, 0.0 * action)
+        return obs, reward, False, False, {}
+
+    monkeypatch.setattr(Cliff, "step", endless)
+    monkeypatch.setattr("rl_training.runtime.online.make_env", lambda env_id: Cliff())
+    collector = Collector(CLIFF, 1, streams.member_keys((5,)), 1)
+    tracemalloc.start()
+    try:
+        for step in range(4_000):
+            collector.step(0, np.array([step], dtype=np.float32))
+        grown = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert grown < 4_000 * 16  # of each action 4 bytes, and what a list grows ahead
+    assert collector.state()["actions.0"][:, 0].tolist() == list(range(4_000))
 
 
 def test_an_environment_that_cannot_be_repeated_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ def test_pretraining_draws_prior_data_alone_and_takes_no_step(ratio: float) -> N
     for update in range(130):
         assert from_prior(batch_at(source, update)).all()
     assert source.steps == len(source.buffer) == 0
-    assert source.collector.actions == [[], []]
+    assert not any(source.collector.actions)
     assert source.advance(1_000) == Turn(1, 1)
     assert from_prior(batch_at(source, 130)).sum(-1).tolist() == [round(8 * ratio)] * 2
 

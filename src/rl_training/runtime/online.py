@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from array import array
 from collections.abc import Mapping
 from typing import Any
 
@@ -42,7 +43,7 @@ class Collector:
         count = len(keys) * width
         self.envs: list[Any] = []
         self.episodes = [0] * count
-        self.actions: list[list[npt.NDArray[np.float32]]] = [[] for _ in range(count)]
+        self.actions = [array("f") for _ in range(count)]  # flat, as an episode may never end
         self.returns = [0.0] * count
         self.finished: list[tuple[int, float]] = []  # (member, return) of episodes that ended since last asked
         try:
@@ -57,14 +58,14 @@ class Collector:
         member, index = divmod(slot, self.width)
         number = self.episodes[slot] * self.width + index
         seed = int(streams.integers(self.keys[member : member + 1], _RESET_STREAM, number, 1, 2**31))
-        self.actions[slot], self.returns[slot] = [], 0.0
+        self.actions[slot], self.returns[slot] = array("f"), 0.0
         return _copied(self.envs[slot].reset(seed=seed)[0])
 
     def step(self, slot: int, action: npt.NDArray[np.float32]) -> tuple[npt.NDArray[np.float32], float, bool]:
         """One step of one environment: the true successor, the raw reward and whether it terminated."""
         successor, reward, terminated, truncated, _ = self.envs[slot].step(action.copy())  # which it may change
         successor = _copied(successor)  # the reset below may reuse the environment's array
-        self.actions[slot].append(action)
+        self.actions[slot].frombytes(action.tobytes())
         self.returns[slot] += float(reward)
         self.obs[slot] = successor
         if terminated or truncated:
@@ -80,8 +81,7 @@ class Collector:
             "finished": torch.tensor(self.finished, dtype=torch.float64).reshape(-1, 2),
         }
         for slot, actions in enumerate(self.actions):
-            taken = np.array(actions, dtype=np.float32).reshape(len(actions), self.act_dim)
-            state[f"actions.{slot}"] = torch.from_numpy(taken)
+            state[f"actions.{slot}"] = torch.from_numpy(np.array(actions, dtype=np.float32).reshape(-1, self.act_dim))
         return state
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
