@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from rl_training import BC
 from rl_training.errors import CheckpointError
 from rl_training.experiment import manager
 from rl_training.runtime import checkpoint_folder, records, standing
@@ -248,6 +249,23 @@ def test_what_a_killed_writer_left_is_no_obstacle(checkpoint: Checkpoint, tmp_pa
     (left / "weights.safetensors").write_bytes(b"half")
     save_checkpoint(tmp_path / "step-5", checkpoint)
     assert digest(load_checkpoint(tmp_path / "step-5").tensors) == digest(checkpoint.tensors)
+
+
+def test_what_a_killed_save_left_goes_with_the_next(
+    data_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing half-written has a name that could be taken for a checkpoint's."""
+    model = BC(config=small_config(data_file, tmp_path / "runs", total_timesteps=5)).learn()
+    place = tmp_path / "saves" / "policy"
+    with monkeypatch.context() as killed:
+        killed.setattr("rl_training.runtime.checkpoint.sync", lambda path: os._exit(9))
+        if (child := os.fork()) == 0:
+            model.save(place)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert [path.name[0] for path in place.parent.iterdir()] == ["."]
+    model.save(place)
+    assert list(place.parent.iterdir()) == [place]
+    assert digest(load_checkpoint(place).tensors) == digest(model.policy.checkpoint.tensors)
 
 
 def test_a_resume_clears_what_killed_writers_left(data_file: Path, tmp_path: Path) -> None:

@@ -231,7 +231,7 @@ class ManagedAlgorithm:
             place = user_path(path)
         except (TypeError, ValueError) as error:
             raise ConfigError(f"path: {error}, got {shown(path)}") from None
-        save_checkpoint(place, self.policy.checkpoint)
+        save_checkpoint(place, self.policy.checkpoint, in_run=False)
         return place
 
     def export(

@@ -18,7 +18,8 @@ import json
 import shutil
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -32,7 +33,7 @@ from torch import Tensor
 from rl_training import __version__
 from rl_training.algorithms import load as load_algorithm
 from rl_training.algorithms.base import Learner
-from rl_training.data.formats.atomic import sync, temporary_folder
+from rl_training.data.formats.atomic import sync, temporary_folder, workplace
 from rl_training.data.transforms import Transforms
 from rl_training.environments import Spaces
 from rl_training.errors import CheckpointError, RLTrainingError
@@ -152,8 +153,11 @@ def _free_place(path: Path) -> Path:
     return first if not first.exists() else next(place for place in others if not place.exists())
 
 
-def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
-    """Write a checkpoint at `path`, which must not exist, so that it is there completely or not at all."""
+def save_checkpoint(path: Path, checkpoint: Checkpoint, *, in_run: bool = True) -> None:
+    """Write a checkpoint at `path`, which must not exist, so that it is there completely or not at all.
+
+    in_run: what a killed process leaves beside it is the run's to remove; else the next one saved there removes it.
+    """
     if path.exists():
         way = f"give a new path, such as {_free_place(path)}"
         raise CheckpointError(f"{path}: already exists; a checkpoint is never overwritten; {way}")
@@ -174,27 +178,34 @@ def save_checkpoint(path: Path, checkpoint: Checkpoint) -> None:
         files[_SOURCE] = _pack(checkpoint.source)
     sums = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in files.items()}
     files[MANIFEST] = _json_bytes({"format": FORMAT, "files": sums})
-    _write_directory(path, files)
-
-
-def _write_directory(path: Path, files: Mapping[str, bytes]) -> None:
-    temporary: Path | None = None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = temporary_folder(path.parent, f"{path.name}{TEMPORARY}")
-        for name, data in files.items():
-            (temporary / name).write_bytes(data)
-            sync(temporary / name)
-        sync(temporary)
-        temporary.rename(path)
-        sync(path.parent)
-    except BaseException as error:
-        if temporary is not None:
-            shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, OSError):
-            needed = sum(map(len, files.values()))
-            raise CheckpointError(f"{path}: cannot be written ({reason(error, path.parent, needed)})") from error
+        with _in_run(path) if in_run else workplace(path) as temporary:
+            _write_directory(path, files, temporary)
+    except OSError as error:
+        needed = sum(map(len, files.values()))
+        raise CheckpointError(f"{path}: cannot be written ({reason(error, path.parent, needed)})") from error
+
+
+@contextmanager
+def _in_run(path: Path) -> Iterator[Path]:
+    """A folder beside a run's checkpoint, which goes where that does not come to be."""
+    temporary = temporary_folder(path.parent, f"{path.name}{TEMPORARY}")
+    try:
+        yield temporary
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _write_directory(path: Path, files: Mapping[str, bytes], temporary: Path) -> None:
+    temporary.mkdir(exist_ok=True)
+    for name, data in files.items():
+        (temporary / name).write_bytes(data)
+        sync(temporary / name)
+    sync(temporary)
+    temporary.rename(path)
+    sync(path.parent)
 
 
 _AGAIN = "then resume the run, or call the command again"
