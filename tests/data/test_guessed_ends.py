@@ -210,3 +210,36 @@ class TestControls:
         found = guessed({name: wave, "valve": wave**2, "reward": wave, "d": LAST}, "actions")
         assert found is not None
         assert found.columns == ("valve",)
+
+
+class TestArraysOfSeveralLengths:
+    """More rows of flags are looked at than of anything else, and the arrays of one file need not be of one length."""
+
+    @staticmethod
+    def columns(looked_at: int, flags: int, cuts: int) -> dict[str, Any]:
+        rows = np.arange(looked_at)
+        return {
+            "observations": np.ones((looked_at, 2)),
+            "actions": np.zeros((looked_at, 1)),
+            "rewards": np.ones(looked_at),
+            "terminations": np.arange(flags) % 10 == 9,
+            "truncations": np.arange(cuts) % 30 == 29,
+            "score": np.where(rows % 10 == 9, 1.5, np.nan),
+            "count": rows % 10,
+        }
+
+    @pytest.mark.parametrize("looked_at", [0, 1, 40, 61])
+    @pytest.mark.parametrize(("flags", "cuts"), [(60, 60), (60, 61), (1, 60), (0, 0)])
+    def test_flags(self, looked_at: int, flags: int, cuts: int) -> None:
+        for exact_names in (True, False):
+            guesses = guess_fields(self.columns(looked_at, flags, cuts), exact_names=exact_names)
+            assert guesses.column_of("actions") == "actions"
+
+    @pytest.mark.parametrize("ids", [0, 1, 40, 61])
+    def test_ids(self, ids: int) -> None:
+        columns = {"episode_ids": np.arange(ids) // 10, **self.columns(50, 50, 50), "why": np.array([""] * 49 + ["x"])}
+        for exact_names in (True, False):
+            guess_fields({name: columns[name] for name in columns if "nations" not in name}, exact_names=exact_names)
+
+    def test_a_score_in_last_rows_is_found_among_those_that_both_have(self) -> None:
+        assert guess_fields(self.columns(40, 60, 60), exact_names=True).late == ("score",)

@@ -61,6 +61,7 @@ from rl_training.data.value_looks import (
     names_several,
     starts_at_ends,
     tells_apart,
+    together,
 )
 from rl_training.reading_choices import DonesAre, RewardsAre
 from rl_training.validation import shown
@@ -246,7 +247,7 @@ class _Table:
         if ids is not None and ids.is_clear:
             episodes = self.columns[ids.columns[0]]
         elif flags and all(flag.dtype.kind in "biuf" for flag in flags):
-            episodes = np.r_[0, np.cumsum(np.any([flag != 0 for flag in flags], axis=0))[:-1]]
+            episodes = np.r_[0, np.cumsum(np.any([flag != 0 for flag in together(*flags)], axis=0))[:-1]]
         else:
             return []
         gappy = [
@@ -385,10 +386,8 @@ class _Table:
         controls = dict.fromkeys(name for name in rest if not single and may_be_control(name))
         if controls and len(controls) < len(rest):
             chosen = tuple(controls if field == "actions" else (name for name in rest if name not in controls))
-            verb = "is" if len(controls) == 1 else "are"
-            return Guess(
-                field, (), f"{why}, but {listed(controls)} {verb} named like a control: check", (chosen, *several)
-            )
+            why += f", but {listed(controls)} {'is' if len(controls) == 1 else 'are'} named like a control: check"
+            return Guess(field, (), why, (chosen, *several))
         return Guess(field, (), why, several)
 
     def blocks(self) -> tuple[tuple[str], ...]:

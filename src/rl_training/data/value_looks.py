@@ -67,13 +67,20 @@ def without_usual(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.array(["" if text == usual else text for text in texts], dtype=object)
 
 
+def together(*several: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+    """The rows that all of them have: of some more are looked at, as of flags, and arrays of a file may differ."""
+    rows = min(map(len, several))
+    return [values[:rows] for values in several]
+
+
 def at_ends(values: npt.NDArray[Any], episodes: npt.NDArray[Any]) -> bool:
     """Whether the cells with text, or a number, are in the last rows of episodes, and in most of them."""
+    values, episodes = together(values, episodes)
     if values.dtype.kind == "f":
         filled = ~np.isnan(values)
     else:
         filled = np.array([bool(text_of(cell)) for cell in values.tolist()])
-    last = np.r_[episodes[1:] != episodes[:-1], True]
+    last = np.r_[episodes[1:] != episodes[:-1], True][: len(filled)]
     ended = int(last[:-1].sum())  # the last row of those that were looked at need not be one
     return bool(filled.any() and not (filled & ~last).any() and 2 * int(filled[:-1].sum()) >= ended)
 
@@ -123,6 +130,8 @@ def counts_up(values: npt.NDArray[Any], episodes: npt.NDArray[Any] | None) -> bo
 
     episodes: the ids of the rows, `[N]`; without them, the numbers must start again by themselves.
     """
+    if episodes is not None:
+        values, episodes = together(values, episodes)
     if values.ndim != 1 or len(values) < _FEWEST or values.dtype.kind not in "iuf":
         return False
     numbers = values.astype(np.float64)
@@ -187,7 +196,10 @@ def repeats(columns: Mapping[str, npt.NDArray[Any]]) -> npt.NDArray[np.bool_]:
 
 def tells_apart(values: npt.NDArray[Any], episodes: npt.NDArray[Any] | None) -> bool:
     """Whether no number occurs twice in an episode, in whatever order its rows stand."""
-    if episodes is None or values.ndim != 1 or len(values) < _FEWEST or not np.isfinite(values).all():
+    if episodes is None:
+        return False
+    values, episodes = together(values, episodes)
+    if values.ndim != 1 or len(values) < _FEWEST or not np.isfinite(values).all():
         return False
     pairs = set(zip(np.asarray(episodes).tolist(), values.tolist(), strict=True))
     return len(pairs) == len(values) > len(set(np.asarray(episodes).tolist()))
