@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from rl_training.data import TransitionDataset
+from rl_training.data.formats.hdf5_files import opened
+from rl_training.data.formats.hdf5_texts import texts_in
 from rl_training.data.formats.mapping_checks import check_columns
 from rl_training.data.formats.peek import peek
 from rl_training.errors import DataError
@@ -75,6 +78,61 @@ def test_long_texts_are_no_reasons(tmp_path: Path) -> None:
     assert "log/why" not in peek(path, 30).columns
     with pytest.raises(DataError, match="log/why: holds a text of 1,000 characters"):
         TransitionDataset.load(path, columns=COLUMNS, end_reasons=MEANINGS)
+
+
+class TestLengths:
+    """libhdf5 makes room for the length that is declared of each text before it looks at it."""
+
+    @pytest.mark.parametrize(
+        "how",
+        [
+            {},
+            {"chunks": (7,)},
+            {"chunks": (16,), "compression": "gzip", "shuffle": True},
+            {"chunks": (64,), "maxshape": (None,), "compression": "gzip"},
+        ],
+    )
+    @pytest.mark.parametrize("libver", [None, "latest"])
+    @pytest.mark.parametrize("block", [0, 512])
+    def test_are_found_however_they_are_stored(
+        self, how: dict[str, Any], libver: str | None, block: int, tmp_path: Path
+    ) -> None:
+        texts = [*arrays()["log/why"][:-2], "x" * 256, "y" * 1_030]
+        with h5py.File(tmp_path / "a.h5", "w", libver=libver, userblock_size=block) as file:
+            file.create_dataset("why", data=texts, dtype=h5py.string_dtype(), **how)
+        with opened(tmp_path / "a.h5") as file:
+            assert texts_in(file["why"], "why", ROWS - 1).tolist() == texts[:-1]
+            with pytest.raises(DataError, match="why: holds a text of 1,030 bytes; at most 1,024 are read"):
+                texts_in(file["why"], "why")
+
+    @pytest.mark.parametrize("how", [{}, {"chunks": (16,)}])
+    def test_of_gigabytes_that_are_not_there(self, how: dict[str, Any], tmp_path: Path) -> None:
+        path = saved(tmp_path / "log.h5", "fixed")
+        with h5py.File(path, "a") as file:
+            del file["log/why"]
+            why = file.create_dataset("log/why", data=["a", *["up"] * (ROWS - 1)], dtype=h5py.string_dtype(), **how)
+            place = why.id.get_chunk_info(0).byte_offset if how else why.id.get_offset()
+        contents = bytearray(path.read_bytes())
+        contents[place : place + 4] = (2**32 - 1).to_bytes(4, "little")
+        path.write_bytes(contents)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(DataError, match="log/why: holds a text of 4,294,967,295 bytes; at most 1,024 are read"):
+            TransitionDataset.load(path, columns=COLUMNS, end_reasons=MEANINGS)
+        assert "log/why" not in peek(path, 30).columns
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 500 * 2**10
+
+    def test_that_cannot_be_looked_at_are_not_read(self, tmp_path: Path) -> None:
+        with h5py.File(tmp_path / "a.h5", "w") as file:
+            file.create_dataset("packed", data=["a", "b"], dtype=h5py.string_dtype(), chunks=(2,), compression="lzf")
+            plan = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+            plan.set_layout(h5py.h5d.COMPACT)
+            kind = h5py.h5t.py_create(h5py.string_dtype(), logical=True)
+            h5py.h5d.create(file.id, b"compact", kind, h5py.h5s.create_simple((2,)), plan)
+            file["compact"][:] = ["a", "b"]
+        with opened(tmp_path / "a.h5") as file:
+            for name, told in (("packed", "packed otherwise than with gzip"), ("compact", "in the head of the array")):
+                with pytest.raises(DataError, match=told):
+                    texts_in(file[name], name)
 
 
 class TestFilePerEpisode:

@@ -46,11 +46,24 @@ def opened(path: Path) -> Iterator[h5py.File]:
             with h5py.File(source, "r") as file:
                 if (width := file.id.get_create_plist().get_sizes()[1]) != _LENGTH_BYTES:
                     raise DataError(f"stores lengths in {width} bytes each; files that use {_LENGTH_BYTES} are read")
-                yield file
+                _OPEN[_key(file)] = source
+                try:
+                    yield file
+                finally:
+                    del _OPEN[_key(file)]
         except DAMAGE as error:
             raise (DataError(source.damage) if source.damage else error) from error
         if source.damage:
             raise DataError(source.damage)
+
+
+def stored_bytes(member: h5py.Dataset, place: int, size: int) -> bytes:
+    """What stands at a place in the file that an array is of, with zeros past its end."""
+    return _OPEN[_key(member)].at(place, size)
+
+
+def _key(member: h5py.Group | h5py.Dataset) -> int:
+    return int(h5py.h5o.get_info(member.id).fileno)
 
 
 def attributes(group: h5py.Group, names: Iterable[str]) -> dict[str, Any]:
@@ -99,7 +112,7 @@ class _Watched(io.FileIO):
     def _found(self, wanted: bytes, start: int, read: memoryview) -> Iterator[int]:
         """Where it stands in what was read, or begins just before it: libhdf5 joins what it reads piece by piece."""
         before = min(start, len(wanted) - 1)
-        block = self._at(start - before, before) + read
+        block = self.at(start - before, before) + read
         place = block.find(wanted)
         while place >= 0:
             yield start - before + place
@@ -107,13 +120,13 @@ class _Watched(io.FileIO):
 
     def _fault(self, place: int) -> str | None:
         """What is wrong with the collection at `place`; one that libhdf5 refuses by itself is let through."""
-        (size,) = _HEAD.unpack(self._at(place, _HEAD.size))
+        (size,) = _HEAD.unpack(self.at(place, _HEAD.size))
         end = place + size
         if size < _SMALLEST_COLLECTION or end > self._size:
             return None
         entry = place + _HEAD.size
         while end - entry >= _ENTRY.size:  # what is smaller is free
-            number, held = _ENTRY.unpack(self._at(entry, _ENTRY.size))
+            number, held = _ENTRY.unpack(self.at(entry, _ENTRY.size))
             step = _ENTRY.size + (held + 7) // 8 * 8 if number else held
             self._steps_left -= 1
             if step < _ENTRY.size or step > end - entry or self._steps_left < 0:
@@ -126,15 +139,19 @@ class _Watched(io.FileIO):
         for head in (name - _ATTRIBUTE.size, name - _ATTRIBUTE.size - 1):  # version 3 tells the encoding of the name
             if head < 0:
                 continue
-            version, flags, *sizes = _ATTRIBUTE.unpack(self._at(head, _ATTRIBUTE.size))
+            version, flags, *sizes = _ATTRIBUTE.unpack(self.at(head, _ATTRIBUTE.size))
             if version not in ((1, 2) if head == name - _ATTRIBUTE.size else (3,)) or sizes[0] != len(_NAME):
                 continue
             spans = [(size + 7) // 8 * 8 if version == 1 else size for size in sizes]
-            kind = self._at(name + spans[0], 1)[0] & 0x0F
-            length = int.from_bytes(self._at(name + sum(spans), 4), "little")
+            kind = self.at(name + spans[0], 1)[0] & 0x0F
+            length = int.from_bytes(self.at(name + sum(spans), 4), "little")
             if (kind == _OF_ANY_LENGTH or flags) and length > _LARGEST_ATTRIBUTE:
                 return f"{_TEXT}: declares a text of {length:,} bytes; at most {_LARGEST_ATTRIBUTE:,} are read"
         return None
 
-    def _at(self, place: int, size: int) -> bytes:
+    def at(self, place: int, size: int) -> bytes:
+        """What stands there, with zeros past the end."""
         return os.pread(self.fileno(), size, place).ljust(size, b"\0")
+
+
+_OPEN: dict[int, _Watched] = {}  # by what libhdf5 numbers open files with

@@ -8,9 +8,11 @@ import h5py
 import numpy as np
 import numpy.typing as npt
 
+from rl_training.data.formats.hdf5_lengths import check_lengths
 from rl_training.errors import DataError
 
 _LONGEST = 256  # characters of a text
+_MOST_BYTES = 4  # of a character
 _LARGEST_CHUNK = 2**16  # entries that are only unpacked together
 _AT_ONCE = 100  # rows, where every one may hold a long text; what was unpacked of those is kept between two looks
 
@@ -33,6 +35,8 @@ def texts_in(array: h5py.Dataset, said: str, rows: int | None = None) -> npt.NDA
     found: list[str] = []
     stop = len(array) if rows is None else min(rows, len(array))
     of_one_length = h5py.check_string_dtype(array.dtype).length is not None
+    if not of_one_length:
+        check_lengths(array, said, stop, _MOST_BYTES * _LONGEST)
     at_once = max(_AT_ONCE, (array.chunks or (0,))[0]) if of_one_length else _AT_ONCE
     for start in range(0, stop, at_once):
         for text in array.asstr(errors="replace")[start : min(start + at_once, stop)].tolist():
