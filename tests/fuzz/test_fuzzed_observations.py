@@ -45,6 +45,18 @@ class Unwilling:
         raise KeyError("gone")
 
 
+class ListOfItsOwn(list[float]):
+    """One that is not gone through as lists are."""
+
+    def __iter__(self) -> Any:
+        raise OSError("gone")
+
+
+class NamesOfItsOwn(dict[str, float]):
+    def __iter__(self) -> Any:
+        raise OSError("gone")
+
+
 REFUSED: dict[str, Any] = {
     "nothing": None,
     "a number": 1.0,
@@ -126,6 +138,7 @@ class TestByName:
             ({"x": [1.0], "y": [2.0, 3.0]}, "obs: must have as many numbers for each name; the policy sees x, y"),
             ({"x": holds_itself(2), "y": 1.0}, "obs: must have as many numbers for each name; the policy sees x, y"),
             ({"x": "a", "y": 1.0}, "obs: must be numbers"),
+            (NamesOfItsOwn({"x": 1.0, "y": 1.0}), "obs: its names cannot be told; the policy sees x, y"),
             ({"x": np.ma.masked_array([1.0], [True]), "y": [1.0]}, "obs: value 0 (x) of row 0 is masked"),
         ],
     )
@@ -142,6 +155,11 @@ class TestByName:
             named.predict(frame)
         with pytest.raises(DataError, match="obs: two columns are named 'x'; leave in the one that the policy sees"):
             named.predict(pd.DataFrame([[0.1, 1.0, 2.0]], columns=["x", "y", "x"]))
+
+
+@pytest.mark.parametrize("given", [ListOfItsOwn([1.0, 2.0, 3.0]), [ListOfItsOwn([1.0, 2.0, 3.0])]])
+def test_lists_that_cannot_be_gone_through(given: Any, policy: LoadedPolicy) -> None:
+    is_answered(lambda: policy.predict(given), "")
 
 
 @pytest.mark.parametrize("deterministic", [True, False])

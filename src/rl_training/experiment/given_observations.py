@@ -79,17 +79,21 @@ def _is_deeper_than(value: Any, levels: int) -> bool:
     """Whether lists hold lists beyond so many levels; a list may even hold itself, and numpy would not come back."""
     if not isinstance(value, list | tuple):
         return False
-    return levels == 0 or any(_is_deeper_than(entry, levels - 1) for entry in value)
+    held = tuple.__iter__(value) if isinstance(value, tuple) else list.__iter__(value)  # as numpy does
+    return levels == 0 or any(_is_deeper_than(entry, levels - 1) for entry in held)
 
 
 def _by_name(obs: Any, names: Sequence[str]) -> Any:
     """The columns of a table, a row of one, or a mapping, in the order of the policy's `names`; what has no names of
     its own stays as it is."""
     is_mapping = isinstance(obs, Mapping)
-    given = list(obs) if is_mapping else _titles(obs)
+    seen = f"the policy sees {listed(names)}"
+    try:
+        given = list(obs) if is_mapping else _titles(obs)
+    except Exception:  # whatever the object itself raises
+        raise DataError(f"obs: its names cannot be told; {seen}") from None
     if given is None:
         return obs
-    seen = f"the policy sees {listed(names)}"
     held = set(given)
     if lacking := [name for name in names if name not in held]:
         raise DataError(f"obs: lacks {listed(lacking)}; {seen}{suggest(lacking[0], list(map(str, given)))}")
