@@ -11,9 +11,11 @@ from rl_training.data import TransitionDataset
 from rl_training.data.formats import read
 from rl_training.data.formats.peek import peek
 from rl_training.data.formats.raw import RawData
+from rl_training.data.formats.tables import plan
 from rl_training.data.guess_words import words_in
 from rl_training.data.guessing import guess_fields
 from rl_training.data.missing_rows import with_held, without_missing
+from rl_training.errors import DataError
 from rl_training.reading_choices import TableChoices
 
 WIDE = 16_000  # columns; for each of them all others are minutes
@@ -84,3 +86,28 @@ def test_a_mapping_of_all(tmp_path: Path) -> None:
     (tmp_path / "log.csv").write_text("\n".join(lines))
     columns = {"obs": names, "actions": ["u"], "rewards": ["r"], "terminations": ["end"]}
     assert TransitionDataset.from_raw(read(tmp_path / "log.csv", columns, TableChoices())).obs_dim == WIDE
+
+
+class TestManyWords:
+    """A mapping may name as many things as a table has columns, in many ways."""
+
+    NAMES = (*(f"n{place}" for place in range(WIDE)), "x", "u")
+
+    def test_measures_of_all(self) -> None:
+        rewards = [f"abs(n{place} - 20)" for place in range(WIDE)]
+        planned = plan(self.NAMES, {"obs": "x", "actions": "u", "rewards": rewards, "terminations": "n0"})
+        assert all(planned.is_part(name) == name.startswith("n") for name in self.NAMES)
+
+    def test_patterns_that_repeat(self) -> None:
+        with pytest.raises(DataError, match=r"columns\.obs: 'n0' is given twice"):
+            plan(self.NAMES, {"obs": ["n*"] * WIDE, "actions": "u", "rewards": "x"})
+
+    def test_patterns_without_end(self) -> None:
+        told = r"columns\.obs: at most 200 names with a \* in them are looked for"
+        with pytest.raises(DataError, match=told):
+            plan(self.NAMES, {"obs": [f"n{place}*" for place in range(1000, 1500)], "actions": "u", "rewards": "x"})
+
+    def test_a_list_in_one_text(self) -> None:
+        with pytest.raises(DataError, match=r"columns\.obs: no column 'n15999,") as told:
+            plan(self.NAMES, {"obs": ",".join([f"n{WIDE - 1}"] * WIDE), "actions": "u", "rewards": "x"})
+        assert len(str(told.value)) < 1_000

@@ -24,12 +24,12 @@ from rl_training.data.fields import END_REASONS, EPISODE_IDS, FILE_NAME, STEP
 from rl_training.data.formats import MINARI_PREFIX
 from rl_training.data.formats.csv import HEADER_ALONE
 from rl_training.data.formats.end_reasons import ONGOING
+from rl_training.data.formats.expanding import matches
 from rl_training.data.formats.names import first_of, listed
 from rl_training.data.formats.peek import Peek, peek
 from rl_training.data.formats.places import expand, locate
 from rl_training.data.formats.row_order import DROPPED
 from rl_training.data.formats.siblings import alike_beside
-from rl_training.data.formats.tables import matches
 from rl_training.data.formats.whole_columns import last_rows, rare_texts, rows_before_restarts, texts_of
 from rl_training.data.guesses import Guess, Guesses
 from rl_training.data.guessing import guess_fields

@@ -68,7 +68,7 @@ def first_of(texts: Iterable[str]) -> str:
 
 
 def suggest(word: str, names: Sequence[str]) -> str:
-    several = [part.strip() for part in word.split(",")]
+    several = [part.strip() for part in word.split(",")] if len(word) <= LONGEST_NAME else []
     if len(several) > 1 and all(part in names for part in several):
         return f"; several are a list: {inline(several)}"
     hint = did_you_mean(word, names[:_COMPARED_NAMES])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -49,7 +49,7 @@ class Measure:
             return _MEASURES[self.kind](np.asarray(of - less))
 
 
-def measure_of(text: str, names: Sequence[str] | None) -> Measure | None:
+def measure_of(text: str, names: Container[str] | None) -> Measure | None:
     """What a text says if it is written like one. names: the table's columns, which may have a minus in them; of a
     side that is none of them, the user is told."""
     written = _WRITTEN.fullmatch(text) if len(text) <= 2 * LONGEST_NAME else None

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -115,12 +115,12 @@ def doubts_on_units(terms: Sequence[Term], units: Mapping[str, str]) -> list[str
     ]
 
 
-def split_terms(words: Sequence[str], names: Sequence[str] | None = None) -> tuple[Term, ...]:
+def split_terms(words: Sequence[str], names: Container[str] | None = None) -> tuple[Term, ...]:
     """What a mapping names for the rewards. names: the table's columns, each taken as it is called."""
     return tuple(Term(word) if names is not None and word in names else _term(word, names) for word in words)
 
 
-def _term(word: str, names: Sequence[str] | None) -> Term:
+def _term(word: str, names: Container[str] | None) -> Term:
     """A sign, a number and a star, each where it is there, and a column or a measure of one."""
     signed = word.strip()
     sign = _SIGNS.get(signed[:1])
@@ -132,21 +132,22 @@ def _term(word: str, names: Sequence[str] | None) -> Term:
     return _measured(rest, sign or 1.0, names) if rest else Term(word)
 
 
-def _measured(text: str, weight: float, names: Sequence[str] | None) -> Term:
+def _measured(text: str, weight: float, names: Container[str] | None) -> Term:
     measure = None if names is not None and text in names else measure_of(text, names)
     return Term(text, weight) if measure is None else Term(measure.text(), weight, measure)
 
 
 def with_terms(columns: Mapping[str, list[str]], names: Sequence[str]) -> tuple[dict[str, list[str]], tuple[Term, ...]]:
     """The mapping with the rewards' columns alone, and the terms, where they are a sum; else as it was, and none."""
+    known = frozenset(names)  # there may be as many terms as columns
     key = next((key for key in columns if FIELD_OF.get(key) == "rewards"), None)
-    if key is None or (len(columns[key]) == 1 and not _is_term(columns[key][0], names)):
+    if key is None or (len(columns[key]) == 1 and not _is_term(columns[key][0], known)):
         return dict(columns), ()
-    terms = split_terms(columns[key], names)
+    terms = split_terms(columns[key], known)
     for word, term in zip(columns[key], terms, strict=True):
         if not term.columns:
             raise DataError(f"columns.{key}: {shown(word)} names no column")
-        if (unknown := next((name for name in term.columns if name not in names), None)) is not None:
+        if (unknown := next((name for name in term.columns if name not in known), None)) is not None:
             if pointed := with_points(columns[key]):
                 written = f"columns: {{{key}: {inline(pointed)}}}"
                 no_column = f"columns.{key}: no column {shown(unknown)}"
@@ -179,7 +180,7 @@ def with_points(words: Sequence[object]) -> list[str]:
     return pointed.split(",") if pointed != joined and len(joined) <= LONGEST_NAME else []
 
 
-def _is_term(word: str, names: Sequence[str]) -> bool:
+def _is_term(word: str, names: Container[str]) -> bool:
     """Whether a word that is no column is one with a sign or a number before it, or a sum that was meant as one."""
     if word in names:
         return False
@@ -199,7 +200,7 @@ def _as_list(key: str, word: str, names: Sequence[str]) -> str:
     return suggest(_term(word, names).column[:LONGEST_NAME], names) + form
 
 
-def _number_last(word: str, names: Sequence[str]) -> str | None:
+def _number_last(word: str, names: Container[str]) -> str | None:
     """`0.31*kWh` of `kWh*0.31`."""
     before, _, number = word.rpartition("*")
     column = _term(before, names)
@@ -208,7 +209,7 @@ def _number_last(word: str, names: Sequence[str]) -> str | None:
     return f"{'-' if column.weight < 0 else ''}{number.strip()}*{column.column}"
 
 
-def _meant(word: str, names: Sequence[str]) -> list[str]:
+def _meant(word: str, names: Container[str]) -> list[str]:
     """`[a, -b]` of `a - b` or `a-b`, where both are columns; nothing of anything else."""
     if len(word) > LONGEST_NAME:
         return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from itertools import islice
 from typing import Any
 
@@ -29,9 +29,10 @@ from rl_training.data.formats.calendar_episodes import require_dates, with_days,
 from rl_training.data.formats.cells import Faults, flags, numbers, numbers_of_words, undeclared, with_declared
 from rl_training.data.formats.clocks import Clock
 from rl_training.data.formats.end_reasons import ends_by_reason
-from rl_training.data.formats.field_columns import bearing, range_of, slot_of
+from rl_training.data.formats.expanding import expand
+from rl_training.data.formats.field_columns import bearing, slot_of
 from rl_training.data.formats.labels import labels
-from rl_training.data.formats.names import check_names, doubled, listed, natural, suggest
+from rl_training.data.formats.names import check_names, doubled, listed
 from rl_training.data.formats.raw import Arrays, Columns, Files, RawData, RewardParts, file_numbers
 from rl_training.data.formats.reward_terms import Term, doubts_on_sum, note_on_sum, summed, told, with_terms
 from rl_training.data.formats.row_order import Steps, in_order
@@ -139,7 +140,12 @@ class Plan:
 
     def is_part(self, name: str) -> bool:
         """Whether a column is one of several of which rewards are added up."""
-        return len(self.terms) > 1 and any(name in term.columns for term in self.terms)
+        return name in self._parts
+
+    @cached_property
+    def _parts(self) -> Set[str]:
+        """Those columns; there may be very many."""
+        return {name for term in self.terms for name in term.columns} if len(self.terms) > 1 else frozenset()
 
 
 def plan(names: Sequence[str], columns: Columns | None = None, choices: TableChoices = AS_IT_STANDS) -> Plan:
@@ -147,7 +153,7 @@ def plan(names: Sequence[str], columns: Columns | None = None, choices: TableCho
     check_names(names)
     notes: list[str] = []
     mapped, terms = with_terms(_checked(columns), names)
-    fields = {key: _expand(key, value, names, notes, several=bool(terms)) for key, value in mapped.items()}
+    fields = {key: expand(key, value, names, notes, several=bool(terms)) for key, value in mapped.items()}
     step, reasons = (fields.pop(key, (None,))[0] for key in (STEP, END_REASONS))
     named = step is not None
     _check_reasons(reasons, choices.end_reasons, fields)
@@ -221,32 +227,6 @@ def _checked(columns: Columns | None) -> dict[str, list[str]]:
     if (twice := doubled(slot_of(key) or key for key in checked)) is not None:
         raise DataError(f"columns: {twice} is given twice, under two of its names; keep one")
     return checked
-
-
-def _expand(key: str, wanted: list[str], names: Sequence[str], notes: list[str], *, several: bool) -> tuple[str, ...]:
-    """The columns that a value stands for, `obs_*` written out in numeric order. several: rewards are a sum of them."""
-    chosen: list[str] = []
-    for word in wanted:
-        if word in names:
-            chosen.append(word)
-        elif word.count("*") == 1:
-            before, after = word.split("*")
-            found = [name for name in names if matches(name, before, after)]
-            if not found:
-                raise ColumnsError(f"columns.{key}: no column matches {shown(word)}; the data have {listed(names)}")
-            chosen += sorted(found, key=natural)
-            notes.append(f"{key} from {range_of(sorted(found, key=natural))}")
-        else:
-            raise ColumnsError(f"columns.{key}: no column {shown(word)}{suggest(word, names)}")
-    if (twice := doubled(chosen)) is not None:
-        raise DataError(f"columns.{key}: {twice!r} is given twice")
-    if len(chosen) > 1 and FIELD_OF.get(key) not in (*MATRIX_FIELDS, *(["rewards"] if several else [])):
-        raise DataError(f"columns.{key}: takes one column, got {len(chosen)}: {listed(chosen)}")
-    return tuple(chosen)
-
-
-def matches(name: str, before: str, after: str) -> bool:
-    return len(name) > len(before) + len(after) and name.startswith(before) and name.endswith(after)
 
 
 def assemble(
