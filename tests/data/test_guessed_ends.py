@@ -243,3 +243,9 @@ class TestArraysOfSeveralLengths:
 
     def test_a_score_in_last_rows_is_found_among_those_that_both_have(self) -> None:
         assert guess_fields(self.columns(40, 60, 60), exact_names=True).late == ("score",)
+
+    @pytest.mark.parametrize("ids", [0, 1, 30, 50])
+    def test_reasons(self, ids: int) -> None:
+        cells = np.array((["run"] * 9 + ["goal"]) * 4)
+        found = lengths_by_reason(cells, np.arange(ids) // 10, NOTHING)
+        assert sum(map(sum, found.values())) == min(ids, len(cells))

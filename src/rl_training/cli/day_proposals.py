@@ -14,6 +14,7 @@ from rl_training.data.formats.clocks import HOLE, Clock, clock_of, usual_stride
 from rl_training.data.formats.peek import Peek
 from rl_training.data.formats.times import steps_of
 from rl_training.data.guesses import Guesses
+from rl_training.data.value_looks import together
 from rl_training.errors import DataError
 from rl_training.reading_choices import EpisodeEach, Period
 
@@ -109,13 +110,17 @@ def going_on(first: Peek, guesses: Guesses, texts: Mapping[str, Any]) -> dict[st
     clock, column = clock_in(first, guesses), guesses.column_of(END_REASONS)
     if clock is None or column is None or first.files > 1:
         return {}
-    at, ids = clock.at, guesses.column_of(EPISODE_IDS)
+    ids = guesses.column_of(EPISODE_IDS)
+    at, texted, episode = together(clock.at, first.columns[column], clock.at if ids is None else first.columns[ids])
+    if len(at) < 2:
+        return {}
     stride = usual_stride(at, np.ones(len(at) - 1, dtype=np.bool_))
     follows = (np.diff(at) > 0) & (np.diff(at) <= HOLE * stride)
     if ids is not None:
-        follows &= first.columns[ids][1:] == first.columns[ids][:-1]
-    cells = np.array([str(cell).strip() for cell in first.columns[column].tolist()])
-    quiet = ~_jumped(_observed(first, guesses), np.arange(len(at) - 1), cells[:-1] == "")
+        follows &= episode[1:] == episode[:-1]
+    cells = np.array([str(cell).strip() for cell in texted.tolist()])
+    observed = [values[: len(at)] for values in _observed(first, guesses) if len(values) >= len(at)]
+    quiet = ~_jumped(observed, np.arange(len(at) - 1), cells[:-1] == "")
     found = {}
     for text in filter(None, texts):
         rows = np.flatnonzero(cells[:-1] == text)

@@ -15,7 +15,7 @@ from rl_training.data.flags import SHORTEST_TIME_LIMIT
 from rl_training.data.formats.end_reasons import ONGOING, texts_in
 from rl_training.data.guess_words import folded
 from rl_training.data.guesses import Guess
-from rl_training.data.value_looks import at_ends, mostly_empty, without_usual
+from rl_training.data.value_looks import at_ends, mostly_empty, together, without_usual
 from rl_training.reading_choices import Ending
 
 _NAMED_SO = {
@@ -221,11 +221,13 @@ def lengths_by_reason(
 
     ids: of the rows; without them every text that may end an episode does. repeated: rows that are not counted.
     """
+    if ids is not None:
+        cells, ids = together(cells, ids)
     texts = texts_in(cells)
     if ids is None:
         last = np.array([meaning_of(text) != ONGOING for text in texts], dtype=np.bool_)
     else:
-        last = np.r_[ids[1:] != ids[:-1], True]
+        last = np.r_[ids[1:] != ids[:-1], True][: len(texts)]
     counted = np.cumsum(~repeated) if len(repeated) == len(texts) else np.arange(1, len(texts) + 1)
     lengths: dict[str, list[int]] = {}
     before = 0
