@@ -51,6 +51,7 @@ def _unpacked(array: h5py.Dataset, said: str, place: tuple[int, ...], size: int,
     damaged = DataError(f"{said}: damaged (the piece at {place[0]:,} is not of the size that it has)")
     if size > whole + whole // 8 + _WASTED:
         raise damaged
+    held: bytes
     left_out, held = array.id.read_direct_chunk(place)
     plan = array.id.get_create_plist()
     for number in reversed(range(plan.get_nfilters())):
@@ -72,7 +73,7 @@ def _without_filter(held: bytes, code: int, values: tuple[int, ...], said: str, 
         case h5py.h5z.FILTER_SHUFFLE if values and values[0]:
             count, width = len(held) // values[0], values[0]
             together = np.frombuffer(held, np.uint8, count * width).reshape(width, count)
-            return bytes(together.T.tobytes()) + held[count * width :]
+            return together.T.tobytes() + held[count * width :]
         case h5py.h5z.FILTER_FLETCHER32:
             return held[:-_CHECKSUM]
     raise DataError(f"{said}: its texts are packed otherwise than with gzip, and are not read; write them with gzip")
