@@ -22,6 +22,7 @@ _OVERLAP = 0.25  # of the wider range
 _SAME = 0.999  # correlation with what brings it about
 _FORESEEN = 0.8  # correlation with the row before: a state, by which controls may have been set
 _LEAST_ROWS = 50
+_MOST_CONTROLS = 32  # each of which is held to every other column
 
 
 def with_others_alike(
@@ -29,6 +30,8 @@ def with_others_alike(
 ) -> tuple[Guess, dict[str, str]]:
     """The controls, and what else may be one as a candidate; of the others, those that a policy may not see before it
     acts, and a word on those that a control brings about."""
+    if len(controls.columns) > _MOST_CONTROLS:
+        return controls, {}
     also = _like_controls(columns, controls.columns, others, units)
     every = [*controls.columns, *also]
     caused = _brought_about(columns, every, [name for name in others if name not in also])
