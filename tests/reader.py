@@ -28,7 +28,7 @@ from small_runs import StopAt, small_config
 
 # What is not this package's, and may still be typed.
 SHELL = ("sed",)
-# The budgets of pages are for readers; an option given twice counts as it was given last.
+# The budgets of pages are for readers; these take their place.
 FEWER = {
     "doctor": ("--quick",),
     "evaluate": ("--episodes", "1"),
@@ -98,7 +98,11 @@ class Reader:
         assert program == "rl-training", f"{line}: only rl-training and {', '.join(SHELL)} are typed here"
         words = [str(MOST_STEPS // 10) if word.isdigit() and int(word) > MOST_STEPS else word for word in words]
         kind = "--offline" if "--offline" in words else words[0] if words else ""
-        self.monkeypatch.setattr(sys, "argv", [program, *words, *FEWER.get(kind, ())])
+        fewer = FEWER.get(kind, ())
+        theirs = [
+            word for word, before in zip(words, [program, *words], strict=False) if not {word, before} & set(fewer[::2])
+        ]
+        self.monkeypatch.setattr(sys, "argv", [program, *theirs, *fewer])
         with pytest.raises(SystemExit) as ended:
             main()
         assert (line, ended.value.code or 0) == (line, 0)

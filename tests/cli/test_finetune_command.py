@@ -35,7 +35,7 @@ def test_a_run_by_its_name(command: Any, trained: Path) -> None:
     code, out, err = command("finetune", "old", "--steps", 12, "--name", "new", "--quiet", *options)
     assert (code, err) == (0, "")
     assert "finished after 12 steps\n" in out
-    assert "last return    -2 (step 12)" in out
+    assert "last return -2 (step 12)" in " ".join(out.split())
     assert "runs/new" in out
     assert "continue: " in out
     config = yaml.safe_load(Path("runs/new/config.yaml").read_text())

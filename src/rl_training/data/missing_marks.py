@@ -53,15 +53,18 @@ def words_as_missing(columns: Mapping[str, npt.NDArray[Any]], texts_in: Containe
             words |= dict.fromkeys(strange)
     for name, cells in read.items():
         if cells.ndim == 1 and cells.dtype.kind in "iuf" and (mark := nines_among(cells.astype(np.float64))):
-            read[name] = np.where(cells.astype(np.float32) == np.float32(mark), np.nan, cells)
+            with np.errstate(over="ignore"):
+                read[name] = np.where(cells.astype(np.float32) == np.float32(mark), np.nan, cells)
             words[f"{mark:.12g}"] = None
     return Marked(read, tuple(words))
 
 
 def nines_among(numbers: npt.NDArray[np.float64]) -> float | None:
     """-9999, 999.9 and the like, in a few cells and far from all others: what loggers write for the unknown."""
+    with np.errstate(over="ignore"):
+        as_observed = numbers.astype(np.float32)
     for mark in NINES:
-        marked = numbers.astype(np.float32) == np.float32(mark)  # as observations have it
+        marked = as_observed == np.float32(mark)
         if 0 < marked.sum() <= _MOST_CELLS * len(numbers):
             others = np.unique(numbers[np.isfinite(numbers) & ~marked])
             if len(others) >= _FEWEST_NUMBERS and abs(mark) > _FAR * np.abs(others).max():

@@ -74,13 +74,13 @@ def _lock(file: FileIO, run: Path) -> None:
     except BlockingIOError:
         file.seek(0)
         holder = file.read(200).decode("utf-8", "replace").strip()
-        if holder == _own_name():
-            how = "is being trained by this very process, by a call that has not ended"
-            raise CheckpointError(f"{run}: {how}") from None
         known = f" ({holder})" if holder and holder.isprintable() else ""
+        by = f"another process{known}"
+        if holder == _own_name():
+            by = "this very process, by a call that has not ended"
         shared = os.fstat(file.fileno()).st_nlink > 1  # as `cp -al` makes copies, which then have one lock between them
         or_copy = ", or a copy of it that shares its files by hard links is" if shared else ""
-        raise CheckpointError(f"{run}: is being trained by another process{known}{or_copy}") from None
+        raise CheckpointError(f"{run}: is being trained by {by}{or_copy}") from None
     except OSError as error:
         raise CheckpointError(f"{run / LOCK}: cannot be locked ({error.strerror})") from error
     try:  # for the message above; the lock itself needs no room on the disk
