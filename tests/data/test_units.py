@@ -57,8 +57,19 @@ def test_shares_in_place_of_per_cent_among_actions() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [lambda value: value + 40.0, lambda value: 3.0 * value, lambda value: 200.0 + 0.1 * value, lambda value: value],
-    ids=["set point", "other plant", "steady", "same"],
+    [
+        lambda value: value + 40.0,
+        lambda value: 3.0 * value,
+        lambda value: 8.0 * value,
+        lambda value: 12.0 * value,
+        lambda value: 10.0 * value,
+        lambda value: 2.0 * value + 30.0,
+        lambda value: value + 46.0,
+        lambda value: value + 300.0,
+        lambda value: 200.0 + 0.1 * value,
+        lambda value: value,
+    ],
+    ids=["set point", "plant", "product", "season", "ten", "far", "recipe", "site", "steady", "same"],
 )
 def test_other_levels_are_no_other_units(change: Callable[[Any], Any]) -> None:
     assert CODE not in codes(tanks(change, lambda episode: episode >= 12))

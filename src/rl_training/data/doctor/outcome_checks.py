@@ -3,8 +3,6 @@
 Energy used in a slot, the speed at its end: recorded beside the action, known only after it. A policy that is trained
 on such a column reads its action off it, and has nothing to read where it acts. What is measured before an action
 follows from the row before; what the action brings about follows from the action, and hardly from the row before.
-Where a control stands among the observations, what it brings about follows from that: two columns, neither of which
-the row before foresees, tell each other.
 """
 
 from __future__ import annotations
@@ -17,7 +15,7 @@ import numpy as np
 from rl_training.data.doctor.findings import Finding
 from rl_training.data.doctor.ridge import FAR, ROWS_PER_TERM, Ridge, held_out, rows_with_neighbours, standard
 from rl_training.data.doctor.subject import Subject
-from rl_training.data.doctor.wording import capital, column_in_words, columns_in_words, share
+from rl_training.data.doctor.wording import capital, column_in_words, share
 
 OUTCOME = "obs.outcome"
 _ROWS = 6_000
@@ -25,16 +23,13 @@ _LEAST_ROWS = 400
 _WIDEST = 120  # numbers of a row; every suspect column has regressions of its own
 _TOLD = 0.9  # of the variance, by the action and the rest of the row
 _SUSPECT = 0.6  # of the variance, by the row before or the rest of the same row: above it, nothing is amiss
-_EXACTLY = 0.99  # of the variance of a column that the row before does not foresee, by the others of its row
 _CLEARLY = 0.25  # the error left with the action, as a share of the one without it
 _MOST_SUSPECTS, _MOST_TOLD = 12, 3  # columns
 
 
 def check_outcomes(subject: Subject) -> Iterator[Finding]:
-    """A finding for each column that the action tells, and neither the row before nor the rest of the row does, and one
-    on all that the row before does not foresee, but the other columns of the row tell (nearly) exactly."""
-    suspects = _suspects(subject)
-    for found in [suspect for suspect in suspects if suspect.is_of_action][:_MOST_TOLD]:
+    """A finding for each column that the action tells, and neither the row before nor the rest of the row does."""
+    for found in [suspect for suspect in _suspects(subject) if suspect.is_of_action][:_MOST_TOLD]:
         name = column_in_words(found.column, subject.obs_names)
         before, beside = (share(max(part, 0.0)) for part in (found.before, found.beside))
         what = (
@@ -47,23 +42,6 @@ def check_outcomes(subject: Subject) -> Iterator[Finding]:
             " it where the recorded actions were chosen by it."
         )
         yield Finding("warning", OUTCOME, "obs", what, advice)
-    if tied := sorted(found for found in suspects if found.is_of_the_rest and not found.is_of_action):
-        yield _of_each_other(subject, tied)
-
-
-def _of_each_other(subject: Subject, tied: list[_Suspect]) -> Finding:
-    one = len(tied) == 1
-    what = (
-        f"{capital(columns_in_words([found.column for found in tied], subject.obs_names))}"
-        f" {'follows' if one else 'follow'} from the other columns of the same row"
-        f" ({share(min(max(found.beside, found.told) for found in tied))} of {'its' if one else 'the'} variance), but"
-        f" hardly from the row before ({share(max(0.0, *(found.before for found in tied)))}): known only after acting?"
-    )
-    advice = (
-        "A policy can see only what is known before it acts: what was set belongs to actions, and what that brought"
-        " about, as the energy used, is left out of obs; two readings of one thing taken before acting may stay."
-    )
-    return Finding("warning", OUTCOME, "obs", what, advice, len(tied))
 
 
 class _Suspect(NamedTuple):
@@ -74,16 +52,11 @@ class _Suspect(NamedTuple):
     before: float
     beside: float
     told: float
-    has_levels: bool  # more than two: of columns for words, each is what the others are not
 
     @property
     def is_of_action(self) -> bool:
         without = max(self.before, self.beside)
         return without <= _SUSPECT and self.told >= _TOLD and 1.0 - self.told <= _CLEARLY * (1.0 - without)
-
-    @property
-    def is_of_the_rest(self) -> bool:
-        return self.has_levels and max(self.beside, self.told) >= _EXACTLY
 
 
 def _suspects(subject: Subject) -> list[_Suspect]:
@@ -105,6 +78,5 @@ def _suspects(subject: Subject) -> list[_Suspect]:
     for column in few[:_MOST_SUSPECTS]:
         others = np.delete(seen, column, axis=1)
         beside, told = (Ridge(of, kept).explained(seen[:, column]) for of in (others, np.append(others, done, axis=1)))
-        has_levels = len(np.unique(seen[:, column])) > 2
-        found.append(_Suspect(column, before[column], beside, told, has_levels))
+        found.append(_Suspect(column, before[column], beside, told))
     return found

@@ -1,7 +1,8 @@
 """Columns that some episodes have in another unit than the others: mbar among bar, °F among °C, 0–1 among per cent.
 
-Another unit moves the values of an episode and how far they vary in it by one and the same factor; a process that ran
-elsewhere for a while does not.
+Another unit moves the values of an episode and how far they vary in it by one and the same known factor, closely; a
+process that ran elsewhere for a while, or another product, hardly ever does. A factor of ten is left alone: two products
+or seasons may well be that far apart.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from rl_training.wording import amount
 
 _LEAST_EPISODES, _FEWEST = 6, 2  # in all, and on either side
 _MOST_EPISODES, _MOST_ROWS = 1_000, 500  # that are looked at, and of each
-_POWERS = range(1, 7)
-_NEAR, _NEAR_OFFSET = 0.2, 0.15  # powers of ten
-_STEADY = 2.0  # times what it varies by within an episode: a factor of ten tells of a unit only where values lie so far
+_POWERS = range(2, 7)
+_NEAR, _NEAR_OFFSET = 0.1, 0.05  # powers of ten
+_NEAR_LEVEL = 3.0  # °C
 _MOST_TOLD = 3  # columns
 
 Vector = npt.NDArray[np.float64]
@@ -99,18 +100,14 @@ def _two_units(middle: Vector, spread: Vector) -> tuple[npt.NDArray[np.bool_], s
     if (middle > 0).all() and (high := _upper(np.log10(middle))) is not None:
         level, varies = (np.log10(_ratio(values, high)) for values in (middle, spread))
         for power in _POWERS:
-            steady = power > 1 or bool(np.median(middle / np.maximum(spread, 1e-12)) >= _STEADY)
-            if steady and abs(level - power) <= _NEAR and abs(varies - power) <= _NEAR:
+            if abs(level - power) <= _NEAR and abs(varies - power) <= _NEAR:
                 other = _other(high)
                 way = "larger" if other[high].all() else "smaller"
                 return other, f"values, and how far they vary, are about {number(10.0**power)} times {way}"
     if (high := _upper(middle)) is not None:
-        low = middle[~high]
         for unit in _OFFSETS:
-            same = (middle[high] - unit.zero) / unit.scale
-            reach = max(np.ptp(low), np.ptp(same))
-            inside = low.min() - reach <= np.median(same) <= low.max() + reach
-            if inside and abs(np.log10(_ratio(spread, high) / unit.scale)) <= _NEAR_OFFSET:
+            apart = float(np.median((middle[high] - unit.zero) / unit.scale) - np.median(middle[~high]))
+            if abs(apart) <= _NEAR_LEVEL and abs(np.log10(_ratio(spread, high) / unit.scale)) <= _NEAR_OFFSET:
                 return _other(high), f"values lie, and vary, as {unit.what}"
     return None
 
