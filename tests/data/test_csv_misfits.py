@@ -9,6 +9,7 @@ import pytest
 
 from rl_training.data import TransitionDataset
 from rl_training.data.formats.peek import peek
+from rl_training.data.formats.reward_terms import doubts_on_units, split_terms
 from rl_training.errors import DataError
 
 TITLE = "Export; plant 7; 4.11.2025"
@@ -105,5 +106,11 @@ def test_rewards_of_several_units_are_doubted(log: Path) -> None:
         "warning: what is added up for the rewards is counted in different units, 'cost' in €/h and 'pressure' in bar;"
         " say what one unit is worth, as in 0.3*pressure, or leave out what the other counts already"
     ]
-    weighed = TransitionDataset.load(log, columns={**COLUMNS, "obs": "T tank", "rewards": ["cost", "-0.3*pressure"]})
+    weighed = TransitionDataset.load(log, columns={**COLUMNS, "obs": "T tank", "rewards": ["1*cost", "-0.3*pressure"]})
     assert not any("different units" in note for note in weighed.notes)
+
+
+def test_units_that_are_written_in_two_ways_are_one() -> None:
+    terms = split_terms(["revenue", "-cost", "-rent"])
+    assert doubts_on_units(terms, {"revenue": "EUR", "cost": "€", "rent": "[EUR]"}) == []
+    assert len(doubts_on_units(terms, {"revenue": "EUR", "cost": "€/h"})) == 1

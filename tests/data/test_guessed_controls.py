@@ -120,6 +120,13 @@ def test_nothing_is_said_of_another_unit_or_of_measurements(name: str, unit: str
     assert (actions.field, actions.columns, actions.candidates) == ("actions", ("vent",), ())
 
 
+def test_a_level_in_per_cent_is_no_control() -> None:
+    columns = cellar(Glycol=np.clip(30.0 + cellar()["T tank"], 0.0, 100.0))
+    guesses = guess_fields(columns, units={"Glycol": "%", "vent": "%"})
+    actions = next(guess for guess in guesses.fields if guess.field == "actions")
+    assert (actions.columns, actions.candidates) == (("vent",), ())
+
+
 def test_nothing_is_said_of_a_state_that_a_control_was_set_by() -> None:
     columns = cellar()
     columns["vent"] = 2.0 * columns["T tank"]

@@ -407,11 +407,27 @@ class TestDistances:
             (["kWh", "exp(x)"], r"no column 'exp\(x\)'"),
             ("abs(__import__)", r"no column '__import__'"),
             ("abs()", r"no column 'abs\(\)'"),
+            ("abs(x - 20,5)", r"no column '20,5'; write decimals with a point$"),
+            ("-abs(x - 20) - 0.1*square(u)", r"; several are added up in a list, as in \[-abs\(T - 20\), -0.1"),
         ],
     )
     def test_refused(self, rewards: Any, message: str) -> None:
         with pytest.raises(DataError, match=message):
             load(rewards)
+
+    @pytest.mark.parametrize(
+        "rewards", ["abs(x - 20)", ["abs(x - 20)", "0.1*square(u)"], ["abs(x - 20)", "wage costs"]]
+    )
+    def test_that_more_of_it_is_better_is_doubted_until_it_is_said(self, rewards: Any) -> None:
+        table = TABLE | {"wage costs": ROWS}
+        doubt = "warning: rewards grow with abs(x - 20); where less of it is better, say rewards_are: costs"
+        assert doubt in load(rewards, table=table).notes
+        for said in ("costs", "rewards"):
+            assert doubt not in load(rewards, table=table, rewards_are=said).notes
+
+    @pytest.mark.parametrize("rewards", [["-abs(x - 20)", "-0.1*square(u)"], ["sales", "over(kWh - 30)"]])
+    def test_nor_where_something_else_is_gained(self, rewards: Any) -> None:
+        assert not [note for note in load(rewards).notes if "rewards grow with" in note]
 
     def test_costs_are_counted_in_no_unit(self) -> None:
         section = {"columns": {"rewards": "abs(x - 20)"}, "rewards_are": "costs"}

@@ -51,13 +51,14 @@ def _like_controls(
     columns: Columns, controls: Sequence[str], others: Sequence[str], units: Mapping[str, str]
 ) -> dict[str, str]:
     """Of the others, those that have the unit of a control, a share in per cent, and its range, with that control; a
-    name that is one of measurements says enough."""
+    name that is one of measurements says enough, and what the row before foresees is a level or a content."""
     shares = [name for name in controls if _is_share(name, units)]
     return {
         name: next(control for control in shares if _overlap(columns[name], columns[control]))
         for name in others
         if first_of(name, LIKELY["obs"]) is None
         and _is_share(name, units)
+        and not _is_foreseen(columns[name])
         and any(_overlap(columns[name], columns[control]) for control in shares)
     }
 
@@ -66,10 +67,15 @@ def _brought_about(columns: Columns, controls: Collection[str], others: Sequence
     """Of the others, those that follow a control of the same row exactly, and not the row before, with that control."""
     found: dict[str, str] = {}
     for name in others:
-        if columns[name].ndim == 1 and abs(_correlation(columns[name][1:], columns[name][:-1])) < _FORESEEN:
+        if not _is_foreseen(columns[name]):
             of = [control for control in controls if abs(_correlation(columns[name], columns[control])) >= _SAME]
             found |= {name: of[0]} if of else {}
     return found
+
+
+def _is_foreseen(values: npt.NDArray[Any]) -> bool:
+    """Whether the row before tells a column, as it does of a state."""
+    return abs(_correlation(values[1:], values[:-1])) >= _FORESEEN
 
 
 def _is_share(name: str, units: Mapping[str, str]) -> bool:

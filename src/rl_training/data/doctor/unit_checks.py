@@ -1,8 +1,8 @@
 """Columns that some episodes have in another unit than the others: mbar among bar, °F among °C, 0–1 among per cent.
 
 Another unit moves the values of an episode and how far they vary in it by one and the same known factor, closely; a
-process that ran elsewhere for a while, or another product, hardly ever does. A factor of ten is left alone: two products
-or seasons may well be that far apart.
+process that ran elsewhere for a while, or another product, hardly ever does. A factor of ten is left alone: two
+products or seasons may well be that far apart.
 """
 
 from __future__ import annotations

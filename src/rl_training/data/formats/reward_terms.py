@@ -25,16 +25,20 @@ from rl_training.yaml_dialect import inline
 _SIGNS = {"+": 1.0, "-": -1.0, "\N{MINUS SIGN}": -1.0}
 _COMMA = re.compile(r"(?<![^,+-])(\d{1,20}),(\d{1,20} ?\*)")  # a decimal one
 _IF_ALL_ARE = "; where all of them are costs, say rewards_are: costs"
+_IF_LESS_IS_BETTER = "; where less of it is better, say rewards_are: costs"
+_CURRENCIES = str.maketrans({"€": "EUR", "$": "USD", "£": "GBP"})
 _FORM = "a part of a sum is written cost, -cost or 0.31*kWh, a distance abs(T - 20)"
 
 
 @dataclass(frozen=True)
 class Term:
-    """A column, or what is measured of one, and what one unit of it is worth. column: the text of either."""
+    """A column, or what is measured of one, and what one unit of it is worth. column: the text of either. is_priced:
+    whether a number was given, if only 1."""
 
     column: str
     weight: float = 1.0
     measure: Measure | None = None
+    is_priced: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -64,7 +68,15 @@ def note_on_sum(sum_told: str) -> str:
 
 def doubts_on_sum(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.generic]]) -> list[str]:
     """What may not be meant, and what no row tells. column: its numbers, by its name."""
-    return [*_added_costs(terms, column), *_idle(terms, column)]
+    return [*_distances(terms), *_added_costs(terms, column), *_idle(terms, column)]
+
+
+def _distances(terms: Sequence[Term]) -> list[str]:
+    """A warning where distances from where things should be, and what is named like a cost, are all that is gained."""
+    measured = [term for term in terms if term.measure is not None]
+    if not measured or any(term.weight < 0 or (term.measure is None and not may_cost(term.column)) for term in terms):
+        return []
+    return [f"{WARNING}rewards grow with {printable(measured[0].column)}{_IF_LESS_IS_BETTER}"]
 
 
 def _idle(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.generic]]) -> list[str]:
@@ -82,8 +94,9 @@ def _idle(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.generic]
 
 
 def notes_on_sums(notes: Sequence[str], rewards_are: str | None) -> tuple[str, ...]:
-    """What still holds, once it is known whether all rewards are said to be costs."""
-    return tuple(note for note in notes if not (rewards_are == "costs" and note.endswith(_IF_ALL_ARE)))
+    """What still holds, once it is said what rewards are: all of them costs, or gains as they stand."""
+    settled = {None: (), "costs": (_IF_ALL_ARE, _IF_LESS_IS_BETTER)}.get(rewards_are, (_IF_LESS_IS_BETTER,))
+    return tuple(note for note in notes if not note.endswith(settled))
 
 
 def _added_costs(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.generic]]) -> list[str]:
@@ -104,15 +117,20 @@ def _added_costs(terms: Sequence[Term], column: Callable[[str], npt.NDArray[np.g
 
 def doubts_on_units(terms: Sequence[Term], units: Mapping[str, str]) -> list[str]:
     """A warning where columns of several units are added up without a number that makes them one."""
-    bare = [term.column for term in terms if term.measure is None and abs(term.weight) == 1.0]
+    bare = [term.column for term in terms if term.measure is None and not term.is_priced]
     known = {name: units[name] for name in bare if units.get(name)}
-    if len(set(known.values())) < 2:
+    if len({_normal(unit) for unit in known.values()}) < 2:
         return []
     counted = " and ".join(f"{printable(name)!r} in {printable(unit)}" for name, unit in known.items())
     return [
         f"{WARNING}what is added up for the rewards is counted in different units, {counted}; say what one unit is"
         f" worth, as in 0.3*{printable(list(known)[-1])}, or leave out what the other counts already"
     ]
+
+
+def _normal(unit: str) -> str:
+    """`EUR`, `[EUR]` and `€` alike."""
+    return unit.strip("[]() ").translate(_CURRENCIES)
 
 
 def split_terms(words: Sequence[str], names: Container[str] | None = None) -> tuple[Term, ...]:
@@ -128,7 +146,7 @@ def _term(word: str, names: Container[str] | None) -> Term:
     number, star, column = rest.partition("*")
     weight = number_of(number.strip()) if star and column.strip() else None
     if weight is not None:
-        return _measured(column.strip(), (sign or 1.0) * weight, names)
+        return replace(_measured(column.strip(), (sign or 1.0) * weight, names), is_priced=True)
     return _measured(rest, sign or 1.0, names) if rest else Term(word)
 
 
@@ -152,7 +170,7 @@ def with_terms(columns: Mapping[str, list[str]], names: Sequence[str]) -> tuple[
                 written = f"columns: {{{key}: {inline(pointed)}}}"
                 no_column = f"columns.{key}: no column {shown(unknown)}"
                 raise ColumnsError(f"{no_column}; write decimals with a point: {written}")
-            hint = _as_list(key, word, names) if term.measure is None else suggest(unknown[:LONGEST_NAME], names)
+            hint = _as_list(key, word, names) if term.measure is None else _in_measure(unknown, names)
             raise ColumnsError(f"columns.{key}: no column {shown(unknown)}{hint}")
         if not np.isfinite(term.weight) or not term.weight:
             raise DataError(f"columns.{key}: {shown(word)}: a unit must be worth a finite number other than 0")
@@ -198,6 +216,15 @@ def _as_list(key: str, word: str, names: Sequence[str]) -> str:
         return f"; write the number first: {first}"
     form = f"; {_FORM}" if "*" in word or any(sign in word for sign in _SIGNS) else ""
     return suggest(_term(word, names).column[:LONGEST_NAME], names) + form
+
+
+def _in_measure(unknown: str, names: Sequence[str]) -> str:
+    """The same of a side of a measure: a decimal comma, the beginning of the next one, or another name."""
+    if number_of(unknown.replace(",", ".", 1)) is not None:
+        return "; write decimals with a point"
+    if "(" in unknown or ")" in unknown:
+        return "; several are added up in a list, as in [-abs(T - 20), -0.1*square(u)]"
+    return suggest(unknown[:LONGEST_NAME], names)
 
 
 def _number_last(word: str, names: Container[str]) -> str | None:
