@@ -415,6 +415,22 @@ class TestEndsWithoutAReason:
         where = "B1 after 3 rows, row 7, B4 after 2 rows, row 19"
         assert told == f"warning: 2 episodes end with 'Running', as if rows were missing: {where}"
 
+    def test_a_reason_that_only_last_rows_have_is_hardly_ongoing(self) -> None:
+        ids, last = np.arange(30) // 5, np.arange(30) % 5 == 4
+        why = np.where(last, np.where(ids < 5, "effluent ok", "time over"), "")
+        given = {"obs": np.arange(30) / 9, "action": ids % 2, "reward": ids, "batch": ids, "why": why}
+        columns = {"end_reasons": "why", "episode_ids": "batch"}
+        meanings: Any = {"effluent ok": "ongoing", "time over": "truncation"}
+        (told,) = (
+            note
+            for note in TransitionDataset.from_table(given, columns, end_reasons=meanings).notes
+            if "ongoing" in note
+        )
+        assert told == (
+            "warning: 5 episodes end with 'effluent ok', which stands in last rows alone and is said to be ongoing, so"
+            " that rows seem to be missing; if the task ended there, say termination, if it was cut, truncation"
+        )
+
     def test_the_newest_may_still_be_going_on(self) -> None:
         (told,) = self.notes({5: 2})
         assert told == "1 episode ends with 'Running', as if it was still going on: B5 after 2 rows, row 26"

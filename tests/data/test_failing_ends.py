@@ -45,6 +45,40 @@ def test_are_warned_of_with_what_to_write() -> None:
     assert "`at_termination: {hard landing: -6}`" in told.advice
 
 
+def limited(seen: Any, meaning: str = "termination") -> Finding | None:
+    """Of 20 batches of 30 rows, and of 25 that were done earlier. seen: what a policy sees, of the rows' places."""
+    lengths = [30] * 20 + [10 + n % 15 for n in range(25)]
+    at = np.concatenate([np.arange(length) for length in lengths])
+    last = np.concatenate([np.arange(length) == length - 1 for length in lengths])
+    draw = np.random.default_rng(0)
+    table = {
+        "x": seen(at),
+        "u": draw.uniform(-1, 1, len(at)),
+        "r": draw.normal(size=len(at)),
+        "batch": np.repeat(np.arange(len(lengths)), lengths),
+        "minute": 4 * at,
+        "why": np.where(last, np.where(at == 29, "time over", "done"), ""),
+    }
+    columns = {"obs": ["x"], "actions": ["u"], "rewards": "r"}
+    columns |= {"episode_ids": "batch", "step": "minute", "end_reasons": "why"}
+    meanings: Any = {"done": "termination", "time over": meaning}
+    raw = settle(read_table(table, columns, TableChoices(end_reasons=meanings)))
+    return {one.code: one for one in examine(raw).findings}.get("flags.unseen-limit")
+
+
+def test_an_end_by_the_clock_that_no_observation_tells() -> None:
+    told = limited(lambda at: np.sin(7.0 * at))
+    assert told is not None
+    assert (told.level, told.count) == ("warning", 20)
+    assert told.what.startswith(
+        "All 20 episodes that end with 'time over' have 30 rows, the most, and no column of the"
+    )
+    assert told.advice == "Add 'minute' to obs; if the task does not end there, write `time over: truncation`."
+    assert limited(lambda at: 0.5 * at - 3.0) is None
+    assert limited(lambda at: 30.0 - at) is None
+    assert limited(lambda at: np.sin(7.0 * at), "truncation") is None
+
+
 def test_of_costs_the_number_is_above_zero() -> None:
     told = found("landed", "hard landing", rewards_are="costs")
     assert told is not None

@@ -107,6 +107,13 @@ def test_what_has_the_unit_and_range_of_a_control_may_be_one_too() -> None:
     assert obs.why.endswith("kWh follows from Glycol in the same row, as if known only after acting")
 
 
+def test_what_follows_a_control_in_a_curve_is_told_too() -> None:
+    vent = np.round(cellar()["vent"])
+    obs = next(g for g in guess_fields(cellar(vent=vent, kWh=0.6 + 9.0 * vent**2.2)).fields if g.field == "obs")
+    assert obs.why.endswith("kWh follows from vent in the same row, as if known only after acting")
+    assert "kWh" not in obs.candidates[0]
+
+
 def test_units_in_names_tell_it_too() -> None:
     columns = {{"Glycol": "Glycol [%]", "vent": "vent (%)"}.get(name, name): of for name, of in cellar().items()}
     actions = next(guess for guess in guess_fields(columns).fields if guess.field == "actions")

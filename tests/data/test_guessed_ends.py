@@ -11,7 +11,7 @@ from rl_training.data.doctor import examine
 from rl_training.data.formats import read_table
 from rl_training.data.guesses import Guess
 from rl_training.data.guessing import guess_fields
-from rl_training.data.reason_guesses import guess_reasons, lengths_by_reason
+from rl_training.data.reason_guesses import guess_reasons, lengths_by_reason, only_at_ends
 from rl_training.data.value_looks import repeats
 from rl_training.reading_choices import EndReasons, TableChoices
 
@@ -100,6 +100,16 @@ class TestReasons:
     def test_a_goal_leaves_no_doubt(self) -> None:
         found = guess_reasons({"goal complete": 4}, {"goal complete": [10, 20, 30, 40]})["goal complete"]
         assert (found.meaning, found.why) == ("termination", "")
+
+    @pytest.mark.parametrize(("text", "meaning"), [("effluent ok", "termination"), ("running", None)])
+    def test_what_stands_in_last_rows_alone_does_not_go_on(self, text: str, meaning: str | None) -> None:
+        cells = np.array(["", "", text, "", text, "", "", ""], dtype=object)
+        ends = only_at_ends(cells, np.array([0, 0, 0, 1, 1, 2, 2, 2]))
+        assert ends == {text}
+        assert guess_reasons({text: 2}, {text: [3, 2]}, at_ends=ends)[text].meaning == meaning
+        assert guess_reasons({text: 2}, {text: [3, 2]})[text].meaning == "ongoing"
+        cells[0] = text
+        assert only_at_ends(cells, np.array([0, 0, 0, 1, 1, 2, 2, 2])) == set()
 
     def test_lengths_leave_out_rows_that_come_twice(self) -> None:
         cells = np.array(["", "", "up", "", "", "", "up"], dtype=object)

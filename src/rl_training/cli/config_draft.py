@@ -376,6 +376,6 @@ def described(guess: Guess) -> str:
     """A guess in one line, for the terminal."""
     if guess.is_clear:
         return f"{_spoken(guess.columns)} ({guess.why})"
-    choices = " or ".join(_spoken(columns) for columns in guess.candidates[:4])
+    choices = " or ".join(_spoken(own) if len(own) == 1 else f"[{_spoken(own)}]" for own in guess.candidates[:4])
     choices += f" or {len(guess.candidates) - 4} more" if len(guess.candidates) > 4 else ""
     return f"{TO_FILL_IN}: {choices or 'no column looks like it'} ({guess.why})"

@@ -58,9 +58,7 @@ def tell_draft(draft: Draft, output: Path, dataset: TransitionDataset | None) ->
 
 def _next_steps(draft: Draft, config: str, dataset: TransitionDataset | None) -> list[str]:
     steps = [f"data check -c {config}"]
-    if dataset is None:
-        steps.append(f"train -c {config} --dry-run")
-    elif draft.env_id is None and _is_worth_splitting(dataset):
+    if draft.env_id is None and (dataset is None or _is_worth_splitting(dataset)):
         rest, aside = free_names("train.csv", "aside.csv")
         steps.append(f"data split -c {config} -o {rest} {aside}  # no simulator: some episodes to judge by")
         steps += [f"train -c {config} --set dataset={rest}", f"evaluate RUN --offline --data {aside}"]

@@ -37,7 +37,7 @@ from rl_training.data.missing_marks import words_as_missing
 from rl_training.data.missing_rows import LEFT_OUT
 from rl_training.data.name_series import pattern_of
 from rl_training.data.offline_dataset import TransitionDataset
-from rl_training.data.reason_guesses import ReasonGuess, guess_reasons, lengths_by_reason
+from rl_training.data.reason_guesses import ReasonGuess, guess_reasons, lengths_by_reason, only_at_ends
 from rl_training.data.value_looks import repeats
 from rl_training.environments import read_spaces
 from rl_training.errors import ConfigError, DataError, EnvironmentUnsupportedError
@@ -156,13 +156,12 @@ def _reasons(place: Path, first: Peek, guesses: Guesses) -> dict[str, ReasonGues
     if column is None:
         return {}
     ids = guesses.column_of(EPISODE_IDS)
-    lengths = lengths_by_reason(
-        first.columns[column], None if ids is None else first.columns[ids], repeats(first.columns)
-    )
+    cells, episodes = first.columns[column], None if ids is None else first.columns[ids]
+    lengths = lengths_by_reason(cells, episodes, repeats(first.columns))
     texts = texts_of(expand(place), first.kind, [column])[column]
     by_rows = sorted(texts.items(), key=lambda entry: -entry[1].rows)
     counts = {text: found.rows for text, found in by_rows}
-    return guess_reasons(counts, lengths, scored=guesses.scored_at_ends)
+    return guess_reasons(counts, lengths, at_ends=only_at_ends(cells, episodes), scored=guesses.scored_at_ends)
 
 
 def _without_remarks(

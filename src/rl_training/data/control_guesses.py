@@ -64,13 +64,22 @@ def _like_controls(
 
 
 def _brought_about(columns: Columns, controls: Collection[str], others: Sequence[str]) -> dict[str, str]:
-    """Of the others, those that follow a control of the same row exactly, and not the row before, with that control."""
+    """Of the others, those that grow or fall with a control of the same row alone, and not with the row before, with
+    that control."""
     found: dict[str, str] = {}
     for name in others:
         if not _is_foreseen(columns[name]):
-            of = [control for control in controls if abs(_correlation(columns[name], columns[control])) >= _SAME]
+            of = [control for control in controls if _follows(columns[name], columns[control])]
             found |= {name: of[0]} if of else {}
     return found
+
+
+def _follows(values: npt.NDArray[Any], control: npt.NDArray[Any]) -> bool:
+    """As the energy follows the power, be it as its square: in a line, or in order."""
+    if values.shape != control.shape or values.ndim != 1:
+        return False
+    ranks = (np.unique(of, return_inverse=True)[1].reshape(-1) for of in (values, control))
+    return abs(_correlation(values, control)) >= _SAME or abs(_correlation(*ranks)) >= _SAME
 
 
 def _is_foreseen(values: npt.NDArray[Any]) -> bool:

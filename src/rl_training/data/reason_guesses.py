@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -181,14 +182,22 @@ class ReasonGuess:
 
 
 def guess_reasons(
-    counts: Mapping[str, int], lengths: Mapping[str, Sequence[int]], *, scored: bool = False
+    counts: Mapping[str, int],
+    lengths: Mapping[str, Sequence[int]],
+    *,
+    at_ends: Container[str] = (),
+    scored: bool = False,
 ) -> dict[str, ReasonGuess]:
     """What each text means, by its words and by the lengths of the episodes that were seen to end with it.
 
-    counts: the rows of each text. scored: whether episodes have their reward there, for the whole of what was done.
+    counts: the rows of each text. at_ends: texts that stand in last rows alone. scored: whether episodes have their
+    reward there, for the whole of what was done.
     """
     longest = max((length for several in lengths.values() for length in several), default=0)
-    guesses = {text: _guessed(text, rows, lengths.get(text, ()), longest) for text, rows in counts.items()}
+    guesses = {
+        text: _guessed(text, rows, lengths.get(text, ()), longest, ends=text in at_ends)
+        for text, rows in counts.items()
+    }
     usual = max(counts, key=lambda text: counts[text], default="")
     elsewhere = lengths.keys() - {usual} and len(lengths.get(usual, ())) <= 1  # where the looked-at rows stop
     if usual and guesses[usual].meaning is None and elsewhere:
@@ -200,8 +209,11 @@ def guess_reasons(
     return guesses | {text: ReasonGuess(counts[text], "termination", why) for text in unsaid}
 
 
-def _guessed(text: str, rows: int, lengths: Sequence[int], longest: int) -> ReasonGuess:
+def _guessed(text: str, rows: int, lengths: Sequence[int], longest: int, *, ends: bool) -> ReasonGuess:
+    """ends: it stands in last rows of episodes alone, whatever its words."""
     meaning = meaning_of(text)
+    if ends and meaning == ONGOING:
+        meaning = "termination" if _is_success(text) else None
     if meaning in (ONGOING, "truncation"):
         return ReasonGuess(rows, meaning)
     at_longest = sum(length == longest for length in lengths)
@@ -212,6 +224,18 @@ def _guessed(text: str, rows: int, lengths: Sequence[int], longest: int) -> Reas
     if meaning is not None and (not telling or meaning_of(" ".join(telling)) is None):
         return ReasonGuess(rows, meaning, "in doubt: a time that is up would be truncation")
     return ReasonGuess(rows, meaning)
+
+
+def only_at_ends(cells: npt.NDArray[Any], ids: npt.NDArray[Any] | None) -> set[str]:
+    """Texts that the last rows of several episodes have, and no other of the rows that were looked at, `[K]`."""
+    if ids is None:
+        return set()
+    cells, ids = together(cells, ids)
+    texts = texts_in(cells)
+    last = np.r_[ids[1:] != ids[:-1], True][: len(texts)].tolist()
+    ends = Counter(text for text, is_last in zip(texts, last, strict=True) if is_last)
+    everywhere = Counter(texts)
+    return {text for text, count in ends.items() if text and 1 < count == everywhere[text]}
 
 
 def lengths_by_reason(

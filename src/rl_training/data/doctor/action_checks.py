@@ -171,7 +171,7 @@ def _at_bounds(subject: Subject, actions: FloatArray, bounds: Bounds, switched: 
     counts[list(switched)] = 0
     total = int(counts.sum())
     part_at = total / actions.size
-    if part_at < 0.001:
+    if part_at < 0.001 or (bounds.held_to is None and part_at <= _MOSTLY):
         return
     worst = int(np.argmax(counts))
     what = f"{share(part_at)} of all action entries lie exactly on a bound"

@@ -33,7 +33,7 @@ from rl_training.data.doctor.observation_checks import ObsBounds, check_observat
 from rl_training.data.doctor.outcome_checks import check_outcomes
 from rl_training.data.doctor.places import in_file
 from rl_training.data.doctor.raw_checks import RawFields, read_fields
-from rl_training.data.doctor.reason_checks import check_failures
+from rl_training.data.doctor.reason_checks import check_failures, check_unseen_limit
 from rl_training.data.doctor.resolution_checks import check_resolution
 from rl_training.data.doctor.reward_shift import check_reward_shift
 from rl_training.data.doctor.screening import screen
@@ -88,6 +88,7 @@ def examine(
         findings += [*check_going_on(raw, subject), *check_observed_dates(raw)]
         facts, more = _check_fields(facts, fields, subject, spaces, obs_bounds, raw.bounds)
         findings += [*more, *check_early_ends(subject, costs=raw.negated), *check_failures(raw, subject)]
+        findings += check_unseen_limit(raw, subject)
     coarse = () if dataset is None else dataset.coarse
     findings += check_resolution(coarse)
     findings += check_reward_name(raw, subject.rewards)

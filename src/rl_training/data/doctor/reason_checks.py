@@ -1,4 +1,4 @@
-"""Why episodes ended, against what their ends earn: failures that nothing tells from the rest."""
+"""Why episodes ended: failures whose rewards nothing tells from the rest, and ends by a clock that nobody observes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ import numpy.typing as npt
 from rl_training.data.doctor.findings import Finding, spelt_out
 from rl_training.data.doctor.subject import Subject
 from rl_training.data.doctor.wording import listed, round_up
+from rl_training.data.flags import SHORTEST_TIME_LIMIT
 from rl_training.data.formats.raw import RawData
 from rl_training.data.reason_guesses import is_failure
+from rl_training.data.statistics import sample_rows
 from rl_training.data.termination_rewards import NAME as AT_TERMINATION
 from rl_training.validation import printable
 from rl_training.wording import amount
 
 _STANDARD_ERRORS = 2.5  # of the difference of two means, that are no chance
+_LIMIT_EPISODES = 3  # that end with one reason at one length, the largest
+_COUNTS = 0.999  # correlation with the place of a row in its episode
 
 
 def check_failures(raw: RawData, subject: Subject) -> Iterator[Finding]:
@@ -53,6 +57,42 @@ def check_failures(raw: RawData, subject: Subject) -> Iterator[Finding]:
     )
     place = subject.place(of[alike[0]][0])
     yield Finding("warning", "rewards.ends-alike", "rewards", what, advice, count, place, advised)
+
+
+def check_unseen_limit(raw: RawData, subject: Subject) -> Iterator[Finding]:
+    """Terminations with a reason that comes after one number of rows, where no observation counts rows."""
+    if raw.end_texts is None or subject.obs is None or subject.terminations is None or not subject.whole_episodes:
+        return
+    limit = int(subject.lengths.max(initial=0))
+    of: dict[str, list[tuple[int, int]]] = {}  # last rows, and the lengths of their episodes
+    for row, length in zip(subject.ends.tolist(), subject.lengths.tolist(), strict=True):
+        if subject.terminations[row] and (text := raw.end_text(row)):
+            of.setdefault(text, []).append((row, length))
+    by_clock = {
+        text: ends for text, ends in of.items() if len(ends) >= _LIMIT_EPISODES and {n for _, n in ends} == {limit}
+    }
+    if limit < SHORTEST_TIME_LIMIT or len(by_clock) != 1 or _counts_rows(subject):
+        return
+    ((text, ends),) = by_clock.items()
+    what = (
+        f"All {amount(len(ends), 'episode')} that end with {printable(text)!r} have {limit:,} rows, the most, and"
+        " no column of the observations counts rows: nothing that a policy sees tells it how near that end is."
+    )
+    counter = "a column that counts" if raw.clock is None else repr(printable(raw.clock.column))
+    advice = f"Add {counter} to obs; if the task does not end there, write `{printable(text)}: truncation`."
+    yield Finding("warning", "flags.unseen-limit", "terminations", what, advice, len(ends), subject.place(ends[0][0]))
+
+
+def _counts_rows(subject: Subject) -> bool:
+    """Whether a column of the observations grows with the place of a row in its episode, or falls with it."""
+    assert subject.obs is not None
+    rows = sample_rows(subject.rows)
+    starts = subject.starts[np.searchsorted(subject.ends, rows)]
+    at = rows - starts - np.mean(rows - starts)
+    seen = subject.obs[rows].astype(np.float64)
+    seen -= seen.mean(axis=0)
+    size = np.sqrt((seen**2).sum(axis=0) * (at**2).sum())
+    return bool(np.any(np.abs(seen.T @ at) >= _COUNTS * np.maximum(size, 1e-12)))
 
 
 def is_worse(failed: npt.NDArray[np.float32], others: npt.NDArray[np.float32]) -> bool:

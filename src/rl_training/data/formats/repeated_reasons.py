@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,14 @@ class EpisodeEnds:
         be missing, but for the one that was being recorded when the file was written."""
         last, counts = self.last
         found = [place for place, row in enumerate(last.tolist()) if self.said_at[row] < 0 and texts[row]]
+        alone = self._nowhere_else(texts)
+        if said_ongoing := [place for place in found if texts[last[place]] in alone]:
+            said = first_of(dict.fromkeys(shown(texts[last[place]]) for place in said_ongoing))
+            way = "if the task ended there, say termination, if it was cut, truncation"
+            return [
+                f"{WARNING}{amount(len(said_ongoing), 'episode')} end with {said}, which stands in last rows alone and"
+                f" is said to be ongoing, so that rows seem to be missing; {way}"
+            ]
         if not found or 2 * len(found) >= len(last):
             return []
         said = first_of(dict.fromkeys(shown(texts[last[place]]) for place in found))
@@ -49,6 +58,12 @@ class EpisodeEnds:
         ends = "episode ends" if len(found) == 1 else "episodes end"
         how = "as if it was still going on" if only_newest else "as if rows were missing"
         return [f"{'' if only_newest else WARNING}{len(found):,} {ends} with {said}, {how}: {told}"]
+
+    def _nowhere_else(self, texts: list[str]) -> set[str]:
+        """Texts that several episodes end with, and no other row has."""
+        ends = Counter(texts[row] for row in self.last[0].tolist())
+        everywhere = Counter(texts)
+        return {text for text, count in ends.items() if text and 1 < count == everywhere[text]}
 
     def refuse_ends_in_a_row(self, name: str, texts: list[str], episodes: npt.NDArray[Any], files: Files) -> None:
         """Where most ends are such, rows would be episodes of their own, against the ids."""
