@@ -95,6 +95,7 @@ def _hdf5(path: Path, look: Look) -> Peek:
 
     held: dict[str, Any] = {}
     texts: dict[str, npt.NDArray[Any]] = {}
+    unread: list[str] = []
     with opened(path) as file:
         if d3rlpy_episodes.is_layout(file):
             return _of_episodes(file, look)
@@ -103,7 +104,12 @@ def _hdf5(path: Path, look: Look) -> Peek:
             hdf5.refuse_groups(found)
         for name in found:
             with suppress(DataError):  # links, what is neither numbers nor text: side information
-                if len(texts) < _MOST_TEXTS and (cells := hdf5.texts_of(file, name, look.sample)) is not None:
+                try:
+                    cells = hdf5.texts_of(file, name, look.sample) if len(texts) < _MOST_TEXTS else None
+                except DataError as error:
+                    unread += [f"{error}; it is passed over"] if hdf5.holds_texts(file, name) else []
+                    continue
+                if cells is not None:
                     texts[name] = cells
                 else:
                     held[name] = hdf5.array_in(file, name)
@@ -111,7 +117,8 @@ def _hdf5(path: Path, look: Look) -> Peek:
         columns = _hdf5_rows(held, look) | texts
         env_id = told_env_id(attributes(file, ["env_id"]).get("env_id"))
         rows = _common(held)
-    return Peek("hdf5", TITLES["hdf5"], rows, _episodes(columns, rows), env_id=env_id, columns=columns)
+    seen = Peek("hdf5", TITLES["hdf5"], rows, _episodes(columns, rows), env_id=env_id, columns=columns)
+    return replace(seen, notes=tuple(unread[:_MOST_TEXTS]))
 
 
 def _hdf5_rows(held: Mapping[str, Any], look: Look) -> dict[str, npt.NDArray[Any]]:
