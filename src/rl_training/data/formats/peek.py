@@ -15,7 +15,7 @@ import numpy.typing as npt
 from rl_training.data.fields import EPISODE_ENDS, FIELD_OF
 from rl_training.data.formats import csv_text, recognise
 from rl_training.data.formats.csv_files import common_notes, doubled_notes, layouts_of, mend, readable
-from rl_training.data.formats.csv_misfits import about_header, last_lines, why_misfit
+from rl_training.data.formats.csv_misfits import about_header, last_lines, some_rows, why_misfit
 from rl_training.data.formats.folders import TITLES, blamed_on, files_of, some_of
 from rl_training.data.formats.looks import Extent, Look, damage_told, is_end, left_out
 from rl_training.errors import DataError
@@ -206,7 +206,7 @@ def _of_other_widths(layout: csv_text.Layout, rows: Sequence[tuple[int, list[str
     line, width = found[0]
     place = next(place for place, (number, _) in enumerate(rows) if number == line)
     none_fits = len(found) >= max(_FEWEST, len(rows) - 1)  # a line of units may
-    told = why_misfit(layout, line, rows[place][1], iter(rows[place + 1 :]))
+    told = why_misfit(layout, line, rows[place][1], some_rows(iter(rows[place + 1 :])))
     if told is None:
         more = f", and {amount(len(found) - 1, 'other line')} do not fit either" if len(found) > 1 else ""
         has = f"line {line} has {amount(width, 'value')}, but the header names {amount(len(layout.names), 'column')}"
